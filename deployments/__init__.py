@@ -1,0 +1,1 @@
+"""Ways to run the app: in-process, through Flower, and the commands around a run."""

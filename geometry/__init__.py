@@ -1,0 +1,1 @@
+"""Curved spaces: pure functions on tensors and arrays. Knows neither Flower nor data sets."""

@@ -1,0 +1,283 @@
+"""The Lorentz (hyperboloid) model of hyperbolic space.
+
+A point of curvature c = −1/K is x = (time, space) with −time² + |space|² = −K and time > 0. FlatLand writes K for the
+squared radius; its Eqs. 1 and 6 leave the manifold unless K = 1, here they read
+time = √K cosh(‖v‖/√K), space = √K sinh(‖v‖/√K) v/‖v‖.
+
+Throughout
+
+- shapes: points (..., d+1), time first; tangent vectors at the origin (..., d), elsewhere (..., d+1);
+- dtype: float32 or float64, that of the points;
+- `curvature`: a negative float, or a tensor of shape () or one that broadcasts with the batch shape (...), which may
+  require grad. A float that is not negative and finite raises ValueError; a tensor is not looked at, which would make
+  the device wait;
+- the space coordinates decide. Time coordinates of points and of tangent vectors follow from them and are recomputed,
+  not read (only `inner` and `normalize` read them), so rounding of the time never enters, and a gradient with
+  respect to an input lies in its space coordinates;
+- error bounds: eps = `torch.finfo(dtype).eps`, and r stands for √|c| times the distance from the origin. They hold for
+  r ≤ `safe_math.max_radius`; the factor cosh(r) is what rounding the coordinates of a far point costs by itself.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from geometry.safe_math import arc_ratio, asinh_sqrt, asinhc, floor, sinhc_cosh
+
+Curvature = float | Tensor
+
+
+def inner(x: Tensor, y: Tensor, keepdim: bool = False) -> Tensor:
+    """Minkowski product −x₀y₀ + x₁y₁ + … of any two vectors.
+
+    Parameters
+    ----------
+    x, y : Tensor (..., d+1)
+    keepdim : bool
+
+    Returns
+    -------
+    Tensor (...) or (..., 1)
+        Absolute error ≤ (d+2)·eps·Σ|xᵢyᵢ|: next to nothing is left of −⟨x, y⟩ − K for points that are near or far out;
+        use `dist` there.
+    """
+    product = x * y
+    value = product[..., 1:].sum(-1, keepdim=True) - product[..., :1]
+    return value if keepdim else value.squeeze(-1)
+
+
+def time_from_space(space: Tensor, curvature: Curvature) -> Tensor:
+    """Time coordinate √(K + |space|²), (..., d) -> (..., 1); relative error ≤ (d+4)·eps."""
+    return (_square(space) + _scale(curvature) ** -2).sqrt()
+
+
+def lift(space: Tensor, curvature: Curvature) -> Tensor:
+    """Point over given space coordinates, (..., d) -> (..., d+1); error as `time_from_space`."""
+    return torch.cat([time_from_space(space, curvature), space], dim=-1)
+
+
+def project(x: Tensor, curvature: Curvature) -> Tensor:
+    """Point with the space coordinates of `x`, (..., d+1) -> (..., d+1); idempotent to the last bit."""
+    return lift(x[..., 1:], curvature)
+
+
+def exp0(v: Tensor, curvature: Curvature) -> Tensor:
+    """Exponential map at the origin.
+
+    Parameters
+    ----------
+    v : Tensor (..., d)
+        Beyond radius `safe_math.max_radius` the point stops there, in the direction of `v`.
+    curvature : float or Tensor
+
+    Returns
+    -------
+    Tensor (..., d+1)
+        Relative error of every coordinate ≤ (d+8)(1+r)·eps.
+
+    Notes
+    -----
+    FlatLand, Eq. 1, put right for K ≠ 1.
+    """
+    scale = _scale(curvature)
+    ratio, cosh = sinhc_cosh(_norm(v) * scale)
+    return torch.cat([cosh / scale, ratio * v], dim=-1)
+
+
+def log0(x: Tensor, curvature: Curvature) -> Tensor:
+    """Logarithm at the origin, the inverse of `exp0`.
+
+    Parameters
+    ----------
+    x : Tensor (..., d+1)
+    curvature : float or Tensor
+
+    Returns
+    -------
+    Tensor (..., d)
+        Relative error of every coordinate ≤ (d+8)·eps: by asinh of the space part, since acosh of the time loses
+        half of the digits near the origin.
+    """
+    space = x[..., 1:]
+    return asinhc(_norm(space) * _scale(curvature)) * space
+
+
+def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
+    """Exponential map at `x`.
+
+    Parameters
+    ----------
+    x : Tensor (..., d+1)
+    v : Tensor (..., d+1)
+        Tangent at `x`; its length is capped as in `exp0`.
+    curvature : float or Tensor
+
+    Returns
+    -------
+    Tensor (..., d+1)
+        Its distance from the exact point is ≤ (d+8)(1+n)·cosh(r)cosh(n)·eps/√|c|, r the radius of `x`, n = √|c|‖v‖.
+    """
+    scale = _scale(curvature)
+    base, step = x[..., 1:] * scale, v[..., 1:] * scale
+    time = (1 + _square(base)).sqrt()
+    # To the origin, along a geodesic there, and back. Carried to the origin a tangent vector is all space: its norm is
+    # a sum of squares. cosh(n)x + sinh(n)v/n, the usual form, loses another factor cosh(r) on the way inwards.
+    at_origin = step - _dot(step, base) / (time * (time + 1)) * base
+    ratio, cosh = sinhc_cosh(_norm(at_origin))
+    moved = ratio * at_origin
+    return lift((moved + (cosh + _dot(moved, base) / (time + 1)) * base) / scale, curvature)
+
+
+def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
+    """Logarithm at `x`, the inverse of `exp`: the tangent vector at `x` that reaches `y`.
+
+    Parameters
+    ----------
+    x, y : Tensor (..., d+1)
+    curvature : float or Tensor
+
+    Returns
+    -------
+    Tensor (..., d+1)
+        The error, itself a tangent vector, has Minkowski norm ≤ (d+8)·cosh(r)·eps·dist(x, y), r the radius of `x`.
+        Equal points give 0 and finite gradients.
+    """
+    scale = _scale(curvature)
+    base, apart = x[..., 1:], y[..., 1:] - x[..., 1:]
+    q = _half_sinh_squared(base, y[..., 1:], scale)
+    # y − cosh(δ)x, with cosh δ − 1 = 2q, so that nothing cancels for near points.
+    space = arc_ratio(q) * (apart - 2 * q * base)
+    return torch.cat([_dot(space, base) / time_from_space(base, curvature), space], dim=-1)
+
+
+def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
+    """Geodesic distance.
+
+    Parameters
+    ----------
+    x, y : Tensor (..., d+1)
+    curvature : float or Tensor
+
+    Returns
+    -------
+    Tensor (...)
+        Relative error ≤ (d+8)·cosh(r)·eps, r the radius of the point nearer to the origin, for distances above
+        √(smallest normal number), 1e-19 in float32; below they may become 0. Symmetric up to this error.
+        The gradient at equal points, where none exists, is 0.
+    """
+    scale = _scale(curvature)
+    return (2 * asinh_sqrt(_half_sinh_squared(x[..., 1:], y[..., 1:], scale)) / scale).squeeze(-1)
+
+
+def normalize(x: Tensor, curvature: Curvature) -> Tensor:
+    """Point on the ray of a time-like vector, such as a weighted sum of points.
+
+    Parameters
+    ----------
+    x : Tensor (..., d+1)
+        Scale does not matter. A vector that is not time-like to working precision (|time| ≤ |space| or nearly) gives
+        the point in the direction of its space part at r = −½ ln eps, 8.0 in float32 and 18.0 in float64, which is as
+        far as the two coordinates can tell points apart; the zero vector gives the origin. Only the absolute value
+        of the time is used.
+    curvature : float or Tensor
+
+    Returns
+    -------
+    Tensor (..., d+1)
+        Relative error of every coordinate ≤ (d+8)·cosh(2r)·eps, r the radius of the result: the condition of −⟨x, x⟩.
+    """
+    scale = _scale(curvature)
+    time, space = x[..., :1].abs(), x[..., 1:]
+    length = _norm(space)
+    total = time + length
+    total = torch.where(total > 0, total, 1.0)
+    # (time − length)/(time + length) = exp(−2r), and time² − length² = total²·exp(−2r) without overflow.
+    shrink = ((time - length) / total).clamp(min=floor(x.dtype)).sqrt() * total
+    return torch.cat([(1 + (length / shrink).square()).sqrt() / scale, space / (shrink * scale)], dim=-1)
+
+
+def centroid(x: Tensor, weights: Tensor, curvature: Curvature) -> Tensor:
+    """Weighted Lorentz centroid √K s/√−⟨s, s⟩ with s = Σ wᵢxᵢ.
+
+    Parameters
+    ----------
+    x : Tensor (..., n, d+1)
+    weights : Tensor (..., n) for one centroid or (..., m, n) for m of them
+        A matrix if it has as many dimensions as `x` or more. Non-negative weights, not all 0, make a time-like sum;
+        any other sum is treated as in `normalize`.
+    curvature : float or Tensor
+        Broadcasts with the batch shape of the result.
+
+    Returns
+    -------
+    Tensor (..., d+1) or (..., m, d+1)
+        Relative error of every coordinate ≤ (d+n+8)·cosh(2r)·eps·κ, r the radius of the result and κ = 1 where the wᵢ
+        and the coordinate's xᵢ have one sign, else Σ|wᵢxᵢ|/|Σwᵢxᵢ| in the largest coordinate.
+
+    Raises
+    ------
+    ValueError
+        If the number of weights is not the number of points.
+
+    Notes
+    -----
+    Law et al., Lorentzian distance learning for hyperbolic representations (2019), Eq. 8.
+    """
+    if weights.shape[-1] != x.shape[-2]:
+        raise ValueError(
+            f"centroid: weights of shape {tuple(weights.shape)} for points of shape {tuple(x.shape)}; "
+            f"the last dimension of weights must be the number of points, {x.shape[-2]}"
+        )
+    if weights.ndim >= x.ndim:
+        return normalize(weights @ x, curvature)
+    return normalize((weights.unsqueeze(-2) @ x).squeeze(-2), curvature)
+
+
+def _scale(curvature: Curvature) -> Curvature:
+    """√|c| = 1/√K: times a length it gives the length on the unit hyperboloid. (...) becomes (..., 1)."""
+    if isinstance(curvature, Tensor):
+        # A 0-d tensor stays one, lest a float64 curvature turn float32 points into float64.
+        return (-curvature).sqrt().unsqueeze(-1) if curvature.ndim else (-curvature).sqrt()
+    if not -math.inf < curvature < 0:
+        raise ValueError(f"curvature: got {curvature}; hyperbolic space needs a negative, finite number (−1 is usual)")
+    return math.sqrt(-curvature)
+
+
+def _half_sinh_squared(x: Tensor, y: Tensor, scale: Curvature) -> Tensor:
+    """sinh²(δ/2), δ = √|c|·dist, from space coordinates (..., d) -> (..., 1), as sums of positive terms.
+
+    With Δ = x − y, t = x₀ + y₀ and p = x·y (space parts, unit hyperboloid), Lagrange's identity turns
+    4 sinh²(δ/2) = |Δ|² − (x₀ − y₀)² into
+
+        sinh²(δ/2) = (|Δ|² + W)/D,  W = |x∧y|²,  D = 2(1 + x₀y₀ + p) = 4(t² + W)/D′,  D′ = 2(1 + x₀y₀ − p);
+
+    of D and D′ the one without cancellation is used. |x∧y| is |x| times the part of Δ across x, x the point nearer
+    to the origin. W is held divided by t², else it overflows in float32 at r = 22.
+    """
+    apart = (x - y) * scale  # before scaling: the difference of near numbers is exact, that of their roundings is not
+    x, y = x * scale, y * scale
+    xx, yy, xy = _square(x), _square(y), _dot(x, y)
+    x_time, y_time = (1 + xx).sqrt(), (1 + yy).sqrt()
+    total = (x_time + y_time).square()
+    x_nearer = xx <= yy
+    near, near_square = torch.where(x_nearer, x, y), torch.where(x_nearer, xx, yy)
+    unit = near * near_square.clamp(min=floor(x.dtype) ** 2).rsqrt()
+    across = _square(apart - _dot(apart, unit) * unit)
+    wedge = near_square / total * across
+    opposite = xy < 0
+    positive = 1 + x_time * y_time + torch.where(opposite, -xy, xy)
+    return (_square(apart) / total + wedge) / 2 * torch.where(opposite, positive / (1 + wedge), total / positive)
+
+
+def _dot(x: Tensor, y: Tensor) -> Tensor:
+    return (x * y).sum(-1, keepdim=True)
+
+
+def _square(x: Tensor) -> Tensor:
+    return x.square().sum(-1, keepdim=True)
+
+
+def _norm(x: Tensor) -> Tensor:
+    norm: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return norm  # its gradient at 0 is 0, where that of √ would be NaN

@@ -1,0 +1,1 @@
+"""Runs in the ServerApp alone."""

@@ -1,0 +1,1 @@
+"""Data sets, partitions, models, losses and metrics. Knows no Flower."""

@@ -1,0 +1,1 @@
+"""Node classification on graphs."""

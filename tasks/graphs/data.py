@@ -1,0 +1,183 @@
+"""The data of one client: its part of a public graph, its generated tree, or its own file."""
+
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tasks.errors import DataError
+from tasks.graphs import prepared, trees
+from tasks.graphs.client_graph import ClientGraph, client_graph
+from tasks.graphs.datasets import locate
+from tasks.graphs.partition import (
+    PARTITIONS,
+    clean_edges,
+    induced,
+    largest_component,
+    membership_digest,
+    random_split,
+)
+from tasks.graphs.raw import RawGraph
+from tasks.graphs.user_file import read_user_graph
+
+__all__ = ["ClientGraph", "GraphSpec", "load_client", "load_own", "normalize_rows"]
+
+NORMS = {"l2": 2, "l1": 1, "none": None}
+
+
+@dataclass(frozen=True)
+class GraphSpec:
+    """Everything that determines the data of a run.
+
+    Attributes
+    ----------
+    dataset : str
+        "trees", a name in `tasks.graphs.datasets.SOURCES` in any case, or the path of a `.pt` file.
+    data_dir : Path
+        The folder of the public data sets, in PyTorch Geometric's layout.
+    partition : str
+        "metis" or "random".
+    seed : int
+        Of partition and split, or of the generator; at least 0. Where a data set brings S splits of its own, split
+        `seed` modulo S is used.
+    train_size, test_size : float
+        Shares of the nodes, at least 0 and together at most 1; validation takes the rest.
+    normalize : str
+        The norm that every row of features gets, "l2" or "l1", or "none". Rows of zeros stay zero.
+    """
+
+    dataset: str
+    data_dir: Path
+    partition: str = "metis"
+    seed: int = 0
+    train_size: float = 0.2
+    test_size: float = 0.4
+    normalize: str = "l2"
+
+    def __post_init__(self) -> None:
+        if self.partition not in PARTITIONS:
+            raise DataError(f'partition is "{self.partition}"; allowed: {", ".join(PARTITIONS)}')
+        if self.normalize not in NORMS:
+            raise DataError(f'normalize is "{self.normalize}"; allowed: {", ".join(NORMS)}')
+        if self.seed < 0:
+            raise DataError(f"seed is {self.seed}; it must be at least 0")
+        sizes = self.train_size, self.test_size
+        if not all(size >= 0 for size in sizes) or math.fsum(sizes) > 1 + 1e-9:
+            raise DataError(f"train_size and test_size are {sizes}; each must be at least 0, together at most 1")
+
+
+def load_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_dir: Path) -> ClientGraph:
+    """The data of client `partition_id` of `num_partitions`.
+
+    The first call prepares every client and keeps them below `cache_dir`; later ones read one file. Public and user
+    graphs are cleaned, cut to their largest connected component, split (once, over all clients) and partitioned; edges
+    between clients are dropped (the protocol of FED-PUB, Baek et al. 2023).
+
+    Raises
+    ------
+    DataError
+        Absent or unfit data, more clients than nodes, or a `partition_id` out of range.
+    """
+    if not 0 <= partition_id < num_partitions:
+        raise DataError(
+            f"partition-id is {partition_id}; with {num_partitions} clients it must be in 0..{num_partitions - 1}"
+        )
+    if spec.dataset.lower() == "trees":
+        return _tree(spec, partition_id, num_partitions)
+    located = locate(spec.dataset, spec.data_dir)
+    settings = asdict(spec) | {"dataset": spec.dataset.lower(), "data_dir": "", "num_partitions": num_partitions}
+    folder = cache_dir / prepared.cache_key(settings, located.files)
+    graph = prepared.read(folder, partition_id)
+    if graph is None:
+        graphs = _prepare(located.read(), spec, num_partitions)
+        prepared.write(folder, graphs)
+        graph = graphs[partition_id]
+    return graph
+
+
+def load_own(path: Path, spec: GraphSpec) -> ClientGraph:
+    """A node's own `.pt` graph, whole; its own masks where it has them, else a random split.
+
+    Raises
+    ------
+    DataError
+        See `tasks.graphs.user_file.read_user_graph`.
+    """
+    raw = read_user_graph(path.expanduser())
+    edges = clean_edges(raw.edge_index.numpy(), len(raw.labels))
+    masks = _split(raw, np.arange(len(raw.labels)), spec)
+    features = normalize_rows(raw.features, spec.normalize)
+    return client_graph(features, torch.from_numpy(edges), raw.labels, masks, raw.class_names, raw.metric, "")
+
+
+def normalize_rows(features: Tensor, norm: str) -> Tensor:
+    """Rows of unit `norm` ("l2", "l1"), or as they are ("none"); rows of zeros stay zero.
+
+    Parameters
+    ----------
+    features : Tensor, (N, F), dense, finite
+    """
+    order = NORMS[norm]
+    if order is None:
+        return features
+    # Scaled by the largest entry first, so that no square overflows or vanishes.
+    scale = features.abs().amax(dim=1, keepdim=True)
+    scaled = features / torch.where(scale > 0, scale, 1)
+    size = torch.linalg.vector_norm(scaled, ord=order, dim=1, keepdim=True)
+    return scaled / torch.where(size > 0, size, 1)
+
+
+def _prepare(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> list[ClientGraph]:
+    """Every client's part of the graph."""
+    num_nodes = len(raw.labels)
+    edges = clean_edges(raw.edge_index.numpy(), num_nodes)
+    nodes = largest_component(edges, num_nodes)
+    if num_partitions > len(nodes):
+        raise DataError(
+            f"{num_partitions} clients are more than the {len(nodes)} nodes in the largest connected component of "
+            f"{spec.dataset}; every client needs one"
+        )
+    edges = induced(edges, nodes, num_nodes)
+    masks = _split(raw, nodes, spec)
+    features = normalize_rows(raw.features[nodes], spec.normalize)
+    labels = raw.labels[nodes]
+    parts = PARTITIONS[spec.partition](edges, len(nodes), num_partitions, spec.seed)
+    whole = np.full(num_nodes, -1)
+    whole[nodes] = parts
+    partition_digest = membership_digest(whole)
+
+    def client(part: int) -> ClientGraph:
+        own = np.flatnonzero(parts == part)
+        own_edges = torch.from_numpy(induced(edges, own, len(nodes)))
+        return client_graph(
+            features[own], own_edges, labels[own], masks[:, own], raw.class_names, raw.metric, partition_digest
+        )
+
+    return [client(part) for part in range(num_partitions)]
+
+
+def _split(raw: RawGraph, nodes: np.ndarray, spec: GraphSpec) -> Tensor:
+    """Masks (3, len(nodes)): the data set's own, else random ones over `nodes`."""
+    if raw.masks is not None:
+        return raw.masks[:, nodes, spec.seed % raw.masks.shape[2]]
+    # A stream of its own: the split must not be tied to the random partition of the same seed.
+    rng = np.random.default_rng([spec.seed, 1])
+    return torch.from_numpy(random_split(len(nodes), spec.train_size, spec.test_size, rng))
+
+
+def _tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGraph:
+    tree = trees.generate(spec.seed, partition_id)
+    rng = np.random.default_rng([spec.seed, 1, partition_id])
+    masks = random_split(len(tree.labels), spec.train_size, spec.test_size, rng)
+    return client_graph(
+        normalize_rows(torch.from_numpy(tree.features), spec.normalize),
+        torch.from_numpy(tree.edge_index),
+        torch.from_numpy(tree.labels),
+        torch.from_numpy(masks),
+        trees.CLASS_NAMES,
+        "accuracy",
+        trees.digest(spec.seed, num_partitions),
+    )

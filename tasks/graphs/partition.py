@@ -1,0 +1,102 @@
+"""From one graph to a graph for every client: cleaning, components, METIS, splits."""
+
+import hashlib
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+
+def clean_edges(edge_index: Integers, num_nodes: int) -> Integers:
+    """Both directions of every edge once, without self-loops, sorted lexicographically: (2, E)."""
+    source, target = edge_index[:, edge_index[0] != edge_index[1]]
+    keys = np.unique(np.concatenate([source * num_nodes + target, target * num_nodes + source]))
+    return np.stack(np.divmod(keys, num_nodes))
+
+
+def largest_component(edge_index: Integers, num_nodes: int) -> Integers:
+    """The nodes, ascending, of the largest connected component; of equal ones, that of the smallest node."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    adjacency = coo_array(
+        (np.ones(edge_index.shape[1], dtype=np.int8), tuple(edge_index)), shape=(num_nodes, num_nodes)
+    )
+    _, component = connected_components(adjacency, directed=False)
+    sizes = np.bincount(component)
+    first = int(np.argmax(sizes[component]))
+    return np.flatnonzero(component == component[first])
+
+
+def induced(edge_index: Integers, nodes: Integers, num_nodes: int) -> Integers:
+    """The edges among `nodes` (ascending), renumbered by their position there; their order is kept."""
+    position = np.full(num_nodes, -1)
+    position[nodes] = np.arange(len(nodes))
+    source, target = position[edge_index]
+    inside = (source >= 0) & (target >= 0)
+    return np.stack([source[inside], target[inside]])
+
+
+def metis_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int) -> Integers:
+    """The METIS k-way partition that cuts few edges, none of its parts empty.
+
+    Parameters
+    ----------
+    edge_index : (2, E), clean (see `clean_edges`): the order of the edges decides which partition METIS finds.
+    num_parts : int, in 1..num_nodes
+
+    Returns
+    -------
+    (num_nodes,) of 0..num_parts-1; the same for the same arguments.
+    """
+    import pymetis
+
+    if num_parts == 1:
+        return np.zeros(num_nodes, dtype=np.int64)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(edge_index[0], minlength=num_nodes))])
+    graph = pymetis.CSRAdjacency(adj_starts=starts.astype(np.int32), adjacent=edge_index[1].astype(np.int32))
+    # METIS hands its 31-bit seed to srand, for which 0 and 1 are one seed.
+    options = pymetis.Options(seed=1 + seed % (2**31 - 1))
+    found = pymetis.part_graph(num_parts, adjacency=graph, recursive=False, options=options)
+    return fill_empty(np.asarray(found.vertex_part, dtype=np.int64), num_parts)
+
+
+def random_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int) -> Integers:
+    """Nodes dealt out in random order, so that sizes differ by one at most; arguments as in `metis_parts`."""
+    parts = np.empty(num_nodes, dtype=np.int64)
+    parts[np.random.default_rng(seed).permutation(num_nodes)] = np.arange(num_nodes) % num_parts
+    return parts
+
+
+PARTITIONS: dict[str, Callable[[Integers, int, int, int], Integers]] = {"metis": metis_parts, "random": random_parts}
+
+
+def fill_empty(parts: Integers, num_parts: int) -> Integers:
+    """Give each empty part the last node of the part that is then the largest.
+
+    METIS leaves parts empty when there are nearly as many parts as nodes. Needs len(parts) >= num_parts.
+    """
+    parts = parts.copy()
+    for empty in np.flatnonzero(np.bincount(parts, minlength=num_parts) == 0):
+        largest = np.bincount(parts, minlength=num_parts).argmax()
+        parts[np.flatnonzero(parts == largest)[-1]] = empty
+    return parts
+
+
+def random_split(num_nodes: int, train_size: float, test_size: float, rng: np.random.Generator) -> Booleans:
+    """Train, validation and test masks, (3, num_nodes), disjoint and covering all nodes; validation takes the rest."""
+    num_train = round(train_size * num_nodes)
+    num_test = min(round(test_size * num_nodes), num_nodes - num_train)
+    role = np.ones(num_nodes, dtype=np.int64)
+    role[:num_train] = 0
+    role[num_nodes - num_test :] = 2
+    chosen: Booleans = rng.permutation(role) == np.arange(3)[:, None]
+    return chosen
+
+
+def membership_digest(parts: Integers) -> str:
+    """SHA-256 of the part of every node."""
+    return hashlib.sha256(np.ascontiguousarray(parts, dtype="<i8").tobytes()).hexdigest()

@@ -1,0 +1,67 @@
+"""Prepared clients on disk, so that a client process needs torch and safetensors alone."""
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import safetensors.torch
+from safetensors import SafetensorError, safe_open
+
+from tasks.graphs.client_graph import ClientGraph, pack, unpack
+
+log = logging.getLogger("curvfed")
+
+FORMAT = 1
+"""Raise this number whenever preparation or the files' layout changes: older caches are then passed by."""
+
+
+def cache_key(settings: dict[str, str | int | float], files: Sequence[Path]) -> str:
+    """A folder name that changes with the settings, and with path, size or time of any raw file."""
+    stats = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return hashlib.sha256(json.dumps([FORMAT, settings, stats], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def read(folder: Path, partition_id: int) -> ClientGraph | None:
+    """The prepared client, or None where it is absent or damaged."""
+    path = _path(folder, partition_id)
+    try:
+        with safe_open(path, framework="pt") as stored:
+            return unpack({name: stored.get_tensor(name) for name in stored.keys()}, stored.metadata() or {})  # noqa: SIM118
+    except FileNotFoundError:
+        return None
+    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
+        log.warning("%s is damaged and is made anew (%s)", path, error)
+        return None
+
+
+def write(folder: Path, graphs: Iterable[ClientGraph]) -> None:
+    """Store the clients 0, 1, ...; each file appears whole or not at all.
+
+    A folder that cannot be written is logged, not raised.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for partition_id, graph in enumerate(graphs):
+            _write_one(_path(folder, partition_id), graph)
+    except OSError as error:
+        log.warning("prepared data cannot be kept in %s, every client process prepares its own: %s", folder, error)
+
+
+def _path(folder: Path, partition_id: int) -> Path:
+    return folder / f"{partition_id}.safetensors"
+
+
+def _write_one(path: Path, graph: ClientGraph) -> None:
+    content = safetensors.torch.save(*pack(graph))
+    descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+        os.replace(scratch, path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,80 @@
+"""A user's own graph: a PyTorch Geometric `Data` object stored by `torch.save`."""
+
+import pickle
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tasks.errors import DataError
+from tasks.graphs.raw import MASK_NAMES, RawGraph, raw_graph
+
+_DATA_CLASSES = tuple(
+    f"torch_geometric.data.{name}"
+    for name in ("data.Data", "data.DataEdgeAttr", "data.DataTensorAttr", "storage.GlobalStorage")
+)
+_ALLOWED = (
+    "a torch_geometric.data.Data, or a dict, of x, edge_index, y "
+    "and, if wanted, train_mask, val_mask, test_mask, class_names"
+)
+
+
+def read_user_graph(path: Path) -> RawGraph:
+    """Read a `.pt` file without running code from it, and without importing PyTorch Geometric.
+
+    Allowed are a `Data` object or a dict with `x` (N, F), `edge_index` (2, E), `y` (N,), and optionally all three of
+    `train_mask`, `val_mask`, `test_mask` (N,) or (N, splits), and `class_names`, a list of strings.
+
+    Raises
+    ------
+    DataError
+        The file is absent, cannot be read, holds other kinds of objects, or `raw_graph` finds fault with what it holds.
+    """
+    fields = _fields(path)
+    present = [name for name in MASK_NAMES if fields.get(name) is not None]
+    if present and len(present) < len(MASK_NAMES):
+        raise DataError(
+            f"{path}: has {', '.join(present)} alone; give {', '.join(MASK_NAMES)}, or none of them for a random split"
+        )
+    return raw_graph(
+        path,
+        fields.get("x"),
+        fields.get("edge_index"),
+        fields.get("y"),
+        masks=(fields["train_mask"], fields["val_mask"], fields["test_mask"]) if present else None,
+        class_names=fields.get("class_names"),
+    )
+
+
+def _fields(path: Path) -> dict[str, object]:
+    # PyTorch Geometric takes seconds to import and only its attribute dictionary is wanted: empty classes stand in.
+    stand_ins: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
+        (type(name.rpartition(".")[2], (), {}), name) for name in _DATA_CLASSES
+    ]
+    try:
+        with torch.serialization.safe_globals(stand_ins), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # sparse layouts in beta
+            stored = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise DataError(f"no file {path}; expected {_ALLOWED}") from None
+    except (
+        OSError,
+        pickle.UnpicklingError,
+        RuntimeError,
+        EOFError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        KeyError,
+    ) as error:
+        raise DataError(
+            f"{path} cannot be read ({type(error).__name__}); expected {_ALLOWED}, stored by torch.save"
+        ) from error
+    if isinstance(stored, dict):
+        return stored
+    mapping = getattr(vars(stored).get("_store"), "_mapping", None) if hasattr(stored, "__dict__") else None
+    if not isinstance(mapping, dict):
+        raise DataError(f"{path} holds a {type(stored).__name__}; expected {_ALLOWED}")
+    return mapping
