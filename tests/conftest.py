@@ -1,0 +1,27 @@
+"""Fixtures for all tests. Being here also puts this folder on the import path, for `graph_fixtures` and its like."""
+
+from pathlib import Path
+
+import pytest
+from graph_fixtures import write_minesweeper, write_planetoid
+from hypothesis import settings
+
+# A first example pays for imports inside functions: time says nothing about correctness here.
+settings.register_profile("curvfed", deadline=None)
+settings.load_profile("curvfed")
+
+
+@pytest.fixture(scope="session")
+def cora_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with a small graph in the place and layout of Cora. Read only."""
+    root = tmp_path_factory.mktemp("data-cora")
+    write_planetoid(root)
+    return root
+
+
+@pytest.fixture(scope="session")
+def minesweeper_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with a small grid in the place and layout of Minesweeper. Read only."""
+    root = tmp_path_factory.mktemp("data-minesweeper")
+    write_minesweeper(root)
+    return root

@@ -1,0 +1,252 @@
+"""What a client gets: the truth of the raw files, cleaned, split, partitioned, measured, hashed, kept."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from graph_fixtures import (
+    PLANTED_MAIN,
+    load_all,
+    pairs,
+    planted,
+    same,
+    user_fields,
+    write_minesweeper,
+    write_planetoid,
+    write_user_graph,
+)
+
+from tasks.errors import DataError
+from tasks.graphs.data import GraphSpec, load_client, load_own, normalize_rows
+
+CLIENTS = 4
+
+
+def rows(graph):
+    return [tuple(row) for row in graph.features.to_dense().tolist()]
+
+
+@pytest.mark.parametrize("partition", ["metis", "random"])
+def test_clients_hold_the_largest_component_once(cora_dir, tmp_path, partition):
+    truth = planted()
+    number = {tuple(row): node for node, row in enumerate(truth.features.tolist())}  # no two rows are alike
+    seen = []
+    for graph in load_all(GraphSpec("Cora", cora_dir, partition, normalize="none"), tmp_path, CLIENTS):
+        nodes = [number[row] for row in rows(graph)]
+        seen += nodes
+        assert graph.labels.tolist() == truth.labels[nodes].tolist()
+        edges = [(nodes[i], nodes[j]) for i, j in pairs(graph)]
+        inside = {(i, j) for i, j in truth.edges if {i, j} <= set(nodes)}
+        assert set(edges) == inside | {(j, i) for i, j in inside}
+        assert pairs(graph) == sorted(set(pairs(graph)))
+        assert (graph.class_names, graph.metric) == (("0", "1", "2"), "accuracy")
+    assert len(seen) == PLANTED_MAIN
+    assert set(seen) == truth.main
+
+
+def test_one_split_over_all_clients(cora_dir, tmp_path):
+    graphs = load_all(GraphSpec("cora", cora_dir, train_size=0.3, test_size=0.5), tmp_path, CLIENTS)
+    masks = torch.cat([torch.stack([graph.train, graph.val, graph.test]) for graph in graphs], dim=1)
+    assert (masks.sum(dim=0) == 1).all()
+    assert masks.sum(dim=1).tolist() == [180, 120, 300]
+    # Split over the whole, not in every client: the shares of clients differ.
+    assert len({int(graph.train.sum()) / len(graph.train) for graph in graphs}) > 1
+
+
+def test_curvature_is_that_of_a_count_by_hand(cora_dir, tmp_path):
+    graph = load_client(GraphSpec("cora", cora_dir), 1, CLIENTS, tmp_path)
+    neighbours = {node: set() for node in range(len(graph.labels))}
+    for i, j in pairs(graph):
+        neighbours[i].add(j)
+    plain = [4 - len(neighbours[i]) - len(neighbours[j]) for i, j in pairs(graph)]
+    full = [value + 3 * len(neighbours[i] & neighbours[j]) for value, (i, j) in zip(plain, pairs(graph), strict=True)]
+    assert graph.forman_plain == pytest.approx(np.mean(plain), rel=1e-12)
+    assert graph.forman == pytest.approx(np.mean(full), rel=1e-12)
+    assert graph.forman > graph.forman_plain
+
+
+def test_seed_decides_partition_and_split(cora_dir, tmp_path):
+    spec = GraphSpec("cora", cora_dir)
+    first = load_all(spec, tmp_path / "a", CLIENTS)
+    assert all(same(a, b) for a, b in zip(first, load_all(spec, tmp_path / "b", CLIENTS), strict=True))
+    assert len({graph.digest for graph in first}) == CLIENTS
+    assert len({graph.partition_digest for graph in first}) == 1
+    other = load_client(replace(spec, seed=1), 0, CLIENTS, tmp_path / "a")
+    assert other.partition_digest != first[0].partition_digest
+    whole = [load_client(replace(spec, seed=seed), 0, 1, tmp_path) for seed in (0, 1)]
+    assert whole[0].partition_digest == whole[1].partition_digest
+    assert not torch.equal(whole[0].train, whole[1].train)
+    assert whole[0].digest != whole[1].digest
+
+
+@pytest.mark.parametrize(("norm", "order"), [("l2", 2), ("l1", 1)])
+def test_rows_have_unit_norm(cora_dir, tmp_path, norm, order):
+    graph = load_client(GraphSpec("cora", cora_dir, normalize=norm), 0, CLIENTS, tmp_path)
+    sizes = torch.linalg.vector_norm(graph.features.to_dense(), ord=order, dim=1)
+    assert torch.allclose(sizes, torch.ones_like(sizes), rtol=0, atol=4 * torch.finfo(torch.float32).eps)
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1"])
+def test_rows_of_zeros_stay_and_no_scale_is_too_large_or_small(norm):
+    largest, smallest = torch.finfo(torch.float32).max, torch.finfo(torch.float32).tiny
+    unit = normalize_rows(torch.tensor([[0.0, 0.0], [largest, 0.0], [0.0, -smallest], [3e30, 4e30]]), norm)
+    expected = {"l2": [0.6, 0.8], "l1": [3 / 7, 4 / 7]}[norm]
+    assert torch.allclose(unit, torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, -1.0], expected]), rtol=1e-6, atol=0)
+
+
+def test_features_are_sparse_where_few_are_not_zero(cora_dir, tmp_path):
+    dense = user_fields()["x"]
+    sparse = torch.where(torch.arange(dense.numel()).reshape(dense.shape) % 5 == 0, dense, 0.0)
+    for x, layout in ((dense, torch.strided), (sparse, torch.sparse_csr)):
+        write_user_graph(tmp_path / "own.pt", x=x)
+        graph = load_own(tmp_path / "own.pt", GraphSpec("own.pt", tmp_path, normalize="none"))
+        assert graph.features.layout == layout
+        assert graph.features.dtype == torch.float32
+        assert torch.equal(graph.features.to_dense(), x)
+
+
+def test_minesweeper_has_its_own_splits_and_roc_auc(minesweeper_dir, tmp_path):
+    arrays = np.load(minesweeper_dir / "heterophilous/minesweeper/raw/minesweeper.npz")
+    for seed, split in ((0, 0), (13, 3)):
+        graph = load_client(GraphSpec("Minesweeper", minesweeper_dir, seed=seed), 0, 1, tmp_path)
+        for name in ("train", "val", "test"):
+            assert getattr(graph, name).tolist() == arrays[f"{name}_masks"][split].tolist()
+    assert graph.metric == "roc_auc"
+    assert graph.labels.tolist() == arrays["node_labels"].tolist()
+    assert graph.edge_index.shape[1] == 2 * len(arrays["edges"])
+
+
+def test_raw_files_are_found_without_the_collections_folder_and_left_alone(tmp_path):
+    write_planetoid(tmp_path / "data", folder=".")
+    write_minesweeper(tmp_path / "data", folder=".")
+    before = sorted((tmp_path / "data").rglob("*"))
+    for dataset in ("cora", "minesweeper"):
+        load_client(GraphSpec(dataset, tmp_path / "data"), 0, 2, tmp_path / "cache")
+    assert sorted((tmp_path / "data").rglob("*")) == before
+
+
+def test_citeseer_with_gaps_in_its_test_index(tmp_path):
+    truth = write_planetoid(tmp_path, "CiteSeer", seed=3)
+    index = np.loadtxt(tmp_path / "planetoid/CiteSeer/raw/ind.citeseer.test.index", dtype=int)
+    assert len(index) < index.max() - index.min() + 1
+    graph = load_client(GraphSpec("citeseer", tmp_path, normalize="none"), 0, 1, tmp_path / "cache")
+    assert rows(graph) == [tuple(row) for row in truth.features[sorted(truth.main)].tolist()]
+    assert graph.labels.tolist() == truth.labels[sorted(truth.main)].tolist()
+
+
+# A user's own graph
+
+
+def own_masks(splits=None):
+    role = torch.arange(60) % 4
+    masks = {"train_mask": role == 0, "val_mask": role == 1, "test_mask": role == 2}
+    if splits:
+        masks = {name: torch.stack([mask.roll(shift) for shift in range(splits)], 1) for name, mask in masks.items()}
+    return masks
+
+
+def test_own_graph_stays_whole(tmp_path):
+    fields = write_user_graph(tmp_path / "own.pt", class_names=["left", "right", "unseen"])
+    spec = GraphSpec("", tmp_path, normalize="none")
+    graph = load_own(tmp_path / "own.pt", spec)
+    assert torch.equal(graph.features.to_dense(), fields["x"])
+    assert torch.equal(graph.labels, fields["y"])
+    assert int(graph.edge_index.max()) == 56  # 57..59 are isolated, and kept
+    given = {(i, j) for i, j in fields["edge_index"].T.tolist() if i != j}
+    assert pairs(graph) == sorted(given | {(j, i) for i, j in given})
+    assert graph.class_names == ("left", "right", "unseen")
+    assert graph.partition_digest == ""
+    assert [int(mask.sum()) for mask in (graph.train, graph.val, graph.test)] == [12, 24, 24]
+    assert load_own(tmp_path / "own.pt", spec).digest == graph.digest
+    assert load_own(tmp_path / "own.pt", replace(spec, seed=1)).digest != graph.digest
+
+
+def test_own_masks_are_used(tmp_path):
+    write_user_graph(tmp_path / "own.pt", **own_masks())
+    graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    assert torch.equal(graph.train, own_masks()["train_mask"])
+    write_user_graph(tmp_path / "own.pt", **own_masks(splits=3))
+    graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path, seed=5))
+    assert torch.equal(graph.test, own_masks()["test_mask"].roll(2))
+    clients = load_all(GraphSpec(str(tmp_path / "own.pt"), tmp_path), tmp_path / "cache", CLIENTS)
+    assert sum(int(client.train.sum()) for client in clients) == int(own_masks()["train_mask"][:57].sum())
+
+
+def test_path_is_looked_up_in_the_data_folder(tmp_path):
+    write_user_graph(tmp_path / "own.pt")
+    graphs = load_all(GraphSpec("own.pt", tmp_path), tmp_path / "cache", CLIENTS)
+    assert sum(len(graph.labels) for graph in graphs) == 57
+
+
+def test_a_dict_of_tensors_will_do(tmp_path):
+    write_user_graph(tmp_path / "data.pt")
+    torch.save(user_fields(), tmp_path / "dict.pt")
+    graphs = [load_own(tmp_path / name, GraphSpec("", tmp_path)) for name in ("data.pt", "dict.pt")]
+    assert graphs[0].digest == graphs[1].digest
+
+
+def test_a_node_needs_no_heavy_import_for_its_own_graph(tmp_path):
+    write_user_graph(tmp_path / "own.pt")
+    program = f"""
+import sys
+from pathlib import Path
+from tasks.graphs.data import GraphSpec, load_own
+load_own(Path({str(tmp_path / "own.pt")!r}), GraphSpec("", Path()))
+print([name for name in ("torch_geometric", "pymetis", "networkx", "sklearn") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_graph_without_edges(tmp_path):
+    write_user_graph(tmp_path / "own.pt", edge_index=torch.zeros(2, 0, dtype=torch.int64))
+    graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    assert (graph.edge_index.shape, graph.forman, graph.forman_plain) == ((2, 0), 0.0, 0.0)
+    # Its largest component is a single node.
+    assert len(load_client(GraphSpec("own.pt", tmp_path), 0, 1, tmp_path / "cache").labels) == 1
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(("dataset", "nodes"), [("cora", 600), ("minesweeper", 400)])
+def test_more_clients_than_nodes(cora_dir, minesweeper_dir, tmp_path, dataset, nodes):
+    spec = GraphSpec(dataset, cora_dir if dataset == "cora" else minesweeper_dir)
+    with pytest.raises(DataError, match=rf"{nodes + 1} clients .* {nodes} nodes"):
+        load_client(spec, 0, nodes + 1, tmp_path)
+
+
+def test_as_many_clients_as_nodes(minesweeper_dir, tmp_path):
+    graph = load_client(GraphSpec("minesweeper", minesweeper_dir), 399, 400, tmp_path)
+    assert (len(graph.labels), graph.edge_index.shape[1], graph.forman) == (1, 0, 0.0)
+
+
+@pytest.mark.parametrize("partition_id", [-1, 4, 400])
+@pytest.mark.parametrize("dataset", ["cora", "trees"])
+def test_partition_id_out_of_range(cora_dir, tmp_path, partition_id, dataset):
+    with pytest.raises(DataError, match=rf"partition-id is {partition_id}; .* 0\.\.3"):
+        load_client(GraphSpec(dataset, cora_dir), partition_id, 4, tmp_path)
+
+
+def test_unknown_data_set_names_the_nearest(tmp_path):
+    with pytest.raises(DataError, match=r'unknown graph data set "coar"; did you mean "cora"\? Known: trees, cora'):
+        load_client(GraphSpec("coar", tmp_path), 0, 1, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ({"partition": "louvain"}, 'partition is "louvain"; allowed: metis, random'),
+        ({"normalize": "max"}, 'normalize is "max"; allowed: l2, l1, none'),
+        ({"seed": -1}, "seed is -1; it must be at least 0"),
+        ({"train_size": 0.7, "test_size": 0.4}, r"\(0.7, 0.4\); .* together at most 1"),
+        ({"train_size": -0.1}, r"at least 0"),
+        ({"test_size": float("nan")}, r"at least 0"),
+    ],
+)
+def test_settings_out_of_range(tmp_path, setting, text):
+    with pytest.raises(DataError, match=text):
+        GraphSpec("cora", tmp_path, **setting)

@@ -1,0 +1,59 @@
+"""`trees`: hierarchies that differ in curvature and topics, and can be learned."""
+
+from dataclasses import replace
+
+import networkx as nx
+import torch
+from graph_fixtures import load_all, pairs
+
+from tasks.graphs.data import GraphSpec, load_client
+
+
+def test_trees_differ_from_client_to_client_and_not_with_their_number(tmp_path):
+    spec = GraphSpec("trees", tmp_path / "absent")
+    graphs = load_all(spec, tmp_path / "unused", num_clients=10)
+    assert not (tmp_path / "unused").exists()
+    curvature = [graph.forman for graph in graphs]
+    assert max(curvature) - min(curvature) > 3
+    shares = torch.stack([torch.bincount(graph.labels, minlength=6) / len(graph.labels) for graph in graphs])
+    assert (shares.amax(dim=0) - shares.amin(dim=0)).max() > 0.4
+    assert load_client(spec, 7, 1000, tmp_path).digest == graphs[7].digest
+    assert load_client(replace(spec, seed=1), 7, 10, tmp_path).digest != graphs[7].digest
+    for graph in graphs:
+        assert 150 <= len(graph.labels) <= 300
+        assert graph.features.layout == torch.sparse_csr
+        assert graph.class_names == ("0", "1", "2", "3", "4", "5")
+        assert ((graph.train.int() + graph.val.int() + graph.test.int()) == 1).all()
+
+
+def test_trees_are_trees_with_a_few_triangles(tmp_path):
+    for client in (0, 499, 999):
+        graph = load_client(GraphSpec("trees", tmp_path), client, 1000, tmp_path)
+        network = nx.Graph(pairs(graph))
+        assert nx.is_connected(network)
+        assert len(network) == len(graph.labels)
+        extra = network.number_of_edges() - (len(network) - 1)
+        assert 0 < extra < 0.25 * len(network)
+        assert sum(nx.triangles(network).values()) // 3 == extra  # every link joins two siblings
+
+
+def test_topics_of_trees_can_be_learned_from_words_of_neighbours(tmp_path):
+    """Nearest class mean, over all clients' training nodes, of words averaged over the neighbourhood."""
+    graphs = load_all(GraphSpec("trees", tmp_path), tmp_path, num_clients=10)
+    words, labels, train, test = [], [], [], []
+    for graph in graphs:
+        adjacency = torch.eye(len(graph.labels))
+        adjacency[graph.edge_index[0], graph.edge_index[1]] = 1
+        hop = adjacency / adjacency.sum(dim=1, keepdim=True)
+        words.append(hop @ hop @ graph.features.to_dense())
+        labels.append(graph.labels)
+        train.append(graph.train)
+        test.append(graph.test)
+    words, labels, train, test = map(torch.cat, (words, labels, train, test))
+    words = words - words.mean(dim=0)
+    means = torch.stack([words[train & (labels == topic)].mean(dim=0) for topic in range(6)])
+    means = means / means.norm(dim=1, keepdim=True)
+    right = ((words @ means.T).argmax(dim=1) == labels)[test].float().mean()
+    majority = (labels == torch.bincount(labels[train]).argmax())[test].float().mean()
+    assert right > majority + 0.2
+    assert right < 0.95
