@@ -69,17 +69,18 @@ def asinh_sqrt(q: Tensor) -> Tensor:
     return torch.where(positive, torch.where(positive, q, 1.0).sqrt().asinh(), 0.0)
 
 
-def arc_ratio(q: Tensor) -> Tensor:
-    """δ/sinh δ with q = sinh²(δ/2), equal to asinh(√q)/√(q(1+q)): 1 at q = 0, smooth in q.
+def arc_factors(q: Tensor) -> tuple[Tensor, Tensor]:
+    """δ/sinh δ and δ·tanh(δ/2), smooth in q = sinh²(δ/2): 1 − 2q/3 + … and 2q − ….
 
     Parameters
     ----------
-    q : Tensor (...), q ≥ 0
+    q : Tensor (...), 0 ≤ q ≤ sinh²(`max_radius`)
 
     Returns
     -------
-    Tensor (...)
-        Relative error ≤ 6·eps; the gradient is finite, 0 at q = 0 (exact: −2/3; cut off where q < eps²).
+    tuple of Tensor (...)
+        Relative error of both ≤ 6·eps; the gradients are finite (the first one's cut off to 0 where q < eps²).
     """
     root = q.clamp(min=floor(q.dtype) ** 2).sqrt()
-    return root.asinh() / (root * (1 + q).sqrt())
+    arc, cosh = root.asinh() / root, (1 + q).sqrt()
+    return arc / cosh, 2 * arc * (q / cosh)

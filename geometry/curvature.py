@@ -1,0 +1,85 @@
+"""Discrete curvature of graphs."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_ROWS = 1024
+
+
+def forman_ricci(edge_index: Tensor, num_nodes: int, triangles: bool = True) -> Tensor:
+    """Forman–Ricci curvature of every edge: 4 − dᵢ − dⱼ, plus 3 for every triangle on the edge.
+
+    Parameters
+    ----------
+    edge_index : Tensor (2, E), integer
+        An undirected simple graph: every edge once in each direction, in any order.
+    num_nodes : int
+        Nodes are 0 … num_nodes − 1.
+    triangles : bool
+        With them it is the augmented curvature that FlatLand calls Forman–Ricci curvature, without them Forman's own.
+
+    Returns
+    -------
+    Tensor (E,), default float dtype, on the device of `edge_index`
+        One value per column, exact (whole numbers); the two directions of an edge have equal values.
+
+    Raises
+    ------
+    ValueError
+        If the shape or dtype is another, a node is out of range, or an edge is a self-loop, doubled, or lacks its
+        other direction.
+
+    Notes
+    -----
+    Samal et al., Comparative analysis of two discretizations of Ricci curvature for complex networks (2018).
+    Triangles on an edge are its entry of A·A: time up to Σ dᵢ² (Cora 2 ms).
+    """
+    source, target = _checked(edge_index, num_nodes)
+    degree = np.bincount(source, minlength=num_nodes)
+    value = 4 - degree[source] - degree[target]
+    if triangles and source.size:
+        value += 3 * _triangles(source, target, num_nodes)
+    return torch.from_numpy(value).to(edge_index.device, torch.get_default_dtype())
+
+
+def _triangles(source: np.ndarray, target: np.ndarray, num_nodes: int) -> np.ndarray:
+    """Number of common neighbours of the ends of every edge."""
+    from scipy.sparse import csr_array, vstack
+
+    adjacency = csr_array((np.ones(source.size, dtype=np.int64), (source, target)), shape=(num_nodes, num_nodes))
+    # By blocks of rows: A·A of a graph with hubs is nearly dense, its entries on the edges are few.
+    blocks = (adjacency[start : start + _ROWS] for start in range(0, num_nodes, _ROWS))
+    common = vstack([(rows @ adjacency).multiply(rows) for rows in blocks], format="csr")
+    return np.asarray(common[source, target]).ravel()
+
+
+def _checked(edge_index: Tensor, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Source and target as int64 arrays, or ValueError."""
+    if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.dtype not in (torch.int32, torch.int64):
+        raise ValueError(
+            f"edge_index: got shape {tuple(edge_index.shape)}, {edge_index.dtype}; must be (2, E), int64 or int32"
+        )
+    edges = edge_index.detach().cpu().numpy().astype(np.int64)
+    outside = (edges < 0) | (edges >= num_nodes)
+    _refuse(edges, outside.any(axis=0), f"is out of range; nodes are 0 … {num_nodes - 1}")
+    source, target = edges[0], edges[1]
+    _refuse(edges, source == target, "is a self-loop; remove it")
+    key = source * num_nodes + target
+    order = np.argsort(key, kind="stable")
+    again = np.zeros(key.size, dtype=bool)
+    again[order[1:]] = np.diff(key[order]) == 0
+    _refuse(edges, again, "occurs a second time; coalesce the edges")
+    reverse = target * num_nodes + source
+    if not np.array_equal(np.sort(reverse), key[order]):
+        _refuse(edges, ~np.isin(reverse, key), "lacks its other direction; give both")
+    return source, target
+
+
+def _refuse(edges: np.ndarray, wrong: np.ndarray | np.bool_, reason: str) -> None:
+    columns = np.flatnonzero(wrong)
+    if columns.size:
+        source, target = edges[:, columns[0]]
+        raise ValueError(
+            f"edge_index: the edge {source}–{target} in column {columns[0]} {reason} ({columns.size} such columns)"
+        )

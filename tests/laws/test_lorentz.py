@@ -1,0 +1,391 @@
+"""Laws of the Lorentz model, for many curvatures and dimensions, in float32 and float64.
+
+Tolerances are the bounds of the docstrings, added up along the law. Where a law needs its own arithmetic (boosts,
+norms of tangent vectors), that is done in float64.
+"""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from geometry import lorentz
+from geometry.safe_math import max_radius
+
+DTYPES = [torch.float32, torch.float64]
+F64 = torch.float64
+
+
+class World:
+    """A curvature, a dimension, a dtype, and points drawn in them."""
+
+    def __init__(self, curvature, dim, dtype, seed):
+        self.curvature, self.dim, self.dtype = curvature, dim, dtype
+        self.R = 1 / math.sqrt(-curvature)
+        self.eps = torch.finfo(dtype).eps
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __repr__(self):
+        return f"World({self.curvature}, {self.dim}, {self.dtype})"
+
+    def vectors(self, num, radius):
+        """Tangent vectors at the origin with √|c|·length uniform below `radius`."""
+        v = torch.randn(num, self.dim, generator=self.generator, dtype=F64)
+        length = self.R * radius * torch.rand(num, 1, generator=self.generator, dtype=F64)
+        return (v / v.norm(dim=-1, keepdim=True) * length).to(self.dtype)
+
+    def points(self, num, radius):
+        return lorentz.exp0(self.vectors(num, radius), self.curvature)
+
+    def cosh(self, x):
+        """cosh r of points: the condition of most functions."""
+        return (1 + (x[..., 1:].to(F64) / self.R).square().sum(-1)).sqrt()
+
+    def tangent_norm(self, x, v):
+        """Minkowski norm of tangent vectors at x, split into along and across so that nothing cancels."""
+        space, v = x[..., 1:].to(F64), v[..., 1:].to(F64)
+        unit = space / space.norm(dim=-1, keepdim=True).clamp(min=1e-300)
+        along = (v * unit).sum(-1, keepdim=True)
+        across = (v - along * unit).norm(dim=-1)
+        return (across.square() + (along.squeeze(-1) / self.cosh(x)).square()).sqrt()
+
+
+@st.composite
+def worlds(draw, max_dim=64):
+    return World(
+        curvature=draw(st.floats(-4.0, -0.05)),
+        dim=draw(st.integers(1, max_dim)),
+        dtype=draw(st.sampled_from(DTYPES)),
+        seed=draw(st.integers(0, 2**32 - 1)),
+    )
+
+
+radii = st.sampled_from([1e-6, 1e-2, 1.0, 4.0, 10.0])
+law = settings(deadline=None, max_examples=40)
+
+
+def assert_below(error, bound):
+    assert error.isfinite().all()
+    assert (error <= bound).all(), f"error over bound: {(error / bound).max().item():.3g}"
+
+
+@law
+@given(worlds(), radii)
+def test_exp0_is_on_the_manifold(world, radius):
+    x = world.points(20, radius)
+    K = world.R**2
+    off = (lorentz.inner(x.to(F64), x.to(F64)) + K).abs() / K
+    assert_below(off, 32 * (1 + radius) * world.eps * world.cosh(x) ** 2)
+    assert (x[:, 0] > 0).all()
+
+
+@law
+@given(worlds(), radii)
+def test_log0_and_exp0_are_inverse(world, radius):
+    v = world.vectors(20, radius)
+    back = lorentz.log0(lorentz.exp0(v, world.curvature), world.curvature)
+    # asinh shrinks a relative error; exp0 stretches it by at most 1 + r.
+    assert_below((back - v).abs(), 8 * (2 + radius) * world.eps * v.abs())
+    x = lorentz.exp0(v, world.curvature)
+    again = lorentz.exp0(lorentz.log0(x, world.curvature), world.curvature)
+    assert_below((again - x).abs(), 16 * (1 + radius) * world.eps * x.abs())
+
+
+@law
+@given(worlds(), radii)
+def test_distance_from_the_origin_is_the_length(world, radius):
+    v = world.vectors(20, radius)
+    x = lorentz.exp0(v, world.curvature)
+    origin = lorentz.exp0(torch.zeros_like(v), world.curvature)
+    length = v.to(F64).norm(dim=-1)
+    for distance in (lorentz.dist(origin, x, world.curvature), lorentz.dist(x, origin, world.curvature)):
+        assert_below((distance.to(F64) - length).abs(), 8 * (2 + radius) * world.eps * length)
+    log = lorentz.log(origin, x, world.curvature)
+    assert_below((log[:, 1:] - v).abs(), 8 * (4 + radius) * world.eps * v.abs().amax(-1, keepdim=True))
+    assert (log[:, 0] == 0).all()
+    assert torch.equal(lorentz.exp(origin, log, world.curvature)[:, 1:] != 0, x[:, 1:] != 0)
+
+
+@law
+@given(worlds(), radii, radii)
+def test_exp_and_log_are_inverse(world, x_radius, y_radius):
+    x, y = world.points(20, x_radius), world.points(20, y_radius)
+    v = lorentz.log(x, y, world.curvature)
+    n = world.tangent_norm(x, v) / world.R
+    bound = 16 * (1 + n) * world.cosh(x) * n.cosh() * world.eps * world.R
+    reached = lorentz.exp(x, v, world.curvature)
+    measured = lorentz.dist(reached.to(F64), y.to(F64), world.curvature)
+    assert_below(measured, bound)
+    # The way back: an error at y shrinks on the way to x, and reading `reached` in adds log's own.
+    again = lorentz.log(x, reached, world.curvature)
+    assert_below(world.tangent_norm(x, again - v), bound + 8 * world.cosh(x) * world.eps * n * world.R)
+
+
+@law
+@given(worlds(), radii)
+def test_log_is_tangent_and_as_long_as_the_distance(world, radius):
+    x, y = world.points(20, radius), world.points(20, radius)
+    v = lorentz.log(x, y, world.curvature)
+    product = lorentz.inner(x.to(F64), v.to(F64)).abs()
+    # Of ⟨x, v⟩ = 0 what is left is the rounding of the two times.
+    assert_below(product, 32 * world.eps * (x[:, 0] * v[:, 1:].norm(dim=-1)).to(F64))
+    distance = lorentz.dist(x, y, world.curvature).to(F64)
+    assert_below((world.tangent_norm(x, v) - distance).abs(), 16 * world.cosh(x) * world.eps * distance)
+
+
+@law
+@given(worlds(), radii)
+def test_distance_is_a_metric(world, radius):
+    x, y, z = world.points(20, radius), world.points(20, radius), world.points(20, radius)
+
+    def dist(a, b):
+        value = lorentz.dist(a, b, world.curvature)
+        bound = 8 * torch.minimum(world.cosh(a), world.cosh(b)) * world.eps * value
+        return value.to(F64), bound
+
+    (xy, xy_bound), (yx, _), (yz, yz_bound), (xz, xz_bound) = dist(x, y), dist(y, x), dist(y, z), dist(x, z)
+    assert (xy > 0).all()
+    assert torch.equal(dist(x, x)[0], torch.zeros(20, dtype=F64))
+    assert_below((xy - yx).abs(), 2 * xy_bound)
+    assert_below(xz - xy - yz, xy_bound + yz_bound + xz_bound)
+
+
+def boost(world, rapidity):
+    """(d+1, d+1) boost along a random direction."""
+    u = torch.randn(world.dim, generator=world.generator, dtype=F64)
+    u = u / u.norm()
+    matrix = torch.eye(world.dim + 1, dtype=F64)
+    matrix[0, 0] = math.cosh(rapidity)
+    matrix[0, 1:] = matrix[1:, 0] = math.sinh(rapidity) * u
+    matrix[1:, 1:] += (math.cosh(rapidity) - 1) * torch.outer(u, u)
+    return matrix
+
+
+def rotation(world):
+    matrix = torch.eye(world.dim + 1, dtype=F64)
+    gauss = torch.randn(world.dim, world.dim, generator=world.generator, dtype=F64)
+    matrix[1:, 1:] = torch.linalg.qr(gauss).Q
+    return matrix
+
+
+@law
+@given(worlds(), st.sampled_from([1e-2, 1.0, 4.0]), st.sampled_from([None, 0.1, 2.0]))
+def test_boosts_and_rotations_are_isometries(world, radius, rapidity):
+    matrix = rotation(world) if rapidity is None else boost(world, rapidity)
+    x, y = world.points(20, radius), world.points(20, radius)
+    a, b = (lorentz.project(p.to(F64), world.curvature) @ matrix.T for p in (x, y))
+    a, b = a.to(world.dtype), b.to(world.dtype)
+    # Rounding a point of the dtype moves it by eps·cosh(r)·R, and the product by as much times the boost's norm.
+    moved = 16 * world.eps * (world.cosh(a) + world.cosh(b)) * world.R
+    distance, image = lorentz.dist(x, y, world.curvature).to(F64), lorentz.dist(a, b, world.curvature).to(F64)
+    bound = moved + 8 * (world.cosh(x) + world.cosh(a)) * world.eps * distance
+    assert_below((distance - image).abs(), bound)
+    # exp and log commute with them.
+    v = lorentz.log(x, y, world.curvature)
+    v_image = (v.to(F64) @ matrix.T).to(world.dtype)
+    n = world.tangent_norm(x, v) / world.R
+    stretch = (1 + n) * n.cosh() * (world.cosh(x) * math.cosh(rapidity or 0) + world.cosh(a)) * world.R
+    reached = lorentz.exp(a, v_image, world.curvature)
+    assert_below(lorentz.dist(reached.to(F64), b.to(F64), world.curvature), 64 * world.eps * stretch)
+
+
+@law
+@given(worlds(), radii)
+def test_project_recomputes_the_time_and_is_idempotent(world, radius):
+    x = world.points(20, radius)
+    broken = torch.cat([torch.full_like(x[:, :1], math.nan), x[:, 1:]], dim=-1)
+    mended = lorentz.project(broken, world.curvature)
+    assert_below((mended - x).abs(), 16 * (1 + radius) * world.eps * x.abs())
+    assert torch.equal(lorentz.project(mended, world.curvature), mended)
+    assert torch.equal(lorentz.lift(x[:, 1:], world.curvature), mended)
+
+
+@law
+@given(worlds(), st.sampled_from([1e-6, 1.0, 5.0]), st.integers(1, 8))
+def test_centroid(world, radius, num):
+    x = world.points(num, radius)
+    weights = torch.rand(3, num, generator=world.generator, dtype=world.dtype) + 0.01
+    center = lorentz.centroid(x, weights, world.curvature)
+    assert center.shape == (3, world.dim + 1)
+    condition = 2 * world.cosh(center).square() - 1
+    K = world.R**2
+    # On the manifold whatever rounding did to the sum.
+    off = (lorentz.inner(center.to(F64), center.to(F64)) + K).abs() / K
+    assert_below(off, 32 * world.eps * world.cosh(center) ** 2)
+    # A vector of weights is a matrix of one row; the scale of the weights and the order of the points are free.
+    order = torch.randperm(num, generator=world.generator)
+    tolerance = (16 * condition * world.eps * center[:, 0]).unsqueeze(-1)
+    for other in (
+        torch.stack([lorentz.centroid(x, row, world.curvature) for row in weights]),
+        lorentz.centroid(x, weights * 1e-6, world.curvature),
+        lorentz.centroid(x[order], weights[:, order], world.curvature),
+    ):
+        assert_below((other - center).abs(), tolerance)
+    # Of one point, or of the same point many times, the point.
+    same = lorentz.centroid(x[:1].expand(num, -1), weights[0], world.curvature)
+    condition = 2 * world.cosh(x[0]).square() - 1
+    assert_below((same - x[0]).abs(), 16 * condition * world.eps * x[0, 0])
+
+
+@law
+@given(worlds(), st.sampled_from([1e-2, 1.0, 3.0]))
+def test_centroid_of_two_equal_weights_is_the_midpoint(world, radius):
+    x = world.points(2, radius)
+    middle = lorentz.centroid(x, torch.ones(2, dtype=world.dtype), world.curvature)
+    half = lorentz.dist(x[0], x[1], world.curvature) / 2
+    bound = 64 * (2 * world.cosh(middle).square() - 1) * world.cosh(x).max() * world.eps * world.R
+    for point in x:
+        assert_below((lorentz.dist(point, middle, world.curvature) - half).abs(), bound)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("curvature", [-1.0, -0.3])
+def test_a_sum_that_is_not_time_like_becomes_a_far_point_in_its_direction(dtype, curvature):
+    sums = torch.tensor(
+        [[1.0, 3.0, 4.0], [5.0, 3.0, 4.0], [0.0, 3.0, 4.0], [-1.0, 3.0, 4.0], [0.0, 0.0, 0.0]], dtype=dtype
+    ).requires_grad_()
+    points = lorentz.normalize(sums, curvature)
+    (gradient,) = torch.autograd.grad(points.sum(), sums)
+    assert gradient.isfinite().all()
+    radius = lorentz.log0(points, curvature).norm(dim=-1) * math.sqrt(-curvature)
+    limit = -0.5 * math.log(torch.finfo(dtype).eps)
+    tolerance = 16 * torch.finfo(dtype).eps * limit
+    assert radius[:4].tolist() == pytest.approx(4 * [limit], rel=tolerance)
+    direction = points[:4, 1:] / points[:4, 1:].norm(dim=-1, keepdim=True)
+    torch.testing.assert_close(direction, torch.tensor([[0.6, 0.8]], dtype=dtype).expand(4, 2))
+    assert points[4].tolist() == pytest.approx([1 / math.sqrt(-curvature), 0, 0], rel=tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_exp0_stops_at_the_largest_radius(dtype):
+    v = torch.tensor([[6e3, -8e3], [6e8, -8e8]], dtype=dtype)
+    x = lorentz.exp0(v, -0.25)
+    expected = 2 * max_radius(dtype) * torch.tensor([[0.6, -0.8]], dtype=dtype).expand(2, 2)
+    tolerance = 8 * (2 + max_radius(dtype)) * torch.finfo(dtype).eps
+    torch.testing.assert_close(lorentz.log0(x, -0.25), expected, rtol=tolerance, atol=0)
+
+
+CALLS = {
+    "exp0": lambda x, v, c: lorentz.exp0(v[..., 1:], c),
+    "log0": lambda x, v, c: lorentz.log0(x, c),
+    "exp": lambda x, v, c: lorentz.exp(x, v, c),
+    "log": lambda x, v, c: lorentz.log(x, lorentz.exp0(v[..., 1:], c), c),
+    "dist": lambda x, v, c: lorentz.dist(x, lorentz.exp0(v[..., 1:], c), c),
+    "project": lambda x, v, c: lorentz.project(x, c),
+    "time_from_space": lambda x, v, c: lorentz.time_from_space(v[..., 1:], c),
+    "normalize": lambda x, v, c: lorentz.normalize(x + v, c),
+    "centroid": lambda x, v, c: lorentz.centroid(x, v[..., :1].T.abs() + 1, c),
+}
+every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+
+
+@every_call
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("radius", [0.0, 1e-30, 1e-12, 1e-6, 1.0, 10.0, 39.0, 1000.0])
+@pytest.mark.parametrize("partner", ["same", "origin", "near", "opposite", "across"])
+def test_value_and_gradient_are_finite(call, dtype, radius, partner):
+    curvature = torch.tensor(-0.7, dtype=dtype, requires_grad=True)
+    start = torch.tensor([[0.6, 0.8, 0.0]], dtype=dtype)
+    other = {
+        "same": start,
+        "origin": 0 * start,
+        "near": start * (1 + 1e-6),
+        "opposite": -start,
+        "across": start.roll(1, -1),
+    }
+    # exp adds the radii of its two arguments: half of the range is left to each.
+    scale = min(radius, max_radius(dtype) / 2) if call is CALLS["exp"] else radius
+    v = torch.nn.functional.pad(scale * other[partner], (1, 0)).requires_grad_()
+    x = lorentz.exp0(scale * start, curvature.detach()).requires_grad_()
+    value = call(x, v, curvature)
+    gradients = torch.autograd.grad(value.sum(), (x, v, curvature), allow_unused=True, materialize_grads=True)
+    for tensor in (value, *gradients):
+        assert tensor.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_gradient_of_the_distance_has_unit_length(dtype):
+    # Also at and near the origin, where forms in polar coordinates return 0 or noise, and for near points.
+    curvature = -1.5
+    target = lorentz.exp0(torch.tensor([0.3, -0.4, 1.2], dtype=dtype), curvature)
+    unit = torch.tensor([0.3, -0.4, 1.2], dtype=dtype) / 1.3
+    tolerance = 32 * torch.finfo(dtype).eps
+    for length in (0.0, 1e-12, 1e-6, 1e-3):
+        space = (length * unit.roll(1)).requires_grad_()
+        distance = lorentz.dist(lorentz.lift(space, curvature), target, curvature)
+        (gradient,) = torch.autograd.grad(distance, space)
+        # A step aside turns the direction to the target by less than twice its length.
+        torch.testing.assert_close(gradient, -unit, rtol=0, atol=tolerance + 2 * length)
+        # The metric on space coordinates x is I − x xᵀ/(K + |x|²), its inverse I + x xᵀ/K.
+        square = gradient.square().sum() - curvature * (gradient @ space).square()
+        assert square.item() == pytest.approx(1, abs=2 * tolerance)
+    near = torch.zeros(3, dtype=dtype, requires_grad=True)
+    tiny = lorentz.exp0(1e-6 * unit, curvature)
+    (gradient,) = torch.autograd.grad(lorentz.dist(lorentz.lift(near, curvature), tiny, curvature), near)
+    torch.testing.assert_close(gradient, -unit, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("radius", [0.0, 1e-6, 2.0])
+def test_gradient_of_log_at_equal_points_is_the_identity(dtype, radius):
+    space = radius * torch.tensor([0.6, 0.0, -0.8], dtype=dtype)
+    x = lorentz.lift(space, -1.5)
+    jacobian = torch.autograd.functional.jacobian(lambda y: lorentz.log(x, lorentz.lift(y, -1.5), -1.5)[1:], space)
+    assert torch.equal(jacobian, torch.eye(3, dtype=dtype))
+
+
+@every_call
+@pytest.mark.parametrize("radius", [0.0, 0.1, 2.0])
+def test_gradcheck_with_respect_to_points_vectors_and_curvature(call, radius):
+    generator = torch.Generator().manual_seed(0)
+    v = torch.randn(3, 5, generator=generator, dtype=F64)
+    at = radius * torch.randn(3, 4, generator=generator, dtype=F64)
+    curvature = torch.tensor(-0.6, dtype=F64, requires_grad=True)
+    x = lorentz.exp0(at, curvature.detach())
+    assert torch.autograd.gradcheck(call, (x.requires_grad_(), v.requires_grad_(), curvature))
+    v_zero = torch.zeros_like(v).requires_grad_()
+    if radius and call is not CALLS["dist"]:  # the distance from the origin to itself has no gradient
+        assert torch.autograd.gradcheck(call, (x, v_zero, curvature))
+
+
+@every_call
+def test_batches_broadcast_and_curvature_may_differ_along_them(call):
+    generator = torch.Generator().manual_seed(0)
+    curvature = torch.tensor([-0.3, -1.0, -2.0])
+    v = torch.randn(2, 3, 5, generator=generator)
+    x = lorentz.exp0(v.flip(0)[..., 1:], curvature)
+    if call is CALLS["centroid"]:
+        whole = lorentz.centroid(x, torch.ones(3), torch.tensor([-0.3, -1.0]))
+        parts = torch.stack([lorentz.centroid(x[i], torch.ones(3), c) for i, c in enumerate([-0.3, -1.0])])
+    else:
+        whole = call(x, v, curvature)
+        parts = torch.stack([call(x[:, i], v[:, i], c) for i, c in enumerate(curvature.tolist())], dim=1)
+    torch.testing.assert_close(whole, parts)
+
+
+@every_call
+def test_dtype_is_that_of_the_points(call):
+    x, v = lorentz.exp0(torch.ones(2, 3), -1.0), torch.ones(2, 4)
+    for curvature in (-1, -1.0, torch.tensor(-1.0), torch.tensor(-1.0, dtype=F64)):
+        assert call(x, v, curvature).dtype == torch.float32
+
+
+@every_call
+@pytest.mark.parametrize("curvature", [0, 0.0, 1.0, math.nan, -math.inf])
+def test_curvature_that_is_not_negative_is_refused(call, curvature):
+    x, v = lorentz.exp0(torch.ones(2, 3), -1.0), torch.ones(2, 4)
+    with pytest.raises(ValueError, match="hyperbolic space needs a negative, finite number"):
+        call(x, v, curvature)
+
+
+def test_centroid_refuses_a_wrong_number_of_weights():
+    with pytest.raises(ValueError, match="must be the number of points, 2"):
+        lorentz.centroid(lorentz.exp0(torch.ones(2, 3), -1.0), torch.ones(3), -1.0)
+
+
+def test_inner_keeps_the_dimension_on_demand():
+    x = torch.tensor([[2.0, 1.0, 1.0]])
+    assert lorentz.inner(x, x).tolist() == [-2.0]
+    assert lorentz.inner(x, x, keepdim=True).tolist() == [[-2.0]]

@@ -1,0 +1,111 @@
+"""Forman–Ricci curvature against a count by hand and by brute force."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from geometry.curvature import forman_ricci
+
+
+def both_directions(edges) -> torch.Tensor:
+    edges = list(edges)
+    return torch.tensor([*edges, *[(j, i) for i, j in edges]], dtype=torch.int64).reshape(-1, 2).T
+
+
+def brute_force(edges, num_nodes, triangles):
+    """{(i, j): value} by the definition, over sets of neighbours."""
+    neighbours = {i: set() for i in range(num_nodes)}
+    for i, j in edges:
+        neighbours[i].add(j)
+        neighbours[j].add(i)
+    return {
+        (i, j): 4 - len(neighbours[i]) - len(neighbours[j]) + 3 * triangles * len(neighbours[i] & neighbours[j])
+        for i in range(num_nodes)
+        for j in neighbours[i]
+    }
+
+
+@st.composite
+def graphs(draw):
+    num_nodes = draw(st.integers(2, 12))
+    pairs = [(i, j) for i in range(num_nodes) for j in range(i)]
+    return num_nodes, draw(st.lists(st.sampled_from(pairs), unique=True)), draw(st.randoms(use_true_random=False))
+
+
+@settings(deadline=None, max_examples=60)
+@given(graph=graphs(), triangles=st.booleans())
+def test_equals_brute_force_in_any_column_order(graph, triangles):
+    num_nodes, edges, random = graph
+    edge_index = both_directions(edges)
+    order = list(range(edge_index.shape[1]))
+    random.shuffle(order)
+    edge_index = edge_index[:, order]
+    expected = brute_force(edges, num_nodes, triangles)
+    value = forman_ricci(edge_index, num_nodes, triangles)
+    assert value.tolist() == [expected[i, j] for i, j in edge_index.T.tolist()]
+
+
+def test_more_nodes_than_one_block_of_rows():
+    generator = torch.Generator().manual_seed(0)
+    pairs = torch.randint(0, 2500, (6000, 2), generator=generator).tolist()
+    # A wheel of 40 spokes beside the random edges, so that there are triangles over block borders.
+    pairs += [(0, 60 * k) for k in range(1, 41)] + [(60 * k, 60 * k + 60) for k in range(1, 40)]
+    edges = {(max(p), min(p)) for p in pairs if p[0] != p[1]}
+    edge_index = both_directions(edges)
+    expected = brute_force(edges, 2500, True)
+    assert forman_ricci(edge_index, 2500).tolist() == [expected[i, j] for i, j in edge_index.T.tolist()]
+
+
+@pytest.mark.parametrize(
+    ("name", "edges", "num_nodes", "plain", "augmented"),
+    [
+        ("one edge", [(0, 1)], 2, 2, 2),
+        ("star of 5 leaves", [(0, i) for i in range(1, 6)], 6, -2, -2),
+        ("triangle", [(0, 1), (1, 2), (2, 0)], 3, 0, 3),
+        ("cycle of 6", [(i, (i + 1) % 6) for i in range(6)], 6, 0, 0),
+        ("complete graph on 5", [(i, j) for i in range(5) for j in range(i)], 5, -4, 5),
+    ],
+)
+def test_graphs_with_one_value_on_all_edges(name, edges, num_nodes, plain, augmented):
+    edge_index = both_directions(edges)
+    assert forman_ricci(edge_index, num_nodes, triangles=False).unique().tolist() == [plain], name
+    assert forman_ricci(edge_index, num_nodes).unique().tolist() == [augmented], name
+
+
+def test_path_and_isolated_node():
+    edge_index = both_directions([(0, 1), (1, 2), (2, 3)])
+    assert forman_ricci(edge_index, 5).tolist() == [1, 0, 1, 1, 0, 1]
+
+
+@pytest.mark.parametrize("num_nodes", [0, 3])
+def test_no_edges(num_nodes):
+    value = forman_ricci(torch.empty(2, 0, dtype=torch.int64), num_nodes)
+    assert value.shape == (0,)
+    assert value.dtype == torch.get_default_dtype()
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([(0, 1), (1, 0), (2, 2)], "2–2 in column 2 is a self-loop"),
+        ([(0, 1), (1, 0), (1, 0), (0, 1)], "1–0 in column 2 occurs a second time"),
+        ([(0, 1), (1, 0), (1, 2)], "1–2 in column 2 lacks its other direction"),
+        ([(0, 1), (1, 0), (1, 3), (3, 1)], "1–3 in column 2 is out of range; nodes are 0 … 2"),
+        # 0·3+5 and 1·3+2 share a key: the range is looked at first.
+        ([(0, 5), (5, 0)], "out of range"),
+        ([(0, -1), (-1, 0)], "out of range"),
+    ],
+)
+def test_refused_edges(columns, message):
+    with pytest.raises(ValueError, match=message):
+        forman_ricci(torch.tensor(columns).T, 3)
+
+
+@pytest.mark.parametrize(
+    "edge_index",
+    [torch.zeros(3, 2, dtype=torch.int64), torch.zeros(2, dtype=torch.int64), torch.tensor([[0.0, 1.0], [1.0, 0.0]])],
+)
+def test_refused_shapes_and_dtypes(edge_index):
+    with pytest.raises(ValueError, match=r"must be \(2, E\), int64 or int32"):
+        forman_ricci(edge_index, 3)
