@@ -1,0 +1,71 @@
+# One environment, .venv, with the exact versions of requirements.txt. DATA is a folder with the data sets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup run test accept bench compat lock clean
+
+VENV := .venv
+PY := $(VENV)/bin/python
+# uv, not pip: it keeps to this environment whatever else is active, and takes a minute where pip takes ten.
+INSTALL = $(VENV)/bin/uv pip install --quiet --python $(PY)
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.stamp ## make .venv and install everything
+
+run: setup ## FlatLand by `flwr run`, 10 clients: on trees, or with DATA=folder on Cora; ARGS="key=value ..." for more
+ifdef DATA
+	data=$$(cd "$(DATA)" && pwd) && $(PY) -m deployments.flower method=flatland dataset=cora data-dir="$$data" num-rounds=100 $(ARGS)
+else
+	$(PY) -m deployments.flower method=flatland dataset=trees $(ARGS)
+endif
+
+test: setup ## lint, types, import layers, tests
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/pytest
+
+accept: setup ## the acceptance tables, with DATA=folder
+	$(PY) -m deployments.accept --data "$(DATA)"
+
+bench: setup ## ratios against peers and against the limit
+	$(PY) benchmarks/run.py
+
+compat: ## the end-to-end run once more under Flower 1.41
+	$(MAKE) VENV=.venv-compat .venv-compat/.compat-stamp
+	.venv-compat/bin/pytest tests/e2e/test_flwr_run.py
+
+lock: setup ## write requirements.txt anew from pyproject.toml (`rm requirements.txt` first to raise every version)
+	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-annotate --no-header \
+		--extra dev pyproject.toml --output-file requirements.txt
+
+clean: ## remove environments, caches and build products; results stay
+	rm -rf .venv .venv-compat .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.fab
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/uv:
+	$(call find-python); "$$python" -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements.txt)"
+
+$(VENV)/.stamp: requirements.txt pyproject.toml | $(VENV)/bin/uv
+	$(INSTALL) --requirement requirements.txt
+	$(INSTALL) --no-deps --editable .
+	touch $@
+
+# The pin of pyproject.toml overridden, everything else as it resolves with that Flower.
+.venv-compat/.compat-stamp: pyproject.toml | $(VENV)/bin/uv
+	$(INSTALL) --override <(echo 'flwr[simulation]>=1.41,<1.42') --editable '.[dev]'
+	touch $@
+
+# A command may be there and yet not run (the shims of version managers), or come without venv.
+define find-python
+for python in $(PYTHON) python3.12 python3.11 python3; do \
+	if "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null; \
+	then break; fi; python=; done; \
+if [[ -z $$python ]]; then \
+	echo "error: no Python 3.11 or 3.12 (with venv) found; name one by 'make setup PYTHON=/path/to/python3.12'" >&2; \
+	exit 1; fi
+endef

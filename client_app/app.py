@@ -1,0 +1,134 @@
+"""The ClientApp: routes the messages of a run to this process's client."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+
+from client_app.client import Client, forget, live_client
+from client_app.training import TrainingError
+from strategies.config import ConfigError, RunConfig, parse
+from strategies.messages import (
+    CURVATURE,
+    DESCRIBE,
+    Header,
+    MessageError,
+    Reply,
+    Request,
+    decode_arrays,
+    decode_request,
+    encode_reply,
+)
+from strategies.store import StoreError
+from tasks.errors import DataError
+
+log = logging.getLogger("curvfed")
+
+SAFE_ERRORS = (ConfigError, DataError, MessageError, StoreError, TrainingError)
+"""Errors whose texts are written to be sent; of any other only the kind leaves the client."""
+
+app = ClientApp()
+
+Handler = Callable[[Client, Request], dict[str, Any]]
+
+
+def _describe(client: Client, request: Request) -> dict[str, Any]:
+    return {"description": client.describe()}
+
+
+def _curvature(client: Client, request: Request) -> dict[str, Any]:
+    return {"metrics": client.mean_curvature()}
+
+
+def _train(client: Client, request: Request) -> dict[str, Any]:
+    started = time.perf_counter()
+    anchor = _prepare(client, request)
+    before = client.task.scores(client.model)
+    loss = client.fit(request.header.round, anchor)
+    metrics = {f"{part}_before": value for part, value in before.items()} | client.task.scores(client.model)
+    if loss is not None:
+        metrics["loss"] = loss
+    metrics["seconds"] = time.perf_counter() - started
+    client.commit(request.header.round, base=request.stamp)
+    return {
+        "num_examples": client.task.num_examples,
+        "arrays": client.share(),
+        "metrics": metrics | _curvature_in_use(client),
+    }
+
+
+def _evaluate(client: Client, request: Request) -> dict[str, Any]:
+    _prepare(client, request)
+    return {"metrics": client.task.scores(client.model) | _curvature_in_use(client)}
+
+
+def _prepare(client: Client, request: Request) -> Any:
+    if request.facts is None:
+        raise MessageError('the record "facts" is absent')
+    client.prepare(request.facts, request.stamp)
+    return client.receive(decode_arrays(request.arrays))
+
+
+def _curvature_in_use(client: Client) -> dict[str, float]:
+    """A figure for the report, where figures may leave; the parameter k itself never does."""
+    curvature = getattr(client.model, "curvature", None)
+    return {"curvature": curvature.item()} if curvature is not None and client.shares_statistics else {}
+
+
+def _answer(message: Message, context: Context, handler: Handler) -> Message:
+    """Run a handler; whatever goes wrong becomes a reply that says so and holds no data."""
+    header, partition, client = Header("", "", 0), -1, None
+    content: dict[str, Any]
+    try:
+        request = decode_request(message.content)
+        header = request.header
+        config: RunConfig = parse(context.run_config)
+        node_config = dict(context.node_config)
+        partition = _partition(node_config)
+        client = live_client(config, header.run, partition, node_config)
+        content = handler(client, request)
+    except SAFE_ERRORS as error:
+        log.warning("partition %d, %s of round %d: %s", partition, header.phase, header.round, error)
+        content = {"error": str(error)}
+    except Exception as error:
+        log.exception("partition %d, %s of round %d failed", partition, header.phase, header.round)
+        content = {"error": f"{type(error).__name__} at the client; its own log says more"}
+        if client is not None:
+            forget(client)
+    return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
+
+
+def _partition(node_config: dict[str, Any]) -> int:
+    partition = node_config.get("partition-id")
+    if type(partition) is not int or partition < 0:
+        raise ConfigError(
+            f"partition-id is {partition!r} in this node's --node-config; needed is a whole number, 0 or more, of its own"
+        )
+    return partition
+
+
+@app.query(DESCRIBE)
+def describe(message: Message, context: Context) -> Message:
+    """Say who this is and what its data look like."""
+    return _answer(message, context, _describe)
+
+
+@app.query(CURVATURE)
+def curvature(message: Message, context: Context) -> Message:
+    """Send the mean Forman-Ricci curvature of the graph, where figures may leave."""
+    return _answer(message, context, _curvature)
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """Take the shared parameters, train, send them back; what is personal stays."""
+    return _answer(message, context, _train)
+
+
+@app.evaluate()
+def evaluate(message: Message, context: Context) -> Message:
+    """Score the shared parameters together with this client's own, without training."""
+    return _answer(message, context, _evaluate)

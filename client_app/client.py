@@ -1,0 +1,244 @@
+"""One client as it lives in a process: data and model set up once, personal state always at a known stamp."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from client_app.adam import Adam
+from client_app.personal import gather, scatter, state_folder
+from client_app.training import make_optimizer, pick_device, train
+from strategies.config import ConfigError, RunConfig, home
+from strategies.messages import CURVATURE, Description, Facts, check_arrays
+from strategies.methods import METHODS
+from strategies.model_spec import model_spec
+from strategies.store import Store, StoreError
+from tasks.graphs.client_graph import ClientGraph
+from tasks.graphs.client_task import GraphTask, statistics
+from tasks.graphs.data import GraphSpec, load_client, load_own
+from tasks.graphs.models import build
+
+LIVE_CLIENTS = 64
+"""Clients that a process keeps set up; a simulation of more sets the others up anew from their files."""
+
+CURVATURE_REACH = 4.0
+"""k starts within ±4 standard deviations: beyond, sigmoid(k) would hardly move any more."""
+
+
+class Client:
+    """A client's data, model and personal state.
+
+    Parameters
+    ----------
+    config : RunConfig
+    run : str
+        Name of the run; personal state is bound to it.
+    partition : int
+    node_config : mapping
+        Flower's node configuration: `partition-id`, and `num-partitions` in simulation; on a real node `data-path`,
+        and where wanted `state-path` and `device`.
+
+    Raises
+    ------
+    DataError, ConfigError
+        If the data or the device are not there.
+    """
+
+    def __init__(self, config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> None:
+        torch.set_num_threads(config.threads)
+        self.config, self.run, self.partition = config, run, partition
+        self.method = METHODS[config.method]
+        self.owns_data = "data-path" in node_config
+        self.graph = _load(config, partition, node_config)
+        self.device = pick_device(str(node_config.get("device", config.device)))
+        self.store = Store(state_folder(config, run, partition, node_config))
+        self._ready_for: Facts | None = None
+        self._stamp: int | None = None
+
+    @property
+    def shares_statistics(self) -> bool:
+        """Whether figures about the data may leave."""
+        return self.config.share_statistics or not self.owns_data
+
+    def describe(self) -> Description:
+        """What the server needs to know before anything is sent."""
+        figures = statistics(self.graph, self.config.flatland.triangles)
+        return Description(
+            task=self.method.task,
+            metric=self.graph.metric,
+            num_features=self.graph.features.shape[1],
+            class_names=self.graph.class_names,
+            digest=self.graph.digest,
+            partition_digest=self.graph.partition_digest,
+            statistics=asdict(figures) if self.shares_statistics else {},
+        )
+
+    def mean_curvature(self) -> dict[str, float]:
+        """The graph's mean Forman-Ricci curvature, where it may leave."""
+        return {"forman": self._forman} if self.shares_statistics else {}
+
+    @property
+    def _forman(self) -> float:
+        return self.graph.forman if self.config.flatland.triangles else self.graph.forman_plain
+
+    def prepare(self, facts: Facts, stamp: int) -> None:
+        """Set the model up, once, and bring the personal state to `stamp`; state of later rounds is discarded.
+
+        Raises
+        ------
+        StoreError
+            If the state of that round is not there.
+        """
+        if self._ready_for != facts:
+            self._set_up(facts)
+        if self._stamp != stamp or not self.is_stateful:
+            self._restore(stamp)
+
+    def _set_up(self, facts: Facts) -> None:
+        self.task = GraphTask(self.graph, facts.class_names, self.device)
+        self.model = build(model_spec(self.config, facts), self.config.seed).to(self.device)
+        self.parameters = dict(self.model.named_parameters())
+        self.personal = {name: p for name, p in self.parameters.items() if self.method.is_personal(name)}
+        self.shared = [name for name in self.parameters if not self.method.is_personal(name)]
+        if "k" in self.personal and self.method.learns_curvature and CURVATURE in self.method.before:
+            self._start_curvature(facts)
+        self._fresh = {name: self.parameters[name].detach().clone() for name in self.personal}
+        self.optimizer = make_optimizer(self.model, self.config)
+        self._ready_for, self._stamp = facts, None
+
+    def _start_curvature(self, facts: Facts) -> None:
+        """k from the graph's curvature, standardised over the clients: taken raw it saturates the sigmoid."""
+        if self.config.flatland.curvature_init == "forman" and facts.forman_std > 0:
+            k = (self._forman - facts.forman_mean) / facts.forman_std
+            with torch.no_grad():
+                self.parameters["k"].fill_(min(max(k, -CURVATURE_REACH), CURVATURE_REACH))
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether anything lives on at this client between rounds."""
+        return bool(self.personal) or self.config.keeps_optimizer
+
+    @property
+    def kept_optimizer(self) -> Adam | None:
+        """The optimiser, if its moments live on over rounds."""
+        return self.optimizer if self.config.keeps_optimizer else None
+
+    def _restore(self, stamp: int) -> None:
+        self._stamp = None
+        if stamp == 0 or not self.is_stateful:
+            with torch.no_grad():
+                for name, value in self._fresh.items():
+                    self.parameters[name].copy_(value)
+            self.optimizer.reset()
+        else:
+            arrays, metadata = self.store.load(stamp)
+            if metadata != self._binding:
+                raise StoreError(
+                    f"the state of round {stamp} in {self.store.folder} belongs to another run or other data"
+                )
+            scatter(arrays, self.personal, self.kept_optimizer)
+        self._stamp = stamp
+
+    @property
+    def _binding(self) -> dict[str, Any]:
+        return {"run": self.run, "partition": self.partition, "method": self.config.method, "data": self.graph.digest}
+
+    def receive(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+        """Put the shared parameters into the model; they are returned as tensors, which the proximal term pulls to.
+
+        Raises
+        ------
+        MessageError
+            If they are not the parameters that this client shares.
+        """
+        check_arrays(arrays, {name: self._host(name) for name in self.shared})
+        anchor = {name: torch.tensor(array, device=self.device) for name, array in arrays.items()}
+        with torch.no_grad():
+            for name, value in anchor.items():
+                self.parameters[name].copy_(value)
+        return anchor
+
+    def fit(self, round_number: int, anchor: Mapping[str, Tensor]) -> float | None:
+        """Local training of one round; the loss, or None without training nodes.
+
+        Raises
+        ------
+        TrainingError
+            If it diverges. The personal state then stays at its stamp.
+        """
+        if self.task.num_examples == 0:
+            return None
+        if not self.config.keeps_optimizer:
+            self.optimizer.reset()
+        # Until it is committed the state in memory is of no round, so an error here makes the next message reload it.
+        self._stamp = None
+        seed = np.random.SeedSequence([self.config.seed, self.partition, round_number])
+        torch.manual_seed(int(seed.generate_state(1, np.uint64)[0]) >> 1)
+        return train(self.model, self.task, self.optimizer, self.config.local_epochs, self.config.proximal, anchor)
+
+    def commit(self, round_number: int, base: int) -> None:
+        """Write the personal state of this round beside that of `base`, which the server may still ask for."""
+        if self.is_stateful:
+            self.store.save(round_number, gather(self.personal, self.kept_optimizer), self._binding, base)
+        self._stamp = round_number
+
+    def share(self) -> dict[str, NDArray[Any]]:
+        """The shared parameters, and nothing else."""
+        return {name: self._host(name) for name in self.shared}
+
+    def _host(self, name: str) -> NDArray[Any]:
+        array: NDArray[Any] = self.parameters[name].detach().cpu().numpy()
+        return array
+
+
+def _load(config: RunConfig, partition: int, node_config: dict[str, Any]) -> ClientGraph:
+    spec = GraphSpec(
+        dataset=config.dataset,
+        data_dir=config.data_path,
+        partition=config.partition,
+        seed=config.seed,
+        train_size=config.train_size,
+        test_size=config.test_size,
+        normalize=config.normalize,
+    )
+    if "data-path" in node_config:
+        return load_own(Path(str(node_config["data-path"])), spec)
+    if "num-partitions" not in node_config:
+        raise ConfigError(
+            "this node has neither data-path (its own data) nor num-partitions (its share of a public data set) in its "
+            "--node-config"
+        )
+    return _part(spec, partition, int(node_config["num-partitions"]))
+
+
+@lru_cache(maxsize=LIVE_CLIENTS)
+def _part(spec: GraphSpec, partition: int, num_partitions: int) -> ClientGraph:
+    return load_client(spec, partition, num_partitions, home() / "cache")
+
+
+_live: OrderedDict[tuple[Any, ...], Client] = OrderedDict()
+
+
+def live_client(config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> Client:
+    """This process's client of that run and partition, set up at the first call."""
+    key = (config, run, partition, tuple(sorted(node_config.items())))
+    client = _live.get(key)
+    if client is None:
+        client = _live[key] = Client(config, run, partition, node_config)
+        while len(_live) > LIVE_CLIENTS:
+            _live.popitem(last=False)
+    _live.move_to_end(key)
+    return client
+
+
+def forget(client: Client) -> None:
+    """Drop a client whose state in memory is in doubt; the next message sets it up from its files."""
+    for key in [key for key, value in _live.items() if value is client]:
+        del _live[key]

@@ -1,0 +1,236 @@
+"""One run of the app by the real `flwr run`, isolated from any other Flower on the machine.
+
+    python -m deployments.flower method=flatland dataset=trees num-rounds=20 --num-supernodes 10
+
+`flwr run` talks to a local SuperLink that it finds by port, starts if there is none, and leaves running; it exits 0
+even where the run failed. Here each run has a SuperLink of its own (free ports, its own FLWR_HOME), everything is
+stopped at the end, and the exit status tells how the run went: 0 completed, 1 failed, 2 wrong usage, 124 out of time,
+128 + n stopped by signal n (130 for Ctrl-C).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import secrets
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from deployments.isolated import Interrupted, run
+from deployments.pairs import UsageError, Value, read_pairs
+from deployments.tables import summary_table
+
+DEFAULT_RESULTS = Path.home() / "curvfed" / "results"  # that of the app, without the seconds it takes to import
+FAILED, USAGE, OUT_OF_TIME = 1, 2, 124
+
+
+# --- What is to be run ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run: the app's folder, the run config in full text, the simulated federation."""
+
+    app: Path
+    config: Mapping[str, Value]
+    num_supernodes: int = 10
+    cpus: int = 1
+    gpus: float = 0.0
+    timeout: float | None = None
+
+    @property
+    def command(self) -> list[str]:
+        """The arguments of `flwr run`."""
+        federation: dict[str, Value] = {"num-supernodes": self.num_supernodes, "client-resources-num-cpus": self.cpus}
+        if self.gpus:
+            federation["client-resources-num-gpus"] = self.gpus
+        return [
+            *("flwr", "run", str(self.app), "--stream"),
+            *("--run-config", toml_pairs(self.config)),
+            *("--federation-config", toml_pairs(federation)),
+        ]
+
+    @property
+    def summaries(self) -> list[Path]:
+        """Where the app may leave its summary: the run directory, or the default one if that cannot be written."""
+        folders = dict.fromkeys([Path(str(self.config["results-dir"])), DEFAULT_RESULTS])
+        return [folder / str(self.config["run-name"]) / "summary.json" for folder in folders]
+
+
+def toml_pairs(config: Mapping[str, Value]) -> str:
+    """Write `key=value` pairs the way `--run-config` reads them.
+
+    Flower splits the pairs by a pattern that ends a string at the next double quote, escaped or not, so a quote inside
+    a string is written as its code point.
+    """
+    return " ".join(f"{key}={_toml(value)}" for key, value in config.items())
+
+
+def _toml(value: Value) -> str:
+    if not isinstance(value, str):
+        return str(value).lower()
+    inner = json.dumps(value, ensure_ascii=False)[1:-1]
+    return '"' + inner.replace('\\"', "\\u0022").replace("\x7f", "\\u007f") + '"'
+
+
+def app_defaults(app: Path) -> dict[str, Value]:
+    """The run config of the app in `app`, nested tables as dotted keys.
+
+    Raises
+    ------
+    UsageError
+        If the folder holds no Flower app.
+    """
+
+    def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Value]]:
+        for key, value in table.items():
+            if isinstance(value, Mapping):
+                yield from flatten(value, f"{prefix}{key}.")
+            else:
+                yield prefix + key, value
+
+    try:
+        project = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))
+        return dict(flatten(project["tool"]["flwr"]["app"].get("config", {})))
+    except (OSError, KeyError) as error:
+        raise UsageError(f"{app} is not the folder of a Flower app: {error}") from error
+
+
+def make_plan(arguments: Sequence[str]) -> Plan:
+    """Read the command line.
+
+    Raises
+    ------
+    UsageError
+        For a pair without `=`, a key that the app does not have, or a folder without an app.
+    SystemExit
+        By argparse, for `--help` and unknown options.
+    """
+    parser = argparse.ArgumentParser(prog="python -m deployments.flower", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("pairs", nargs="*", metavar="key=value", help="run config; strings need no quotes")
+    parser.add_argument("--num-supernodes", type=int, default=10, metavar="N", help="number of clients (10)")
+    parser.add_argument(
+        "--cpus", type=int, default=1, metavar="C", help="CPUs per client (1); their number caps how many train at once"
+    )
+    parser.add_argument(
+        "--gpus", type=float, default=0.0, metavar="F", help="GPUs per client (0), a fraction shares one"
+    )
+    parser.add_argument("--timeout", type=float, metavar="S", help="stop the run after S seconds")
+    parser.add_argument(
+        "--app", type=Path, default=Path(__file__).parents[1], metavar="DIR", help="folder of the Flower app"
+    )
+    options = parser.parse_intermixed_args(arguments)
+
+    app = options.app.expanduser().resolve()
+    defaults = app_defaults(app)
+    known = defaults | {"num-supernodes": options.num_supernodes}
+    config = read_pairs(options.pairs, known)
+    num_supernodes = config.pop("num-supernodes", options.num_supernodes)
+    if not isinstance(num_supernodes, int):
+        raise UsageError(f"num-supernodes is {num_supernodes!r}, but must be a whole number")
+
+    # Named here, so that the run directory is known beforehand whatever becomes of the run.
+    results = Path(str(config.get("results-dir") or DEFAULT_RESULTS)).expanduser().absolute()
+    config["results-dir"] = str(results)
+    config["run-name"] = config.get("run-name") or _run_name(defaults | config)
+    return Plan(app, config, num_supernodes, options.cpus, options.gpus, options.timeout)
+
+
+def _run_name(config: Mapping[str, Value]) -> str:
+    words = [Path(str(config[key])).stem[:40] for key in ("method", "dataset", "seed") if key in config]
+    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    name = "-".join([*words, moment, secrets.token_hex(2)])  # two runs may start in the same second
+    return re.sub(r"[^A-Za-z0-9._-]", "_", name)
+
+
+# --- What came of it --------------------------------------------------------------------------------------------------
+
+
+def stamps(plan: Plan) -> list[tuple[int, ...] | None]:
+    """One value per place of a summary that differs after the file was written again."""
+
+    def stamp(path: Path) -> tuple[int, ...] | None:
+        try:
+            stat = path.stat()
+        except OSError:
+            return None
+        return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+    return [stamp(path) for path in plan.summaries]
+
+
+def read_summary(plan: Plan, before: Sequence[tuple[int, ...] | None]) -> tuple[Path, dict[str, Any]]:
+    """Return the run directory and the summary that this run wrote; an empty one if it wrote none.
+
+    `before` are the stamps from before the run: a run that is resumed, or refused because its name is taken, finds the
+    summary of an earlier one in place, which says nothing about this one.
+    """
+    for path, old, new in zip(plan.summaries, before, stamps(plan), strict=True):
+        if new is not None and new != old:
+            with contextlib.suppress(ValueError):  # cut off while it was written
+                return path.parent, json.loads(path.read_text(encoding="utf-8"))
+    return plan.summaries[0].parent, {}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the app through Flower as the command line says, and return the exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    console = Console()
+    try:
+        plan = make_plan(arguments)
+    except UsageError as error:
+        console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
+        return USAGE
+    before = stamps(plan)
+    print("FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1", shlex.join(plan.command), flush=True)
+    try:
+        status, details = run(plan.command, plan.timeout)
+    except (Interrupted, subprocess.TimeoutExpired) as stop:
+        return _stopped(stop, plan, arguments)
+    except FileNotFoundError as error:
+        console.print(f"[red]error:[/red] Flower is not installed beside {sys.executable}: {error}", soft_wrap=True)
+        return FAILED
+
+    folder, summary = read_summary(plan, before)
+    completed = status == "finished:completed" and summary.get("status") == "completed"
+    if summary:
+        console.print(summary_table(summary))
+        if (report := folder / "report.html").exists():
+            print("report:", report)
+    if completed:
+        return 0
+    reason = summary.get("error") or ("" if summary else "the app left no summary; ") + details
+    console.print(f"[red]The run failed[/red] (Flower says {status}): {escape(reason)}", soft_wrap=True)
+    return FAILED
+
+
+def _stopped(stop: Interrupted | subprocess.TimeoutExpired, plan: Plan, arguments: Sequence[str]) -> int:
+    """Say what a stopped run has left, and return the exit status."""
+    if isinstance(stop, Interrupted):
+        print(f"Stopped by {signal.Signals(stop.signum).name}.")
+        code = 128 + stop.signum
+    else:
+        print(f"Stopped: not done after {plan.timeout:g} s.")
+        code = OUT_OF_TIME
+    folder = plan.summaries[0].parent
+    if (folder / "checkpoint").exists():
+        again = [*arguments, f"run-name={folder.name}", "resume=true"]
+        print("Its last checkpoint is kept. To go on:", shlex.join(["python", "-m", "deployments.flower", *again]))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

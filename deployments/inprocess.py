@@ -1,0 +1,128 @@
+"""A Grid that calls the ClientApp directly: no SuperLink, no Ray, no serialisation; for tests, sweeps and quick runs.
+
+Flower gives messages their ids, and processes their identity, through internals; this module alone touches them, and
+says so if a Flower version has moved them.
+"""
+
+import copy
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
+
+try:
+    from flwr.supercore.task_identity import TaskIdentity
+except ImportError as error:  # pragma: no cover - depends on the Flower version
+    raise ImportError("this version of Flower has no TaskIdentity: the in-process Grid knows 1.39 to 1.41") from error
+
+CLIENT_FAILED = 1
+
+Handle = Callable[[Message], Message]
+
+
+class InProcessGrid(Grid):
+    """As many simulated nodes as asked for, answering one after the other.
+
+    Each node has a context of its own, whose state is kept only if its handler succeeds. Messages are handed over
+    without a copy of their arrays, which are immutable bytes; records are copied, so that neither side sees what the
+    other does to them.
+
+    Parameters
+    ----------
+    client_app : ClientApp
+    run_config : dict
+    node_configs : list of dict
+        One per node; for a simulation `simulated_nodes(n)`.
+    intercept : callable, optional
+        (request, handle) -> reply or None for no answer, called in place of the ClientApp: tests inject faults and record
+        messages by it.
+    """
+
+    def __init__(
+        self,
+        client_app: ClientApp,
+        run_config: dict[str, Any],
+        node_configs: list[dict[str, Any]],
+        intercept: Callable[[Message, Handle], Message | None] | None = None,
+    ) -> None:
+        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
+        self._app = client_app
+        # Not in the order of the partitions: Flower's ids are random.
+        self._contexts = {
+            node: Context(1, node, config, RecordDict(), dict(run_config))
+            for node, config in zip(range(len(node_configs) + 1, 1, -1), node_configs, strict=True)
+        }
+        self._intercept = intercept
+        self._waiting: dict[str, Message] = {}
+
+    def set_run(self, run: Any) -> None:
+        """Nothing to set: there is one run."""
+
+    @property
+    def run(self) -> Any:
+        """There is no run record in-process."""
+        return None
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """See `flwr.serverapp.Grid`."""
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """All nodes."""
+        return list(self._contexts)
+
+    def get_nodes(self) -> Iterable[Any]:
+        """In-process nodes have nothing to tell."""
+        return []
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Take messages in; a node works when its reply is pulled."""
+        ids = []
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = str(uuid.uuid4())
+            self._waiting[message.metadata.message_id] = message
+            ids.append(message.metadata.message_id)
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Let the next of the nodes asked work, and return its reply."""
+        for message_id in message_ids:
+            message = self._waiting.pop(message_id, None)
+            if message is not None:
+                reply = self._deliver(message)
+                return [] if reply is None else [reply]
+        return []
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """Replies to all messages, in their order."""
+        ids = list(self.push_messages(messages))
+        return [reply for message_id in ids for reply in self.pull_messages([message_id])]
+
+    def _deliver(self, message: Message) -> Message | None:
+        content = RecordDict({key: record.copy() for key, record in message.content.items()})
+        request = Message(content=content, metadata=message.metadata)  # type: ignore[call-overload]
+        if self._intercept is None:
+            return self._handle(request)
+        return self._intercept(request, self._handle)
+
+    def _handle(self, request: Message) -> Message:
+        context = self._contexts[request.metadata.dst_node_id]
+        working = Context(
+            context.run_id, context.node_id, context.node_config, copy.deepcopy(context.state), context.run_config
+        )
+        try:
+            reply = self._app(request, working)
+        except Exception as error:
+            return Message(Error(code=CLIENT_FAILED, reason=type(error).__name__), reply_to=request)
+        context.state = working.state
+        return reply
+
+
+def simulated_nodes(number: int) -> list[dict[str, Any]]:
+    """Node configurations as Flower's simulation gives them."""
+    return [{"partition-id": index, "num-partitions": number} for index in range(number)]

@@ -1,0 +1,94 @@
+"""One run in this process, without SuperLink and Ray: same code, same run directory, quicker to start.
+
+    python -m deployments.simulate method=flatland dataset=cora data-dir=~/data num-supernodes=10 seed=1
+
+Exit status: 0 completed, 1 failed, 2 wrong usage, 130 interrupted (the last checkpoint is kept, see `resume`).
+"""
+
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context, RecordDict
+from rich.console import Console
+from rich.markup import escape
+
+from client_app.app import app as client_app
+from deployments.inprocess import InProcessGrid, simulated_nodes
+from deployments.pairs import UsageError, Value, read_pairs
+from deployments.tables import summary_table
+from server_app.app import main as server_main
+from server_app.results import default_name
+from strategies.config import flatten, parse
+
+NUM_SUPERNODES = 10
+
+
+def simulate(
+    settings: dict[str, Value], num_supernodes: int = NUM_SUPERNODES, node_configs: list[dict[str, Any]] | None = None,
+    intercept: Any = None,
+) -> Path:  # fmt: skip
+    """Run in-process.
+
+    Parameters
+    ----------
+    settings : dict
+        Run-config keys that differ from their defaults.
+    num_supernodes : int
+    node_configs : list of dict, optional
+        Node configurations in place of simulated ones, as real nodes have them.
+    intercept : callable, optional
+        See `InProcessGrid`.
+
+    Returns
+    -------
+    Path
+        The run directory.
+
+    Raises
+    ------
+    Exception
+        Whatever ended the run; its summary is written.
+    """
+    nodes = simulated_nodes(num_supernodes) if node_configs is None else node_configs
+    run_config = flatten(parse({})) | settings
+    if not run_config["run-name"] and not run_config["resume"]:
+        run_config["run-name"] = default_name(parse(run_config))
+    grid = InProcessGrid(client_app, run_config, nodes, intercept)
+    server_main(grid, Context(1, 1, {}, RecordDict(), run_config))
+    config = parse(run_config)
+    return config.results_path / config.run_name
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run as the command line says, and return the exit status."""
+    console = Console()
+    try:
+        defaults = flatten(parse({})) | {"num-supernodes": NUM_SUPERNODES}
+        settings = read_pairs(sys.argv[1:] if arguments is None else arguments, defaults)
+        number = settings.pop("num-supernodes", NUM_SUPERNODES)
+        if type(number) is not int or number < 1:
+            raise UsageError(f"num-supernodes is {number!r}; allowed is a whole number of at least 1")
+    except UsageError as error:
+        console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
+        return 2
+    try:
+        folder = simulate(settings, number)
+    except KeyboardInterrupt:
+        console.print("Interrupted. The last checkpoint is kept; go on with the same run-name and resume=true.")
+        return 130
+    except Exception as error:
+        logging.getLogger("curvfed").debug("the run failed", exc_info=True)
+        console.print(f"[red]The run failed:[/red] {escape(str(error) or type(error).__name__)}", soft_wrap=True)
+        return 1
+    import json
+
+    console.print(summary_table(json.loads((folder / "summary.json").read_text())))
+    print("report:", folder / "report.html")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""From the clients' scores to the figures of a round and of a run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from strategies.messages import Description
+
+Scores = Mapping[int, Mapping[str, float]]
+"""Partition -> what the client measured: test, val (by the data set's metric), accuracy, and *_before training."""
+
+
+def mean_std(values: list[float]) -> tuple[float | None, float | None]:
+    """Unweighted mean and standard deviation, ddof = 0; None for no values."""
+    return (float(np.mean(values)), float(np.std(values))) if values else (None, None)
+
+
+def column(scores: Scores, name: str) -> list[float]:
+    """One measurement over the clients that have it, by partition."""
+    return [measured[name] for _, measured in sorted(scores.items()) if name in measured]
+
+
+def personal_figures(scores: Scores, descriptions: Mapping[int, Description]) -> dict[str, Any]:
+    """The personal part of a summary (P-FL).
+
+    Means are unweighted over the clients that have test data; "clients_left_out" counts the others. "pooled" weights by
+    test nodes, where all clients tell how many they have.
+    """
+    metric = next(iter(descriptions.values())).metric
+    name = "test" if metric == "accuracy" else "accuracy"
+    accuracy = {partition: measured[name] for partition, measured in sorted(scores.items()) if name in measured}
+    mean, std = mean_std(list(accuracy.values()))
+    metrics: dict[str, Any] = {
+        "personal_accuracy_before": mean_std(column(scores, f"{name}_before"))[0],
+        "personal_accuracy_pooled": _pooled(accuracy, descriptions),
+        "clients_left_out": len(descriptions) - len(accuracy),
+        "validation": mean_std(column(scores, "val"))[0],
+    }
+    if metric != "accuracy":
+        metrics[metric], metrics[f"{metric}_std"] = mean_std(column(scores, "test"))
+        metrics[f"{metric}_before"] = mean_std(column(scores, "test_before"))[0]
+        metrics[f"{metric}_clients_left_out"] = len(descriptions) - len(column(scores, "test"))
+    return {"personal_accuracy_mean": mean, "personal_accuracy_std": std, "metrics": metrics}
+
+
+def majority_accuracy(descriptions: Mapping[int, Description]) -> float | None:
+    """Mean over the clients of what the most frequent training class alone would score."""
+    told = [about.statistics.get("majority_accuracy") for _, about in sorted(descriptions.items())]
+    return mean_std([value for value in told if value is not None])[0]
+
+
+def _pooled(accuracy: Mapping[int, float], descriptions: Mapping[int, Description]) -> float | None:
+    sizes = [descriptions[partition].statistics.get("num_test") for partition in accuracy]
+    known = [int(size) for size in sizes if size is not None]
+    if not known or len(known) < len(sizes):
+        return None
+    return sum(value * size for value, size in zip(accuracy.values(), known, strict=True)) / sum(known)

@@ -1,0 +1,145 @@
+"""Before the first round: who is there, do they fit together, what do all need to know."""
+
+import logging
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from flwr.serverapp import Grid
+
+from strategies.cohort import CohortError, exchange, identify
+from strategies.config import RunConfig
+from strategies.messages import CURVATURE, DESCRIBE, Description, Facts, Header, Request
+from strategies.methods import METHODS
+
+log = logging.getLogger("curvfed")
+
+NODE_WAIT = 60.0
+"""Seconds to wait for enough nodes to be connected: real ones come up one by one."""
+
+
+@dataclass(frozen=True)
+class Federation:
+    """The clients of a run.
+
+    Attributes
+    ----------
+    nodes : dict of partition to node id
+        Sorted by partition.
+    descriptions : dict of partition to Description
+    facts : Facts
+    refused : dict of str to str
+        Reason by name, of the nodes that cannot take part.
+    """
+
+    nodes: dict[int, int]
+    descriptions: dict[int, Description]
+    facts: Facts
+    refused: dict[str, str]
+
+    @property
+    def metric(self) -> str:
+        """What the data set is scored by."""
+        return next(iter(self.descriptions.values())).metric
+
+    def record(self) -> dict[str, Any]:
+        """For `clients.json`."""
+        clients = [{"partition": partition} | asdict(about) for partition, about in self.descriptions.items()]
+        return {
+            "clients": clients,
+            "refused": self.refused,
+            "facts": asdict(self.facts),
+            "heterogeneity": self.heterogeneity(),
+        }
+
+    def heterogeneity(self) -> float | None:
+        """Median pairwise Jensen-Shannon distance (natural logarithm) of the clients' label distributions.
+
+        None for fewer than two clients that tell their class counts.
+        """
+        from scipy.spatial.distance import jensenshannon
+
+        counts = [
+            [dict(zip(about.class_names, told, strict=True)).get(name, 0) for name in self.facts.class_names]
+            for about in self.descriptions.values()
+            if (told := about.statistics.get("class_counts"))
+        ]
+        pairs = [jensenshannon(one, other) for i, one in enumerate(counts) for other in counts[:i]]
+        return float(np.median(pairs)) if pairs else None
+
+
+def meet(grid: Grid, config: RunConfig, run: str) -> Federation:
+    """Ask every connected node who it is; refuse, by name, those that do not fit.
+
+    Raises
+    ------
+    CohortError
+        If too few nodes are left, two claim one partition-id, or the classes do not fit the metric.
+    """
+    nodes = _connected(grid, config.min_replies)
+    log.info("%d nodes are connected; asking what they hold", len(nodes))
+    header = Header(run, DESCRIBE, 0)
+    replies, failures, _ = exchange(grid, {node: Request(header) for node in nodes}, config.round_timeout)
+    refused = {f"node {node}": reason for node, reason in failures.items()}
+    partitions = identify(replies)
+    described = {p: d for p, node in partitions.items() if (d := replies[node].description) is not None}
+    if described:
+        usual = Counter(_kind(description) for description in described.values()).most_common(1)[0][0]
+        for partition, description in list(described.items()):
+            if _kind(description) != usual:
+                refused[f"partition-id {partition}"] = f"its data are {_kind(description)}, the others' are {usual}"
+                del described[partition]
+    for name, reason in refused.items():
+        log.warning("refused %s: %s", name, reason)
+    if len(described) < config.min_replies:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in list(refused.items())[:3]) or "no node is connected"
+        raise CohortError(
+            f"{len(described)} of {len(nodes)} nodes can take part, needed are {config.min_replies}. {reasons}"
+        )
+    facts = _facts(described)
+    first = next(iter(described.values()))
+    if first.metric == "roc_auc" and len(facts.class_names) != 2:
+        raise CohortError(f"ROC-AUC needs 2 classes, the clients have {len(facts.class_names)}: {facts.class_names}")
+    federation = Federation({p: partitions[p] for p in described}, described, facts, refused)
+    return _ask_curvature(grid, config, run, federation)
+
+
+def _connected(grid: Grid, needed: int) -> list[int]:
+    """Ids of the connected nodes, sorted; waits a while for `needed` of them."""
+    give_up = time.monotonic() + NODE_WAIT
+    while len(nodes := sorted(grid.get_node_ids())) < needed and time.monotonic() < give_up:
+        time.sleep(0.5)
+    return nodes
+
+
+def _kind(description: Description) -> str:
+    """What must agree between clients, in words."""
+    partition = f", partition {description.partition_digest[:12]}" if description.partition_digest else ""
+    return f"{description.task} of {description.num_features} features scored by {description.metric}{partition}"
+
+
+def _facts(described: dict[int, Description]) -> Facts:
+    """Number of features, and the union of the classes in the order in which the partitions name them."""
+    names = dict.fromkeys(name for description in described.values() for name in description.class_names)
+    return Facts(next(iter(described.values())).num_features, tuple(names))
+
+
+def _ask_curvature(grid: Grid, config: RunConfig, run: str, federation: Federation) -> Federation:
+    """FlatLand's query phase: Forman-Ricci curvatures are standardised over the clients before they set k."""
+    if CURVATURE not in METHODS[config.method].before or config.flatland.curvature_init != "forman":
+        return federation
+    header = Header(run, CURVATURE, 0)
+    requests = {node: Request(header) for node in federation.nodes.values()}
+    replies, failures, _ = exchange(grid, requests, config.round_timeout)
+    for node, reason in failures.items():
+        log.warning("node %d did not tell its curvature: %s", node, reason)
+    known = [replies[node].metrics.get("forman") for node in federation.nodes.values() if node in replies]
+    values = [value for value in known if value is not None and np.isfinite(value)]
+    if len(values) < len(federation.nodes):
+        log.info("%d of %d clients keep their curvature private: all start at -1", len(federation.nodes) - len(values),
+                 len(federation.nodes))  # fmt: skip
+        return federation
+    facts = replace(federation.facts, forman_mean=float(np.mean(values)), forman_std=float(np.std(values)))
+    return replace(federation, facts=facts)

@@ -1,0 +1,242 @@
+"""The run directory: what a run leaves, written so that a reader never sees half of it."""
+
+import csv
+import json
+import logging
+import math
+import platform
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from strategies.config import ConfigError, RunConfig, flatten, home
+from strategies.store import Store, write_atomically
+
+log = logging.getLogger("curvfed")
+
+ROUND_COLUMNS = (
+    "round", "phase", "global_accuracy", "personal_accuracy_mean", "loss", "replies", "dropped", "bytes_up", "bytes_down",
+    "seconds", "personal_accuracy_std", "score", "score_before", "validation", "seconds_training", "seconds_aggregation",
+    "reasons",
+)  # fmt: skip
+CLIENT_COLUMNS = (
+    "round", "phase", "partition", "test", "val", "accuracy", "test_before", "val_before", "accuracy_before", "loss",
+    "num_examples", "curvature", "bytes_up", "bytes_down", "seconds", "dropped",
+)  # fmt: skip
+
+FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout"})
+"""Keys that a resumed run may set anew: they do not change what has been computed so far."""
+
+
+class RunDirectory:
+    """`<results-dir>/<run-name>/` of one run.
+
+    Parameters
+    ----------
+    config : RunConfig
+    path : Path
+    """
+
+    def __init__(self, config: RunConfig, path: Path) -> None:
+        self.config, self.path = config, path
+        self.checkpoints = Store(path / "checkpoint" / "server")
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.path.name
+
+    @classmethod
+    def open(cls, config: RunConfig) -> "RunDirectory":
+        """Make the directory, or with `resume` find it.
+
+        Raises
+        ------
+        ConfigError
+            If it exists and is not to be resumed, does not exist and is, was made with another configuration, or cannot
+            be written.
+        """
+        path = config.results_path / (config.run_name or default_name(config))
+        if config.resume:
+            _check_same_run(config, path)
+            return cls(config, path)
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            raise ConfigError(
+                f'run-name = "{path.name}": {path} exists; allowed is a new name, or resume = true to go on with that run'
+            ) from None
+        except OSError as error:
+            raise ConfigError(
+                f'results-dir = "{config.results_dir}": {path} cannot be made ({error.strerror}); needed is a folder that '
+                "can be written"
+            ) from None
+        directory = cls(config, path)
+        settings = flatten(config) | {"run-name": path.name, "resume": False}
+        write_atomically(path / "config.toml", tomli_w.dumps(_nested(settings)).encode())
+        return directory
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """`summary.json`; figures that are not finite become null."""
+        text = json.dumps(_plain(summary), indent=2, allow_nan=False)
+        write_atomically(self.path / "summary.json", text.encode() + b"\n")
+
+    def read_summary(self) -> dict[str, Any] | None:
+        """The summary that is there, or None."""
+        try:
+            found: dict[str, Any] = json.loads((self.path / "summary.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return found
+
+    def write_clients(self, clients: Mapping[str, Any]) -> None:
+        """`clients.json`: who took part, and what their data are like where they tell."""
+        write_atomically(self.path / "clients.json", json.dumps(_plain(clients), indent=1).encode() + b"\n")
+
+    def append(self, round_row: Mapping[str, Any], client_rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add a phase to `rounds.csv` and `clients.csv`."""
+        _append(self.path / "rounds.csv", ROUND_COLUMNS, [round_row])
+        _append(self.path / "clients.csv", CLIENT_COLUMNS, client_rows)
+
+    def truncate(self, last_round: int) -> None:
+        """Remove what a crashed run wrote of rounds after `last_round`."""
+        for name in ("rounds.csv", "clients.csv"):
+            path = self.path / name
+            if path.exists():
+                header, *lines = path.read_text().splitlines(keepends=True)
+                # A line without its end was being written when the run died.
+                kept = [line for line in lines if line.endswith("\n") and _belongs(line, last_round)]
+                write_atomically(path, "".join([header, *kept]).encode())
+
+    def write_model(self, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
+        """`model.safetensors`: the shared parameters, with what is needed to build the model again."""
+        write_atomically(self.path / "model.safetensors", save(dict(arrays), {"curvfed": json.dumps(about)}))
+
+
+def default_name(config: RunConfig) -> str:
+    """method-dataset-seed-time, the time in UTC."""
+    dataset = Path(config.dataset).stem.lower()
+    safe = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in dataset)
+    return f"{config.method}-{safe}-{config.seed}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
+
+
+def write_failure(error: str, raw: Mapping[str, Any], config: RunConfig | None) -> Path | None:
+    """A summary of a run that could not even begin, in a directory of its own; its path, or None if there is no place.
+
+    It goes where the run directory would have been, and where that is the trouble below the default results folder. A
+    directory that is there already is left as it is.
+
+    Parameters
+    ----------
+    raw : mapping
+        The configuration as given, possibly unfit.
+    config : RunConfig or None
+        The same as parsed, if it could be.
+    """
+    run_name, results_dir = raw.get("run-name"), raw.get("results-dir")
+    wanted = run_name if isinstance(run_name, str) and run_name == Path(run_name).name else ""
+    stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
+    names = [wanted, f"{wanted}-refused-{stamp}"] if wanted else [f"refused-{stamp}"]
+    given = [Path(results_dir).expanduser()] if isinstance(results_dir, str) and results_dir else []
+    for folder in [*given, home() / "results"]:
+        for name in names:
+            try:
+                (folder / name).mkdir(parents=True)
+                text = json.dumps(failed_summary(error, config), indent=2)
+                write_atomically(folder / name / "summary.json", text.encode())
+            except OSError:
+                continue
+            return folder / name
+    return None
+
+
+def failed_summary(error: str, config: RunConfig | None) -> dict[str, Any]:
+    """The keys that every summary has, for a run without figures."""
+    return {
+        "status": "failed",
+        "error": error,
+        "method": config.method if config else None,
+        "dataset": config.dataset if config else None,
+        "seed": config.seed if config else None,
+        "num_clients": None,
+        "rounds": 0,
+        "global_accuracy": None,
+        "personal_accuracy_mean": None,
+        "personal_accuracy_std": None,
+        "metrics": {},
+        "best_validation": None,
+        "bytes_up": None,
+        "bytes_down": None,
+        "seconds": None,
+        "seconds_training": None,
+        "seconds_aggregation": None,
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """What a run was made with."""
+    return {"python": platform.python_version()} | {name: version(name) for name in ("flwr", "torch", "numpy")}
+
+
+def _check_same_run(config: RunConfig, path: Path) -> None:
+    import tomllib
+
+    from strategies.config import parse
+
+    try:
+        before = flatten(parse(_dotted(tomllib.loads((path / "config.toml").read_text()))))
+    except OSError:
+        raise ConfigError(
+            f"resume = true: there is no run in {path}; allowed is the run-name of a run that was begun"
+        ) from None
+    now = flatten(config)
+    for key, value in now.items():
+        if key not in FREE_TO_CHANGE and key != "run-name" and before[key] != value:
+            raise ConfigError(
+                f"resume = true: {key} = {value!r}, but the run was begun with {before[key]!r}; allowed is the same value"
+            )
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in flat.items():
+        table, _, name = key.rpartition(".")
+        (nested.setdefault(table, {}) if table else nested)[name] = value
+    return nested
+
+
+def _dotted(nested: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in nested.items():
+        flat |= {f"{key}.{inner}": item for inner, item in value.items()} if isinstance(value, dict) else {key: value}
+    return flat
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN: such figures become null."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _append(path: Path, columns: tuple[str, ...], rows: Iterable[Mapping[str, Any]]) -> None:
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerows({key: "" if value is None else value for key, value in row.items()} for row in rows)
+
+
+def _belongs(line: str, last_round: int) -> bool:
+    number = line.split(",", 1)[0]
+    return number.isdigit() and int(number) <= last_round

@@ -1,0 +1,83 @@
+"""The state of a run between rounds, and its checkpoints."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from server_app.meeting import Federation
+from strategies.config import ConfigError
+from strategies.messages import Facts
+from strategies.store import Store, StoreError
+
+log = logging.getLogger("curvfed")
+
+
+@dataclass
+class State:
+    """What a checkpoint holds besides the arrays; everything in it is JSON. Cohorts and dropout are drawn from the seed
+    and the round alone, so there is no generator to keep.
+
+    Attributes
+    ----------
+    round : int
+        The last whole round.
+    stamps : dict of partition to round
+        The personal state that the server counts on, 0 for none.
+    latest : dict of partition to figures
+        What each client last measured.
+    best : dict or None
+        Figures of the round of best mean validation score among those in which every client was scored.
+    totals : dict
+        Sums over the rounds: bytes, seconds, replies.
+    """
+
+    round: int = 0
+    stamps: dict[int, int] = field(default_factory=dict)
+    latest: dict[int, dict[str, float]] = field(default_factory=dict)
+    best: dict[str, Any] | None = None
+    totals: dict[str, float] = field(default_factory=dict)
+
+    def add(self, **amounts: float) -> None:
+        """Add to the totals."""
+        for name, amount in amounts.items():
+            self.totals[name] = self.totals.get(name, 0) + amount
+
+
+def save(store: Store, state: State, arrays: Mapping[str, NDArray[Any]], federation: Federation) -> None:
+    """Write the checkpoint of the last whole round; the one before is kept."""
+    metadata = asdict(state) | {"facts": asdict(federation.facts), "digests": _digests(federation)}
+    store.save(state.round, arrays, metadata, base=state.round - 1)
+
+
+def load(store: Store, federation: Federation) -> tuple[State, dict[str, NDArray[Any]], Federation] | None:
+    """The last readable checkpoint, with the federation as it was told the facts then; None if there is none.
+
+    Raises
+    ------
+    ConfigError
+        If a client's data are not those of the run so far.
+    """
+    for stamp in reversed(store.stamps()):
+        try:
+            arrays, saved = store.load(stamp)
+        except StoreError as error:
+            log.warning("%s; trying the one before", error)
+            continue
+        break
+    else:
+        return None
+    digests, facts = saved.pop("digests"), saved.pop("facts")
+    changed = [p for p, digest in _digests(federation).items() if digests.get(p, digest) != digest]
+    if changed:
+        raise ConfigError(f"resume = true: the data of partitions {', '.join(changed)} are not those of the run so far")
+    for name in ("stamps", "latest"):  # JSON has no whole numbers as keys
+        saved[name] = {int(partition): value for partition, value in saved[name].items()}
+    facts["class_names"] = tuple(facts["class_names"])
+    return State(**saved), arrays, replace(federation, facts=Facts(**facts))
+
+
+def _digests(federation: Federation) -> dict[str, str]:
+    return {str(partition): about.digest for partition, about in federation.descriptions.items()}

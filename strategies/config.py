@@ -1,0 +1,279 @@
+"""The run configuration: every key, its type, its range and what it means."""
+
+import difflib
+import math
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from strategies.methods import METHODS
+from tasks.registry import task_of
+
+Scalar = bool | int | float | str
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot run; names key, value and what is allowed."""
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError("must be finite")
+    return value
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+Rate = Annotated[float, AfterValidator(_finite)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=_kebab,
+        populate_by_name=True,
+        hide_input_in_errors=True,
+    )
+
+
+class FlatLand(_Table):
+    """Keys of FlatLand and its ablations."""
+
+    curvature_init: Literal["forman", "constant"] = Field(
+        default="forman",
+        description="where a client's curvature starts: at its graph's mean Forman-Ricci curvature, standardised over "
+        "the clients, or at -1 for all",
+    )
+    triangles: bool = Field(
+        default=True, description="count triangles in the Forman-Ricci curvature (the augmented form)"
+    )
+    gate: bool = Field(
+        default=True, description="mix a high-pass of the neighbourhood into every layer by a learned gate"
+    )
+    proximal: Rate = Field(
+        default=0.01,
+        ge=0,
+        description="coefficient of the proximal term on the shared parameters; its gradient is 0 in the first local "
+        "step, so it matters from two local steps on",
+    )
+
+
+class FedProx(_Table):
+    """Keys of FedProx."""
+
+    mu: Rate = Field(
+        default=0.01,
+        ge=0,
+        description="coefficient of the proximal term; without effect at a single local step, as above",
+    )
+
+
+class RunConfig(_Table):
+    """All that a run is told. Frozen and hashable; parsed once on each side and passed whole."""
+
+    method: str = Field(default="flatland", description="what to run: " + ", ".join(METHODS))
+    dataset: str = Field(
+        default="trees",
+        description="trees (built in), cora, citeseer, pubmed, minesweeper in any case, or the path of a .pt graph",
+    )
+    data_dir: str = Field(
+        default="", description="folder of the public data sets in PyTorch Geometric's layout; empty: ~/curvfed/data"
+    )
+    results_dir: str = Field(
+        default="", description="folder that run directories are made in; empty: ~/curvfed/results"
+    )
+    run_name: str = Field(
+        default="",
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,127})?$",
+        description="name of the run directory; empty: method-dataset-seed-time in UTC. Letters, digits and . _ -",
+    )
+    resume: bool = Field(default=False, description="go on with the run of this run-name from its last checkpoint")
+    seed: int = Field(
+        default=0, ge=0, lt=2**31, description="seed of partition, split, initial model, cohorts and dropout"
+    )
+    num_rounds: int = Field(
+        default=100, ge=0, le=1_000_000, description="communication rounds; 0 evaluates the initial model"
+    )
+    local_epochs: int = Field(default=1, ge=1, le=10_000, description="passes over a client's data per round")
+    learning_rate: Rate = Field(default=0.01, gt=0, description="of Adam at the clients")
+    weight_decay: Rate = Field(
+        default=0.0, ge=0, description="L2 penalty in Adam; never applied to the curvature parameter k"
+    )
+    dropout: float = Field(default=0.5, ge=0, lt=1, description="share of hidden units that are dropped in training")
+    embedding_dim: int = Field(default=128, ge=1, le=65_536, description="width of the hidden layers")
+    optimizer_state: Literal["auto", "kept", "fresh"] = Field(
+        default="auto",
+        description="Adam's moments at a client between rounds: kept, fresh each round, or auto: kept where the method "
+        "keeps personal parameters, fresh where clients are stateless (fedavg, fedprox, flatland-shared)",
+    )
+    fraction_train: float = Field(default=1.0, gt=0, le=1, description="share of the clients that train in a round")
+    partition: Literal["metis", "random"] = Field(
+        default="metis", description="how a graph is cut into clients; of no account where clients bring their own data"
+    )
+    normalize: Literal["l2", "l1", "none"] = Field(
+        default="l2", description="norm that every row of node features gets"
+    )
+    train_size: float = Field(
+        default=0.2, gt=0, lt=1, description="share of nodes to train on, where the data set has no splits"
+    )
+    test_size: float = Field(
+        default=0.4, gt=0, lt=1, description="share of nodes to test on; validation takes the rest"
+    )
+    evaluate_every: int = Field(
+        default=0,
+        ge=0,
+        description="evaluate the clients that did not train, every so many rounds; 0: after the last round alone. "
+        "Clients that train are evaluated in every round",
+    )
+    device: str = Field(
+        default="auto",
+        pattern=r"^(auto|cpu|cuda(:\d+)?)$",
+        description="auto, cpu, cuda or cuda:N; a node's own config wins",
+    )
+    threads: int = Field(default=1, ge=1, le=1024, description="CPU threads of one client's training")
+    round_timeout: Rate = Field(
+        default=600.0, gt=0, description="seconds after which a phase goes on without the missing replies"
+    )
+    min_replies: int = Field(default=1, ge=1, description="good replies below which a round ends the run with an error")
+    share_statistics: bool = Field(
+        default=False,
+        description="let real nodes tell the server their class counts, sizes and curvature; simulated clients always do",
+    )
+    flatland: FlatLand = FlatLand()
+    fedprox: FedProx = FedProx()
+
+    @property
+    def proximal(self) -> float:
+        """Coefficient of the proximal term of this run's method, 0 for none."""
+        key = METHODS[self.method].proximal
+        return float(flatten(self)[key]) if key else 0.0
+
+    @property
+    def keeps_optimizer(self) -> bool:
+        """Whether a client's optimiser lives on over rounds."""
+        if self.optimizer_state == "auto":
+            return bool(METHODS[self.method].personal)
+        return self.optimizer_state == "kept"
+
+    @property
+    def data_path(self) -> Path:
+        """Folder of the public data sets."""
+        return _folder(self.data_dir, "data")
+
+    @property
+    def results_path(self) -> Path:
+        """Folder of the run directories."""
+        return _folder(self.results_dir, "results")
+
+
+def home() -> Path:
+    """The folder of everything the app keeps for a user: results, data, prepared partitions, personal state."""
+    return Path.home() / "curvfed"
+
+
+def _folder(setting: str, default: str) -> Path:
+    return Path(setting).expanduser() if setting else home() / default
+
+
+def parse(raw: Mapping[str, Any]) -> RunConfig:
+    """Build the configuration from dotted keys, as Flower passes them.
+
+    Raises
+    ------
+    ConfigError
+        An unknown key (the nearest right one is named), a value of the wrong type or out of range, or keys that do not
+        fit together.
+    """
+    known = dict(fields())
+    nested: dict[str, Any] = {}
+    for key, value in raw.items():
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+            hint = f'; did you mean "{near[0]}"?' if near else f"; the keys are {', '.join(known)}"
+            raise ConfigError(f'unknown key "{key}"{hint}')
+        *tables, name = key.split(".")
+        inner = nested
+        for table in tables:
+            inner = inner.setdefault(table, {})
+        inner[name] = value
+    try:
+        config = RunConfig.model_validate(nested)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"{key} = {raw.get(key)!r}: allowed is {allowed(known[key])}") from None
+    _check_together(config)
+    return config
+
+
+def _check_together(config: RunConfig) -> None:
+    """Conditions on more than one key."""
+    if config.method not in METHODS:
+        near = difflib.get_close_matches(config.method, METHODS, n=1)
+        hint = f'; did you mean "{near[0]}"?' if near else ""
+        raise ConfigError(f'method = "{config.method}"{hint}; allowed is one of {", ".join(METHODS)}')
+    try:
+        task = task_of(config.dataset)
+    except ValueError as error:
+        raise ConfigError(f'dataset = "{config.dataset}": {error}') from None
+    if task != METHODS[config.method].task:
+        raise ConfigError(
+            f'dataset = "{config.dataset}" is a data set of {task}, method = "{config.method}" works on '
+            f"{METHODS[config.method].task}; allowed are a graph of nodes (trees, cora, a .pt file, …) or another method"
+        )
+    if config.train_size + config.test_size > 1:
+        raise ConfigError(
+            f"train-size = {config.train_size} and test-size = {config.test_size}: allowed is a sum of at most 1"
+        )
+    if config.resume and not config.run_name:
+        raise ConfigError('resume = true needs run-name, the name of the run to go on with; it is ""')
+
+
+def fields() -> Iterator[tuple[str, FieldInfo]]:
+    """Every key, dotted, with its type, range, default and description, in the model's order."""
+    for name, field in RunConfig.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, _Table):
+            for inner, inner_field in field.annotation.model_fields.items():
+                yield f"{name}.{_kebab(inner)}", inner_field
+        else:
+            yield _kebab(name), field
+
+
+def flatten(config: RunConfig) -> dict[str, Scalar]:
+    """The configuration as dotted keys; `parse` is its inverse."""
+    nested = config.model_dump(by_alias=True)
+    flat: dict[str, Scalar] = {}
+    for key, value in nested.items():
+        flat |= {f"{key}.{inner}": item for inner, item in value.items()} if isinstance(value, dict) else {key: value}
+    return flat
+
+
+def allowed(field: FieldInfo) -> str:
+    """A field's type and range in words."""
+    annotation = field.annotation
+    if get_origin(annotation) is Literal:
+        return "one of " + ", ".join(f'"{choice}"' for choice in get_args(annotation))
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
+    if isinstance(annotation, types.GenericAlias) or annotation not in words:
+        raise TypeError(f"no words for {annotation}")
+    signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+    bounds = [
+        f"{sign} {getattr(item, name)}"
+        for item in field.metadata
+        for name, sign in signs.items()
+        if getattr(item, name, None) is not None
+    ]
+    patterns = [item.pattern for item in field.metadata if getattr(item, "pattern", None)]
+    return (
+        " ".join([words[annotation], " and ".join(bounds), *(f"of the form {pattern}" for pattern in patterns)])
+        .replace("  ", " ")
+        .strip()
+    )

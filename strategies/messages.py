@@ -1,0 +1,313 @@
+"""What travels: dataclasses here, Flower's records on the wire. The only home of record keys.
+
+Every message names its run, phase and round. What arrives is checked before it is believed: `MessageError` says what was
+wrong, in words that hold nothing of the content.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from numpy.typing import NDArray
+
+DESCRIBE = "describe"
+CURVATURE = "curvature"
+TRAIN = "train"
+EVALUATE = "evaluate"
+
+MESSAGE_TYPES = {DESCRIBE: "query.describe", CURVATURE: "query.curvature", TRAIN: "train", EVALUATE: "evaluate"}
+
+_HEADER, _FACTS, _ARRAYS, _METRICS, _BODY = "header", "facts", "arrays", "metrics", "body"
+
+
+class MessageError(ValueError):
+    """A message that is not what it should be; the text is safe to show."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """Where a message belongs.
+
+    Attributes
+    ----------
+    run : str
+        Name of the run.
+    phase : str
+        A key of `MESSAGE_TYPES`.
+    round : int
+        1, 2, …; 0 before the first round.
+    """
+
+    run: str
+    phase: str
+    round: int
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the server learned before the first round and every client is told.
+
+    Attributes
+    ----------
+    num_features : int
+    class_names : tuple of str
+        Union over the clients; numbers the logits.
+    forman_mean, forman_std : float
+        Mean and standard deviation (ddof = 0) over the clients of their mean Forman-Ricci curvature; 0 and 0 where the
+        method does not ask or the clients do not tell, which starts every curvature at the constant.
+    """
+
+    num_features: int
+    class_names: tuple[str, ...]
+    forman_mean: float = 0.0
+    forman_std: float = 0.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """Server to client.
+
+    Attributes
+    ----------
+    header : Header
+    stamp : int
+        The round of the personal state that the client must start from; 0 is a fresh client.
+    facts : Facts or None
+        None in the first phase.
+    arrays : ArrayRecord
+        The shared parameters, encoded once per round for all clients.
+    """
+
+    header: Header
+    stamp: int = 0
+    facts: Facts | None = None
+    arrays: ArrayRecord = field(default_factory=ArrayRecord)
+
+
+@dataclass(frozen=True)
+class Description:
+    """A client's answer to `describe`.
+
+    Attributes
+    ----------
+    task : str
+        "nodes".
+    metric : str
+        "accuracy" or "roc_auc".
+    num_features : int
+    class_names : tuple of str
+    digest, partition_digest : str
+        SHA-256 of the client's data and of the whole partition ("" where it brings its own data).
+    statistics : mapping
+        Figures about the data, by name (see `tasks.graphs.client_task.Statistics`); empty where they stay private.
+    """
+
+    task: str
+    metric: str
+    num_features: int
+    class_names: tuple[str, ...]
+    digest: str
+    partition_digest: str
+    statistics: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Client to server.
+
+    Attributes
+    ----------
+    header : Header
+    partition : int
+    error : str
+        Why the client could not answer, "" if it could.
+    description : Description or None
+        In phase `describe`.
+    num_examples : int
+        The weight of the arrays in the average.
+    arrays : mapping of str to array
+        The shared parameters after training.
+    metrics : mapping of str to float
+        What is not defined is left out.
+    """
+
+    header: Header
+    partition: int
+    error: str = ""
+    description: Description | None = None
+    num_examples: int = 0
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+def encode_arrays(arrays: Mapping[str, NDArray[Any]]) -> ArrayRecord:
+    """Arrays as one record, the order of names kept."""
+    return ArrayRecord({name: Array(np.asarray(array, order="C")) for name, array in arrays.items()})
+
+
+def decode_arrays(record: ArrayRecord) -> dict[str, NDArray[Any]]:
+    """Inverse of `encode_arrays`; the arrays may be read-only.
+
+    Raises
+    ------
+    MessageError
+        If the bytes are no NumPy array, or one of objects.
+    """
+    try:
+        return {name: array.numpy() for name, array in record.items()}
+    except (ValueError, TypeError, OSError, EOFError, MemoryError) as error:
+        raise MessageError(f"an array cannot be read ({type(error).__name__})") from None
+
+
+def encode_request(request: Request) -> RecordDict:
+    """A request as Flower's records."""
+    content = RecordDict({_HEADER: ConfigRecord(asdict(request.header) | {"stamp": request.stamp})})
+    if request.facts is not None:
+        content[_FACTS] = ConfigRecord(_lists(asdict(request.facts)))
+    if request.arrays:
+        content[_ARRAYS] = request.arrays
+    return content
+
+
+def decode_request(content: RecordDict) -> Request:
+    """A request from Flower's records.
+
+    Raises
+    ------
+    MessageError
+        If a record or a key is absent or of another type.
+    """
+    header = _config(content, _HEADER)
+    facts = _build(Facts, _config(content, _FACTS)) if _FACTS in content else None
+    arrays = content.array_records.get(_ARRAYS, ArrayRecord())
+    return Request(_build(Header, header), _typed(header, "stamp", int), facts, arrays)
+
+
+def encode_reply(reply: Reply) -> RecordDict:
+    """A reply as Flower's records."""
+    content = RecordDict(
+        {
+            _HEADER: ConfigRecord(
+                asdict(reply.header)
+                | {"partition": reply.partition, "error": reply.error, "num_examples": reply.num_examples}
+            )
+        }
+    )
+    if reply.description is not None:
+        body = asdict(reply.description)
+        statistics = {key: value for key, value in body.pop("statistics").items() if value is not None}
+        content[_BODY] = ConfigRecord(_lists(body))
+        content["statistics"] = ConfigRecord(_lists(statistics))
+    if reply.arrays:
+        content[_ARRAYS] = encode_arrays(reply.arrays)
+    if reply.metrics:
+        content[_METRICS] = MetricRecord({name: float(value) for name, value in reply.metrics.items()})
+    return content
+
+
+def decode_reply(content: RecordDict, expected: Header) -> Reply:
+    """A reply from Flower's records, checked for form and for the run, phase and round it should belong to.
+
+    Raises
+    ------
+    MessageError
+        If a record or a key is absent or of another type, or if the reply belongs elsewhere.
+    """
+    record = _config(content, _HEADER)
+    header = _build(Header, record)
+    for name in ("run", "phase", "round"):
+        got, wanted = getattr(header, name), getattr(expected, name)
+        if got != wanted:
+            raise MessageError(f"the reply is of {name} {got}, awaited was {wanted}")
+    description = None
+    if _BODY in content:
+        body = dict(_config(content, _BODY)) | {"statistics": dict(_config(content, "statistics"))}
+        description = _build(Description, body)
+    num_examples = _typed(record, "num_examples", int)
+    if num_examples < 0:
+        raise MessageError(f"num_examples is {num_examples}; allowed is 0 or more")
+    metrics = content.metric_records.get(_METRICS, MetricRecord())
+    return Reply(
+        header,
+        _typed(record, "partition", int),
+        _typed(record, "error", str),
+        description,
+        num_examples,
+        decode_arrays(content.array_records.get(_ARRAYS, ArrayRecord())),
+        {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)},
+    )
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse arrays that are not of the expected names, shapes and dtypes, or not finite.
+
+    Raises
+    ------
+    MessageError
+        Names the first parameter that is wrong, and how.
+    """
+    if arrays.keys() != expected.keys():
+        extra, missing = sorted(arrays.keys() - expected.keys()), sorted(expected.keys() - arrays.keys())
+        raise MessageError(f"parameters do not match: not awaited {extra}, missing {missing}")
+    for name, array in arrays.items():
+        wanted = expected[name]
+        if array.shape != wanted.shape or array.dtype != wanted.dtype:
+            raise MessageError(
+                f"{name} is {array.dtype}{list(array.shape)}, awaited was {wanted.dtype}{list(wanted.shape)}"
+            )
+        if not np.isfinite(array).all():
+            raise MessageError(f"{name} has values that are not finite")
+
+
+def check_metrics(metrics: Mapping[str, float]) -> None:
+    """Refuse metrics that are not finite.
+
+    Raises
+    ------
+    MessageError
+        Names the first one.
+    """
+    for name, value in metrics.items():
+        if not math.isfinite(value):
+            raise MessageError(f"{name} is {value}")
+
+
+def _config(content: RecordDict, key: str) -> ConfigRecord:
+    record = content.config_records.get(key)
+    if record is None:
+        raise MessageError(f'the record "{key}" is absent')
+    return record
+
+
+def _typed(record: Mapping[str, Any], key: str, kind: type) -> Any:
+    value = record.get(key)
+    if type(value) is not kind:
+        raise MessageError(f'"{key}" is {type(value).__name__}, awaited was {kind.__name__}')
+    return value
+
+
+T = TypeVar("T", Header, Facts, Description)
+
+
+def _build(kind: type[T], record: Mapping[str, Any]) -> T:
+    """A dataclass from the keys of a record, types checked."""
+    values: dict[str, Any] = {}
+    for item in fields(kind):
+        value = record.get(item.name)
+        if item.type == tuple[str, ...]:
+            if not isinstance(value, list | tuple) or not all(type(entry) is str for entry in value):
+                raise MessageError(f'"{item.name}" is no list of strings')
+            values[item.name] = tuple(value)
+        elif item.type in (int, float, str):
+            values[item.name] = _typed(record, item.name, item.type)
+        else:
+            values[item.name] = value
+    return kind(**values)
+
+
+def _lists(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Tuples as lists, the only sequence that Flower's records take."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}

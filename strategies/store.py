@@ -1,0 +1,106 @@
+"""Arrays on disk under a stamp, written atomically, the last two stamps kept.
+
+The server's checkpoints and the clients' personal state are both kept so: whoever goes on from round r finds round r
+even if the writer died while it wrote r + 1.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+KEPT = 2
+_NAME = re.compile(r"^(\d{8})\.safetensors$")
+
+
+class StoreError(RuntimeError):
+    """A stamp that is absent or unreadable."""
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Put `data` in place of `path`, all or nothing."""
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+class Store:
+    """A folder of stamped arrays (files of mode 0600 in a folder of mode 0700).
+
+    A write is a file beside, then a rename: a process killed at any moment leaves old or new, whole. The file is not
+    forced to the disk, since that would cost more than a round; what a power failure may tear is the newest file,
+    which then fails to load while the one before is there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def stamps(self) -> list[int]:
+        """The stamps there are, ascending."""
+        if not self.folder.is_dir():
+            return []
+        matches = (_NAME.match(entry.name) for entry in os.scandir(self.folder))
+        return sorted(int(match[1]) for match in matches if match)
+
+    def save(self, stamp: int, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any], base: int = 0) -> None:
+        """Write one stamp and keep it beside `base`, the stamp that it was made from; remove all others.
+
+        Parameters
+        ----------
+        stamp : int
+            1 or more.
+        arrays : mapping of str to array
+        metadata : mapping of str to JSON values
+        base : int
+        """
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        target = self._path(stamp)
+        temporary = target.with_name(f".{target.name}-{os.getpid()}")
+        try:
+            old = os.umask(0o077)
+            try:
+                # By way of NumPy: the torch side of safetensors imports torch.distributed, which takes seconds.
+                contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+                save_file(contiguous, temporary, {"json": json.dumps(metadata)})
+            finally:
+                os.umask(old)
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+        for other in self.stamps():
+            if other not in (stamp, base):
+                self._path(other).unlink(missing_ok=True)
+
+    def load(self, stamp: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays and metadata of one stamp.
+
+        Raises
+        ------
+        StoreError
+            If it is absent, or torn.
+        """
+        path = self._path(stamp)
+        try:
+            with safe_open(path, framework="np") as file:
+                metadata: dict[str, Any] = json.loads(file.metadata()["json"])
+                return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
+        except FileNotFoundError:
+            kept = ", ".join(map(str, self.stamps())) or "none"
+            raise StoreError(f"no state of round {stamp} in {self.folder}; kept are: {kept}") from None
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+            raise StoreError(
+                f"the state of round {stamp} in {self.folder} is unreadable ({type(error).__name__})"
+            ) from None
+
+    def _path(self, stamp: int) -> Path:
+        return self.folder / f"{stamp:08d}.safetensors"

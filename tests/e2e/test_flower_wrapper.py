@@ -1,0 +1,248 @@
+"""The wrapper of `flwr run`, against a `flwr` of a few lines of shell: quoting, exit status, and what it leaves."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from flwr.common.config import parse_config_args
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deployments import flower, isolated
+from strategies.config import RunConfig
+
+INTERPRETER = sys.executable
+PYPROJECT = """
+[tool.flwr.app.config]
+method = "flatland"
+dataset = "trees"
+results-dir = ""
+run-name = ""
+num-rounds = 100
+learning-rate = 0.01
+resume = false
+[tool.flwr.app.config.hyperfed]
+margin = 3.0
+"""
+
+# `run` leaves a daemon behind, as Flower's does, and the summary that the test asks for.
+FAKE_FLWR = """#!/bin/sh
+case $1 in
+run)
+    sleep 300 >/dev/null 2>&1 & echo $! > "$FAKE/daemon"
+    if [ -e "$FAKE/endless" ]; then "$FAKE/flwr-simulation"; fi
+    if [ -e "$FAKE/summary" ]; then mkdir -p "$RUN" && cp "$FAKE/summary" "$RUN/summary.json"; fi
+    exit "$(cat "$FAKE/code")" ;;
+list) cat "$FAKE/list" ;;
+esac
+"""
+
+FAKE_SIMULATION = """#!/bin/sh
+trap 'touch "$FAKE/interrupted"; exit' INT
+touch "$FAKE/started"
+while :; do sleep 0.05; done
+"""
+
+
+class Fake:
+    """A folder with the app, the fake `flwr`, and what it is to answer; `command` is a run in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run = folder / "results" / "one"
+        self.command = ["--app", str(folder), f"results-dir={folder / 'results'}", "run-name=one"]
+        self.env = {"FAKE": str(folder), "RUN": str(self.run)}
+        (folder / "pyproject.toml").write_text(PYPROJECT)
+        for name, text in {"flwr": FAKE_FLWR, "flwr-simulation": FAKE_SIMULATION}.items():
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+        self.answer(status="finished:completed", summary={"status": "completed"})
+
+    def answer(self, *, status: str, summary: dict | None, code: int = 0) -> None:
+        (self.folder / "code").write_text(str(code))
+        (self.folder / "list").write_text(json.dumps({"runs": [{"status": status, "status-details": "as told"}]}))
+        (self.folder / "summary").unlink(missing_ok=True)
+        if summary is not None:
+            (self.folder / "summary").write_text(json.dumps(summary))
+
+    def daemon_is_gone(self) -> bool:
+        pid = int((self.folder / "daemon").read_text())
+        return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    fake = Fake(tmp_path)
+    for key, value in fake.env.items():
+        monkeypatch.setenv(key, value)
+    # The wrapper looks for Flower beside its own interpreter, and for stray summaries in the home folder.
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(flower, "DEFAULT_RESULTS", tmp_path / "default")
+    return fake
+
+
+# --- Quoting ----------------------------------------------------------------------------------------------------------
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+values = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | texts
+
+
+@given(st.dictionaries(st.sampled_from(["method", "data-dir", "seed", "flatland.margin", "hull.epsilon"]), values))
+def test_flower_reads_the_pairs_back(config):
+    assert parse_config_args([flower.toml_pairs(config)]) == config
+
+
+@pytest.mark.parametrize(
+    ("text", "default", "value"),
+    [
+        ("flatland", "", "flatland"),
+        ('"flatland"', "", "flatland"),
+        ("", "x", ""),
+        ("a b", "", "a b"),
+        ("/data/my 'set'", "", "/data/my 'set'"),
+        ("2024", "", "2024"),
+        ("true", "", "true"),
+        ("2024", 0, 2024),
+        ("1e-3", 0.1, 1e-3),
+        ("true", False, True),
+        ("True", False, "True"),
+        ("1979-05-27", 0, "1979-05-27"),
+        ("[1, 2]", 0, "[1, 2]"),
+        ("1\nother = 2", 0, "1\nother = 2"),
+    ],
+)
+def test_plain_values_are_read_as_meant(text, default, value):
+    read = flower.read_value(text, default)
+    assert read == value
+    assert type(read) is type(value)
+
+
+# --- The command line -------------------------------------------------------------------------------------------------
+
+
+def test_the_command_is_complete(fake):
+    plan = flower.make_plan([*fake.command, "hyperfed.margin=2", "--gpus", "0.25", "method=local", "num-supernodes=3"])
+    assert plan.command == [
+        *("flwr", "run", str(fake.folder), "--stream", "--run-config"),
+        f'results-dir="{fake.run.parent}" run-name="one" hyperfed.margin=2 method="local"',
+        *("--federation-config", "num-supernodes=3 client-resources-num-cpus=1 client-resources-num-gpus=0.25"),
+    ]
+
+
+def test_results_are_named_and_absolute_without_being_asked_for(fake, monkeypatch):
+    monkeypatch.chdir(fake.folder)
+    first, second = (flower.make_plan(["--app", ".", "results-dir=here", "dataset=/data/my own.pt"]) for _ in range(2))
+    assert first.config["results-dir"] == str(fake.folder / "here")
+    assert str(first.config["run-name"]).startswith("flatland-my_own-")
+    assert first.config["run-name"] != second.config["run-name"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["num-ronds=3"], "'num-ronds' is not a key of the run config; did you mean 'num-rounds'?"),
+        (["method"], "'method' is not of the form key=value"),
+        (["num-supernodes=ten"], "num-supernodes is 'ten', but must be a whole number"),
+        (["--app", "/nowhere"], "/nowhere is not the folder of a Flower app"),
+    ],
+)
+def test_wrong_usage_is_named_before_anything_starts(fake, capsys, arguments, message):
+    assert flower.main([*fake.command, *arguments]) == flower.USAGE
+    assert message in capsys.readouterr().out
+    assert not (fake.folder / "daemon").exists()
+
+
+def test_the_default_folder_is_that_of_the_app():
+    assert RunConfig().results_path == flower.DEFAULT_RESULTS
+
+
+# --- The exit status --------------------------------------------------------------------------------------------------
+
+COMPLETED, FAILED = {"status": "completed", "metrics": {"roc_auc": 0.75}}, {"status": "failed", "error": "no such data"}
+
+
+@pytest.mark.parametrize(
+    ("status", "summary", "code", "exit_status", "message"),
+    [
+        ("finished:completed", COMPLETED, 0, 0, "0.7500"),
+        ("finished:completed", FAILED, 0, 1, "no such data"),
+        ("finished:failed", FAILED, 0, 1, "no such data"),
+        ("finished:failed", COMPLETED, 0, 1, "as told"),
+        ("finished:failed", None, 0, 1, "the app left no summary; as told"),
+        ("finished:completed", None, 0, 1, "the app left no summary"),
+        ("finished:completed", COMPLETED, 1, 1, "`flwr run` ended with exit status 1"),
+    ],
+)
+def test_exit_status_tells_how_the_run_went(fake, capsys, status, summary, code, exit_status, message):
+    fake.answer(status=status, summary=summary, code=code)
+    assert flower.main(fake.command) == exit_status
+    assert message in capsys.readouterr().out
+    assert fake.daemon_is_gone()
+
+
+def test_an_earlier_summary_says_nothing_about_this_run(fake):
+    assert flower.main(fake.command) == 0
+    fake.answer(status="finished:completed", summary=None)
+    assert flower.main(fake.command) == 1
+
+
+def test_a_summary_in_the_default_folder_is_found(fake, capsys, monkeypatch):
+    monkeypatch.setenv("RUN", str(flower.DEFAULT_RESULTS / "one"))
+    fake.answer(status="finished:failed", summary=FAILED)
+    assert flower.main(fake.command) == 1
+    assert "no such data" in capsys.readouterr().out
+
+
+# --- What is left -----------------------------------------------------------------------------------------------------
+
+
+def test_a_timeout_interrupts_the_run_and_stops_the_daemon(fake, capsys):
+    (fake.folder / "endless").touch()
+    (fake.run / "checkpoint").mkdir(parents=True)
+    assert flower.main([*fake.command, "--timeout", "0.5"]) == flower.OUT_OF_TIME
+    assert "run-name=one resume=true" in capsys.readouterr().out
+    assert (fake.folder / "interrupted").exists()
+    assert fake.daemon_is_gone()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_interrupts_the_run_and_stops_the_daemon(fake, signum):
+    (fake.folder / "endless").touch()
+    code = f"import sys; sys.executable = {sys.executable!r}; from deployments import flower; sys.exit(flower.main())"
+    process = subprocess.Popen([INTERPRETER, "-c", code, *fake.command], cwd=Path(flower.__file__).parents[1])
+    deadline = time.monotonic() + 30
+    while not (fake.folder / "started").exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signum)
+    assert process.wait(30) == 128 + signum
+    assert (fake.folder / "interrupted").exists()
+    assert fake.daemon_is_gone()
+
+
+def test_nothing_of_the_machine_is_shared(tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "intranet")
+    monkeypatch.setenv("RAY_ADDRESS", "cluster:6379")
+    one, other = (isolated.environment(tmp_path / name) for name in "ab")
+    private = ["FLWR_HOME", "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT", "FLWR_LOCAL_CONTROL_API_PORT"]
+    assert len({env[key] for env in (one, other) for key in private}) == 6
+    assert one["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"
+    assert one["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+    assert one["NO_PROXY"] == "intranet,127.0.0.1,localhost"
+    assert "RAY_ADDRESS" not in one
+
+
+def test_ports_are_free_and_different():
+    ports = isolated.free_ports(20)
+    assert len(set(ports)) == 20
+    for port in ports:
+        with socket.socket() as each:
+            each.bind(("127.0.0.1", port))

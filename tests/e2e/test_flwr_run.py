@@ -1,0 +1,101 @@
+"""The app by the real `flwr run`: one run that completes and one that cannot, both at once."""
+
+import csv
+import json
+import math
+import os
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+CLIENTS, ROUNDS = 4, 2
+
+
+@dataclass
+class Run:
+    code: int
+    output: str
+    folder: Path
+
+    @property
+    def summary(self) -> dict:
+        return json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def mark():
+    """A value that every process started here inherits in its environment."""
+    return uuid.uuid4().hex
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def runs(home, mark):
+    """Two runs at the same time, from a folder that is not the app's: `good`, and `bad` with an unknown method."""
+
+    def start(name, *pairs):
+        command = [sys.executable, "-m", "deployments.flower", "dataset=trees", f"num-rounds={ROUNDS}", *pairs]
+        command += [f"results-dir={home / 'results of runs'}", f"run-name={name}"]
+        command += ["--num-supernodes", str(CLIENTS), "--timeout", "400"]
+        env = os.environ | {"HOME": str(home), "CURVFED_TEST": mark}
+        return subprocess.Popen(
+            command, cwd=home, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
+        )
+
+    started = {"good": start("good", "method=flatland"), "bad": start("bad", "method=flatlnd")}
+    outputs = {name: process.communicate()[0] for name, process in started.items()}
+    return {
+        name: Run(process.returncode, outputs[name], home / "results of runs" / name)
+        for name, process in started.items()
+    }
+
+
+def test_a_run_completes(runs):
+    good = runs["good"]
+    assert good.code == 0, good.output
+    summary = good.summary
+    assert summary["status"] == "completed"
+    assert summary["method"] == "flatland"
+    assert summary["dataset"] == "trees"
+    assert summary["num_clients"] == CLIENTS
+    assert summary["rounds"] == ROUNDS
+    assert 0 <= summary["personal_accuracy_mean"] <= 1
+    assert math.isfinite(summary["personal_accuracy_std"])
+    assert summary["bytes_up"] > 0
+
+
+def test_a_run_leaves_its_directory(runs):
+    good = runs["good"]
+    present = {path.name for path in good.folder.iterdir()}
+    assert {"summary.json", "config.toml", "rounds.csv", "clients.csv", "report.html", "model.safetensors"} <= present
+    with (good.folder / "rounds.csv").open(encoding="utf-8") as file:
+        rounds = {int(row["round"]) for row in csv.DictReader(file)}
+    assert set(range(1, ROUNDS + 1)) <= rounds
+    assert f"report: {good.folder / 'report.html'}" in good.output
+
+
+def test_a_run_that_fails_says_so(runs):
+    bad = runs["bad"]
+    assert bad.code == 1, bad.output
+    assert bad.summary["status"] == "failed"
+    assert "flatlnd" in bad.summary["error"]
+
+
+def test_nothing_is_left(runs, home, mark):
+    def marked(process):
+        try:
+            return process.environ().get("CURVFED_TEST") == mark and process.status() != psutil.STATUS_ZOMBIE
+        except (psutil.Error, OSError):
+            return False
+
+    assert [process.cmdline() for process in psutil.process_iter() if marked(process)] == []
+    assert not (home / ".flwr").exists()
