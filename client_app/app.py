@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from flwr.app import Context, Message
@@ -45,9 +46,9 @@ def _curvature(client: Client, request: Request) -> dict[str, Any]:
 
 def _train(client: Client, request: Request) -> dict[str, Any]:
     started = time.perf_counter()
-    anchor = _prepare(client, request)
+    _prepare(client, request)
     before = client.task.scores(client.model)
-    loss = client.fit(request.header.round, anchor)
+    loss = client.fit(request.header.round)
     metrics = {f"{part}_before": value for part, value in before.items()} | client.task.scores(client.model)
     if loss is not None:
         metrics["loss"] = loss
@@ -65,11 +66,11 @@ def _evaluate(client: Client, request: Request) -> dict[str, Any]:
     return {"metrics": client.task.scores(client.model) | _curvature_in_use(client)}
 
 
-def _prepare(client: Client, request: Request) -> Any:
+def _prepare(client: Client, request: Request) -> None:
     if request.facts is None:
         raise MessageError('the record "facts" is absent')
     client.prepare(request.facts, request.stamp)
-    return client.receive(decode_arrays(request.arrays))
+    client.receive(decode_arrays(request.arrays))
 
 
 def _curvature_in_use(client: Client) -> dict[str, float]:
@@ -85,7 +86,7 @@ def _answer(message: Message, context: Context, handler: Handler) -> Message:
     try:
         request = decode_request(message.content)
         header = request.header
-        config: RunConfig = parse(context.run_config)
+        config = _config(tuple(context.run_config.items()))
         node_config = dict(context.node_config)
         partition = _partition(node_config)
         client = live_client(config, header.run, partition, node_config)
@@ -99,6 +100,11 @@ def _answer(message: Message, context: Context, handler: Handler) -> Message:
         if client is not None:
             forget(client)
     return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
+
+
+@lru_cache(maxsize=8)
+def _config(items: tuple[tuple[str, Any], ...]) -> RunConfig:
+    return parse(dict(items))
 
 
 def _partition(node_config: dict[str, Any]) -> int:

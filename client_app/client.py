@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from client_app.adam import Adam
 from client_app.personal import gather, scatter, state_folder
-from client_app.training import make_optimizer, pick_device, train
+from client_app.training import make_optimizer, pick_device, seed_dropout, train
 from strategies.config import ConfigError, RunConfig, home
 from strategies.messages import CURVATURE, Description, Facts, check_arrays
 from strategies.methods import METHODS
@@ -150,23 +149,24 @@ class Client:
     def _binding(self) -> dict[str, Any]:
         return {"run": self.run, "partition": self.partition, "method": self.config.method, "data": self.graph.digest}
 
-    def receive(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-        """Put the shared parameters into the model; they are returned as tensors, which the proximal term pulls to.
+    def receive(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Put the shared parameters into the model.
 
         Raises
         ------
         MessageError
             If they are not the parameters that this client shares.
         """
-        check_arrays(arrays, {name: self._host(name) for name in self.shared})
-        anchor = {name: torch.tensor(array, device=self.device) for name, array in arrays.items()}
-        with torch.no_grad():
-            for name, value in anchor.items():
-                self.parameters[name].copy_(value)
-        return anchor
+        check_arrays(arrays, self.share())
+        for name, array in arrays.items():
+            parameter = self.parameters[name].detach()
+            if parameter.device.type == "cpu":
+                np.copyto(parameter.numpy(), array)
+            else:
+                parameter.copy_(torch.tensor(array))
 
-    def fit(self, round_number: int, anchor: Mapping[str, Tensor]) -> float | None:
-        """Local training of one round; the loss, or None without training nodes.
+    def fit(self, round_number: int) -> float | None:
+        """Local training of one round from the parameters received; the loss, or None without training nodes.
 
         Raises
         ------
@@ -180,8 +180,9 @@ class Client:
         # Until it is committed the state in memory is of no round, so an error here makes the next message reload it.
         self._stamp = None
         seed = np.random.SeedSequence([self.config.seed, self.partition, round_number])
-        torch.manual_seed(int(seed.generate_state(1, np.uint64)[0]) >> 1)
-        return train(self.model, self.task, self.optimizer, self.config.local_epochs, self.config.proximal, anchor)
+        seed_dropout(int(seed.generate_state(1, np.uint64)[0]) >> 1, self.device)
+        shared = {name: self.parameters[name] for name in self.shared}
+        return train(self.model, self.task, self.optimizer, self.config.local_epochs, self.config.proximal, shared)
 
     def commit(self, round_number: int, base: int) -> None:
         """Write the personal state of this round beside that of `base`, which the server may still ask for."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from client_app.adam import Adam
 from strategies.config import ConfigError, RunConfig
@@ -37,20 +37,29 @@ def make_optimizer(model: nn.Module, config: RunConfig) -> Adam:
     return Adam(trained, config.learning_rate, config.weight_decay, undecayed="k")
 
 
+def seed_dropout(seed: int, device: torch.device) -> None:
+    """Seed the generator that dropout draws from; `torch.manual_seed` also records a stack trace, a millisecond each."""
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
+
+
 def train(
     model: nn.Module,
     task: GraphTask,
     optimizer: Adam,
     epochs: int,
     proximal: float,
-    anchor: Mapping[str, Tensor],
+    shared: Mapping[str, nn.Parameter],
 ) -> float:
-    """Full-batch local epochs on the task's loss + proximal · ‖shared - anchor‖².
+    """Full-batch local epochs on the task's loss + proximal · ‖shared - received‖².
 
     Parameters
     ----------
-    anchor : mapping of str to Tensor
-        The shared parameters as received. At the first step the term and its gradient are 0.
+    shared : mapping of str to Parameter
+        The shared ones of the model's parameters, as received. At the first step the term and its gradient are 0.
 
     Returns
     -------
@@ -63,7 +72,8 @@ def train(
         If the loss is not finite.
     """
     model.train()
-    shared = {name: parameter for name, parameter in model.named_parameters() if name in anchor}
+    pulled = [parameter for parameter in shared.values() if parameter.requires_grad] if proximal and epochs > 1 else []
+    anchors = [parameter.detach().clone() for parameter in pulled]
     value = math.nan
     for epoch in range(epochs):
         loss = task.loss(model)
@@ -72,9 +82,9 @@ def train(
             raise TrainingError(f"the loss is {value} in local epoch {epoch + 1} of {epochs}")
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        if proximal and epoch:
-            for name, parameter in shared.items():
+        if epoch:
+            for parameter, anchor in zip(pulled, anchors, strict=True):
                 if parameter.grad is not None:
-                    parameter.grad.add_(parameter.detach() - anchor[name], alpha=2 * proximal)
+                    parameter.grad.add_(parameter.detach() - anchor, alpha=2 * proximal)
         optimizer.step()
     return value

@@ -51,9 +51,9 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
 
 def _report(directory: RunDirectory) -> None:
     """A report that cannot be drawn must not cost the run its results."""
-    from server_app.report import write_report
-
     try:
+        from server_app.report import write_report
+
         write_report(directory.path)
     except Exception:
         log.exception("the report could not be made; the figures are in %s", directory.path)
