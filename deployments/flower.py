@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from deployments.isolated import Interrupted, run
-from deployments.pairs import UsageError, Value, read_pairs
+from deployments.pairs import UsageError, Value, pop_supernodes, read_pairs
 from deployments.tables import summary_table
+from strategies.dotted import dotted
 
 DEFAULT_RESULTS = Path.home() / "curvfed" / "results"  # that of the app, without the seconds it takes to import
 FAILED, USAGE, OUT_OF_TIME = 1, 2, 124
@@ -94,17 +95,9 @@ def app_defaults(app: Path) -> dict[str, Value]:
     UsageError
         If the folder holds no Flower app.
     """
-
-    def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Value]]:
-        for key, value in table.items():
-            if isinstance(value, Mapping):
-                yield from flatten(value, f"{prefix}{key}.")
-            else:
-                yield prefix + key, value
-
     try:
         project = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))
-        return dict(flatten(project["tool"]["flwr"]["app"].get("config", {})))
+        return dotted(project["tool"]["flwr"]["app"].get("config", {}))
     except (OSError, KeyError) as error:
         raise UsageError(f"{app} is not the folder of a Flower app: {error}") from error
 
@@ -120,7 +113,9 @@ def make_plan(arguments: Sequence[str]) -> Plan:
         By argparse, for `--help` and unknown options.
     """
     parser = argparse.ArgumentParser(prog="python -m deployments.flower", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("pairs", nargs="*", metavar="key=value", help="run config; strings need no quotes")
+    parser.add_argument(
+        "pairs", nargs="*", metavar="key=value", help="run config; strings need no quotes; or a .toml file"
+    )
     parser.add_argument("--num-supernodes", type=int, default=10, metavar="N", help="number of clients (10)")
     parser.add_argument(
         "--cpus", type=int, default=1, metavar="C", help="CPUs per client (1); their number caps how many train at once"
@@ -138,9 +133,7 @@ def make_plan(arguments: Sequence[str]) -> Plan:
     defaults = app_defaults(app)
     known = defaults | {"num-supernodes": options.num_supernodes}
     config = read_pairs(options.pairs, known)
-    num_supernodes = config.pop("num-supernodes", options.num_supernodes)
-    if not isinstance(num_supernodes, int):
-        raise UsageError(f"num-supernodes is {num_supernodes!r}, but must be a whole number")
+    num_supernodes = pop_supernodes(config, options.num_supernodes)
 
     # Named here, so that the run directory is known beforehand whatever becomes of the run.
     results = Path(str(config.get("results-dir") or DEFAULT_RESULTS)).expanduser().absolute()

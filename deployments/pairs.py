@@ -1,8 +1,11 @@
-"""key=value arguments, shared by the commands that take a run configuration."""
+"""key=value arguments and preset files, shared by the commands that take a run configuration."""
 
 import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from strategies.dotted import dotted
 
 Value = bool | int | float | str
 
@@ -11,30 +14,31 @@ class UsageError(ValueError):
     """The command line asks for something that cannot be run."""
 
 
-def read_pairs(pairs: Sequence[str], defaults: Mapping[str, Value]) -> dict[str, Value]:
-    """Read `key=value` arguments; strings need no quotes.
+def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[str, Value]:
+    """Read `key=value` arguments, whose strings need no quotes, and paths of `.toml` files; what comes later wins.
 
     Parameters
     ----------
-    pairs : sequence of str
+    arguments : sequence of str
     defaults : mapping of key to value
         Every key there is; where the default is a string, `7` is text as well.
 
     Raises
     ------
     UsageError
-        For a pair without `=`, or a key that is not there; names the nearest right one.
+        For an argument that is neither, a file that cannot be read, or a key that is not there; names the nearest right
+        one.
     """
     config: dict[str, Value] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals:
-            raise UsageError(f"{pair!r} is not of the form key=value")
-        if key not in defaults:
-            near = difflib.get_close_matches(key, defaults, n=1, cutoff=0.5)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise UsageError(f"{key!r} is not a key of the run config{hint}")
-        config[key] = read_value(text, defaults[key])
+    for argument in arguments:
+        key, equals, text = argument.partition("=")
+        if equals:
+            _check(key, defaults)
+            config[key] = read_value(text, defaults[key])
+        elif argument.endswith(".toml"):
+            config |= _read_file(Path(argument), defaults)
+        else:
+            raise UsageError(f"{argument!r} is not of the form key=value, nor the path of a .toml file")
     return config
 
 
@@ -48,3 +52,38 @@ def read_value(text: str, default: Value) -> Value:
     if len(table) > 1 or not isinstance(value, Value) or (isinstance(default, str) and not isinstance(value, str)):
         return text
     return value
+
+
+def pop_supernodes(config: dict[str, Value], default: int) -> int:
+    """Take `num-supernodes`, the number of clients and no key of the run config, out of what was read.
+
+    Raises
+    ------
+    UsageError
+        If it is no whole number of at least 1.
+    """
+    number = config.pop("num-supernodes", default)
+    if type(number) is not int or number < 1:
+        raise UsageError(f"num-supernodes is {number!r}, but must be a whole number of at least 1")
+    return number
+
+
+def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
+    try:
+        config = dotted(tomllib.loads(path.expanduser().read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise UsageError(f"{path} is not TOML: {error}") from None
+    for key, value in config.items():
+        _check(key, defaults, f"{path}: ")
+        if not isinstance(value, Value):
+            raise UsageError(f"{path}: {key} is {value!r}; allowed is a number, a string, true or false")
+    return config
+
+
+def _check(key: str, defaults: Mapping[str, Value], where: str = "") -> None:
+    if key not in defaults:
+        near = difflib.get_close_matches(key, defaults, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise UsageError(f"{where}{key!r} is not a key of the run config{hint}")

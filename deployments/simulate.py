@@ -1,6 +1,7 @@
 """One run in this process, without SuperLink and Ray: same code, same run directory, quicker to start.
 
     python -m deployments.simulate method=flatland dataset=cora data-dir=~/data num-supernodes=10 seed=1
+    python -m deployments.simulate presets/quick.toml method=fedavg
 
 Exit status: 0 completed, 1 failed, 2 wrong usage, 130 interrupted (the last checkpoint is kept, see `resume`).
 """
@@ -17,7 +18,7 @@ from rich.markup import escape
 
 from client_app.app import app as client_app
 from deployments.inprocess import InProcessGrid, simulated_nodes
-from deployments.pairs import UsageError, Value, read_pairs
+from deployments.pairs import UsageError, Value, pop_supernodes, read_pairs
 from deployments.tables import summary_table
 from server_app.app import main as server_main
 from server_app.results import default_name
@@ -68,9 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         defaults = flatten(parse({})) | {"num-supernodes": NUM_SUPERNODES}
         settings = read_pairs(sys.argv[1:] if arguments is None else arguments, defaults)
-        number = settings.pop("num-supernodes", NUM_SUPERNODES)
-        if type(number) is not int or number < 1:
-            raise UsageError(f"num-supernodes is {number!r}; allowed is a whole number of at least 1")
+        number = pop_supernodes(settings, NUM_SUPERNODES)
     except UsageError as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 2

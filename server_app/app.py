@@ -37,14 +37,14 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     log.info("configuration: %s", "  ".join(f"{key}={value}" for key, value in flatten(config).items()))
     rounds = Rounds(config, grid, directory)
     try:
-        summary = rounds.run()
+        rounds.run()
     except BaseException as error:
         text = str(error) or type(error).__name__
-        directory.write_summary(failed_summary(text, config) | {"rounds": rounds.state.round})
+        directory.write_summary(failed_summary(text, config) | rounds.figures() | {"status": "failed", "error": text})
         _report(directory)
         log.error("the run failed after round %d: %s", rounds.state.round, text)
         raise
-    directory.write_summary(summary)
+    directory.write_summary({"status": "completed"} | rounds.figures())
     _report(directory)
     log.info("done: %s", directory.path / "report.html")
 

@@ -53,6 +53,6 @@ def majority_accuracy(descriptions: Mapping[int, Description]) -> float | None:
 def _pooled(accuracy: Mapping[int, float], descriptions: Mapping[int, Description]) -> float | None:
     sizes = [descriptions[partition].statistics.get("num_test") for partition in accuracy]
     known = [int(size) for size in sizes if size is not None]
-    if not known or len(known) < len(sizes):
+    if len(known) < len(sizes) or not sum(known):
         return None
     return sum(value * size for value, size in zip(accuracy.values(), known, strict=True)) / sum(known)

@@ -5,6 +5,7 @@ import json
 import logging
 import math
 import platform
+import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -15,7 +16,8 @@ import tomli_w
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from strategies.config import ConfigError, RunConfig, flatten, home
+from strategies.config import ConfigError, RunConfig, flatten, home, parse
+from strategies.dotted import dotted, nested
 from strategies.store import Store, write_atomically
 
 log = logging.getLogger("curvfed")
@@ -63,9 +65,11 @@ class RunDirectory:
             be written.
         """
         path = config.results_path / (config.run_name or default_name(config))
+        directory = cls(config, path)
         if config.resume:
             _check_same_run(config, path)
-            return cls(config, path)
+            directory._write_config()
+            return directory
         try:
             path.mkdir(parents=True)
         except FileExistsError:
@@ -77,23 +81,18 @@ class RunDirectory:
                 f'results-dir = "{config.results_dir}": {path} cannot be made ({error.strerror}); needed is a folder that '
                 "can be written"
             ) from None
-        directory = cls(config, path)
-        settings = flatten(config) | {"run-name": path.name, "resume": False}
-        write_atomically(path / "config.toml", tomli_w.dumps(_nested(settings)).encode())
+        directory._write_config()
         return directory
+
+    def _write_config(self) -> None:
+        """`config.toml`: the configuration in effect, enough to run it again."""
+        settings = flatten(self.config) | {"run-name": self.path.name, "resume": False}
+        write_atomically(self.path / "config.toml", tomli_w.dumps(nested(settings)).encode())
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """`summary.json`; figures that are not finite become null."""
         text = json.dumps(_plain(summary), indent=2, allow_nan=False)
         write_atomically(self.path / "summary.json", text.encode() + b"\n")
-
-    def read_summary(self) -> dict[str, Any] | None:
-        """The summary that is there, or None."""
-        try:
-            found: dict[str, Any] = json.loads((self.path / "summary.json").read_text())
-        except (OSError, ValueError):
-            return None
-        return found
 
     def write_clients(self, clients: Mapping[str, Any]) -> None:
         """`clients.json`: who took part, and what their data are like where they tell."""
@@ -108,11 +107,13 @@ class RunDirectory:
         """Remove what a crashed run wrote of rounds after `last_round`."""
         for name in ("rounds.csv", "clients.csv"):
             path = self.path / name
-            if path.exists():
-                header, *lines = path.read_text().splitlines(keepends=True)
-                # A line without its end was being written when the run died.
-                kept = [line for line in lines if line.endswith("\n") and _belongs(line, last_round)]
-                write_atomically(path, "".join([header, *kept]).encode())
+            # What follows the last end of a line was being written when the run died; it may be all there is.
+            lines = path.read_text().split("\n")[:-1] if path.exists() else []
+            kept = lines[:1] + [line for line in lines[1:] if _belongs(line, last_round)]
+            if kept:
+                write_atomically(path, "".join(f"{line}\n" for line in kept).encode())
+            else:
+                path.unlink(missing_ok=True)
 
     def write_model(self, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
         """`model.safetensors`: the shared parameters, with what is needed to build the model again."""
@@ -186,12 +187,8 @@ def versions() -> dict[str, str]:
 
 
 def _check_same_run(config: RunConfig, path: Path) -> None:
-    import tomllib
-
-    from strategies.config import parse
-
     try:
-        before = flatten(parse(_dotted(tomllib.loads((path / "config.toml").read_text()))))
+        before = flatten(parse(dotted(tomllib.loads((path / "config.toml").read_text()))))
     except OSError:
         raise ConfigError(
             f"resume = true: there is no run in {path}; allowed is the run-name of a run that was begun"
@@ -202,21 +199,6 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
             raise ConfigError(
                 f"resume = true: {key} = {value!r}, but the run was begun with {before[key]!r}; allowed is the same value"
             )
-
-
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    nested: dict[str, Any] = {}
-    for key, value in flat.items():
-        table, _, name = key.rpartition(".")
-        (nested.setdefault(table, {}) if table else nested)[name] = value
-    return nested
-
-
-def _dotted(nested: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in nested.items():
-        flat |= {f"{key}.{inner}": item for inner, item in value.items()} if isinstance(value, dict) else {key: value}
-    return flat
 
 
 def _plain(value: Any) -> Any:
@@ -234,7 +216,12 @@ def _append(path: Path, columns: tuple[str, ...], rows: Iterable[Mapping[str, An
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         if new:
             writer.writeheader()
-        writer.writerows({key: "" if value is None else value for key, value in row.items()} for row in rows)
+        writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+
+
+def _cell(value: Any) -> Any:
+    """Empty for None, and text on one line: a row must be a line for `truncate`."""
+    return "" if value is None else " ".join(value.split()) if isinstance(value, str) else value
 
 
 def _belongs(line: str, last_round: int) -> bool:

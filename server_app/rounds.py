@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from server_app import state as checkpoints
 from server_app.figures import column, majority_accuracy, mean_std, personal_figures
-from server_app.meeting import meet
+from server_app.meeting import Federation, meet
 from server_app.phase import Phase, run_phase
 from server_app.results import RunDirectory, versions
 from server_app.state import State
@@ -39,10 +39,11 @@ class Rounds:
         self.config, self.grid, self.directory = config, grid, directory
         self.method = METHODS[config.method]
         self.state = State()
+        self.federation = Federation({}, {}, Facts(0, ()), {})
         self._said = time.monotonic()
 
-    def run(self) -> dict[str, Any]:
-        """Meet, train, evaluate; the summary.
+    def run(self) -> None:
+        """Meet, train, evaluate, store the model.
 
         Raises
         ------
@@ -65,7 +66,6 @@ class Rounds:
             "facts": asdict(self.federation.facts),
         }
         self.directory.write_model(self.arrays, about)
-        return self._summary()
 
     def _initial_arrays(self, facts: Facts) -> dict[str, NDArray[Any]]:
         model = build(model_spec(self.config, facts), self.config.seed)
@@ -79,10 +79,13 @@ class Rounds:
         found = checkpoints.load(self.directory.checkpoints, self.federation)
         if found is None:
             log.info("no checkpoint yet: starting anew")
+            self.directory.truncate(-1)
         else:
             self.state, self.arrays, self.federation = found
+            # Who has not come back has no say in the figures.
+            self.state.latest = {p: told for p, told in self.state.latest.items() if p in self.federation.nodes}
             log.info("resuming after round %d", self.state.round)
-        self.directory.truncate(self.state.round)
+            self.directory.truncate(self.state.round)
 
     def _round(self, number: int) -> None:
         started = time.monotonic()
@@ -166,7 +169,10 @@ class Rounds:
         if validation is not None and (best is None or validation > best["metrics"]["validation"]):
             self.state.best = {"round": number} | personal_figures(self.state.latest, self.federation.descriptions)
 
-    def _summary(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, Any]:
+        """The summary of the run so far; empty before the clients have met."""
+        if not self.federation.nodes:
+            return {}
         figures = personal_figures(self.state.latest, self.federation.descriptions)
         totals = self.state.totals
         rounds = max(totals.get("rounds", 0), 1)
@@ -176,7 +182,6 @@ class Rounds:
             "replies_dropped": int(totals.get("dropped", 0)),
         }
         return {
-            "status": "completed",
             "method": self.config.method,
             "dataset": self.config.dataset,
             "seed": self.config.seed,
@@ -189,7 +194,7 @@ class Rounds:
             "best_validation": self.state.best,
             "bytes_up": totals.get("bytes_up", 0.0) / rounds,
             "bytes_down": totals.get("bytes_down", 0.0) / rounds,
-            "seconds": totals["seconds"],
+            "seconds": totals.get("seconds"),
             "seconds_training": totals.get("seconds_training", 0.0),
             "seconds_aggregation": totals.get("seconds_aggregation", 0.0),
             "versions": versions(),

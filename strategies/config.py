@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
+from strategies.dotted import dotted, nested
 from strategies.methods import METHODS
 from tasks.registry import task_of
 
@@ -193,19 +194,13 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
         fit together.
     """
     known = dict(fields())
-    nested: dict[str, Any] = {}
-    for key, value in raw.items():
+    for key in raw:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
             hint = f'; did you mean "{near[0]}"?' if near else f"; the keys are {', '.join(known)}"
             raise ConfigError(f'unknown key "{key}"{hint}')
-        *tables, name = key.split(".")
-        inner = nested
-        for table in tables:
-            inner = inner.setdefault(table, {})
-        inner[name] = value
     try:
-        config = RunConfig.model_validate(nested)
+        config = RunConfig.model_validate(nested(raw))
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
@@ -249,11 +244,7 @@ def fields() -> Iterator[tuple[str, FieldInfo]]:
 
 def flatten(config: RunConfig) -> dict[str, Scalar]:
     """The configuration as dotted keys; `parse` is its inverse."""
-    nested = config.model_dump(by_alias=True)
-    flat: dict[str, Scalar] = {}
-    for key, value in nested.items():
-        flat |= {f"{key}.{inner}": item for inner, item in value.items()} if isinstance(value, dict) else {key: value}
-    return flat
+    return dotted(config.model_dump(by_alias=True))
 
 
 def allowed(field: FieldInfo) -> str:

@@ -51,6 +51,6 @@ def split_average(
         mean = np.zeros(array.shape)
         for examples, arrays in replies:
             if examples:
-                mean += arrays[name] * (examples / total)
+                mean += np.multiply(arrays[name], examples / total, dtype=np.float64)
         averaged[name] = mean.astype(array.dtype)
     return averaged

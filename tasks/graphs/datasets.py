@@ -87,12 +87,22 @@ def locate(dataset: str, data_dir: Path) -> Located:
     return Located((path,), partial(read_user_graph, path))
 
 
+def raw_folders(source: Source, data_dir: Path) -> list[Path]:
+    """The folders that are looked in for the raw files of a data set; a download goes to the first."""
+    base = data_dir.expanduser()
+    return [parent / source.folder / "raw" for parent in (base / source.root, base)]
+
+
+def complete(source: Source, data_dir: Path) -> Path | None:
+    """The first of these folders that holds all raw files, or None."""
+    folders = raw_folders(source, data_dir)
+    return next((folder for folder in folders if all((folder / name).is_file() for name in source.files)), None)
+
+
 def _raw_folder(source: Source, data_dir: Path) -> Path:
-    root = data_dir.expanduser() / source.root
-    candidates = [base / source.folder / "raw" for base in (root, data_dir.expanduser())]
-    for folder in candidates:
-        if all((folder / name).is_file() for name in source.files):
-            return folder
+    if (found := complete(source, data_dir)) is not None:
+        return found
+    candidates, root = raw_folders(source, data_dir), data_dir.expanduser() / source.root
     try:
         download.fetch(source.collection, source.name, root, source.folder)
     except OSError as error:

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deployments import flower, isolated
+from deployments.pairs import read_value
 from strategies.config import RunConfig
 
 INTERPRETER = sys.executable
@@ -119,7 +120,7 @@ def test_flower_reads_the_pairs_back(config):
     ],
 )
 def test_plain_values_are_read_as_meant(text, default, value):
-    read = flower.read_value(text, default)
+    read = read_value(text, default)
     assert read == value
     assert type(read) is type(value)
 

@@ -1,0 +1,48 @@
+"""How long a fresh client process takes to its first trained round, beyond `import torch`.
+
+A real node starts a process per message, so this is paid in every round.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+_SCRIPT = """
+import time
+started = time.perf_counter()
+import torch
+torch_done = time.perf_counter()
+import json, sys
+from flwr.app import Context, Message, RecordDict
+from client_app.app import app
+imported = time.perf_counter()
+from flwr.supercore.task_identity import TaskIdentity
+from strategies.config import flatten, parse
+from strategies.messages import Facts, Header, Request, encode_arrays, encode_request
+from strategies.model_spec import model_spec
+from tasks.graphs.models import build
+settings = json.loads(sys.argv[1])
+node_config, facts = settings["node"], Facts(settings["features"], tuple(settings["classes"]))
+run_config = flatten(parse({})) | settings["config"]
+config = parse(run_config)
+shared = {n: p.detach().numpy() for n, p in build(model_spec(config, facts), 0).named_parameters()
+          if n.split(".")[-1] not in ("time", "gate", "k")}
+TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+request = Request(Header(settings["run"], "train", 1), 0, facts, encode_arrays(shared))
+message = Message(encode_request(request), 1, "train")
+prepared = time.perf_counter()
+reply = app(message, Context(1, 1, node_config, RecordDict(), run_config))
+done = time.perf_counter()
+assert not reply.content["header"]["error"], reply.content["header"]["error"]
+print(json.dumps({"torch": torch_done - started, "imports": imported - torch_done, "handler": done - prepared}))
+"""
+
+
+def client_start(run: str, config: dict, node: dict, features: int, classes: list[str]) -> dict[str, float]:
+    """Seconds by part of one fresh process that answers one `train` message: torch, imports, handler."""
+    settings = {"run": run, "config": config, "node": node, "features": features, "classes": classes}
+    command = [sys.executable, "-c", _SCRIPT, json.dumps(settings)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1])
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures

@@ -1,0 +1,58 @@
+"""Run the acceptance tables.
+
+    python -m deployments.accept --data FOLDER [--only accuracy,speed]
+
+Prints bar, value, pass or fail per line; exit status 0 if all pass. Run directories stay in a temporary folder that is
+named at the end if a line failed.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from deployments.accept import flatland
+from deployments.accept.lab import Lab, Outcome
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tables that the command line names, all of them by default."""
+    tables = {table.__name__: table for table in flatland.TABLES}
+    parser = argparse.ArgumentParser(prog="python -m deployments.accept", description=__doc__.split("\n")[0])
+    parser.add_argument("--data", required=True, type=Path, help="folder of the public data sets")
+    parser.add_argument("--only", default=",".join(tables), help=f"which of {', '.join(tables)}")
+    parser.add_argument("--keep", type=Path, help="folder for the run directories, kept")
+    options = parser.parse_args(arguments)
+    chosen = options.only.split(",")
+    if unknown := [name for name in chosen if name not in tables]:
+        parser.error(f"--only: no table {', '.join(unknown)}; there are {', '.join(tables)}")
+    if not options.data.is_dir():
+        parser.error(f"--data: {options.data} is no folder (with make: make accept DATA=folder)")
+    folder = options.keep or Path(tempfile.mkdtemp(prefix="curvfed-accept-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    console = Console()
+    lab = Lab(options.data.resolve(), folder.resolve())
+    failed = 0
+    for name in chosen:
+        for outcome in tables[name](lab):
+            failed += not outcome.passed
+            _print(console, outcome)
+    console.print(f"{failed} failed; run directories: {folder}" if failed else "all passed", soft_wrap=True)
+    return int(failed > 0)
+
+
+def _print(console: Console, outcome: Outcome) -> None:
+    """One line, as soon as it is known: the tables take minutes."""
+    word = "[green]pass[/green]" if outcome.passed else "[red]FAIL[/red]"
+    console.print(
+        f"{word}  {escape(outcome.what)}\n      bar {escape(outcome.bar)}   value {escape(outcome.value)}",
+        soft_wrap=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""FlatLand on Cora and minesweeper: accuracy, ablations, privacy of the personal part, restarts, speed."""
+
+import random
+import signal
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from deployments.accept.lab import Lab, Outcome, RunFailed, read_summary
+
+SEEDS = (0, 1, 2)
+KILLS = 10
+
+CORA = {"dataset": "cora", "num-supernodes": 10, "num-rounds": 100}
+MINESWEEPER = {
+    "dataset": "minesweeper",
+    "num-supernodes": 10,
+    "num-rounds": 30,
+    "local-epochs": 3,
+    "embedding-dim": 64,
+}
+SHORT_ROUNDS = 20
+SHORT = CORA | {"num-rounds": SHORT_ROUNDS}
+
+Table = Callable[[Lab], Iterator[Outcome]]
+
+
+def accuracy(lab: Lab) -> Iterator[Outcome]:
+    """Accuracy and the ablations, best-validation round, after local training."""
+    methods = ("flatland", "flatland-shared", "fedavg", "local", "local-lorentz")
+    lab.start(CORA | {"method": method, "seed": seed} for method in methods for seed in SEEDS)
+    lab.start(CORA | {"num-supernodes": 20, "seed": seed} for seed in SEEDS)
+    ours = _accuracies(lab, CORA | {"method": "flatland"})
+    yield _at_least("Cora, 10 clients, 100 rounds, seeds 0-2: accuracy", 81.0, ours)
+    twenty = _accuracies(lab, CORA | {"num-supernodes": 20})
+    yield _at_least("Cora, 20 clients, likewise", 80.5, twenty)
+    mean = {method: _accuracies(lab, CORA | {"method": method}) for method in methods}
+    better_local = max(("local", "local-lorentz"), key=lambda method: statistics.mean(mean[method]))
+    for other, bar in (("flatland-shared", 2.0), ("fedavg", 5.0), (better_local, 0.5)):
+        pairs = [a - b for a, b in zip(ours, mean[other], strict=True)]
+        yield _at_least(f"Cora-10: flatland minus {other} ({_spread(mean[other])})", bar, pairs, signed=True)
+    kept = CORA | {"method": "fedavg", "optimizer-state": "kept"}
+    lab.start(kept | {"seed": seed} for seed in SEEDS)
+    figures = _accuracies(lab, kept)
+    yield Outcome("for information: fedavg whose clients keep Adam's moments", "-", _spread(figures), True)
+
+
+def neighbour(lab: Lab) -> Iterator[Outcome]:
+    """What a trained client loses with its neighbour's personal parameters."""
+    from deployments.accept.swap import with_own_and_neighbours
+
+    pairs = [with_own_and_neighbours(lab.run(CORA | {"method": "flatland", "seed": seed})) for seed in SEEDS]
+    losses = [100 * (own - other) for own, other in pairs]
+    yield _at_least("a client given its neighbour's personal parameters loses", 15.0, losses)
+
+
+def minesweeper(lab: Lab) -> Iterator[Outcome]:
+    """ROC-AUC with the gate and without."""
+    settings = {"with": MINESWEEPER, "without": MINESWEEPER | {"flatland.gate": False}}
+    lab.start(one | {"seed": seed} for one in settings.values() for seed in SEEDS)
+    auc = {
+        name: [100 * _best(lab.summary(one | {"seed": seed}))["metrics"]["roc_auc"] for seed in SEEDS]
+        for name, one in settings.items()
+    }
+    yield _at_least("minesweeper, 10 clients, 30 rounds x 3 epochs, width 64: AUC", 73.0, auc["with"])
+    gains = [a - b for a, b in zip(auc["with"], auc["without"], strict=True)]
+    yield _at_least("minesweeper: gate minus no gate", 1.5, gains, signed=True)
+
+
+def restarts(lab: Lab) -> Iterator[Outcome]:
+    """Same seed twice; killed at a random round and resumed."""
+    first, second = lab.run(SHORT), lab.run(SHORT | {"threads": 1, "device": "cpu"})
+    yield Outcome("same seed twice, in-process", "bit-equal", *_equal(first, second))
+    generator = random.Random(0)
+    jobs = [(generator.randint(1, SHORT_ROUNDS - 1), index) for index in range(KILLS)]
+    with ThreadPoolExecutor(2) as pool:
+        equal = list(pool.map(lambda job: _equal(first, _killed_and_resumed(lab, *job))[1], jobs))
+    rounds = ", ".join(str(after) for after, _ in jobs)
+    yield Outcome(
+        f"killed (kill -9) after rounds {rounds} and resumed",
+        "bit-equal, 10 of 10",
+        f"{sum(equal)} of {KILLS}",
+        all(equal),
+    )
+
+
+def messages(lab: Lab) -> Iterator[Outcome]:
+    """Bytes per client and round."""
+    flat = lab.summary(CORA | {"method": "fedavg", "seed": 0})
+    ours = lab.summary(CORA | {"method": "flatland", "seed": 0})
+    same = (ours["bytes_up"], ours["bytes_down"]) == (flat["bytes_up"], flat["bytes_down"])
+    yield Outcome(
+        "bytes per client and round, up / down",
+        f"a GCN's: {flat['bytes_up']:.0f}",
+        f"{ours['bytes_up']:.0f} / {ours['bytes_down']:.0f}",
+        same,
+    )
+    names = _array_names_on_the_wire(lab)
+    personal = sorted(name for name in names if name == "k" or name.split(".")[-1] in ("time", "gate"))
+    yield Outcome("personal parameters in messages", "0", f"{len(personal)} of {len(names)} names", not personal)
+
+
+def speed(lab: Lab) -> Iterator[Outcome]:
+    """Ratios and seconds; nothing else runs meanwhile."""
+    from benchmarks.client_start import client_start
+    from benchmarks.inprocess import against_plain_loop
+    from benchmarks.steps import lorentz_against_flat
+
+    lab.wait()
+    ratio = against_plain_loop(lab.data)
+    value = f"{ratio.ratio:.2f} ({ratio.low:.2f}-{ratio.high:.2f}), {ratio.ours:.1f} s / {ratio.theirs:.1f} s"
+    yield Outcome("in-process run of Cora-10, 100 rounds, against one plain loop", "<= 1.3", value, ratio.ratio <= 1.3)
+    step = lorentz_against_flat(lab.data)
+    yield Outcome(
+        "Lorentz GCN step against Euclidean GCN step, equal width",
+        "<= 1.4",
+        f"{step.ratio:.2f} ({step.low:.2f}-{step.high:.2f})",
+        step.ratio <= 1.4,
+    )
+    config = {"dataset": "cora", "data-dir": str(lab.data), "results-dir": str(lab.folder)}
+    node = {"partition-id": 0, "num-partitions": 10, "state-path": str(lab.folder / "node")}
+    starts = [client_start("start", config, node, 1433, list("0123456")) for _ in range(3)]
+    beyond = [part["imports"] + part["handler"] for part in starts]
+    parts = f"imports {starts[1]['imports']:.2f}, handler {starts[1]['handler']:.2f}; torch {starts[1]['torch']:.2f}"
+    median = statistics.median(beyond)
+    yield Outcome(
+        "client process, start to the end of its first step, beyond import torch",
+        "<= 1.5 s",
+        f"{median:.2f} s ({parts})",
+        median <= 1.5,
+    )
+
+
+def through_flower(lab: Lab) -> Iterator[Outcome]:
+    """One `flwr run` in Ray: seconds per round beyond training, after the first."""
+    import csv
+    import sys
+
+    from benchmarks.ray_rounds import overhead
+
+    lab.wait()
+    command = [sys.executable, "-m", "deployments.flower", *lab.command(SHORT, "flower")[3:]]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RunFailed(f"flwr run: exit status {done.returncode}\n{done.stdout[-3000:]}")
+    with (lab.folder / "flower" / "rounds.csv").open() as file:
+        seconds = overhead(list(csv.DictReader(file)), workers=2)
+    yield Outcome(
+        "round of Cora-10 by flwr run beyond its training, after the first",
+        "<= 0.3 s",
+        f"{seconds:.2f} s",
+        seconds <= 0.3,
+    )
+    same, _ = _equal(lab.run(SHORT), lab.folder / "flower")
+    yield Outcome("for information: flwr run against in-process, same seed", "-", same, True)
+
+
+TABLES: tuple[Table, ...] = (accuracy, neighbour, minesweeper, messages, restarts, speed, through_flower)
+
+
+def _accuracies(lab: Lab, settings: dict[str, Any]) -> list[float]:
+    return [100 * _best(lab.summary(settings | {"seed": seed}))["personal_accuracy_mean"] for seed in SEEDS]
+
+
+def _best(summary: dict[str, Any]) -> dict[str, Any]:
+    best: dict[str, Any] = summary["best_validation"]
+    return best
+
+
+def _at_least(what: str, bar: float, values: list[float], signed: bool = False) -> Outcome:
+    return Outcome(what, f">= {'+' if signed else ''}{bar:g}", _spread(values, signed), statistics.mean(values) >= bar)
+
+
+def _spread(values: list[float], signed: bool = False) -> str:
+    sign = "+" if signed else ""
+    each = ", ".join(f"{value:{sign}.1f}" for value in values)
+    return f"{statistics.mean(values):{sign}.2f} ({each})"
+
+
+def _equal(one: Path, other: Path) -> tuple[str, bool]:
+    """Whether figures and model agree to the last bit, times and versions left out."""
+    timing = ("seconds", "seconds_training", "seconds_aggregation", "versions")
+    left, right = ({k: v for k, v in read_summary(run).items() if k not in timing} for run in (one, other))
+    figures = left == right
+    model = (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
+    return f"figures {'equal' if figures else 'differ'}, model {'equal' if model else 'differs'}", figures and model
+
+
+def _killed_and_resumed(lab: Lab, after: int, index: int) -> Path:
+    name = f"killed-{index}"
+    process = subprocess.Popen(lab.command(SHORT, name), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    rounds = lab.folder / name / "rounds.csv"
+    while process.poll() is None and (not rounds.exists() or rounds.read_text().count("\n") <= after):
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = subprocess.run(lab.command(SHORT | {"resume": True}, name), capture_output=True, text=True)
+    if done.returncode:
+        raise RunFailed(f"resuming {name}: exit status {done.returncode}\n{done.stdout[-2000:]}")
+    return lab.folder / name
+
+
+def _array_names_on_the_wire(lab: Lab) -> set[str]:
+    """Names of all arrays in all messages of a run of two rounds."""
+    from deployments.simulate import simulate
+
+    names: set[str] = set()
+
+    def record(request: Any, handle: Any) -> Any:
+        reply = handle(request)
+        for message in (request, reply):
+            names.update(name for record in message.content.array_records.values() for name in record)
+        return reply
+
+    settings = {"dataset": "cora", "data-dir": str(lab.data), "results-dir": str(lab.folder), "run-name": "recorded"}
+    simulate(settings | {"num-rounds": 2}, 10, intercept=record)
+    return names

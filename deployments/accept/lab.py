@@ -1,0 +1,98 @@
+"""Runs for the tables: each configuration once, several at a time, each in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Settings = Mapping[str, Any]
+
+
+class RunFailed(RuntimeError):
+    """A run of a table did not complete."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One line of a table.
+
+    Attributes
+    ----------
+    what, bar, value : str
+    passed : bool
+    """
+
+    what: str
+    bar: str
+    value: str
+    passed: bool
+
+
+class Lab:
+    """Runs by their settings; asked for again, a run is not repeated.
+
+    Parameters
+    ----------
+    data : Path
+        Folder of the public data sets.
+    folder : Path
+        Where run directories go.
+    """
+
+    def __init__(self, data: Path, folder: Path) -> None:
+        self.data, self.folder = data, folder
+        self._pool = ThreadPoolExecutor(max(1, os.cpu_count() or 1))
+        self._runs: dict[str, Future[Path]] = {}
+
+    def start(self, settings: Iterable[Settings]) -> None:
+        """Queue runs, so that they go on while others are waited for."""
+        for one in settings:
+            self._future(one)
+
+    def run(self, settings: Settings) -> Path:
+        """The run directory of a completed run.
+
+        Raises
+        ------
+        RunFailed
+        """
+        return self._future(settings).result()
+
+    def summary(self, settings: Settings) -> dict[str, Any]:
+        """The summary of a completed run."""
+        return read_summary(self.run(settings))
+
+    def wait(self) -> None:
+        """Let every queued run end, so that a measurement of time has the machine for itself."""
+        for future in self._runs.values():
+            future.exception()
+
+    def _future(self, settings: Settings) -> Future[Path]:
+        key = json.dumps(settings, sort_keys=True)
+        if key not in self._runs:
+            name = f"run-{len(self._runs):03d}"
+            self._runs[key] = self._pool.submit(self._simulate, dict(settings), name)
+        return self._runs[key]
+
+    def _simulate(self, settings: dict[str, Any], name: str) -> Path:
+        done = subprocess.run(self.command(settings, name), capture_output=True, text=True)
+        if done.returncode:
+            raise RunFailed(f"{settings}: exit status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        return self.folder / name
+
+    def command(self, settings: Settings, name: str) -> list[str]:
+        """The command of a run."""
+        pairs = {"data-dir": self.data, "results-dir": self.folder, "run-name": name} | dict(settings)
+        words = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in pairs.items()]
+        return [sys.executable, "-m", "deployments.simulate", *words]
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """`summary.json` of a run directory."""
+    found: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return found

@@ -1,0 +1,29 @@
+"""A trained federation with its clients' personal parameters exchanged."""
+
+import statistics
+from pathlib import Path
+
+from client_app.client import Client
+from client_app.personal import scatter
+from deployments.predict import TrainedRun
+
+
+def with_own_and_neighbours(folder: Path) -> tuple[float, float]:
+    """Mean test accuracy of the clients of a run with their own personal parameters, and with the next client's.
+
+    The shared parameters are those of the end of the run in both cases.
+    """
+    run = TrainedRun.read(folder)
+    states = {client: run.personal_state(client, None)[0] for client in run.clients}
+    own: list[float] = []
+    other: list[float] = []
+    for client in run.clients:
+        node = {"partition-id": client, "num-partitions": run.num_partitions}
+        party = Client(run.config, run.path.name, client, node)
+        party.prepare(run.facts, 0)
+        party.receive(run.arrays)
+        neighbour = (client + 1) % run.num_partitions
+        for scores, state in ((own, states[client]), (other, states[neighbour])):
+            scatter(state, party.personal, None)
+            scores.append(party.task.scores(party.model)["test"])
+    return statistics.mean(own), statistics.mean(other)

@@ -1,0 +1,281 @@
+"""Predictions of a trained model.
+
+    python -m deployments.predict RUN graph.pt --client 3 --out predictions.csv
+    python -m deployments.predict RUN cora --client 3
+
+RUN is a run directory. DATA is a `.pt` graph, or the name of the run's own data set, of which --client then says the
+part. The model is the shared parameters after the last aggregation, with the personal ones of the client where the
+method keeps any; there is no further training. Without --out the predictions go to the standard output.
+
+Exit status: 0 predicted, 1 it cannot be done, 2 wrong usage.
+"""
+
+import argparse
+import csv
+import json
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.markup import escape
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from client_app.client import Client
+from client_app.personal import scatter, state_folder
+from strategies.config import ConfigError, RunConfig, parse
+from strategies.dotted import dotted
+from strategies.messages import Facts, MessageError
+from strategies.methods import METHODS
+from strategies.store import Store, StoreError
+from tasks.errors import DataError
+from tasks.graphs.client_task import GraphTask
+
+
+class PredictError(ValueError):
+    """A prediction that cannot be made; names what is missing."""
+
+
+EXPECTED = (PredictError, ConfigError, DataError, MessageError, StoreError)
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """What of a run directory a prediction needs.
+
+    Attributes
+    ----------
+    path : Path
+    config : RunConfig
+    facts : Facts
+    arrays : mapping of str to array
+        The shared parameters.
+    clients : mapping of partition to str
+        Digest of the data that each client trained on.
+    num_partitions : int
+    """
+
+    path: Path
+    config: RunConfig
+    facts: Facts
+    arrays: Mapping[str, NDArray[Any]]
+    clients: Mapping[int, str]
+    num_partitions: int
+
+    @classmethod
+    def read(cls, path: Path) -> "TrainedRun":
+        """Read a run directory.
+
+        Raises
+        ------
+        PredictError
+            If a file is absent or is not what a finished run leaves.
+        ConfigError
+            If its configuration is of another version.
+        """
+        path = path.expanduser().resolve()
+        try:
+            config = parse(dotted(tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))))
+            met = json.loads((path / "clients.json").read_text(encoding="utf-8"))
+            clients = {int(about["partition"]): str(about["digest"]) for about in met["clients"]}
+            num_partitions = len(clients) + len(met["refused"])
+        except OSError as error:
+            raise PredictError(f"{path} is not the directory of a run: no {Path(error.filename).name}") from None
+        except (tomllib.TOMLDecodeError, KeyError, TypeError, json.JSONDecodeError) as error:
+            raise PredictError(f"{path} is not the directory of a run: {error}") from None
+        arrays, facts = _read_model(path / "model.safetensors", config)
+        return cls(path, config, facts, arrays, clients, num_partitions)
+
+    def personal_state(self, client: int, state_path: Path | None) -> tuple[dict[str, NDArray[Any]], int]:
+        """The newest personal state of a client, and its round.
+
+        Parameters
+        ----------
+        state_path : Path or None
+            As in the node's own configuration. None: the run's checkpoint, where simulated clients keep it, or the
+            folder of a real node below the user's own.
+
+        Raises
+        ------
+        PredictError, StoreError
+            If there is none, or it is of another run, method or client.
+        """
+        method, run = METHODS[self.config.method], self.config.run_name
+        here = self.config.model_copy(update={"results_dir": str(self.path.parent)})
+        if state_path is not None:
+            folders = [state_folder(self.config, run, client, {"state-path": str(state_path)})]
+        else:
+            folders = [
+                state_folder(here, self.path.name, client, {}),
+                state_folder(self.config, run, client, {"data-path": ""}),
+            ]
+        stores = [Store(folder) for folder in folders]
+        store = next((store for store in stores if store.stamps()), None)
+        if store is None:
+            looked = ", nor in ".join(str(folder) for folder in folders)
+            raise PredictError(
+                f"no personal state of client {client} in {looked}. {self.config.method} keeps the parameters "
+                f"{', '.join(method.personal)} at the client that trained them: predict there (with --state-path, if its "
+                "node has a state-path), or name a client that has trained in this run"
+            )
+        stamp = store.stamps()[-1]
+        arrays, metadata = store.load(stamp)
+        for name, wanted in {"run": run, "partition": client, "method": self.config.method}.items():
+            if metadata.get(name) != wanted:
+                raise PredictError(
+                    f"the personal state in {store.folder} is of {name} {metadata.get(name)}; needed is {wanted}"
+                )
+        return arrays, stamp
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What came of it.
+
+    Attributes
+    ----------
+    classes : list of str
+        Per node.
+    probabilities : Tensor, (N,)
+        Of these classes, by softmax.
+    about : dict of str to str
+        What was used and what it scored, in words.
+    """
+
+    classes: list[str]
+    probabilities: Tensor
+    about: dict[str, str]
+
+
+def predict(run: TrainedRun, data: str, client: int | None = None, state_path: Path | None = None) -> Prediction:
+    """Predict the classes of all nodes of `data`.
+
+    Raises
+    ------
+    PredictError, ConfigError, DataError, MessageError, StoreError
+        If something is absent, or data, model and personal state do not fit together.
+    """
+    method = METHODS[run.config.method]
+    if client is None and method.personal:
+        raise PredictError(
+            f"--client N is needed: {run.config.method} keeps {', '.join(method.personal)} at each client, so there is a "
+            f"model for every one of the clients {_listed(run.clients)}"
+        )
+    node, known = _node(run, data, client)
+    party = Client(run.config, run.config.run_name, client or 0, node)
+    width = party.graph.features.shape[1]
+    if width != run.facts.num_features:
+        raise PredictError(
+            f"{data} has {width} features per node, the model of this run takes {run.facts.num_features}"
+        )
+    if known and party.graph.digest != run.clients[client or 0]:
+        raise PredictError(f"{data} is not what client {client} of this run trained on; have its files changed?")
+    party.prepare(run.facts, stamp=0)
+    party.receive(run.arrays)
+    about = {"method": run.config.method}
+    if method.personal:
+        arrays, stamp = run.personal_state(client or 0, state_path)
+        scatter(arrays, party.personal, None)
+        about["personal parameters"] = f"of client {client}, after round {stamp}"
+    about["curvature"] = _curvature(party)
+    trained_on = party.graph.digest in run.clients.values()
+    probabilities, classes = party.task.logits(party.model).softmax(dim=1).max(dim=1)
+    return Prediction(
+        [run.facts.class_names[number] for number in classes.tolist()],
+        probabilities.cpu(),
+        about | _scores(party, run.facts, trained_on),
+    )
+
+
+def _read_model(path: Path, config: RunConfig) -> tuple[dict[str, NDArray[Any]], Facts]:
+    try:
+        with safe_open(path, framework="np") as file:
+            about = json.loads(file.metadata()["curvfed"])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        facts = Facts(**about["facts"] | {"class_names": tuple(about["facts"]["class_names"])})
+    except FileNotFoundError:
+        raise PredictError(f"no {path}: the run has not come to its end; go on with it by resume=true") from None
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise PredictError(f"{path} is not the model of a run ({type(error).__name__})") from None
+    if about["method"] != config.method:
+        raise PredictError(f"{path} is of method {about['method']}, config.toml beside it of {config.method}")
+    return arrays, facts
+
+
+def _node(run: TrainedRun, data: str, client: int | None) -> tuple[dict[str, Any], bool]:
+    """The node configuration by which a client would find `data`, and whether these are its own part of the run's."""
+    if data.lower() != run.config.dataset.lower():
+        if not data.lower().endswith(".pt"):
+            raise PredictError(f'DATA is "{data}"; allowed is "{run.config.dataset}", the run\'s own, or a .pt graph')
+        return {"data-path": data, "device": "auto"}, False
+    if client is None or client not in run.clients:
+        raise PredictError(
+            f"--client is {client}; of {data}, the data set of this run, it says the part: {_listed(run.clients)}"
+        )
+    return {"num-partitions": run.num_partitions, "device": "auto"}, True
+
+
+def _curvature(party: Client) -> str:
+    curvature = getattr(party.model, "curvature", None)
+    if curvature is None:
+        return "none, the model is flat"
+    learned = "learned by this client" if "k" in party.personal else "learned, the same for every client"
+    return f"{curvature.item():.4f}, {learned if party.method.learns_curvature else 'constant'}"
+
+
+def _scores(party: Client, facts: Facts, trained_on: bool) -> dict[str, str]:
+    """Scores on the test nodes of a split that the run used; of data that are new to it, on all nodes."""
+    graph, nodes = party.graph, "the test nodes"
+    if not trained_on:
+        graph, nodes = replace(graph, test=torch.ones_like(graph.test)), "all nodes"
+    found = GraphTask(graph, facts.class_names, party.device).scores(party.model)
+    scores = {graph.metric: found.get("test"), "accuracy": found.get("accuracy", found.get("test"))}
+    told = {f"{name} on {nodes}": f"{value:.4f}" for name, value in scores.items() if value is not None}
+    return {"nodes": f"{len(graph.labels)}, {int(graph.test.sum())} to score on"} | told
+
+
+def _listed(clients: Mapping[int, str]) -> str:
+    numbers = sorted(clients)
+    return f"{numbers[0]}..{numbers[-1]}" if len(numbers) > 3 else ", ".join(map(str, numbers))
+
+
+def _write(prediction: Prediction, stream: Any) -> None:
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["node", "class", "probability"])
+    probabilities = (f"{value:.6f}" for value in prediction.probabilities.tolist())
+    writer.writerows(zip(range(len(prediction.classes)), prediction.classes, probabilities, strict=True))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Predict as the command line says, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m deployments.predict", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
+    parser.add_argument("data", metavar="DATA", help="a .pt graph, or the run's own data set")
+    parser.add_argument("--client", type=int, metavar="N", help="whose model, and of the run's own data set which part")
+    parser.add_argument("--state-path", type=Path, metavar="DIR", help="state-path of the node that keeps the client")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where the CSV goes; default: the standard output")
+    options = parser.parse_args(arguments)
+    console = Console(stderr=True)
+    try:
+        prediction = predict(TrainedRun.read(options.run), options.data, options.client, options.state_path)
+        if options.out is None:
+            _write(prediction, sys.stdout)
+        else:
+            with options.out.open("w", newline="", encoding="utf-8") as file:
+                _write(prediction, file)
+    except (*EXPECTED, OSError) as error:
+        console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
+        return 1
+    for name, value in prediction.about.items():
+        console.print(f"{name}: {escape(value)}", soft_wrap=True, highlight=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""`docs/configuration.md`, made from the model of the configuration.
+
+python -m deployments.reference     writes it anew
+"""
+
+from pathlib import Path
+
+from strategies.config import RunConfig, allowed, fields, flatten
+
+PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
+
+HEAD = """\
+# Configuration
+
+Every key of the run configuration. This page is made from `strategies/config.py` by `python -m deployments.reference`.
+
+The same keys work everywhere:
+
+```sh
+flwr run . --run-config 'method="fedavg" num-rounds=20 flatland.gate=false'      # values as TOML, strings in quotes
+flwr run . --run-config presets/flatland.toml                                    # or a file, alone
+python -m deployments.simulate method=fedavg num-rounds=20 flatland.gate=false   # strings need no quotes here
+python -m deployments.check method=fedavg num-rounds=20                          # shows what a run would use
+```
+
+A number whose default has a decimal point takes whole numbers too. The number of clients is the number of nodes in the
+federation: `--federation-config 'num-supernodes=10'`, or `num-supernodes=10` for the commands in `deployments`.
+"""
+
+TABLE = ["| key | default | allowed | meaning |", "| --- | --- | --- | --- |"]
+
+
+def page() -> str:
+    """The text of the page: one table for the keys of every run, one for each part with keys of its own."""
+    defaults = flatten(RunConfig())
+    sections: dict[str, list[str]] = {}
+    for key, field in fields():
+        default = defaults[key]
+        shown = str(default).lower() if isinstance(default, bool) else repr(default).replace("'", '"')
+        cells = (f"`{key}`", f"`{shown}`", allowed(field), field.description or "")
+        sections.setdefault(key.rpartition(".")[0], []).append(_row(*cells))
+    parts = [HEAD]
+    for name, rows in sections.items():
+        title = [f"## `{name}`", ""] if name else []
+        parts.append("\n".join([*title, *TABLE, *rows]) + "\n")
+    return "\n".join(parts)
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(PAGE)

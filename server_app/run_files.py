@@ -1,0 +1,146 @@
+"""What a run directory tells, read back. Whatever is absent or cut off counts as empty: a run may end anywhere."""
+
+import csv
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strategies.dotted import dotted
+
+Columns = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The files of one run.
+
+    Attributes
+    ----------
+    name : str
+    summary : dict
+    config : dict
+        By dotted key.
+    clients : list of dict
+        Their descriptions, by partition.
+    refused : dict of name to reason
+    class_names : list of str
+    rounds, scores : columns
+        `rounds.csv` and `clients.csv`: cells by column and row, "" for what was not measured.
+    absent : list of str
+        The files that are not there, or cannot be read.
+    """
+
+    name: str
+    summary: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    clients: list[dict[str, Any]] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    class_names: list[str] = field(default_factory=list)
+    rounds: Columns = field(default_factory=dict)
+    scores: Columns = field(default_factory=dict)
+    absent: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, folder: Path) -> "RunFiles":
+        """Read what is in a run directory."""
+        absent: list[str] = []
+
+        def load(name: str, parse: Any) -> Any:
+            try:
+                return parse(folder / name)
+            except (OSError, ValueError, csv.Error):
+                absent.append(name)
+                return {}
+
+        clients = load("clients.json", _json)
+        return cls(
+            name=folder.resolve().name,
+            summary=load("summary.json", _json),
+            config=dotted(load("config.toml", lambda path: tomllib.loads(path.read_text()))),
+            clients=sorted(clients.get("clients", []), key=lambda about: about["partition"]),
+            refused=clients.get("refused", {}),
+            class_names=list(clients.get("facts", {}).get("class_names", [])),
+            rounds=load("rounds.csv", _columns),
+            scores=load("clients.csv", _columns),
+            absent=absent,
+        )
+
+    def by_client(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """A column of `clients.csv` as a table.
+
+        Returns
+        -------
+        rounds : array (R,)
+            Ascending.
+        values : array (R, C)
+            A column per partition of `self.partitions`, NaN where it was not measured.
+        """
+        rounds, at_round, at_client = self._places
+        values = np.full((len(rounds), len(self.partitions)), np.nan)
+        told = numbers(self.scores, name)
+        there = np.isfinite(told)
+        values[at_round[there], at_client[there]] = told[there]
+        return rounds, values
+
+    @cached_property
+    def partitions(self) -> list[int]:
+        """The clients that `clients.csv` has rows of."""
+        return [int(partition) for partition in np.unique(numbers(self.scores, "partition"))]
+
+    @cached_property
+    def _places(self) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.intp]]:
+        """The rounds, and where in a table of rounds and partitions every row of `clients.csv` goes."""
+        rounds, at_round = np.unique(numbers(self.scores, "round"), return_inverse=True)
+        return rounds, at_round, np.searchsorted(self.partitions, numbers(self.scores, "partition"))
+
+    @property
+    def metric(self) -> str:
+        """What the data set is scored by."""
+        if self.clients:
+            return str(self.clients[0].get("metric", "accuracy"))
+        return "roc_auc" if "roc_auc" in (self.summary.get("metrics") or {}) else "accuracy"
+
+    @property
+    def metric_name(self) -> str:
+        """The same in words."""
+        return {"roc_auc": "ROC-AUC"}.get(self.metric, self.metric)
+
+    @property
+    def examples(self) -> str:
+        """What the clients hold, in the plural."""
+        return "nodes" if any(about.get("task") == "nodes" for about in self.clients) else "examples"
+
+
+def numbers(columns: Columns, name: str) -> NDArray[np.float64]:
+    """A column as numbers, NaN for what is empty or none; as long as the others where it is not there."""
+    cells = columns.get(name) or ("",) * len(next(iter(columns.values()), ()))
+    return np.array([_number(cell) for cell in cells], dtype=np.float64)
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return float("nan")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text())
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} holds no table")
+    return found
+
+
+def _columns(path: Path) -> Columns:
+    with path.open(newline="") as file:
+        header, *rows = csv.reader(file)
+    # The last row is short if the run died while it was being written.
+    whole = [row for row in rows if len(row) == len(header) and row[0].isdigit()]
+    return dict(zip(header, zip(*whole, strict=True), strict=True)) if whole else {}

@@ -1,0 +1,116 @@
+"""What the commands read: pairs, preset files, and what `check` says about them."""
+
+from pathlib import Path
+
+import pytest
+from flwr.common.config import get_fused_config_from_dir, parse_config_args
+
+from deployments import check
+from deployments.pairs import UsageError, pop_supernodes, read_pairs
+from strategies.config import RunConfig, flatten, parse
+
+ROOT = Path(__file__).parents[2]
+PRESETS = sorted((ROOT / "presets").glob("*.toml"))
+DEFAULTS = flatten(RunConfig())
+
+
+# --- Preset files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
+def test_flower_and_the_commands_read_a_preset_alike(preset):
+    by_flower = get_fused_config_from_dir(ROOT, parse_config_args([str(preset)]))
+    assert parse(by_flower) == parse(read_pairs([str(preset)], DEFAULTS))
+    assert by_flower != DEFAULTS
+
+
+def test_what_comes_later_wins(tmp_path):
+    file = tmp_path / "one.toml"
+    file.write_text('seed = 1\nmethod = "local"\n[flatland]\ngate = false\n')
+    assert read_pairs(["seed=2", str(file)], DEFAULTS) == {"seed": 1, "method": "local", "flatland.gate": False}
+    assert read_pairs([str(file), "seed=2"], DEFAULTS)["seed"] == 2
+    assert read_pairs(["dataset=mine.toml"], DEFAULTS) == {"dataset": "mine.toml"}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("num-ronds = 3", "'num-ronds' is not a key of the run config; did you mean 'num-rounds'?"),
+        ("[flatland]\ngat = true", "did you mean 'flatland.gate'?"),
+        ("seed = [1, 2]", "seed is [1, 2]; allowed is a number, a string, true or false"),
+        ("seed =", "is not TOML"),
+        (None, "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_file_that_will_not_do_is_named(tmp_path, content, message):
+    file = tmp_path / "one.toml"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(UsageError) as caught:
+        read_pairs([str(file)], DEFAULTS)
+    assert str(file) in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_the_number_of_clients_is_taken_out():
+    config = {"num-supernodes": 3, "seed": 1}
+    assert pop_supernodes(config, 10) == 3
+    assert config == {"seed": 1}
+    assert pop_supernodes(config, 10) == 10
+    for wrong in (0, True, "ten", 1.0):
+        with pytest.raises(UsageError, match="num-supernodes"):
+            pop_supernodes({"num-supernodes": wrong}, 10)
+
+
+# --- check ------------------------------------------------------------------------------------------------------------
+
+
+def told(output: str, key: str) -> list[str]:
+    """The cells of a key's row."""
+    (row,) = [line for line in output.splitlines() if f" {key} " in line and line.startswith("│")]
+    return [cell.strip() for cell in row.strip("│").split("│")]
+
+
+def test_check_shows_what_would_be_used(capsys):
+    assert check.main(["method=fedavg", "seed=7", "flatland.gate=false", "num-supernodes=3"]) == 0
+    output = capsys.readouterr().out
+    assert told(output, "seed")[:3] == ["seed", "7", "set"]
+    assert told(output, "method")[:3] == ["method", '"fedavg"', "set"]
+    assert told(output, "flatland.gate") == ["flatland.gate", "false", "set", "true or false"]
+    assert told(output, "dropout") == ["dropout", "0.5", "default", "a number >= 0 and < 1"]
+    for key in DEFAULTS:
+        told(output, key)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["learning-rat=1"], "'learning-rat' is not a key of the run config; did you mean 'learning-rate'?"),
+        (["seed=-1"], "seed = -1: allowed is a whole number >= 0"),
+        (["num-rounds=many"], "num-rounds = 'many': allowed is a whole number"),
+        (["normalize=max"], 'normalize = \'max\': allowed is one of "l2", "l1", "none"'),
+        (["method=flatlnd"], 'method = "flatlnd"; did you mean "flatland"?; allowed is one of'),
+        (["dataset=coral"], 'did you mean "cora"?'),
+        (["train-size=0.7", "test-size=0.7"], "allowed is a sum of at most 1"),
+        (["dataset=/no/where.pt"], 'dataset = "/no/where.pt"'),
+        (["num-supernodes=0"], "num-supernodes is 0"),
+        (["seed", "1"], "'seed' is not of the form key=value"),
+    ],
+)
+def test_check_names_the_one_thing_that_is_wrong(capsys, arguments, message):
+    assert check.main(arguments) == 2
+    output = capsys.readouterr().out
+    assert output.startswith("error: ")
+    assert message in output
+    assert len(output.splitlines()) == 1
+
+
+def test_check_looks_for_the_files(capsys, cora_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr("tasks.graphs.download.fetch", lambda *_: pytest.fail("check must not download"))
+    assert check.main(["dataset=Cora", f"data-dir={cora_dir}"]) == 0
+    assert f"all files in {cora_dir / 'planetoid' / 'Cora' / 'raw'}" in capsys.readouterr().out
+    assert check.main(["dataset=cora", f"data-dir={tmp_path}"]) == 0
+    assert f"neither in {tmp_path / 'planetoid' / 'Cora' / 'raw'}" in capsys.readouterr().out
+    (tmp_path / "own.pt").touch()
+    assert check.main(["dataset=own.pt", f"data-dir={tmp_path}"]) == 0
+    assert f"data: {tmp_path / 'own.pt'}" in capsys.readouterr().out

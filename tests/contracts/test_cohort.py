@@ -1,0 +1,189 @@
+"""Cohorts: who is drawn, who is who, and what becomes of replies that are missing, late, wrong or doubled."""
+
+import time
+from collections.abc import Callable, Iterable
+
+import pytest
+from flwr.app import Error, Message, RecordDict
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deployments.inprocess import InProcessGrid
+from strategies.cohort import CohortError, exchange, identify, sample
+from strategies.messages import Header, Reply, Request, encode_reply
+
+partitions = st.lists(st.integers(0, 10_000), min_size=1, max_size=60, unique=True)
+fractions = st.floats(0.001, 1.0)
+HEADER = Header("run", "train", 2)
+
+
+@given(partitions, fractions, st.integers(0, 2**31 - 1), st.integers(0, 10**6), st.randoms())
+def test_a_sample_is_sorted_seeded_and_independent_of_order(clients, fraction, seed, round_number, chance):
+    drawn = sample(clients, fraction, seed, round_number)
+    assert drawn == sorted(set(drawn))
+    assert set(drawn) <= set(clients)
+    assert len(drawn) == max(1, round(fraction * len(clients)))
+    assert all(type(client) is int for client in drawn)
+    shuffled = list(clients)
+    chance.shuffle(shuffled)
+    assert sample(shuffled, fraction, seed, round_number) == drawn
+
+
+def test_samples_change_with_round_and_seed_and_reach_everyone():
+    clients = range(20)
+    by_round = [tuple(sample(clients, 0.25, 0, number)) for number in range(1, 41)]
+    assert len(set(by_round)) > 30
+    assert {client for drawn in by_round for client in drawn} == set(clients)
+    assert by_round != [tuple(sample(clients, 0.25, 1, number)) for number in range(1, 41)]
+
+
+def test_samples_are_fair():
+    """Each of 10 clients is drawn in 3 of 10 rounds: 5 standard deviations of the binomial at 2,000 draws."""
+    drawn = [client for number in range(2000) for client in sample(range(10), 0.3, 7, number)]
+    slack = 5 * (2000 * 0.3 * 0.7) ** 0.5
+    assert all(abs(drawn.count(client) - 600) < slack for client in range(10))
+
+
+def test_all_are_drawn_at_fraction_one():
+    assert sample([5, 1, 3], 1.0, 0, 1) == [1, 3, 5]
+
+
+def test_nodes_are_known_by_their_partition():
+    replies = {70: Reply(HEADER, 2), 10: Reply(HEADER, 0), 30: Reply(HEADER, 1)}
+    assert list(identify(replies).items()) == [(0, 10), (1, 30), (2, 70)]
+
+
+def test_a_doubled_partition_is_refused():
+    with pytest.raises(CohortError, match="nodes 70 and 10 both say that they are partition-id 1"):
+        identify({70: Reply(HEADER, 1), 30: Reply(HEADER, 2), 10: Reply(HEADER, 1)})
+
+
+class Scripted(InProcessGrid):
+    """Nodes 11, 12, … of which each look for replies yields the next entry of a script.
+
+    An entry is a list of functions from the messages by node to a reply.
+    """
+
+    def __init__(self, script: "list[list[Callable[[dict[int, Message]], Message]]]") -> None:
+        super().__init__(None, {}, [])  # type: ignore[arg-type]
+        self.script = list(script)
+        self.asked: dict[int, Message] = {}
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        messages = list(messages)
+        self.asked |= {message.metadata.dst_node_id: message for message in messages}
+        return super().push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        return [reply(self.asked) for reply in self.script.pop(0)] if self.script else []
+
+
+def good(node: int, examples: int = 1, header: Header = HEADER) -> Callable[[dict[int, Message]], Message]:
+    content = encode_reply(Reply(header, node - 11, num_examples=examples))
+    return lambda asked: Message(content, reply_to=asked[node])
+
+
+def error(node: int) -> Callable[[dict[int, Message]], Message]:
+    return lambda asked: Message(Error(code=3, reason="secret text of an exception"), reply_to=asked[node])
+
+
+def ask(grid: Scripted, nodes: Iterable[int], timeout: float = 5.0, header: Header = HEADER, on_reply=None):
+    return exchange(grid, {node: Request(header, stamp=node) for node in nodes}, timeout, on_reply)
+
+
+def test_replies_come_in_any_order():
+    told: list[tuple[int, int]] = []
+    grid = Scripted([[good(13, 3)], [], [good(11, 1), good(12, 2)]])
+    replies, failures, seconds = ask(grid, (11, 12, 13), on_reply=lambda *progress: told.append(progress))
+    assert {node: reply.num_examples for node, reply in replies.items()} == {11: 1, 12: 2, 13: 3}
+    assert failures == {}
+    assert seconds.keys() == {11, 12, 13}
+    assert seconds[13] < seconds[11] < 5
+    assert told == [(1, 3), (3, 3)]
+
+
+def test_every_node_gets_its_own_request_of_the_phases_type():
+    grid = Scripted([[good(11), good(12)]])
+    ask(grid, (11, 12))
+    assert {node: message.content["header"]["stamp"] for node, message in grid.asked.items()} == {11: 11, 12: 12}
+    assert {message.metadata.message_type for message in grid.asked.values()} == {"train"}
+    described = Scripted([[good(11, header=Header("run", "curvature", 0))]])
+    ask(described, (11,), header=Header("run", "curvature", 0))
+    assert described.asked[11].metadata.message_type == "query.curvature"
+
+
+def test_who_is_silent_has_failed_after_the_timeout():
+    started = time.monotonic()
+    replies, failures, seconds = ask(Scripted([[good(11)]]), (11, 12, 13), timeout=0.1)
+    assert 0.1 <= time.monotonic() - started < 2
+    assert list(replies) == [11]
+    assert failures == dict.fromkeys((12, 13), "no reply within 0.1 s")
+    assert list(seconds) == [11]
+
+
+def test_the_timeout_holds_while_replies_trickle_in():
+    """A phase ends at its timeout, not a timeout after the last reply."""
+
+    class Slow(Scripted):
+        def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+            time.sleep(0.05)
+            return super().pull_messages(message_ids)
+
+    replies, failures, _ = ask(Slow([[good(node)] for node in range(11, 31)]), range(11, 31), timeout=0.3)
+    assert 1 <= len(replies) < 10
+    assert len(replies) + len(failures) == 20
+
+
+def test_a_late_reply_to_an_earlier_phase_is_passed_over():
+    grid = Scripted([[good(11)]])
+    _, failures, _ = ask(grid, (11, 12), timeout=0.05)
+    assert list(failures) == [12]
+    late = good(12, 99)(grid.asked)
+    grid.script = [[lambda asked: late], [good(12, 2), good(11, 1)]]
+    replies, failures, _ = ask(grid, (11, 12))
+    assert {node: reply.num_examples for node, reply in replies.items()} == {11: 1, 12: 2}
+    assert failures == {}
+
+
+def test_a_reply_of_another_round_is_refused():
+    old = Header("run", "train", 1)
+    replies, failures, _ = ask(Scripted([[good(11), good(12, header=old)]]), (11, 12))
+    assert list(replies) == [11]
+    assert failures == {12: "the reply is of round 1, awaited was 2"}
+
+
+def test_a_doubled_reply_counts_once():
+    replies, failures, _ = ask(Scripted([[good(11, 1), good(11, 50)], [good(11, 50), good(12)]]), (11, 12))
+    assert {node: reply.num_examples for node, reply in replies.items()} == {11: 1, 12: 1}
+    assert failures == {}
+
+
+def test_an_error_fails_its_node_and_its_text_goes_nowhere():
+    replies, failures, seconds = ask(Scripted([[error(11), good(12)]]), (11, 12))
+    assert list(replies) == [12]
+    assert failures == {11: "Flower reports error 3 of this node; its own log has more"}
+    assert seconds.keys() == {11, 12}
+
+
+def test_an_error_that_the_client_tells_fails_it_by_name_while_nobody_is_known():
+    def refuse(node: int, header: Header, partition: int):
+        content = encode_reply(Reply(header, partition, error="no file x.pt"))
+        return lambda asked: Message(content, reply_to=asked[node])
+
+    first = Header("run", "describe", 0)
+    _, failures, _ = ask(Scripted([[refuse(11, first, 4), refuse(12, first, -1)]]), (11, 12), header=first)
+    assert failures == {11: "partition-id 4: no file x.pt", 12: "no file x.pt"}
+    _, failures, _ = ask(Scripted([[refuse(11, HEADER, 4)]]), (11,))
+    assert failures == {11: "no file x.pt"}
+
+
+def test_a_reply_that_is_no_reply_fails_its_node():
+    def empty(asked: dict[int, Message]) -> Message:
+        return Message(RecordDict(), reply_to=asked[11])
+
+    _, failures, _ = ask(Scripted([[empty, good(12)]]), (11, 12))
+    assert failures == {11: 'the record "header" is absent'}
+
+
+def test_nobody_to_ask():
+    assert ask(Scripted([]), ()) == ({}, {}, {})

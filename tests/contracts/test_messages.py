@@ -1,0 +1,329 @@
+"""Messages: what goes in comes out, and what is not a message is refused in words that hold nothing of it."""
+
+import io
+import math
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from strategies.messages import (
+    MESSAGE_TYPES,
+    Description,
+    Facts,
+    Header,
+    MessageError,
+    Reply,
+    Request,
+    check_arrays,
+    check_metrics,
+    decode_arrays,
+    decode_reply,
+    decode_request,
+    encode_arrays,
+    encode_reply,
+    encode_request,
+)
+
+HEADER = Header("run", "train", 3)
+ASKED = Header("run", "describe", 0)
+DESCRIPTION = Description("nodes", "accuracy", 3, ("a", "b"), "d" * 64, "", {"num_test": 4, "class_counts": [5, 6]})
+
+ints = st.integers(0, 2**63 - 1)
+numbers = st.floats(allow_nan=False)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+texts = st.text(max_size=20)
+arrays = hnp.arrays(
+    st.sampled_from([np.float32, np.float64, np.float16, np.int64, np.uint8, np.bool_]),
+    hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+)
+headers = st.builds(Header, texts, st.sampled_from(["curvature", "train", "evaluate"]), ints)
+facts = st.builds(Facts, ints, st.lists(texts).map(tuple), numbers, numbers)
+named_arrays = st.dictionaries(texts.filter(bool), arrays, max_size=4)
+
+
+@st.composite
+def descriptions(draw):
+    names = tuple(draw(st.lists(texts, max_size=5)))
+    counts = draw(st.lists(ints, min_size=len(names), max_size=len(names)))
+    statistics = draw(st.dictionaries(st.sampled_from(["num_test", "forman", "majority_accuracy"]), finite))
+    return Description(
+        draw(texts), draw(texts), draw(ints), names, draw(texts), draw(texts), statistics | {"class_counts": counts}
+    )
+
+
+def equal(one, other):
+    """Equal to the bit: names, order, shapes, dtypes, bytes."""
+    return list(one) == list(other) and all(
+        one[name].shape == other[name].shape
+        and one[name].dtype == other[name].dtype
+        and one[name].tobytes() == other[name].tobytes()
+        for name in one
+    )
+
+
+def record(header=HEADER, **changes):
+    content = {"run": header.run, "phase": header.phase, "round": header.round}
+    content |= {"partition": 1, "error": "", "num_examples": 2} | changes
+    return ConfigRecord({key: value for key, value in content.items() if value is not None})
+
+
+def described(**changes):
+    """The records of a good answer to `describe`, some changed; None takes one away."""
+    content = encode_reply(Reply(ASKED, 1, description=DESCRIPTION))
+    for key, change in changes.items():
+        if change is None:
+            del content[key]
+        else:
+            content[key] = ConfigRecord({k: v for k, v in {**content[key], **change}.items() if v is not None})
+    return content
+
+
+def raw(data, stype="numpy.ndarray"):
+    return ArrayRecord({"w": Array("float32", (2,), stype, data)})
+
+
+def npy(array):
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=True)
+    return stream.getvalue()
+
+
+def header_of(description):
+    """An .npy file whose header says this, and no data."""
+    text = description.encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+def archive():
+    stream = io.BytesIO()
+    np.savez(stream, w=np.zeros(2, np.float32))
+    return stream.getvalue()
+
+
+@given(named_arrays)
+def test_arrays_come_back_to_the_bit(given_arrays):
+    assert equal(decode_arrays(encode_arrays(given_arrays)), given_arrays)
+
+
+def test_arrays_of_no_dimension_of_no_entries_and_not_contiguous():
+    odd = {
+        "k": np.float32(0.5) * np.ones((), np.float32),
+        "empty": np.zeros((0, 3), np.float32),
+        "turned": np.arange(6, dtype=np.float32).reshape(2, 3).T,
+        "strided": np.arange(6, dtype=np.float64)[::2],
+    }
+    assert equal(decode_arrays(encode_arrays(odd)), odd)
+
+
+@given(headers, ints, facts, named_arrays)
+def test_request_round_trip(header, stamp, told, sent):
+    request = Request(header, stamp, told, encode_arrays(sent))
+    back = decode_request(encode_request(request))
+    assert replace(back, arrays=request.arrays) == request
+    assert equal(decode_arrays(back.arrays), sent)
+
+
+@pytest.mark.parametrize("phase", MESSAGE_TYPES)
+def test_request_of_the_first_phase_holds_a_header_alone(phase):
+    content = encode_request(Request(Header("run", phase, 0)))
+    assert list(content) == ["header"]
+    back = decode_request(content)
+    assert (back.header, back.stamp, back.facts, dict(back.arrays)) == (Header("run", phase, 0), 0, None, {})
+
+
+@given(headers, ints, texts, ints, named_arrays, st.dictionaries(texts.filter(bool), numbers))
+def test_reply_round_trip(header, partition, error, examples, sent, metrics):
+    reply = Reply(header, partition, error, None, examples, sent, metrics)
+    back = decode_reply(encode_reply(reply), header)
+    assert replace(back, arrays=reply.arrays) == reply
+    assert equal(back.arrays, sent)
+
+
+@given(descriptions(), ints)
+def test_description_round_trip(description, partition):
+    reply = Reply(ASKED, partition, description=description)
+    assert decode_reply(encode_reply(reply), ASKED) == reply
+
+
+def test_statistics_that_are_undefined_are_left_out():
+    description = replace(DESCRIPTION, statistics={"majority_accuracy": None, "num_test": 0})
+    back = decode_reply(encode_reply(Reply(ASKED, 0, description=description)), ASKED)
+    assert back.description.statistics == {"num_test": 0}
+
+
+def test_an_error_needs_no_description():
+    assert decode_reply(encode_reply(Reply(ASKED, 2, error="no file")), ASKED).error == "no file"
+
+
+@pytest.mark.parametrize(
+    ("expected", "words"),
+    [
+        (Header("other", "train", 3), "the reply is of run run, awaited was other"),
+        (Header("run", "evaluate", 3), "the reply is of phase train, awaited was evaluate"),
+        (Header("run", "train", 4), "the reply is of round 3, awaited was 4"),
+    ],
+)
+def test_reply_that_belongs_elsewhere(expected, words):
+    with pytest.raises(MessageError, match=words):
+        decode_reply(encode_reply(Reply(HEADER, 0)), expected)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({}, 'the record "header" is absent'),
+        ({"header": MetricRecord({"round": 3})}, 'the record "header" is absent'),
+        ({"header": record(run=None)}, '"run" is NoneType, awaited was str'),
+        ({"header": record(round="3")}, '"round" is str, awaited was int'),
+        ({"header": record(round=3.0)}, '"round" is float, awaited was int'),
+        ({"header": record(round=True)}, '"round" is bool, awaited was int'),
+        ({"header": record(partition=None)}, '"partition" is NoneType, awaited was int'),
+        ({"header": record(partition=[1])}, '"partition" is list, awaited was int'),
+        ({"header": record(error=b"text")}, '"error" is bytes, awaited was str'),
+        ({"header": record(num_examples=None)}, '"num_examples" is NoneType, awaited was int'),
+        ({"header": record(num_examples=2.5)}, '"num_examples" is float, awaited was int'),
+        ({"header": record(num_examples=-1)}, "num_examples is -1; allowed is 0 or more"),
+    ],
+)
+def test_reply_of_another_form(content, words):
+    with pytest.raises(MessageError) as caught:
+        decode_reply(RecordDict(content), HEADER)
+    assert str(caught.value) == words
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"body": None}, 'the record "body" is absent'),
+        ({"statistics": None}, 'the record "statistics" is absent'),
+        ({"body": {"task": None}}, '"task" is NoneType, awaited was str'),
+        ({"body": {"metric": 1}}, '"metric" is int, awaited was str'),
+        ({"body": {"num_features": "3"}}, '"num_features" is str, awaited was int'),
+        ({"body": {"class_names": "ab"}}, '"class_names" is no list of strings'),
+        ({"body": {"class_names": [1, 2]}}, '"class_names" is no list of strings'),
+        ({"body": {"digest": b"d"}}, '"digest" is bytes, awaited was str'),
+        ({"statistics": {"num_test": "4"}}, '"num_test" is no finite number'),
+        ({"statistics": {"forman": math.nan}}, '"forman" is no finite number'),
+        ({"statistics": {"majority_accuracy": [0.5]}}, '"majority_accuracy" is no finite number'),
+        ({"statistics": {"class_counts": [5]}}, '"class_counts" is not one whole number, 0 or more, for each class'),
+        (
+            {"statistics": {"class_counts": [5, -1]}},
+            '"class_counts" is not one whole number, 0 or more, for each class',
+        ),
+        ({"statistics": {"class_counts": "56"}}, '"class_counts" is not one whole number, 0 or more, for each class'),
+    ],
+)
+def test_description_of_another_form(changes, words):
+    assert decode_reply(described(), ASKED).description == DESCRIPTION
+    with pytest.raises(MessageError) as caught:
+        decode_reply(described(**changes), ASKED)
+    assert str(caught.value) == words
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({}, 'the record "header" is absent'),
+        ({"header": record()}, '"stamp" is NoneType, awaited was int'),
+        ({"header": record(stamp="0")}, '"stamp" is str, awaited was int'),
+        ({"header": record(stamp=0), "facts": ConfigRecord()}, '"num_features" is NoneType, awaited was int'),
+        ({"header": record(stamp=0), "facts": MetricRecord()}, 'the record "facts" is absent'),
+        (
+            {"header": record(stamp=0), "facts": ConfigRecord({"num_features": 3, "class_names": ["a"]})},
+            '"forman_mean" is NoneType, awaited was float',
+        ),
+    ],
+)
+def test_request_of_another_form(content, words):
+    with pytest.raises(MessageError) as caught:
+        decode_request(RecordDict(content))
+    assert str(caught.value) == words
+
+
+@pytest.mark.parametrize(
+    "arrays_record",
+    [
+        raw(b""),
+        raw(b"\x93NUMPY"),
+        raw(npy(np.zeros(2, np.float32))[:-3]),
+        raw(npy(np.array([{"any": "thing"}], dtype=object))),
+        raw(npy(np.zeros(2, np.float32)), stype="torch.tensor"),
+        raw(archive()),
+        raw(b"PK\x03\x04 no archive"),
+        raw(header_of("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -1), }")),
+        raw(header_of("{'descr': '<f4', 'fortran_order': False, 'shape': (999999999999999,), }")),
+        raw(header_of("{'descr': '<f4', 'fortran_order': False, 'shape': (9" + "9" * 40 + ",), }")),
+        raw(header_of("{'descr': '<f4', 'fortran_order': False, 'shape': ((((((")),
+        raw(header_of("__import__('os')")),
+    ],
+)
+def test_bytes_that_are_no_array(arrays_record):
+    with pytest.raises(MessageError, match="an array cannot be read"):
+        decode_arrays(arrays_record)
+    with pytest.raises(MessageError, match="an array cannot be read"):
+        decode_reply(RecordDict({"header": record(), "arrays": arrays_record}), HEADER)
+
+
+@given(st.binary(max_size=300) | st.binary(max_size=200).map(lambda tail: npy(np.ones((2, 2), np.float32))[:80] + tail))
+def test_any_bytes_are_an_array_or_refused(data):
+    try:
+        found = decode_arrays(raw(data))
+    except MessageError:
+        return
+    assert isinstance(found["w"], np.ndarray)
+    assert not found["w"].dtype.hasobject
+
+
+@given(st.data())
+def test_a_damaged_archive_is_refused(data):
+    """A zip file, which NumPy's reader takes for one of its archives, with any byte changed."""
+    content = bytearray(archive())
+    content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    assert zipfile.is_zipfile(io.BytesIO(archive()))
+    with pytest.raises(MessageError, match="an array cannot be read"):
+        decode_arrays(raw(bytes(content)))
+
+
+def test_metrics_that_are_no_numbers_are_left_out():
+    content = RecordDict({"header": record(), "metrics": MetricRecord({"loss": 1, "test": [0.5, 0.5]})})
+    assert decode_reply(content, HEADER).metrics == {"loss": 1.0}
+
+
+EXPECTED = {"w": np.zeros((2, 3), np.float32), "b": np.zeros(3, np.float32), "k": np.zeros((), np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"k": None}, "parameters do not match: not awaited [], missing ['k']"),
+        ({"first.time": np.zeros(3, np.float32)}, "parameters do not match: not awaited ['first.time'], missing []"),
+        ({"w": np.zeros((3, 2), np.float32)}, "w is float32[3, 2], awaited was float32[2, 3]"),
+        ({"k": np.zeros(1, np.float32)}, "k is float32[1], awaited was float32[]"),
+        ({"b": np.zeros(3, np.float64)}, "b is float64[3], awaited was float32[3]"),
+        ({"b": np.zeros(3, np.complex64)}, "b is complex64[3], awaited was float32[3]"),
+        ({"b": np.array(["a", "b", "c"])}, "b is <U1[3], awaited was float32[3]"),
+        ({"b": np.array([0, np.nan, 0], np.float32)}, "b has values that are not finite"),
+        ({"k": np.array(np.inf, np.float32)}, "k has values that are not finite"),
+        ({"w": np.full((2, 3), -np.inf, np.float32)}, "w has values that are not finite"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_named(changes, words):
+    check_arrays(dict(EXPECTED), EXPECTED)
+    changed = {name: array for name, array in (EXPECTED | changes).items() if array is not None}
+    with pytest.raises(MessageError) as caught:
+        check_arrays(changed, EXPECTED)
+    assert str(caught.value) == words
+
+
+@given(st.dictionaries(texts, finite), texts, st.sampled_from([math.nan, math.inf, -math.inf]))
+def test_metrics_must_be_finite(metrics, name, bad):
+    check_metrics(metrics)
+    with pytest.raises(MessageError) as caught:
+        check_metrics(metrics | {name: bad})
+    assert str(caught.value) == f"{name} is {bad}"

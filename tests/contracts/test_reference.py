@@ -1,0 +1,33 @@
+"""What is written about the configuration and the methods is what they are."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from deployments.reference import PAGE, page
+from strategies.config import RunConfig, flatten
+from strategies.methods import METHODS
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_is_current():
+    assert PAGE.read_text(encoding="utf-8") == page(), "write it anew: python -m deployments.reference"
+
+
+def test_the_page_has_every_key_with_its_default():
+    told = dict(
+        re.findall(r"^\| `([a-z0-9.-]+)` \| `([^`]*)` \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    )
+    assert {key: tomllib.loads(f"value = {text}")["value"] for key, text in told.items()} == flatten(RunConfig())
+
+
+def test_a_cell_never_ends_early():
+    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
+
+
+def test_the_readme_has_every_method():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", text, flags=re.MULTILINE))
+    assert {name: told.get(name) for name in METHODS} == {name: method.summary for name, method in METHODS.items()}

@@ -1,0 +1,226 @@
+"""Stamped arrays on disk: whole or not at all, the last two kept, for the owner's eyes alone."""
+
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from strategies.store import Store, StoreError, write_atomically
+
+ROOT = Path(__file__).parents[2]
+ARRAYS = {
+    "w": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "k": np.array(0.25, dtype=np.float32),
+    "none": np.zeros((0, 4), dtype=np.float64),
+    "turned": np.arange(6, dtype=np.float64).reshape(2, 3).T,
+    "count": np.array([7], dtype=np.int64),
+}
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def kept(folder: Path) -> list[str]:
+    """What is in the folder, but for the spare file that the next stamp is written over."""
+    return sorted(entry.name for entry in folder.iterdir() if entry.name != ".spare")
+
+
+def test_what_is_saved_comes_back(tmp_path):
+    store = Store(tmp_path / "a" / "b")
+    metadata = {"run": 'a "name" with ü', "numbers": [1, 2.5, None], "nested": {"x": {}}}
+    store.save(3, ARRAYS, metadata)
+    arrays, told = store.load(3)
+    assert told == metadata
+    assert arrays.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        assert (arrays[name].dtype, arrays[name].shape) == (array.dtype, array.shape)
+        np.testing.assert_array_equal(arrays[name], array)
+
+
+def test_the_file_is_one_of_safetensors(tmp_path):
+    """Its own library reads what is written, and what it writes is read."""
+    store = Store(tmp_path)
+    store.save(1, ARRAYS, {"any": 1})
+    theirs = load_file(tmp_path / "00000001.safetensors")
+    assert theirs.keys() == ARRAYS.keys()
+    assert all(np.array_equal(theirs[name], array) for name, array in ARRAYS.items())
+    contiguous = {name: np.ascontiguousarray(array) for name, array in ARRAYS.items()}
+    save_file(contiguous, tmp_path / "00000002.safetensors", {"json": "[]"})
+    assert store.load(2)[0].keys() == ARRAYS.keys()
+
+
+def test_nothing_to_save_is_saved_too(tmp_path):
+    store = Store(tmp_path)
+    store.save(1, {}, {"round": 1})
+    assert store.load(1) == ({}, {"round": 1})
+
+
+def test_files_are_for_the_owner_alone_whatever_the_umask(tmp_path):
+    old = os.umask(0o000)
+    try:
+        store = Store(tmp_path / "new")
+        for stamp in (1, 2, 3, 4):
+            store.save(stamp, ARRAYS, {}, base=stamp - 1)
+    finally:
+        os.umask(old)
+    assert mode(tmp_path / "new") == 0o700
+    assert {mode(path) for path in (tmp_path / "new").iterdir()} == {0o600}
+
+
+def test_the_new_stamp_and_its_base_are_kept_and_no_other(tmp_path):
+    store = Store(tmp_path)
+    assert store.stamps() == []
+    for stamp, base, left in [
+        (1, 0, [1]),
+        (2, 1, [1, 2]),
+        (3, 2, [2, 3]),
+        (7, 2, [2, 7]),
+        (8, 2, [2, 8]),
+        (9, 8, [8, 9]),
+    ]:
+        store.save(stamp, {"w": np.full(3, stamp, np.float32)}, {"stamp": stamp}, base)
+        assert store.stamps() == left
+        assert all(store.load(there)[1] == {"stamp": there} for there in left)
+        assert len(kept(tmp_path)) == len(left)
+
+
+def test_a_stamp_can_be_written_anew_by_another_object(tmp_path):
+    """As after a resume: later stamps go, the one that was asked for is replaced."""
+    first = Store(tmp_path)
+    for stamp in (1, 2, 3, 4):
+        first.save(stamp, {"w": np.full(3, stamp, np.float32)}, {"by": "first"}, stamp - 1)
+    Store(tmp_path).save(4, {"w": np.full(2, 9.0, np.float32)}, {"by": "second"}, base=3)
+    assert Store(tmp_path).stamps() == [3, 4]
+    assert Store(tmp_path).load(4)[1] == {"by": "second"}
+    assert Store(tmp_path).load(3)[1] == {"by": "first"}
+    Store(tmp_path).save(3, {}, {"by": "third"}, base=0)
+    assert Store(tmp_path).stamps() == [3]
+
+
+def test_smaller_content_leaves_nothing_of_the_larger(tmp_path):
+    store = Store(tmp_path)
+    for stamp, size in [(1, 10_000), (2, 10_000), (3, 10), (4, 5)]:
+        store.save(stamp, {"w": np.full(size, stamp, np.float64)}, {}, stamp - 1)
+    assert (tmp_path / "00000004.safetensors").stat().st_size < 1000
+    np.testing.assert_array_equal(store.load(4)[0]["w"], np.full(5, 4.0))
+
+
+def test_other_files_are_no_stamps(tmp_path):
+    for name in ("notes.txt", "1.safetensors", ".00000005.safetensors-99", "00000005.safetensors.bak"):
+        (tmp_path / name).write_text("x")
+    assert Store(tmp_path).stamps() == []
+
+
+def test_an_absent_stamp_names_the_kept_ones(tmp_path):
+    store = Store(tmp_path)
+    with pytest.raises(StoreError, match=r"no state of round 5 .*kept are: none"):
+        store.load(5)
+    store.save(1, ARRAYS, {})
+    store.save(2, ARRAYS, {}, base=1)
+    with pytest.raises(StoreError, match=r"no state of round 5 .*kept are: 1, 2$"):
+        store.load(5)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.99])
+def test_a_torn_file_is_unreadable_and_the_one_before_is_there(tmp_path, share):
+    store = Store(tmp_path)
+    store.save(1, ARRAYS, {"stamp": 1})
+    store.save(2, ARRAYS, {"stamp": 2}, base=1)
+    path = tmp_path / "00000002.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(StoreError, match=r"round 2 .*unreadable"):
+        store.load(2)
+    assert store.load(1)[1] == {"stamp": 1}
+
+
+@pytest.mark.parametrize("content", [b"\0" * 4096, b"\xff" * 64, b"{}", b"\x02\0\0\0\0\0\0\0{}"])
+def test_a_file_of_something_else_is_unreadable(tmp_path, content):
+    (tmp_path / "00000002.safetensors").write_bytes(content)
+    with pytest.raises(StoreError, match="unreadable"):
+        Store(tmp_path).load(2)
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
+    store = Store(tmp_path)
+    store.save(1, ARRAYS, {"stamp": 1})
+    store.save(2, ARRAYS, {"stamp": 2}, base=1)
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("strategies.store.os.replace", full)
+    with pytest.raises(OSError, match="No space"):
+        store.save(3, ARRAYS, {}, base=2)
+    monkeypatch.undo()
+    assert Store(tmp_path).load(2)[1] == {"stamp": 2}
+    assert not [name for name in kept(tmp_path) if name.startswith(".")]
+    store.save(3, ARRAYS, {"stamp": 3}, base=2)
+    assert store.stamps() == [2, 3]
+
+
+def test_write_atomically_is_all_or_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+    write_atomically(path, b"new")
+    assert (path.read_bytes(), kept(tmp_path)) == (b"new", ["file"])
+
+    def torn(self, data):
+        with self.open("wb") as file:
+            file.write(data[:2])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", torn)
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(path, b"newest")
+    assert (path.read_bytes(), kept(tmp_path)) == (b"new", ["file"])
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import numpy as np
+from strategies.store import Store
+store = Store(Path(sys.argv[1]))
+stamp = max(store.stamps(), default=0)
+while True:
+    stamp += 1
+    store.save(stamp, {"w": np.full(1_000_000, stamp, np.float64)}, {"stamp": stamp}, base=stamp - 1)
+    print(stamp, flush=True)
+"""
+
+
+def test_a_writer_killed_at_any_moment_leaves_the_last_two(tmp_path):
+    """About 100 writes of 8 MB, killed in the midst of one, four times: whatever was announced is there, whole."""
+    chance = random.Random(0)
+    store = Store(tmp_path)
+    for _ in range(4):
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        ) as writer:
+            assert writer.stdout is not None
+            last = [int(writer.stdout.readline()) for _ in range(chance.randint(15, 35))][-1]
+            writer.send_signal(signal.SIGKILL) if chance.random() < 0.3 else _wait_for_a_write(tmp_path, writer)
+            told = [int(line) for line in writer.stdout.read().split()]
+        last = max([last, *told])
+        stamps = store.stamps()
+        assert stamps[-2:] in ([last - 1, last], [last, last + 1])
+        for stamp in stamps[-2:]:
+            arrays, metadata = store.load(stamp)
+            assert metadata == {"stamp": stamp}
+            assert (arrays["w"] == stamp).all()
+
+
+def _wait_for_a_write(folder: Path, writer: subprocess.Popen) -> None:
+    """Kill the writer while a temporary file is there."""
+    while not any(name.startswith(".0") for name in os.listdir(folder)):
+        pass
+    writer.send_signal(signal.SIGKILL)

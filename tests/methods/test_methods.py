@@ -1,0 +1,371 @@
+"""Every method runs, leaves what is promised, and becomes the method it should become in its limits."""
+
+import math
+import tomllib
+
+import numpy as np
+import pytest
+import torch
+from app_runs import Recorder, array_names, partition_of, phase_of, run
+
+import server_app.app
+from strategies.cohort import sample
+from strategies.config import flatten, parse
+from strategies.messages import Facts, decode_arrays
+from strategies.methods import METHODS
+from strategies.model_spec import model_spec
+from tasks.graphs.client_task import GraphTask
+from tasks.graphs.data import GraphSpec, load_client
+from tasks.graphs.models import build
+
+REPORT = server_app.app._report
+SUMMARY = {
+    "status", "method", "dataset", "seed", "num_clients", "rounds", "global_accuracy", "personal_accuracy_mean",
+    "personal_accuracy_std", "metrics", "best_validation", "bytes_up", "bytes_down", "seconds", "seconds_training",
+    "seconds_aggregation", "versions",
+}  # fmt: skip
+ROUND_COLUMNS = ["round", "phase", "global_accuracy", "personal_accuracy_mean", "loss", "replies", "dropped", "bytes_up",
+                 "bytes_down", "seconds"]  # fmt: skip
+FILES = {"summary.json", "config.toml", "rounds.csv", "clients.csv", "clients.json", "model.safetensors", "checkpoint"}
+SHARED = {
+    "gcn": {"first.weight", "first.bias", "second.weight", "second.bias", "head.weight", "head.bias"},
+    "time": {"first.time", "second.time"},
+    "gate": {"first.gate", "second.gate"},
+}
+EUCLIDEAN_TIME = {"second.time", "head.time", "first.to_time", "second.to_time", "first.time_bias", "second.time_bias"}
+PARAMETERS = {
+    # method: shared, personal
+    "flatland": (SHARED["gcn"], SHARED["time"] | SHARED["gate"] | {"k"}),
+    "flatland-constant": (SHARED["gcn"], SHARED["time"] | SHARED["gate"] | {"k"}),
+    "flatland-shared": (SHARED["gcn"] | SHARED["time"] | SHARED["gate"] | {"k"}, set()),
+    "flatland-euclidean": (SHARED["gcn"], EUCLIDEAN_TIME | SHARED["gate"]),
+    "local": (set(), SHARED["gcn"]),
+    "local-lorentz": (set(), SHARED["gcn"] | SHARED["time"] | SHARED["gate"] | {"k"}),
+    "fedavg": (SHARED["gcn"], set()),
+    "fedprox": (SHARED["gcn"], set()),
+    "fedper": (SHARED["gcn"] - {"head.weight", "head.bias"}, {"head.weight", "head.bias"}),
+    "fedavg-bias": ({"first.weight", "second.weight", "head.weight"}, {"first.bias", "second.bias", "head.bias"}),
+}
+PROXIMAL = ("flatland", "flatland-constant", "flatland-shared", "flatland-euclidean")
+
+
+def parameters(arrays):
+    """The parameters among what a client keeps."""
+    return {name.removeprefix("parameter/"): array for name, array in arrays.items() if name.startswith("parameter/")}
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(one[name].tobytes() == other[name].tobytes() for name in one)
+
+
+def test_the_table_of_this_test_is_whole():
+    assert PARAMETERS.keys() == METHODS.keys()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_runs_and_leaves_what_is_promised(method, tmp_path):
+    recorder = Recorder()
+    found = run(tmp_path, method=method, intercept=recorder)
+    summary, (shared, personal) = found.summary, PARAMETERS[method]
+
+    assert summary.keys() == SUMMARY
+    assert (summary["status"], summary["method"], summary["dataset"]) == ("completed", method, "trees")
+    assert (summary["seed"], summary["num_clients"], summary["rounds"]) == (0, 3, 2)
+    assert summary["global_accuracy"] is None
+    assert 0 <= summary["personal_accuracy_mean"] <= 1
+    assert 0 <= summary["personal_accuracy_std"] <= 0.5
+    assert summary["best_validation"]["round"] in (1, 2)
+    for name in ("personal_accuracy_before", "personal_accuracy_pooled", "majority_accuracy", "validation"):
+        assert 0 <= summary["metrics"][name] <= 1
+    assert summary["metrics"]["heterogeneity"] > 0
+    assert (summary["metrics"]["clients_left_out"], summary["metrics"]["replies_dropped"]) == (0, 0)
+    assert min(summary[name] for name in ("seconds", "seconds_training")) > 0
+
+    assert {entry.name for entry in found.path.iterdir()} == FILES
+    assert found.model.keys() == shared
+    assert [(row["round"], row["phase"], row["replies"]) for row in found.rounds] == [
+        ("1", "train", "3"),
+        ("2", "train", "3"),
+    ]
+    assert list(found.rounds[0])[: len(ROUND_COLUMNS)] == ROUND_COLUMNS
+    assert [(row["round"], row["partition"]) for row in found.clients] == [(r, p) for r in "12" for p in "012"]
+    assert all(math.isfinite(float(row["loss"])) for row in found.clients)
+    assert sum(array.nbytes for array in found.model.values()) == summary["bytes_up"] == summary["bytes_down"]
+
+    assert set().union(*map(array_names, recorder.replies())) == shared
+    for partition in range(3):
+        assert parameters(found.personal(partition)).keys() == personal
+
+
+def test_last_row_and_summary_say_the_same(tmp_path):
+    found = run(tmp_path, num_rounds=3)
+    last = found.rounds[-1]
+    tests = [float(row["test"]) for row in found.clients if row["round"] == "3"]
+    assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean(tests), abs=1e-15)
+    assert found.summary["personal_accuracy_std"] == pytest.approx(np.std(tests), abs=1e-15)
+    assert float(last["personal_accuracy_mean"]) == found.summary["personal_accuracy_mean"]
+    validation = {}
+    for row in found.clients:
+        validation.setdefault(int(row["round"]), []).append(float(row["val"]))
+    means = {number: np.mean(values) for number, values in validation.items()}
+    assert found.summary["best_validation"]["round"] == max(means, key=lambda number: (means[number], -number))
+
+
+def test_the_configuration_that_is_kept_runs_again_to_the_same_end(tmp_path):
+    first = run(tmp_path / "first", method="fedper", learning_rate=0.02, flatland__gate=False)
+    kept = tomllib.loads((first.path / "config.toml").read_text())
+    flat = {key: value for key, value in kept.items() if not isinstance(value, dict)}
+    flat |= {f"{table}.{key}": value for table in ("flatland", "fedprox") for key, value in kept[table].items()}
+    assert flat.keys() == flatten(parse({})).keys()
+    flat |= {"results-dir": str(tmp_path / "second")}
+    assert run(tmp_path / "second", **flat).figures == first.figures
+
+
+def test_a_report_is_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr(server_app.app, "_report", REPORT)
+    found = run(tmp_path)
+    page = (found.path / "report.html").read_text()
+    assert "<html" in page
+    assert "flatland" in page
+
+
+def test_the_average_is_that_of_the_replies_by_data_size(tmp_path):
+    recorder = Recorder()
+    found = run(tmp_path, method="fedavg", num_rounds=1, intercept=recorder)
+    replies = recorder.replies("train")
+    sizes = [reply["header"]["num_examples"] for reply in replies]
+    assert len(set(sizes)) > 1
+    sent = [decode_arrays(reply["arrays"]) for reply in replies]
+    for name, array in found.model.items():
+        exact = sum(size * arrays[name].astype(np.float64) for size, arrays in zip(sizes, sent, strict=True)) / sum(
+            sizes
+        )
+        np.testing.assert_allclose(array, exact, rtol=2 * np.finfo(np.float32).eps, atol=1e-9)
+
+
+def test_scores_are_those_of_the_shared_and_the_personal_parameters_together(tmp_path):
+    """Put together again from what was sent and what was kept, the model scores what the client said."""
+    recorder = Recorder()
+    found = run(tmp_path, num_rounds=2, intercept=recorder)
+    facts = found.described["facts"]
+    config = parse({"embedding-dim": 8})
+    for reply in recorder.replies("train")[3:]:
+        partition = partition_of(reply)
+        told = parameters(found.personal(partition)) | decode_arrays(reply["arrays"])
+        model = build(model_spec(config, Facts(facts["num_features"], tuple(facts["class_names"]))), seed=99)
+        model.load_state_dict({name: torch.tensor(array) for name, array in told.items()})
+        graph = load_client(GraphSpec("trees", tmp_path), partition, 3, tmp_path)
+        logits = GraphTask(graph, graph.class_names, torch.device("cpu")).logits(model)
+        right = logits.argmax(dim=1) == graph.labels
+        assert reply["metrics"]["test"] == pytest.approx(float(right[graph.test].double().mean()), abs=1e-15)
+        assert reply["metrics"]["val"] == pytest.approx(float(right[graph.val].double().mean()), abs=1e-15)
+
+
+def test_fedprox_without_its_term_is_fedavg(tmp_path):
+    settings = {"local_epochs": 3, "num_rounds": 3}
+    fedavg = run(tmp_path, "a", method="fedavg", **settings)
+    none = run(tmp_path, "b", method="fedprox", fedprox__mu=0.0, **settings)
+    some = run(tmp_path, "c", method="fedprox", fedprox__mu=1.0, **settings)
+    assert same(fedavg.model, none.model)
+    assert fedavg.figures["clients"] == none.figures["clients"]
+    assert not same(fedavg.model, some.model)
+
+
+def test_the_proximal_term_is_nothing_in_the_first_local_step(tmp_path):
+    one = run(tmp_path, "a", method="fedprox", fedprox__mu=0.0)
+    other = run(tmp_path, "b", method="fedprox", fedprox__mu=1e3)
+    assert same(one.model, other.model)
+
+
+@pytest.mark.parametrize("method", PROXIMAL)
+def test_a_strong_proximal_term_holds_the_shared_parameters(method, tmp_path):
+    def moved(proximal):
+        recorder = Recorder()
+        run(tmp_path, str(proximal), method=method, local_epochs=20, num_rounds=1, flatland__proximal=proximal,
+            learning_rate=0.003, intercept=recorder)  # fmt: skip
+        sent, came = (decode_arrays(c[0]["arrays"]) for c in (recorder.requests("train"), recorder.replies("train")))
+        return math.sqrt(sum(float(np.square(came[name] - sent[name]).sum()) for name in sent))
+
+    assert moved(100.0) < 0.5 * moved(0.0)
+
+
+def test_one_client_alone_is_local_training(tmp_path):
+    for fedavg_state, local_state in [("auto", "fresh"), ("kept", "auto")]:
+        settings = {"clients": 1, "num_rounds": 4}
+        shared = run(tmp_path, f"f{fedavg_state}", method="fedavg", optimizer_state=fedavg_state, **settings)
+        alone = run(tmp_path, f"l{local_state}", method="local", optimizer_state=local_state, **settings)
+        assert same(shared.model, parameters(alone.personal(0)))
+        assert shared.summary["personal_accuracy_mean"] == alone.summary["personal_accuracy_mean"]
+        assert [row["loss"] for row in shared.rounds] == [row["loss"] for row in alone.rounds]
+
+
+@pytest.mark.parametrize("method", ["local", "local-lorentz"])
+def test_local_training_sends_no_arrays_and_hears_of_nobody(method, tmp_path):
+    recorder = Recorder()
+    found = run(tmp_path, "three", method=method, flatland__curvature_init="constant", intercept=recorder)
+    assert {phase_of(content) for content in recorder.requests()} == {"describe", "train"}
+    assert not any(array_names(content) for content in [*recorder.requests(), *recorder.replies()])
+    assert (found.summary["bytes_up"], found.summary["bytes_down"]) == (0, 0)
+    alone = run(tmp_path, "one", clients=1, method=method, flatland__curvature_init="constant")
+    assert same(found.personal(0), alone.personal(0))
+
+
+def test_flatland_sends_as_many_bytes_as_fedavg_of_its_width(tmp_path):
+    flatland, fedavg = run(tmp_path, "a"), run(tmp_path, "b", method="fedavg")
+    assert flatland.summary["bytes_up"] == fedavg.summary["bytes_up"] == fedavg.summary["bytes_down"]
+    width, words, topics = 8, 300, 6
+    assert fedavg.summary["bytes_up"] == 4 * (words * width + width + width * width + width + width * topics + topics)
+
+
+@pytest.mark.parametrize("method", [name for name, (_, personal) in PARAMETERS.items() if personal])
+def test_personal_parameters_are_trained_and_differ_from_the_neighbours(method, tmp_path):
+    found = run(tmp_path, method=method, num_rounds=3)
+    kept = [parameters(found.personal(partition)) for partition in range(3)]
+    untrained = {"k"} if method == "flatland-constant" else set()
+    for name in kept[0].keys() - untrained:
+        values = {arrays[name].tobytes() for arrays in kept}
+        assert len(values) == 3, name
+    if untrained:
+        assert {float(arrays["k"]) for arrays in kept} == {0.0}
+
+
+def test_moments_are_kept_where_the_method_keeps_anything(tmp_path):
+    for method, same_as in [
+        ("flatland", "kept"),
+        ("fedper", "kept"),
+        ("fedavg", "fresh"),
+        ("flatland-shared", "fresh"),
+    ]:
+        kinds = {kind: run(tmp_path, f"{method}-{kind}", method=method, optimizer_state=kind, num_rounds=3)
+                 for kind in ("auto", "kept", "fresh")}  # fmt: skip
+        assert same(kinds["auto"].model, kinds[same_as].model)
+        assert not same(kinds["kept"].model, kinds["fresh"].model)
+        for kind in ("kept", "fresh"):
+            moments = {name for name in kinds[kind].personal(1) if name.startswith("optimizer/")}
+            assert bool(moments) == (kind == "kept")
+
+
+def test_moments_count_the_steps_of_all_rounds(tmp_path):
+    found = run(tmp_path, num_rounds=3, local_epochs=2)
+    steps = {name: int(array) for name, array in found.personal(2).items() if name.startswith("optimizer/step/")}
+    assert set(steps.values()) == {6}
+    assert len(steps) == sum(map(len, PARAMETERS["flatland"]))
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedprox", "flatland-shared"])
+def test_stateless_clients_write_nothing(method, tmp_path):
+    assert not (run(tmp_path, method=method).path / "checkpoint" / "clients").exists()
+
+
+@pytest.mark.parametrize("method", ["flatland", "fedavg", "local"])
+def test_no_rounds_score_the_initial_model(method, tmp_path):
+    recorder = Recorder()
+    found = run(tmp_path, method=method, num_rounds=0, seed=5, intercept=recorder)
+    assert (found.summary["status"], found.summary["rounds"]) == ("completed", 0)
+    assert 0 <= found.summary["personal_accuracy_mean"] <= 1
+    assert found.summary["best_validation"]["round"] == 0
+    assert not recorder.replies("train")
+    assert [(row["round"], row["phase"], row["replies"], row["loss"]) for row in found.rounds] == [
+        ("0", "evaluate", "3", "")
+    ]
+    spec = model_spec(parse({"method": method, "embedding-dim": 8}), Facts(300, tuple("012345")))
+    start = {name: tensor.numpy() for name, tensor in build(spec, seed=5).state_dict().items()}
+    assert same(found.model, {name: start[name] for name in PARAMETERS[method][0]})
+
+
+@pytest.mark.parametrize("method", ["flatland", "fedavg"])
+def test_part_of_the_clients_train_and_all_are_scored_in_the_end(method, tmp_path):
+    found = run(tmp_path, clients=5, method=method, num_rounds=4, fraction_train=0.4, seed=3)
+    trained = {r: [int(row["partition"]) for row in found.clients if row["round"] == str(r) and row["phase"] == "train"]
+               for r in range(1, 5)}  # fmt: skip
+    assert trained == {number: sample(range(5), 0.4, 3, number) for number in range(1, 5)}
+    scored = [int(row["partition"]) for row in found.clients if row["round"] == "4" and row["phase"] == "evaluate"]
+    assert sorted(scored + trained[4]) == list(range(5))
+    assert found.summary["metrics"]["clients_left_out"] == 0
+    last = [float(row["test"]) for row in found.clients if row["round"] == "4"]
+    assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean(last), abs=1e-15)
+    assert [row["phase"] for row in found.rounds] == ["train"] * 4 + ["evaluate"]
+
+
+def test_who_does_not_train_keeps_what_is_personal(tmp_path):
+    recorder = Recorder()
+    found = run(tmp_path, clients=5, num_rounds=5, fraction_train=0.4, evaluate_every=1, seed=1, intercept=recorder)
+    last = {}
+    for request, reply in recorder.pairs:
+        if phase_of(request) in ("train", "evaluate"):
+            assert request["header"]["stamp"] == last.get(partition_of(reply), 0)
+        if phase_of(request) == "train":
+            last[partition_of(reply)] = request["header"]["round"]
+    for partition, number in last.items():
+        files = sorted((found.path / "checkpoint" / "clients" / f"{partition:05d}").glob("0*.safetensors"))
+        assert files[-1].stem == f"{number:08d}"
+
+
+def test_evaluation_does_not_change_the_training(tmp_path):
+    settings = {"clients": 4, "num_rounds": 4, "fraction_train": 0.5}
+    often = run(tmp_path, "a", evaluate_every=1, **settings)
+    never = run(tmp_path, "b", evaluate_every=0, **settings)
+    assert same(often.model, never.model)
+    assert often.summary["personal_accuracy_mean"] == never.summary["personal_accuracy_mean"]
+
+
+@pytest.mark.parametrize(("every", "rounds"), [(0, ["5"]), (2, ["2", "4", "5"]), (5, ["5"]), (9, ["5"])])
+def test_the_others_are_scored_every_so_many_rounds(every, rounds, tmp_path):
+    found = run(tmp_path, clients=4, num_rounds=5, fraction_train=0.5, evaluate_every=every)
+    assert [row["round"] for row in found.rounds if row["phase"] == "evaluate"] == rounds
+    assert str(found.summary["best_validation"]["round"]) in rounds
+
+
+def curvatures(found, number):
+    return [float(row["curvature"]) for row in found.clients if row["round"] == str(number)]
+
+
+def test_curvature_starts_at_the_standardised_curvature_of_the_graph(tmp_path):
+    recorder = Recorder()
+    found = run(tmp_path, clients=4, num_rounds=1, learning_rate=1e-30, intercept=recorder)
+    forman = np.array([about["statistics"]["forman"] for about in found.described["clients"]])
+    assert [reply["metrics"]["forman"] for reply in sorted(recorder.replies("curvature"), key=partition_of)] == list(
+        forman
+    )
+    k = (forman - forman.mean()) / forman.std()
+    np.testing.assert_allclose(curvatures(found, 1), -1 / (1 / (1 + np.exp(-k)) + 0.5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["flatland", "flatland-constant", "flatland-shared"])
+def test_a_constant_start_is_minus_one_and_asks_nobody(method, tmp_path):
+    recorder = Recorder()
+    found = run(tmp_path, method=method, num_rounds=1, learning_rate=1e-30, flatland__curvature_init="constant",
+                intercept=recorder)  # fmt: skip
+    assert set(curvatures(found, 1)) == {-1.0}
+    assert not recorder.replies("curvature")
+
+
+def test_who_learns_its_curvature(tmp_path):
+    for method, learns in [
+        ("flatland", True),
+        ("local-lorentz", True),
+        ("flatland-constant", False),
+        ("flatland-shared", True),
+    ]:
+        found = run(tmp_path, method, method=method, num_rounds=2)
+        assert (len(set(curvatures(found, 2))) > 1) == learns
+    shared = run(tmp_path, "none", method="flatland-shared", num_rounds=0)
+    assert set(curvatures(shared, 0)) == {-1.0}
+
+
+def test_without_the_gate_there_is_none(tmp_path):
+    found = run(tmp_path, flatland__gate=False)
+    assert parameters(found.personal(0)).keys() == PARAMETERS["flatland"][1] - SHARED["gate"]
+
+
+def test_more_clients_than_a_process_keeps_set_up(tmp_path, monkeypatch):
+    plain = run(tmp_path, "a", num_rounds=3)
+    monkeypatch.setattr("client_app.client.LIVE_CLIENTS", 1)
+    assert same(run(tmp_path, "b", num_rounds=3).model, plain.model)
+
+
+@pytest.mark.parametrize("method", ["flatland", "fedavg"])
+def test_training_learns(method, tmp_path):
+    found = run(tmp_path, method=method, num_rounds=40, embedding_dim=16)
+    assert found.summary["personal_accuracy_mean"] > found.summary["metrics"]["majority_accuracy"] + 0.1
+    assert float(found.rounds[-1]["loss"]) < 0.7 * float(found.rounds[0]["loss"])

@@ -1,0 +1,360 @@
+"""What leaves a client: the documented values, the shared parameters, and nothing that is personal."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from app_runs import (
+    Fault,
+    Recorder,
+    Run,
+    all_bytes,
+    all_numbers,
+    array_names,
+    newest,
+    partition_of,
+    phase_of,
+    run,
+    value_names,
+)
+from flwr.app import Message
+from graph_fixtures import user_fields
+
+from client_app import app as client_side
+from strategies.messages import MESSAGE_TYPES, decode_arrays, decode_reply, encode_reply
+from strategies.methods import METHODS
+from tasks.errors import DataError
+from tasks.graphs.client_task import GraphTask
+
+PAGE = Path(__file__).parents[2] / "docs" / "privacy.md"
+SECRET = "patient 4711 has diagnosis F32"
+
+
+def documented() -> dict[str, set[tuple[str, str]]]:
+    """(phase, record.key) by "always" and "shared", from lines such as "| `train` | `metrics.loss` | always | … |"."""
+    found: dict[str, set[tuple[str, str]]] = {"always": set(), "shared": set()}
+    for phase, value, sent in re.findall(
+        r"^\| `(\w+)` \| `([\w.*]+)` \| (\w+) \| .+ \|$", PAGE.read_text(), re.MULTILINE
+    ):
+        found[sent] |= {(name, value) for name in (MESSAGE_TYPES if phase == "every" else [phase])}
+    return found
+
+
+def documented_parameters() -> dict[str, tuple[set[str], set[str]]]:
+    """Method -> names that leave and names that stay, from lines such as "| `fedper` | `a` `b` | nothing |"."""
+    names = r"((?:`[\w.]+` ?)+|nothing)"
+    lines = re.findall(rf"^\| `([\w-]+)` \| {names} \| {names} \|$", PAGE.read_text(), re.MULTILINE)
+    return {
+        line[0]: (set(re.findall(r"`([\w.]+)`", line[1])), set(re.findall(r"`([\w.]+)`", line[2]))) for line in lines
+    }
+
+
+def real_nodes(folder: Path, number: int = 4) -> list[dict]:
+    """Nodes with graphs and disks of their own."""
+    folder.mkdir(exist_ok=True)
+    for index in range(number):
+        torch.save(user_fields(60 + 10 * index, seed=index), folder / f"{index}.pt")
+    return [
+        {"partition-id": i, "data-path": str(folder / f"{i}.pt"), "state-path": str(folder / f"state{i}")}
+        for i in range(number)
+    ]
+
+
+def sent_values(recorder: Recorder) -> set[tuple[str, str]]:
+    return {(phase_of(asked), name) for asked, reply in recorder.pairs for name in value_names(reply)}
+
+
+class Watch(Recorder):
+    """Records the messages, and what each client has on its disk after each of them."""
+
+    def __init__(self, folder_of) -> None:
+        super().__init__()
+        self.folder_of = folder_of
+        self.kept: list[dict[str, np.ndarray]] = []
+
+    def __call__(self, request, handle):
+        reply = super().__call__(request, handle)
+        self.kept.append(newest(self.folder_of(partition_of(self.pairs[-1][1]))))
+        return reply
+
+    def check(self, personal: set[str]) -> None:
+        """No message, in either direction, holds a personal tensor's bytes or a personal scalar."""
+        tensors: set[bytes] = set()
+        scalars: set[float] = set()
+        for arrays in self.kept:
+            for name, array in arrays.items():
+                if array.size > 1 and array.min() < array.max():
+                    tensors.add(array.tobytes())
+                elif name.startswith("parameter/") and array.size == 1 and array.item():
+                    scalars.add(float(array.item()))
+        kept = {
+            name.removeprefix("parameter/") for arrays in self.kept for name in arrays if name.startswith("parameter/")
+        }
+        assert kept == personal
+        assert tensors
+        for content in [message for pair in self.pairs for message in pair]:
+            blob, numbers = all_bytes(content), all_numbers(content)
+            assert not any(tensor in blob for tensor in tensors)
+            assert not np.isin(list(scalars), numbers).any()
+
+
+def test_the_check_sees_a_tensor_and_a_scalar_that_are_sent():
+    watch = Watch(None)
+    shared = {"w": np.arange(4, dtype=np.float32)}
+    for leak in ({"m": np.array([3, 1, 2], np.float32)}, {"k": np.array(0.3, np.float32)}):
+        content = encode_reply(replace(reply_of("run"), arrays=shared | leak))
+        watch.pairs = [(content, content)]
+        watch.kept = [{f"parameter/{name}": array for name, array in (leak | {"other": np.arange(9.0)}).items()}]
+        with pytest.raises(AssertionError):
+            watch.check({*leak, "other"})
+
+
+def reply_of(name: str):
+    from strategies.messages import Header, Reply
+
+    return Reply(Header(name, "train", 1), 0)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name].personal])
+def test_no_personal_parameter_travels_in_a_simulation(method, tmp_path):
+    _, personal = documented_parameters()[method]
+    watch = Watch(lambda partition: tmp_path / "run" / "checkpoint" / "clients" / f"{partition:05d}")
+    run(tmp_path, method=method, num_rounds=3, clients=4, fraction_train=0.75, evaluate_every=1, intercept=watch)
+    watch.check(personal)
+
+
+@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.parametrize("method", ["flatland", "fedper", "fedavg-bias", "local-lorentz"])
+def test_no_personal_parameter_travels_between_machines(method, share, tmp_path):
+    _, personal = documented_parameters()[method]
+    nodes = real_nodes(tmp_path / "nodes")
+    watch = Watch(lambda partition: Path(nodes[partition]["state-path"]) / "run" / f"{partition:05d}")
+    run(tmp_path, method=method, nodes=nodes, num_rounds=3, share_statistics=share, intercept=watch)
+    watch.check(personal)
+
+
+def test_moments_stay_even_where_every_parameter_is_shared(tmp_path):
+    watch = Watch(lambda partition: tmp_path / "run" / "checkpoint" / "clients" / f"{partition:05d}")
+    run(tmp_path, method="fedavg", optimizer_state="kept", num_rounds=3, intercept=watch)
+    watch.check(set())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_parameters_on_the_wire_are_those_of_the_page(method, tmp_path):
+    shared, personal = documented_parameters()[method]
+    recorder = Recorder()
+    found = run(tmp_path, method=method, intercept=recorder)
+    for content in [*recorder.replies("train"), *recorder.requests("train"), *recorder.requests("evaluate")]:
+        assert array_names(content) == shared
+    for phase in ("describe", "curvature", "evaluate"):
+        assert not any(map(array_names, recorder.replies(phase)))
+    kept = {name.removeprefix("parameter/") for name in found.personal(0) if name.startswith("parameter/")}
+    assert kept == personal
+    assert shared.isdisjoint(personal)
+
+
+def test_the_page_has_every_method_once():
+    assert documented_parameters().keys() == METHODS.keys()
+
+
+def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir):
+    private, sharing, simulated = Recorder(), Recorder(), Recorder()
+    settings = {"num_rounds": 2, "fraction_train": 0.5}
+    run(tmp_path, "a", nodes=real_nodes(tmp_path / "x"), intercept=private, **settings)
+    run(tmp_path, "b", nodes=real_nodes(tmp_path / "y"), intercept=sharing, share_statistics=True, **settings)
+    run(tmp_path, "c", dataset="minesweeper", data_dir=str(minesweeper_dir), intercept=simulated, **settings)
+    shared = sent_values(sharing) - sent_values(private)
+    accuracies = sent_values(simulated) - sent_values(sharing)
+    assert {name.split(".")[1] for _, name in accuracies} == {"accuracy", "accuracy_before"}
+    page = documented()
+    assert sent_values(private) | accuracies == page["always"]
+    assert shared == page["shared"]
+
+
+def test_real_nodes_keep_their_statistics(tmp_path):
+    recorder = Recorder()
+    nodes = real_nodes(tmp_path / "nodes")
+    found = run(tmp_path, nodes=nodes, num_rounds=2, intercept=recorder)
+    assert all(not reply["statistics"] for reply in recorder.replies("describe"))
+    assert all(set(reply) == {"header"} for reply in recorder.replies("curvature"))
+    assert all(row["curvature"] == "" for row in found.clients)
+    assert found.described["heterogeneity"] is None
+    facts = [asked["facts"] for asked in recorder.requests("train")]
+    assert {(fact["forman_mean"], fact["forman_std"]) for fact in facts} == {(0.0, 0.0)}
+    # Nor do paths of their disks, or of their users' folders.
+    assert not any(str(tmp_path).encode() in all_bytes(reply) for reply in recorder.replies())
+    assert found.summary["metrics"]["personal_accuracy_pooled"] is None
+    assert found.summary["metrics"]["majority_accuracy"] is None
+
+
+def test_real_nodes_share_their_statistics_when_told_to(tmp_path):
+    recorder = Recorder()
+    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes"), share_statistics=True, intercept=recorder)
+    for reply in recorder.replies("describe"):
+        labels = user_fields(60 + 10 * partition_of(reply))["y"]
+        assert reply["statistics"]["class_counts"] == torch.bincount(labels).tolist()
+        assert reply["statistics"]["num_nodes"] == len(labels)
+    assert len({reply["metrics"]["forman"] for reply in recorder.replies("curvature")}) == 4
+    assert all(-2 < float(row["curvature"]) < -2 / 3 for row in found.clients)
+
+
+def shown(found: Run, recorder: Recorder, text: str) -> list[str]:
+    """Where a text is seen: in messages, and in the files of the run directory."""
+    blobs = {f"message {i}": all_bytes(reply) for i, reply in enumerate(recorder.replies())}
+    blobs |= {str(path): path.read_bytes() for path in found.path.rglob("*") if path.is_file()}
+    return [name for name, blob in blobs.items() if text.encode() in blob]
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, KeyError, ValueError, MemoryError, UnicodeError])
+@pytest.mark.parametrize("where", ["loss", "scores"])
+def test_the_text_of_an_unforeseen_error_stays(where, kind, tmp_path, monkeypatch):
+    whole = getattr(GraphTask, where)
+
+    def fail(task, model):
+        if task.inputs.features.matrix.shape[0] == 70:  # that of partition 1
+            raise kind(SECRET)
+        return whole(task, model)
+
+    monkeypatch.setattr(GraphTask, where, fail)
+    recorder = Recorder()
+    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes"), intercept=recorder)
+    assert shown(found, recorder, SECRET) == []
+    reasons = [row["dropped"] for row in found.clients if row["partition"] == "1"]
+    assert set(reasons) == {f"{kind.__name__} at the client; its own log says more"}
+
+
+def test_the_text_of_an_error_inside_an_error_that_is_told_stays(tmp_path, monkeypatch):
+    whole = client_side.live_client
+
+    def fail(config, name, partition, node_config):
+        if partition == 1:
+            try:
+                raise RuntimeError(SECRET)
+            except RuntimeError as error:
+                raise DataError("x.pt cannot be read") from error
+        return whole(config, name, partition, node_config)
+
+    monkeypatch.setattr(client_side, "live_client", fail)
+    recorder = Recorder()
+    found = run(tmp_path, intercept=recorder)
+    assert shown(found, recorder, SECRET) == []
+    assert "partition-id 1: x.pt cannot be read" in found.described["refused"].values()
+
+
+def test_the_text_of_an_error_that_flower_reports_stays(tmp_path):
+    def crash(request, handle):
+        raise RuntimeError(SECRET)
+
+    recorder = Recorder()
+    fault = Fault(1, lambda request, handle: Message(error(SECRET), reply_to=request))
+
+    def error(text):
+        from flwr.app import Error
+
+        return Error(2, text)
+
+    found = run(tmp_path, intercept=lambda request, handle: fault(request, lambda message: recorder(message, handle)))
+    assert shown(found, recorder, SECRET) == []
+    assert [row["dropped"] for row in found.clients][1] == "Flower reports error 2 of this node; its own log has more"
+
+
+def carrying(**extra: np.ndarray):
+    """An answer with arrays added to those of the client."""
+
+    def answer(request: Message, handle) -> Message:
+        reply = handle(request)
+        content = decode_reply(reply.content, replace(reply_of("run").header, round=request.content["header"]["round"]))
+        return Message(encode_reply(replace(content, arrays={**content.arrays, **extra})), reply_to=request)
+
+    return answer
+
+
+@pytest.mark.parametrize("name", sorted(documented_parameters()["flatland"][1]))
+def test_a_reply_that_carries_a_personal_parameter_is_refused(name, tmp_path):
+    fault = Fault(1, carrying(**{name: np.zeros(8, np.float32)}), round=2)
+    found = run(tmp_path, intercept=fault)
+    (row,) = [row for row in found.clients if row["dropped"]]
+    assert (row["round"], row["partition"]) == ("2", "1")
+    assert row["dropped"] == f"parameters do not match: not awaited ['{name}'], missing []"
+    assert found.summary["metrics"]["replies_dropped"] == 1
+    assert name not in found.model
+
+
+def test_a_client_takes_no_personal_parameters_from_the_server(tmp_path):
+    """A server that sends a time-like part cannot put it in the place of the client's own."""
+
+    def push(request: Message, handle) -> Message:
+        arrays = decode_arrays(request.content["arrays"]) | {"first.time": np.zeros(8, np.float32)}
+        from strategies.messages import encode_arrays
+
+        request.content["arrays"] = encode_arrays(arrays)
+        return handle(request)
+
+    found = run(tmp_path, intercept=Fault(1, push, round=2))
+    (row,) = [row for row in found.clients if row["dropped"]]
+    assert row["dropped"] == "parameters do not match: not awaited ['first.time'], missing []"
+
+
+@pytest.mark.parametrize("name", ["../outside", "..", "/tmp/outside", "a/b", "", "."])
+def test_a_client_writes_nowhere_but_below_its_own_folder(name, tmp_path):
+    """Whatever run name a server sends."""
+    nodes = real_nodes(tmp_path / "nodes", 2)
+    before = {path for path in tmp_path.rglob("*") if "run" not in path.parts}
+    header = {"run": name, "phase": "train", "round": 1, "stamp": 0}
+
+    def rename(request: Message, handle) -> Message:
+        request.content["header"] = type(request.content["header"])(header)
+        return handle(request)
+
+    found = run(tmp_path, nodes=nodes, num_rounds=1, intercept=Fault(1, rename))
+    assert [row["partition"] for row in found.clients if row["dropped"]] == ["1"]
+    written = {path for path in tmp_path.rglob("*") if "run" not in path.parts} - before
+    assert {path.name for path in written} <= {"state0", "home", "state1"}
+
+
+def two_hops(fields: dict, train: torch.Tensor) -> torch.Tensor:
+    """Features that occur at a training node or within two edges of one."""
+    near = train.clone()
+    for _ in range(2):
+        reached = near.clone()
+        source, target = fields["edge_index"]
+        reached[target[near[source]]] = True
+        reached[source[near[target]]] = True
+        near = reached
+    return (fields["x"][near] != 0).any(dim=0)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "flatland"])
+def test_an_update_tells_which_features_occur_near_training_nodes(method, tmp_path):
+    """As the page says: it is what sharing the first layer costs."""
+    fields = user_fields()
+    generator = torch.Generator().manual_seed(0)
+    fields["x"] = (torch.rand(60, 40, generator=generator) < 0.02).float()
+    train = torch.arange(60) % 10 == 0
+    masks = {"train_mask": train, "val_mask": torch.arange(60) % 10 == 1, "test_mask": torch.arange(60) % 10 > 1}
+    torch.save(fields | masks, tmp_path / "own.pt")
+    recorder = Recorder()
+    run(tmp_path, method=method, num_rounds=1, dropout=0.0, nodes=[{"partition-id": 0, "data-path": str(tmp_path / "own.pt")}],
+        intercept=recorder)  # fmt: skip
+    before, after = (
+        decode_arrays(content[0]["arrays"]) for content in (recorder.requests("train"), recorder.replies("train"))
+    )
+    moved = (before["first.weight"] != after["first.weight"]).any(axis=0)
+    occurring = two_hops(fields, train)
+    assert 0 < occurring.sum() < 40
+    assert moved.tolist() == occurring.tolist()
+
+
+def test_refusals_and_descriptions_are_all_the_server_writes_of_single_clients(tmp_path):
+    """No client's parameters are in any file of the run directory but its own, which in a simulation lie there too."""
+    nodes = real_nodes(tmp_path / "nodes")
+    recorder = Recorder()
+    found = run(tmp_path, method="fedavg", nodes=nodes, intercept=recorder)
+    sent = [array.tobytes() for reply in recorder.replies("train") for array in decode_arrays(reply["arrays"]).values()]
+    written = [path.read_bytes() for path in found.path.rglob("*") if path.is_file()]
+    assert not any(array in content for array in sent for content in written)
+    assert json.loads((found.path / "clients.json").read_text())["clients"][0]["statistics"] == {}

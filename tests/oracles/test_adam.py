@@ -1,0 +1,127 @@
+"""The client's Adam against torch's own, to the bit."""
+
+import pytest
+import torch
+from torch import nn
+
+from client_app.adam import Adam
+
+SHAPES = {"first.weight": (5, 7), "first.bias": (5,), "gate": (), "k": (), "frozen": (3,)}
+RATE = 0.01
+
+
+def parameters(seed: int = 0, dtype: torch.dtype = torch.float32) -> dict[str, nn.Parameter]:
+    generator = torch.Generator().manual_seed(seed)
+    return {name: nn.Parameter(torch.randn(shape, generator=generator, dtype=dtype)) for name, shape in SHAPES.items()}
+
+
+def set_gradients(of: dict[str, nn.Parameter], step: int, without: tuple[str, ...] = ()) -> None:
+    """Gradients of very different sizes, the same for every set of parameters at the same step."""
+    generator = torch.Generator().manual_seed(1000 + step)
+    for place, (name, parameter) in enumerate(of.items()):
+        gradient = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype) * 10.0 ** (2 - 2 * place)
+        parameter.grad = None if name in without else gradient
+
+
+def torch_adam(of: dict[str, nn.Parameter], decay: float) -> torch.optim.Adam:
+    decayed = [parameter for name, parameter in of.items() if name != "k"]
+    groups = [{"params": decayed, "weight_decay": decay}, {"params": [of["k"]], "weight_decay": 0.0}]
+    return torch.optim.Adam(groups, lr=RATE, fused=True)
+
+
+def same(one: dict[str, nn.Parameter], other: dict[str, nn.Parameter]) -> bool:
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_equal_to_torch_to_the_bit_over_many_steps(decay, dtype):
+    mine, theirs = parameters(dtype=dtype), parameters(dtype=dtype)
+    adam, oracle = Adam(mine, RATE, decay, undecayed="k"), torch_adam(theirs, decay)
+    for step in range(50):
+        # Now and then a gradient is missing: such a parameter stays, and its count of steps with it.
+        without = ("frozen",) if step % 3 else ("frozen", "gate", "first.bias")
+        for of in (mine, theirs):
+            set_gradients(of, step, without)
+        adam.step()
+        oracle.step()
+        assert same(mine, theirs)
+    assert torch.equal(mine["frozen"], parameters(dtype=dtype)["frozen"])
+    state = adam.state()
+    for name, parameter in theirs.items():
+        if name != "frozen":
+            for part in ("exp_avg", "exp_avg_sq", "step"):
+                assert torch.equal(state[f"{part}/{name}"], oracle.state[parameter][part])
+
+
+def test_weight_decay_leaves_the_undecayed_name_alone():
+    """With gradients of 0 Adam moves a parameter only by its decay."""
+    of = parameters()
+    adam = Adam(of, RATE, 0.1, undecayed="k")
+    for parameter in of.values():
+        parameter.grad = torch.zeros_like(parameter)
+    adam.step()
+    before = parameters()
+    assert torch.equal(of["k"], before["k"])
+    assert all(not torch.equal(of[name], before[name]) for name in before if name != "k")
+
+
+def test_without_any_gradient_nothing_moves():
+    of = parameters()
+    adam = Adam(of, RATE, 0.1, undecayed="k")
+    adam.step()
+    assert same(of, parameters())
+    assert all(not value.any() for value in adam.state().values())
+
+
+def test_zero_grad_drops_the_gradients():
+    of = parameters()
+    adam = Adam(of, RATE, 0.0, undecayed="k")
+    set_gradients(of, 0)
+    adam.zero_grad()
+    assert all(parameter.grad is None for parameter in of.values())
+
+
+def steps(of: dict[str, nn.Parameter], adam: Adam, numbers: range) -> None:
+    for step in numbers:
+        set_gradients(of, step)
+        adam.step()
+
+
+def test_a_state_taken_up_again_goes_on_as_if_never_put_down():
+    whole = parameters()
+    steps(whole, Adam(whole, RATE, 0.1, "k"), range(20))
+
+    first = parameters()
+    adam = Adam(first, RATE, 0.1, "k")
+    steps(first, adam, range(11))
+    put_down = {key: value.clone() for key, value in adam.state().items()}
+    second = {name: nn.Parameter(parameter.detach().clone()) for name, parameter in first.items()}
+    again = Adam(second, RATE, 0.1, "k")
+    steps(first, adam, range(11, 13))  # what goes on in the first must not show in the second
+    again.load(put_down)
+    steps(second, again, range(11, 20))
+    assert same(second, whole)
+    assert put_down.keys() == again.state().keys()
+
+
+def test_reset_forgets_everything():
+    of, fresh = parameters(), parameters()
+    adam = Adam(of, RATE, 0.0, "k")
+    steps(of, adam, range(5))
+    with torch.no_grad():
+        for name, parameter in parameters().items():
+            of[name].copy_(parameter)
+    adam.reset()
+    steps(of, adam, range(5, 8))
+    steps(fresh, Adam(fresh, RATE, 0.0, "k"), range(5, 8))
+    assert same(of, fresh)
+
+
+def test_a_state_of_another_model_is_refused():
+    adam = Adam(parameters(), RATE, 0.0, "k")
+    good = {key: value.clone() for key, value in adam.state().items()}
+    with pytest.raises(KeyError, match="exp_avg/k"):
+        adam.load({key: value for key, value in good.items() if key != "exp_avg/k"})
+    with pytest.raises(ValueError, match=r"exp_avg/first.bias is \[4\], awaited was \[5\]"):
+        adam.load(good | {"exp_avg/first.bias": torch.zeros(4)})

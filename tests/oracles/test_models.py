@@ -1,0 +1,322 @@
+"""The graph models against slow references: PyTorch Geometric, dense matrices, and the formulas written out by node."""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from tasks.graphs.client_graph import client_graph
+from tasks.graphs.models import GCN, GraphInputs, LorentzGCN, ModelSpec, SplitGCN, build
+from tasks.graphs.sparse import Constant, normalized_adjacency
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+
+NODES, FEATURES, WIDTH, CLASSES = 14, 9, 5, 3
+SPEC = ModelSpec("lorentz", FEATURES, CLASSES, WIDTH, dropout=0.0, gate=True, learns_curvature=True)
+EXACT = {"rtol": 0.0, "atol": 200 * np.finfo(np.float64).eps}  # values of size 1, sums of at most 14 + 9 terms, twice
+
+
+def edges() -> Tensor:
+    """A ring of ten nodes with two chords; the last four nodes are isolated."""
+    pairs = [*pairwise(range(10)), (9, 0), (0, 5), (2, 7)]
+    both = torch.tensor([*pairs, *((j, i) for i, j in pairs)]).t()
+    return both[:, torch.argsort(both[0] * NODES + both[1])]
+
+
+def features(seed: int = 0) -> Tensor:
+    """Rows of different length, three of them zero, one at an isolated node."""
+    rows = torch.randn(NODES, FEATURES, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    rows *= torch.linspace(0.1, 2.0, NODES, dtype=torch.float64).unsqueeze(1) / rows.norm(dim=1, keepdim=True)
+    rows[[0, 4, 12]] = 0
+    return rows
+
+
+def dense_adjacency(edge_index: Tensor, num_nodes: int = NODES) -> Tensor:
+    """D^-1/2 (A + I) D^-1/2 in float64, from the definition."""
+    matrix = torch.eye(num_nodes, dtype=torch.float64)
+    matrix[edge_index[0], edge_index[1]] = 1
+    degree = matrix.sum(dim=1)
+    return matrix / torch.outer(degree, degree).sqrt()
+
+
+def inputs(rows: Tensor, edge_index: Tensor) -> GraphInputs:
+    """Inputs in float64, the features sparse."""
+    return GraphInputs(
+        Constant.of(rows.to_sparse_csr()),
+        Constant.of(dense_adjacency(edge_index, len(rows)), symmetric=True),
+        rows.norm(dim=1, keepdim=True),
+    )
+
+
+def shaken(model: nn.Module, seed: int = 1, size: float = 0.3) -> nn.Module:
+    """In float64, evaluating, every parameter moved from its start, so that none is 0."""
+    generator = torch.Generator().manual_seed(seed)
+    model = model.double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(size * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    return model
+
+
+def lorentz(k: float, gate: bool = True) -> LorentzGCN:
+    model = shaken(build(replace(SPEC, gate=gate), seed=3))
+    assert isinstance(model, LorentzGCN)
+    with torch.no_grad():
+        model.k.fill_(k)
+    return model
+
+
+class Reference:
+    """FlatLand's network node by node in NumPy and float64, with K the squared radius of the hyperboloid."""
+
+    def __init__(self, model: LorentzGCN) -> None:
+        self.p = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+        self.K = 1 / (1 + math.exp(-float(self.p["k"]))) + 0.5
+
+    def minkowski(self, x: np.ndarray, y: np.ndarray) -> float:
+        return float(-x[0] * y[0] + x[1:] @ y[1:])
+
+    def lift(self, space: np.ndarray) -> np.ndarray:
+        return np.concatenate([[math.sqrt(self.K + space @ space)], space])
+
+    def exp0(self, v: np.ndarray) -> np.ndarray:
+        root, length = math.sqrt(self.K), float(np.linalg.norm(v))
+        if length == 0:
+            return np.concatenate([[root], np.zeros_like(v)])
+        return np.concatenate([[root * math.cosh(length / root)], root * math.sinh(length / root) * v / length])
+
+    def layer(self, name: str, points: list[np.ndarray], weights: np.ndarray) -> list[np.ndarray]:
+        """Linear layer, centroid of the neighbours, gate; points in, points out."""
+        p = {part: self.p.get(f"{name}.{part}") for part in ("weight", "bias", "time", "gate")}
+        linear = [self.lift(p["weight"] @ x[1:] + p["time"] * x[0] + p["bias"]) for x in points]
+        out = []
+        for own, row in zip(linear, weights, strict=True):
+            total = sum(weight * x for weight, x in zip(row, linear, strict=True))
+            low = math.sqrt(self.K) * total / math.sqrt(-self.minkowski(total, total))
+            assert abs(self.minkowski(low, low) + self.K) < 1e-9
+            if p["gate"] is None:
+                out.append(low)
+            else:
+                share = 1 / (1 + math.exp(-float(p["gate"])))
+                out.append(self.lift(share * low[1:] + (1 - share) * (own[1:] - low[1:])))
+        return out
+
+    def relu(self, points: list[np.ndarray]) -> list[np.ndarray]:
+        return [self.lift(np.maximum(x[1:], 0)) for x in points]
+
+    def logits(self, rows: Tensor, adjacency: Tensor) -> np.ndarray:
+        weights = adjacency.numpy()
+        points = self.relu(self.layer("first", [self.exp0(row) for row in rows.numpy()], weights))
+        points = self.relu(self.layer("second", points, weights))
+        centres = [self.lift(centre) for centre in self.p["head.weight"]]
+        # Minus the squared Lorentz distance -2K - 2<x, c>, and the bias.
+        found = [[2 * self.K + 2 * self.minkowski(x, centre) for centre in centres] for x in points]
+        return np.array(found) + self.p["head.bias"]
+
+
+@given(st.integers(1, 12), st.integers(1, 9), st.integers(1, 4), st.integers(0, 1000), st.booleans())
+def test_product_with_a_constant_and_its_gradient_are_those_of_dense(rows, columns, width, seed, sparse):
+    generator = torch.Generator().manual_seed(seed)
+    dense = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
+    dense[torch.rand(rows, columns, generator=generator) < 0.7] = 0
+    x = torch.randn(columns, width, generator=generator, dtype=torch.float64, requires_grad=True)
+    upstream = torch.randn(rows, width, generator=generator, dtype=torch.float64)
+    product = Constant.of(dense.to_sparse_csr() if sparse else dense) @ x
+    (gradient,) = torch.autograd.grad(product, x, upstream)
+    torch.testing.assert_close(product, dense @ x, **EXACT)
+    torch.testing.assert_close(gradient, dense.t() @ upstream, **EXACT)
+
+
+@given(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda pair: pair[0] < pair[1]), max_size=25))
+def test_adjacency_is_that_of_the_definition(pairs):
+    both = sorted([*pairs, *((j, i) for i, j in pairs)])
+    edge_index = torch.tensor(both, dtype=torch.int64).reshape(-1, 2).t()
+    adjacency = normalized_adjacency(edge_index, 10)
+    expected = dense_adjacency(edge_index, 10)
+    found = adjacency.matrix.to_dense()
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), expected, rtol=3 * torch.finfo(torch.float32).eps, atol=0.0)
+    assert adjacency.transpose is adjacency.matrix
+    assert torch.equal(found, found.t())
+
+
+def test_adjacency_is_that_of_pytorch_geometric():
+    from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+    index, weights = gcn_norm(edges(), num_nodes=NODES)
+    theirs = torch.zeros(NODES, NODES).index_put((index[1], index[0]), weights)
+    mine = normalized_adjacency(edges(), NODES).matrix.to_dense()
+    torch.testing.assert_close(mine, theirs, rtol=3 * torch.finfo(torch.float32).eps, atol=0.0)
+
+
+def test_adjacency_of_isolated_nodes_is_the_identity():
+    assert torch.equal(normalized_adjacency(torch.zeros(2, 0, dtype=torch.int64), 4).matrix.to_dense(), torch.eye(4))
+
+
+def test_gcn_is_two_gcnconvs_of_pytorch_geometric_and_a_linear_layer():
+    from torch_geometric.nn import GCNConv
+
+    model = shaken(build(replace(SPEC, kind="gcn"), seed=0))
+    assert isinstance(model, GCN)
+    convs = [GCNConv(FEATURES, WIDTH).double(), GCNConv(WIDTH, WIDTH).double()]
+    with torch.no_grad():
+        for conv, linear in zip(convs, (model.first, model.second), strict=True):
+            conv.lin.weight.copy_(linear.weight)
+            conv.bias.copy_(linear.bias)
+    hidden = features()
+    for conv in convs:
+        hidden = conv(hidden, edges()).relu()
+    torch.testing.assert_close(model(inputs(features(), edges())), model.head(hidden), rtol=0.0, atol=1e-13)
+
+
+@pytest.mark.parametrize("gate", [True, False])
+@pytest.mark.parametrize("k", [-4.0, -0.7, 0.0, 1.3, 4.0])
+def test_lorentz_gcn_is_the_formulas_written_out(k, gate):
+    model = lorentz(k, gate)
+    reference = Reference(model)
+    assert model.curvature.item() == pytest.approx(-1 / reference.K, rel=1e-15)
+    expected = reference.logits(features(), dense_adjacency(edges()))
+    found = model(inputs(features(), edges())).detach().numpy()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+
+
+def test_lorentz_gcn_in_float32_is_near_its_float64():
+    model = lorentz(0.4)
+    wide = model(inputs(features(), edges()))
+    graph = client_graph(features().float(), edges(), torch.zeros(NODES, dtype=torch.int64),
+                         torch.zeros(3, NODES, dtype=torch.bool), ("0",), "accuracy", "")  # fmt: skip
+    narrow = model.float()(GraphInputs.of(graph, torch.device("cpu")))
+    bound = 64 * torch.finfo(torch.float32).eps * wide.abs().max().item()
+    torch.testing.assert_close(narrow.double(), wide, rtol=0.0, atol=bound)
+
+
+def test_curvature_is_between_its_bounds_and_minus_one_at_the_start():
+    model = build(SPEC, seed=0)
+    assert isinstance(model, LorentzGCN)
+    assert model.curvature.item() == -1
+    for k, bound in [(-40.0, -2.0), (40.0, -2 / 3)]:
+        with torch.no_grad():
+            model.k.fill_(k)
+        assert model.curvature.item() == pytest.approx(bound)
+
+
+@pytest.mark.parametrize("k", [-2.0, 0.0, 2.0])
+def test_gradient_of_the_curvature_parameter_is_the_difference_quotient(k):
+    given_inputs = inputs(features(), edges())
+    labels = torch.arange(NODES) % CLASSES
+
+    def loss(at: float) -> Tensor:
+        model = lorentz(at)
+        return nn.functional.cross_entropy(model(given_inputs), labels), model
+
+    value, model = loss(k)
+    value.backward()
+    step = 1e-5
+    quotient = (loss(k + step)[0].item() - loss(k - step)[0].item()) / (2 * step)
+    assert model.k.grad.item() == pytest.approx(quotient, rel=1e-6, abs=1e-9)
+    assert abs(quotient) > 1e-4
+
+
+@pytest.mark.parametrize("kind", ["gcn", "lorentz", "split"])
+def test_every_gradient_is_the_difference_quotient(kind):
+    """Of the loss in the direction of the gradient itself, parameter by parameter."""
+    model = shaken(build(replace(SPEC, kind=kind), seed=2))
+    given_inputs, labels = inputs(features(), edges()), torch.arange(NODES) % CLASSES
+    nn.functional.cross_entropy(model(given_inputs), labels).backward()
+    for name, parameter in model.named_parameters():
+        gradient = parameter.grad
+        assert gradient is not None, name
+        assert gradient.isfinite().all(), name
+        length, values = gradient.norm(), []
+        assert length > 0, name
+        for sign in (1, -1):
+            with torch.no_grad():
+                parameter.add_(sign * 1e-6 * gradient / length)
+                values.append(nn.functional.cross_entropy(model(given_inputs), labels).item())
+                parameter.sub_(sign * 1e-6 * gradient / length)
+        assert (values[0] - values[1]) / 2e-6 == pytest.approx(length.item(), rel=1e-4), name
+
+
+def test_split_gcn_is_its_matrices_written_out():
+    model = shaken(build(replace(SPEC, kind="split"), seed=4))
+    assert isinstance(model, SplitGCN)
+    p = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    adjacency, hidden = dense_adjacency(edges()), features()
+    for name in ("first", "second"):
+        matrix = torch.cat([p[f"{name}.to_time"], p[f"{name}.weight"]])
+        if name == "second":  # the column of the time unit
+            matrix = torch.cat([p["second.time"].unsqueeze(1), matrix], dim=1)
+        product, share = hidden @ matrix.t(), torch.sigmoid(p[f"{name}.gate"])
+        mixed = share * (adjacency @ product) + (1 - share) * (product - adjacency @ product)
+        hidden = (mixed + torch.cat([p[f"{name}.time_bias"], p[f"{name}.bias"]])).relu()
+    expected = hidden @ torch.cat([p["head.time"].unsqueeze(1), p["head.weight"]], dim=1).t() + p["head.bias"]
+    torch.testing.assert_close(model(inputs(features(), edges())).detach(), expected, rtol=0.0, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["gcn", "lorentz", "split"])
+def test_logits_follow_their_nodes(kind):
+    model = shaken(build(replace(SPEC, kind=kind), seed=0))
+    order = torch.randperm(NODES, generator=torch.Generator().manual_seed(5))
+    place = torch.argsort(order)
+    moved = place[edges()]
+    torch.testing.assert_close(model(inputs(features()[order], moved)), model(inputs(features(), edges()))[order],
+                               rtol=0.0, atol=1e-13)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["gcn", "lorentz", "split"])
+def test_an_isolated_node_hears_of_itself_alone(kind):
+    model = shaken(build(replace(SPEC, kind=kind), seed=0))
+    whole = model(inputs(features(), edges()))
+    changed = features()
+    changed[:10] = torch.randn(10, FEATURES, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+    assert torch.equal(model(inputs(changed, edges()))[10:], whole[10:])
+    alone = model(inputs(features()[11:12], torch.zeros(2, 0, dtype=torch.int64)))
+    torch.testing.assert_close(alone, whole[11:12], rtol=0.0, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["gcn", "lorentz", "split"])
+@pytest.mark.parametrize("rows", [torch.zeros(NODES, FEATURES), 1e-30 * torch.ones(NODES, FEATURES),
+                                  1e4 * torch.ones(NODES, FEATURES)], ids=["zero", "tiny", "large"])  # fmt: skip
+def test_logits_and_gradients_are_finite_in_float32(kind, rows):
+    model = build(replace(SPEC, kind=kind), seed=0)
+    graph = client_graph(rows, edges(), torch.zeros(NODES, dtype=torch.int64), torch.zeros(3, NODES, dtype=torch.bool),
+                         ("0",), "accuracy", "")  # fmt: skip
+    logits = model(GraphInputs.of(graph, torch.device("cpu")))
+    assert logits.isfinite().all()
+    nn.functional.cross_entropy(logits, torch.zeros(NODES, dtype=torch.int64)).backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("kind", ["gcn", "lorentz", "split"])
+def test_the_start_is_seeded_and_leaves_the_generator_alone(kind):
+    torch.manual_seed(11)
+    expected = torch.rand(3)
+    torch.manual_seed(11)
+    one = build(replace(SPEC, kind=kind), seed=7).state_dict()
+    assert torch.equal(torch.rand(3), expected)
+    again, other = (
+        build(replace(SPEC, kind=kind), seed=7).state_dict(),
+        build(replace(SPEC, kind=kind), seed=8).state_dict(),
+    )
+    assert all(torch.equal(one[name], again[name]) for name in one)
+    assert not torch.equal(one["first.weight"], other["first.weight"])
+
+
+def test_time_gates_and_curvature_have_their_starts():
+    start = build(SPEC, seed=0).state_dict()
+    assert not start["first.time"].any()
+    assert not start["second.time"].any()
+    assert start["k"] == 0
+    assert {start["first.gate"].item(), start["second.gate"].item()} == {3.0}
+
+
+def test_curvature_is_trained_only_where_asked():
+    for learns in (True, False):
+        model = build(replace(SPEC, learns_curvature=learns), seed=0)
+        assert dict(model.named_parameters())["k"].requires_grad == learns

@@ -1,0 +1,138 @@
+"""Split aggregation against the weighted mean in exact fractions."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from strategies.methods import METHODS
+from strategies.split import AggregationError, split_average
+
+SHAPE = (2, 3)
+float32 = st.floats(-1e6, 1e6, width=32)
+float64 = st.floats(-1e6, 1e6)
+weights = st.integers(0, 10**7)
+
+
+@st.composite
+def replies(draw, dtype=np.float32, shape=SHAPE, min_size=1, examples=weights):
+    """Numbers of examples with arrays w, and a scalar k."""
+    elements = float32 if dtype == np.float32 else float64
+    one = st.tuples(
+        examples,
+        st.fixed_dictionaries(
+            {"w": hnp.arrays(dtype, shape, elements=elements), "k": hnp.arrays(dtype, (), elements=elements)}
+        ),
+    )
+    return draw(st.lists(one, min_size=min_size, max_size=6))
+
+
+def current(dtype=np.float32):
+    return {"w": np.full(SHAPE, 7, dtype), "k": np.array(-7, dtype)}
+
+
+def exact(given_replies, name, index):
+    """The weighted mean and the weighted mean of absolute values, in fractions."""
+    total = sum(examples for examples, _ in given_replies)
+    terms = [(Fraction(examples, total), Fraction(float(arrays[name][index]))) for examples, arrays in given_replies]
+    return sum(share * value for share, value in terms), sum(share * abs(value) for share, value in terms)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@given(st.data())
+def test_equals_the_exact_weighted_mean(dtype, data):
+    given_replies = data.draw(replies(dtype).filter(lambda found: any(examples for examples, _ in found)))
+    averaged = split_average(current(dtype), given_replies)
+    eps = np.finfo(dtype).eps
+    rounds = 1 if dtype == np.float32 else 2 * len(given_replies) + 1  # of the sum, which is made in float64
+    for name, array in averaged.items():
+        assert array.dtype == dtype
+        for index in np.ndindex(array.shape):
+            mean, scale = exact(given_replies, name, index)
+            bound = rounds * Fraction(float(eps)) * scale + Fraction(float(np.finfo(dtype).smallest_subnormal))
+            assert abs(Fraction(float(array[index])) - mean) <= bound
+
+
+@given(replies().filter(lambda found: any(examples for examples, _ in found)))
+def test_lies_between_the_least_and_the_greatest(given_replies):
+    averaged = split_average(current(), given_replies)
+    for name, array in averaged.items():
+        told = np.stack([arrays[name] for examples, arrays in given_replies if examples])
+        assert (told.min(axis=0) <= array).all()
+        assert (array <= told.max(axis=0)).all()
+
+
+@given(hnp.arrays(np.float32, SHAPE, elements=float32), st.lists(st.integers(1, 10**7), min_size=1, max_size=30))
+def test_equal_replies_come_out_as_they_are(array, sizes):
+    averaged = split_average({"w": np.zeros(SHAPE, np.float32)}, [(examples, {"w": array}) for examples in sizes])
+    np.testing.assert_array_equal(averaged["w"], array)
+
+
+@given(replies(min_size=2, examples=st.just(5)), st.randoms())
+def test_order_of_the_replies_costs_rounding_alone(given_replies, chance):
+    one = split_average(current(), given_replies)
+    again = split_average(current(), given_replies)
+    shuffled = list(given_replies)
+    chance.shuffle(shuffled)
+    other = split_average(current(), shuffled)
+    for name in one:
+        assert one[name].tobytes() == again[name].tobytes()
+        scale = np.mean([np.abs(arrays[name]) for _, arrays in given_replies], axis=0)
+        assert (np.abs(one[name] - other[name]) <= np.finfo(np.float32).eps * scale + 1e-45).all()
+
+
+@given(replies(), st.integers(0, 6))
+def test_who_has_no_examples_has_no_say(given_replies, place):
+    """Not even if what it sends is NaN."""
+    nothing = {"w": np.full(SHAPE, np.nan, np.float32), "k": np.array(np.inf, np.float32)}
+    more = [*given_replies[:place], (0, nothing), *given_replies[place:]]
+    one, other = split_average(current(), given_replies), split_average(current(), more)
+    assert all(one[name].tobytes() == other[name].tobytes() for name in one)
+
+
+@pytest.mark.parametrize("given_replies", [[], [(0, current())], [(0, {"w": np.zeros(SHAPE), "k": np.zeros(())})] * 3])
+def test_without_examples_nothing_changes(given_replies):
+    before = current()
+    after = split_average(before, given_replies)
+    assert all(after[name].tobytes() == before[name].tobytes() for name in before)
+    after["w"][0, 0] = 0
+    assert before["w"][0, 0] == 7
+
+
+def test_one_client_is_taken_as_it_is():
+    rng = np.random.default_rng(0)
+    only = {"w": rng.normal(size=SHAPE).astype(np.float32), "k": np.array(rng.normal(), np.float32)}
+    averaged = split_average(current(), [(17, only)])
+    assert all(averaged[name].tobytes() == only[name].tobytes() for name in only)
+
+
+def test_names_and_their_order_are_those_of_the_server():
+    averaged = split_average(current(), [(1, dict(reversed(current().items())))])
+    assert list(averaged) == ["w", "k"]
+
+
+def test_replies_are_not_changed():
+    reply = current()
+    for array in reply.values():
+        array.flags.writeable = False
+    split_average(reply, [(1, reply), (2, reply)])
+
+
+PERSONAL = ("first.time", "second.gate", "k")
+
+
+@pytest.mark.parametrize("name", PERSONAL)
+def test_a_personal_parameter_is_refused_by_name(name):
+    assert METHODS["flatland"].is_personal(name)
+    shared = {"first.weight": np.zeros(SHAPE, np.float32)}
+    carrying = shared | {name: np.zeros(3, np.float32)}
+    with pytest.raises(AggregationError, match=rf"\['{name}'\] are not those that are shared: \['first.weight'\]"):
+        split_average(shared, [(1, shared), (1, carrying)])
+
+
+def test_a_missing_parameter_is_refused_by_name_even_without_examples():
+    with pytest.raises(AggregationError, match=r"\['k'\]"):
+        split_average(current(), [(0, {"w": np.zeros(SHAPE, np.float32)})])
