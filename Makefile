@@ -31,8 +31,8 @@ test: setup ## lint, types, import layers, tests
 accept: setup ## the acceptance tables, with DATA=folder
 	$(PY) -m deployments.accept --data "$(DATA)"
 
-bench: setup ## ratios against peers and against the limit
-	$(PY) benchmarks/run.py
+bench: setup ## ratios against peers and against the limit, on trees or with DATA=folder on Cora
+	$(PY) -m benchmarks.run $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 compat: ## the end-to-end run once more under Flower 1.41
 	$(MAKE) VENV=.venv-compat .venv-compat/.compat-stamp

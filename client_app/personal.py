@@ -1,5 +1,6 @@
 """What never leaves this client: personal parameters and the optimiser's moments, on its own disk."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from torch import nn
 
 from client_app.adam import Adam
 from strategies.config import RunConfig, home
+from strategies.messages import MessageError
 from strategies.store import StoreError
 
 
@@ -18,7 +20,14 @@ def state_folder(config: RunConfig, run: str, partition: int, node_config: Mappi
 
     Simulated clients keep it in the run directory, so that a run can be moved and resumed as one. A real node, one with
     a `data-path` or a `state-path` of its own, keeps it there or below the user's folder.
+
+    Raises
+    ------
+    MessageError
+        If the run's name, which the server gives, is no plain file name.
     """
+    if not re.fullmatch(r"[\w.-]+", run) or run in (".", ".."):
+        raise MessageError("the name of the run is no plain file name")
     name = f"{partition:05d}"
     if "state-path" in node_config:
         return Path(str(node_config["state-path"])).expanduser() / run / name

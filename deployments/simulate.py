@@ -6,6 +6,7 @@
 Exit status: 0 completed, 1 failed, 2 wrong usage, 130 interrupted (the last checkpoint is kept, see `resume`).
 """
 
+import contextlib
 import logging
 import sys
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from deployments.pairs import UsageError, Value, pop_supernodes, read_pairs
 from deployments.tables import summary_table
 from server_app.app import main as server_main
 from server_app.results import default_name
-from strategies.config import flatten, parse
+from strategies.config import ConfigError, flatten, parse
 
 NUM_SUPERNODES = 10
 
@@ -56,7 +57,8 @@ def simulate(
     nodes = simulated_nodes(num_supernodes) if node_configs is None else node_configs
     run_config = flatten(parse({})) | settings
     if not run_config["run-name"] and not run_config["resume"]:
-        run_config["run-name"] = default_name(parse(run_config))
+        with contextlib.suppress(ConfigError):  # the ServerApp refuses it, and leaves a summary that says so
+            run_config["run-name"] = default_name(parse(run_config))
     grid = InProcessGrid(client_app, run_config, nodes, intercept)
     server_main(grid, Context(1, 1, {}, RecordDict(), run_config))
     config = parse(run_config)

@@ -64,6 +64,7 @@ class Rounds:
             "method": self.config.method,
             "metric": self.federation.metric,
             "facts": asdict(self.federation.facts),
+            "stamps": {str(partition): stamp for partition, stamp in self.state.stamps.items()},
         }
         self.directory.write_model(self.arrays, about)
 

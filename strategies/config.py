@@ -106,7 +106,11 @@ class RunConfig(_Table):
     local_epochs: int = Field(default=1, ge=1, le=10_000, description="passes over a client's data per round")
     learning_rate: Rate = Field(default=0.01, gt=0, description="of Adam at the clients")
     weight_decay: Rate = Field(
-        default=0.0, ge=0, description="L2 penalty in Adam; never applied to the curvature parameter k"
+        default=1e-5,
+        ge=0,
+        description="L2 penalty in Adam, FlatLand's own (Appendix E.2); never on the curvature parameter k. Where Adam "
+        "starts afresh every round it makes full steps of even a tiny penalty wherever a weight has no other gradient, "
+        "which costs fedavg on sparse features dear: compare with 0 too",
     )
     dropout: float = Field(default=0.5, ge=0, lt=1, description="share of hidden units that are dropped in training")
     embedding_dim: int = Field(default=128, ge=1, le=65_536, description="width of the hidden layers")

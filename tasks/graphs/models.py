@@ -11,9 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from geometry.lorentz import normalize, time_from_space
-from geometry.safe_math import sinhc_cosh
 from tasks.graphs.client_graph import ClientGraph
+from tasks.graphs.lorentz_ops import convolve, distance_logits, exp0_factor
 from tasks.graphs.sparse import Constant, normalized_adjacency
 
 GATE_START = 3.0
@@ -109,23 +108,10 @@ class LorentzLayer(nn.Module):
         self.gate = nn.Parameter(torch.tensor(GATE_START)) if gate else None
         _start(self.weight, self.bias)
 
-    def forward(self, product: Tensor, time: Tensor, adjacency: Constant, curvature: Tensor) -> Tensor:
-        """Space coordinates (N, width) of the layer's output.
-
-        Parameters
-        ----------
-        product : Tensor, (N, width)
-            Space coordinates of the input times M.
-        time : Tensor, (N, 1)
-            Time coordinates of the input.
-        """
-        space = torch.addcmul(product + self.bias, time, self.time)
-        points = torch.cat([time_from_space(space, curvature), space], dim=-1)
-        low = normalize(adjacency @ points, curvature)[:, 1:]
-        if self.gate is None:
-            return low
-        # The rows of (I - A)x are mostly not time-like and have no centroid: the space parts are mixed, then re-lifted.
-        return _mix(self.gate, low, space)
+    def forward(self, product: Tensor, square: Tensor, adjacency: Constant, radius: Tensor) -> Tensor:
+        """Space coordinates (N, width) of the layer's output; see `lorentz_ops.convolve`."""
+        gate = None if self.gate is None else torch.sigmoid(self.gate)
+        return convolve(product, square, self.bias, self.time, radius, gate, adjacency)
 
 
 class LorentzGCN(nn.Module):
@@ -146,24 +132,26 @@ class LorentzGCN(nn.Module):
         self.k = nn.Parameter(torch.tensor(0.0), requires_grad=spec.learns_curvature)
 
     @property
+    def radius(self) -> Tensor:
+        """The squared radius K, in (0.5, 1.5)."""
+        return torch.sigmoid(self.k) + 0.5
+
+    @property
     def curvature(self) -> Tensor:
-        """Sectional curvature, in (-2, -2/3)."""
-        return -1 / (torch.sigmoid(self.k) + 0.5)
+        """Sectional curvature -1/K, in (-2, -2/3)."""
+        return -1 / self.radius
 
     def forward(self, inputs: GraphInputs) -> Tensor:
         """Logits (N, C)."""
-        curvature = self.curvature
-        root = (-curvature).rsqrt()
-        # exp0 of the rows without making them dense: sinh(r)/r is one factor per row.
-        ratio, cosh = sinhc_cosh(inputs.norms / root)
-        product = ratio * (inputs.features @ self.first.weight.t())
-        space = F.relu(self.first(product, root * cosh, inputs.adjacency, curvature))
+        radius = self.radius
+        # exp0 of the rows without making them dense: it is one factor per row.
+        factor = exp0_factor(inputs.norms, radius)
+        product = factor * (inputs.features @ self.first.weight.t())
+        space = F.relu(self.first(product, (factor * inputs.norms).square(), inputs.adjacency, radius))
         space = F.dropout(space, self.dropout, self.training)
-        product = space @ self.second.weight.t()
-        space = F.relu(self.second(product, time_from_space(space, curvature), inputs.adjacency, curvature))
-        centres = self.head.weight
-        inner = space @ centres.t() - time_from_space(space, curvature) * time_from_space(centres, curvature).t()
-        return 2 * inner - 2 / curvature + self.head.bias
+        square = space.square().sum(dim=1, keepdim=True)
+        space = F.relu(self.second(space @ self.second.weight.t(), square, inputs.adjacency, radius))
+        return distance_logits(space, self.head.weight, self.head.bias, radius)
 
 
 class SplitLayer(nn.Module):

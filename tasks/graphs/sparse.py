@@ -22,10 +22,10 @@ class Constant:
     @classmethod
     def of(cls, matrix: Tensor, symmetric: bool = False) -> "Constant":
         """From a matrix (N, M), sparse CSR or dense."""
-        if symmetric:
-            return cls(matrix, matrix)
-        transpose = matrix.t()
-        return cls(matrix, transpose.to_sparse_csr() if matrix.layout == torch.sparse_csr else transpose.contiguous())
+        if matrix.layout != torch.sparse_csr:
+            return cls(matrix, matrix if symmetric else matrix.t().contiguous())
+        short = _short_indices(matrix)
+        return cls(short, short if symmetric else _short_indices(matrix.t().to_sparse_csr()))
 
     def __matmul__(self, x: Tensor) -> Tensor:
         """Product (N, M) @ (M, d) -> (N, d)."""
@@ -35,6 +35,12 @@ class Constant:
     def to(self, device: torch.device) -> "Constant":
         """The same matrix on another device."""
         return Constant(self.matrix.to(device), self.transpose.to(device))
+
+
+def _short_indices(matrix: Tensor) -> Tensor:
+    """The same CSR matrix with 32-bit indices: what the CPU's sparse kernels want, and convert to in every product."""
+    crow, columns = matrix.crow_indices().int(), matrix.col_indices().int()
+    return csr(crow, columns, matrix.values(), matrix.shape[1])
 
 
 class _Product(torch.autograd.Function):
@@ -69,9 +75,13 @@ def normalized_adjacency(edge_index: Tensor, num_nodes: int) -> Constant:
     degree = torch.bincount(rows, minlength=num_nodes)
     crow = torch.cat([torch.zeros(1, dtype=torch.int64), degree.cumsum(0)])
     scale = degree.float().rsqrt()
+    matrix = csr(crow, columns, scale[rows] * scale[columns], num_nodes)
+    return Constant.of(matrix, symmetric=True)
+
+
+def csr(crow: Tensor, columns: Tensor, values: Tensor, num_columns: int) -> Tensor:
+    """A sparse CSR tensor from its parts, invariants checked."""
     with warnings.catch_warnings():  # torch says once per process that the layout is in beta
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
-        matrix = torch.sparse_csr_tensor(
-            crow, columns, scale[rows] * scale[columns], size=(num_nodes, num_nodes), check_invariants=True
-        )
-    return Constant.of(matrix, symmetric=True)
+        size = (len(crow) - 1, num_columns)
+        return torch.sparse_csr_tensor(crow, columns, values, size=size, check_invariants=True)

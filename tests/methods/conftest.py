@@ -8,6 +8,7 @@ import pytest
 
 import client_app.client
 import server_app.app
+import strategies.cohort
 
 
 @pytest.fixture(autouse=True)
@@ -22,3 +23,26 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     log.addHandler(quiet)
     yield home
     log.removeHandler(quiet)
+
+
+class Clock:
+    """A time that passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        """Seconds since the clock was made."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Timeouts of phases that neither take their time nor depend on how busy the machine is."""
+    clock = Clock()
+    monkeypatch.setattr(strategies.cohort, "time", clock)
+    return clock

@@ -89,7 +89,7 @@ class Watch(Recorder):
             for name, array in arrays.items():
                 if array.size > 1 and array.min() < array.max():
                     tensors.add(array.tobytes())
-                elif name.startswith("parameter/") and array.size == 1 and array.item():
+                elif name.startswith("parameter/") and array.size == 1 and not _is_first_step(array.item()):
                     scalars.add(float(array.item()))
         kept = {
             name.removeprefix("parameter/") for arrays in self.kept for name in arrays if name.startswith("parameter/")
@@ -100,6 +100,11 @@ class Watch(Recorder):
             blob, numbers = all_bytes(content), all_numbers(content)
             assert not any(tensor in blob for tensor in tensors)
             assert not np.isin(list(scalars), numbers).any()
+
+
+def _is_first_step(value: float) -> bool:
+    """Adam's first step is the learning rate, whatever the gradient: many parameters that start at 0 are then the same."""
+    return abs(value) < 1e-12 or abs(abs(value) - 0.01) < 1e-6
 
 
 def test_the_check_sees_a_tensor_and_a_scalar_that_are_sent():
@@ -223,7 +228,7 @@ def test_the_text_of_an_unforeseen_error_stays(where, kind, tmp_path, monkeypatc
     recorder = Recorder()
     found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes"), intercept=recorder)
     assert shown(found, recorder, SECRET) == []
-    reasons = [row["dropped"] for row in found.clients if row["partition"] == "1"]
+    reasons = [row["dropped"] for row in found.clients if (row["partition"], row["phase"]) == ("1", "train")]
     assert set(reasons) == {f"{kind.__name__} at the client; its own log says more"}
 
 
@@ -299,9 +304,10 @@ def test_a_client_takes_no_personal_parameters_from_the_server(tmp_path):
     assert row["dropped"] == "parameters do not match: not awaited ['first.time'], missing []"
 
 
-@pytest.mark.parametrize("name", ["../outside", "..", "/tmp/outside", "a/b", "", "."])
+@pytest.mark.parametrize("name", ["../outside", "..", "absolute", "a/b", "", ".", "run\0"])
 def test_a_client_writes_nowhere_but_below_its_own_folder(name, tmp_path):
     """Whatever run name a server sends."""
+    name = str(tmp_path / "outside") if name == "absolute" else name
     nodes = real_nodes(tmp_path / "nodes", 2)
     before = {path for path in tmp_path.rglob("*") if "run" not in path.parts}
     header = {"run": name, "phase": "train", "round": 1, "stamp": 0}
@@ -338,8 +344,8 @@ def test_an_update_tells_which_features_occur_near_training_nodes(method, tmp_pa
     masks = {"train_mask": train, "val_mask": torch.arange(60) % 10 == 1, "test_mask": torch.arange(60) % 10 > 1}
     torch.save(fields | masks, tmp_path / "own.pt")
     recorder = Recorder()
-    run(tmp_path, method=method, num_rounds=1, dropout=0.0, nodes=[{"partition-id": 0, "data-path": str(tmp_path / "own.pt")}],
-        intercept=recorder)  # fmt: skip
+    node = {"partition-id": 0, "data-path": str(tmp_path / "own.pt")}
+    run(tmp_path, method=method, num_rounds=1, dropout=0.0, weight_decay=0.0, nodes=[node], intercept=recorder)
     before, after = (
         decode_arrays(content[0]["arrays"]) for content in (recorder.requests("train"), recorder.replies("train"))
     )
@@ -354,7 +360,8 @@ def test_refusals_and_descriptions_are_all_the_server_writes_of_single_clients(t
     nodes = real_nodes(tmp_path / "nodes")
     recorder = Recorder()
     found = run(tmp_path, method="fedavg", nodes=nodes, intercept=recorder)
-    sent = [array.tobytes() for reply in recorder.replies("train") for array in decode_arrays(reply["arrays"]).values()]
+    sent = [decode_arrays(reply["arrays"])[name].tobytes() for reply in recorder.replies("train")
+            for name in ("first.weight", "second.weight", "head.weight")]  # fmt: skip
     written = [path.read_bytes() for path in found.path.rglob("*") if path.is_file()]
     assert not any(array in content for array in sent for content in written)
     assert json.loads((found.path / "clients.json").read_text())["clients"][0]["statistics"] == {}

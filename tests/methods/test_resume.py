@@ -250,6 +250,7 @@ def test_a_client_whose_state_is_lost_is_dropped_with_the_reason(tmp_path):
     assert found.summary["metrics"]["replies_dropped"] == len(dropped) > 0
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_client_whose_reply_was_lost_goes_back_to_the_state_the_server_knows(tmp_path):
     """It had trained and written its state; the server never heard of it."""
 
@@ -265,7 +266,7 @@ def test_a_client_whose_reply_was_lost_goes_back_to_the_state_the_server_knows(t
             return fault(request, handle)
         return fault(request, lambda message: recorder(message, handle))
 
-    found = run(tmp_path, num_rounds=3, round_timeout=0.05, intercept=both)
+    found = run(tmp_path, num_rounds=3, intercept=both)
     stamps = {(asked["header"]["round"], reply["header"]["partition"]): asked["header"]["stamp"]
               for asked, reply in recorder.pairs}  # fmt: skip
     assert stamps == {(1, 0): 0, (1, 1): 0, (1, 2): 0, (2, 0): 1, (2, 1): 1, (2, 2): 1, (3, 0): 2, (3, 1): 1, (3, 2): 2}

@@ -1,0 +1,192 @@
+"""The operations of a Lorentz GCN, each with a backward pass of its own.
+
+Composed of single tensor operations a Lorentz step takes more than twice as long as a flat one: on a client's few hundred
+nodes it is the number of operations that counts. The formulas are those of `geometry.lorentz`, which the tests hold
+these to; K is the squared radius, the curvature is -1/K.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from geometry.safe_math import floor, max_radius
+from tasks.graphs.sparse import Constant
+
+
+def exp0_factor(norms: Tensor, radius: Tensor) -> Tensor:
+    """sinh(x)/x with x = norm/√K: what exp0 multiplies the rows of the features by (FlatLand, Eq. 1, put right).
+
+    Parameters
+    ----------
+    norms : Tensor, (N, 1)
+        Euclidean norms of the rows, constant.
+    radius : Tensor, ()
+        K.
+
+    Returns
+    -------
+    Tensor, (N, 1)
+    """
+    factor: Tensor = _Exp0Factor.apply(norms, radius)  # type: ignore[no-untyped-call]
+    return factor
+
+
+def distance_logits(space: Tensor, centres: Tensor, bias: Tensor, radius: Tensor) -> Tensor:
+    """2K + 2<x, c> + b: minus the squared Lorentz distance of every node to every class's point, plus b.
+
+    Parameters
+    ----------
+    space : Tensor, (N, d)
+        Space coordinates of the nodes.
+    centres : Tensor, (C, d)
+        Space coordinates of the classes' points.
+    bias : Tensor, (C,)
+    radius : Tensor, ()
+        K.
+
+    Returns
+    -------
+    Tensor, (N, C)
+    """
+    logits: Tensor = _DistanceLogits.apply(space, centres, bias, radius)  # type: ignore[no-untyped-call]
+    return logits
+
+
+def convolve(
+    product: Tensor,
+    square: Tensor,
+    bias: Tensor,
+    column: Tensor,
+    radius: Tensor,
+    gate: Tensor | None,
+    adjacency: Constant,
+) -> Tensor:
+    """Lorentz linear layer, neighbour centroid and gate, in space coordinates (FlatLand, Eq. 4 and Appendix E.2).
+
+    s = product + time mᵀ + b is lifted onto the hyperboloid; low is the centroid of the neighbours; the result is
+    g·low + (1 - g)(s - low), the space parts of low-pass and high-pass mixed. (The rows of the high-pass itself are
+    mostly not time-like and have no centroid.)
+
+    Parameters
+    ----------
+    product : Tensor, (N, d)
+        Space coordinates of the input times M.
+    square : Tensor, (N, 1)
+        Squared norm of the input's space coordinates; its time is √(K + square).
+    bias, column : Tensor, (d,)
+        b and m.
+    radius : Tensor, ()
+        K.
+    gate : Tensor, (), or None
+        g in (0, 1); None is 1, no high-pass.
+    adjacency : Constant, (N, N)
+        Symmetric, not negative, no row of zeros: then every neighbourhood's sum is time-like.
+
+    Returns
+    -------
+    Tensor, (N, d)
+    """
+    share = gate if gate is not None else torch.ones((), dtype=product.dtype, device=product.device)
+    space: Tensor = _Convolution.apply(product, square, bias, column, radius, share, adjacency.matrix)  # type: ignore[no-untyped-call]
+    return space
+
+
+def _row_dot(x: Tensor, y: Tensor) -> Tensor:
+    """(N, d), (N, d) -> (N, 1)."""
+    dots: Tensor = torch.linalg.vecdot(x, y)
+    return dots.unsqueeze(-1)
+
+
+class _Exp0Factor(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, norms: Tensor, radius: Tensor) -> Tensor:
+        x = (norms * radius.rsqrt()).clamp_(min=floor(norms.dtype))
+        # As in `geometry.lorentz.exp0` a point stops at the largest radius whose square is a number.
+        factor = x.clamp(max=max_radius(norms.dtype)).sinh_().div_(x)
+        ctx.save_for_backward(x, factor, radius)
+        return factor
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
+        x, factor, radius = ctx.saved_tensors
+        # d/dx sinh(x)/x = (cosh x - sinh(x)/x)/x and dx/dK = -x/2K; where the point has stopped only 1/x moves.
+        slope = torch.where(x < max_radius(x.dtype), x.clamp(max=max_radius(x.dtype)).cosh(), 0.0)
+        return None, (gradients[0] * (factor - slope)).sum() / (2 * radius)
+
+
+class _DistanceLogits(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, space: Tensor, centres: Tensor, bias: Tensor, radius: Tensor) -> Tensor:
+        time = (_row_dot(space, space) + radius).sqrt_()
+        centre_time = (_row_dot(centres, centres) + radius).sqrt_()
+        ctx.save_for_backward(space, centres, time, centre_time)
+        logits = torch.addmm(bias + 2 * radius, space, centres.t(), alpha=2)
+        return logits.addmm_(time, centre_time.t(), alpha=-2)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        space, centres, time, centre_time = ctx.saved_tensors
+        (gradient,) = gradients
+        along = (gradient @ centre_time) / time  # half of -d/dtime, over time
+        centre_along = (gradient.t() @ time) / centre_time
+        to_bias = gradient.sum(0)
+        return (
+            2 * torch.addcmul(gradient @ centres, along, space, value=-1),
+            2 * torch.addcmul(gradient.t() @ space, centre_along, centres, value=-1),
+            to_bias,
+            2 * to_bias.sum() - along.sum() - centre_along.sum(),
+        )
+
+
+class _Convolution(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        product: Tensor,
+        square: Tensor,
+        bias: Tensor,
+        column: Tensor,
+        radius: Tensor,
+        gate: Tensor,
+        adjacency: Tensor,
+    ) -> Tensor:
+        k, g = _number(radius), _number(gate)
+        time = (square + k).sqrt_()
+        space = torch.addcmul(product + bias, time, column)
+        lifted = (_row_dot(space, space).add_(k)).sqrt_()
+        sums, sum_times = adjacency @ space, adjacency @ lifted
+        # -<S, S> of the sum S; where rounding leaves nothing of it, at radius 8 in float32, it is held at eps·S₀².
+        norm = sum_times.square()
+        least = norm * torch.finfo(space.dtype).eps
+        norm = torch.maximum(norm.sub_(_row_dot(sums, sums)), least)
+        scale = norm.rsqrt().mul_(k**0.5)
+        ctx.adjacency = adjacency
+        ctx.k, ctx.g = k, g
+        ctx.save_for_backward(time, column, space, lifted, sums, sum_times, norm, scale)
+        return torch.addcmul(space * (1 - g), scale * (2 * g - 1), sums)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        time, column, space, lifted, sums, sum_times, norm, scale = ctx.saved_tensors
+        k, g = ctx.k, ctx.g
+        (gradient,) = gradients
+        to_low = 2 * g - 1
+        along = _row_dot(gradient, sums).mul_(scale)  # <gradient, low>
+        # low = √(K/n) S with n = S₀² - |S|²: what moves n moves all of a row.
+        through_norm = (along / norm).mul_(to_low)
+        to_sums = torch.addcmul(gradient * (scale * to_low), through_norm, sums)
+        to_lifted = (ctx.adjacency @ through_norm.mul_(sum_times)).div_(lifted).neg_()
+        to_space = (ctx.adjacency @ to_sums).add_(gradient * (1 - g)).addcmul_(to_lifted, space)
+        to_square = (to_space @ column).unsqueeze(-1).div_(time).mul_(0.5)
+        along_sum = along.sum()
+        to_radius = (to_lifted.sum() / 2).add_(to_square.sum()).add_(along_sum * (to_low / (2 * k)))
+        to_gate = None
+        if ctx.needs_input_grad[5]:
+            to_gate = torch.dot(gradient.reshape(-1), space.reshape(-1)).neg_().add_(along_sum, alpha=2)
+        return to_space, to_square, to_space.sum(0), (time.t() @ to_space).squeeze(0), to_radius, to_gate, None
+
+
+def _number(scalar: Tensor) -> Any:
+    """A 0-d tensor as a Python number on the CPU, where that is free; left alone on a GPU, which it would hold up."""
+    return scalar.item() if scalar.device.type == "cpu" else scalar

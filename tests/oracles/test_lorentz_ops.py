@@ -1,0 +1,102 @@
+"""The Lorentz GCN's operations against the geometry they are made of, and their gradients against finite differences."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from geometry.lorentz import exp0, inner, lift, normalize
+from tasks.graphs.lorentz_ops import convolve, distance_logits, exp0_factor
+from tasks.graphs.sparse import Constant, normalized_adjacency
+
+NODES, WIDTH, CLASSES = 9, 5, 3
+RADII = (0.5, 1.0, 1.5)
+
+
+def _values(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, dtype=torch.float64, generator=generator).requires_grad_()
+
+
+def _scalar(value: float) -> Tensor:
+    return torch.tensor(value, dtype=torch.float64, requires_grad=True)
+
+
+@pytest.fixture
+def adjacency() -> Constant:
+    """A path of seven nodes and two isolated ones."""
+    ends = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6]])
+    matrix = normalized_adjacency(torch.cat([ends, ends.flip(0)], dim=1), NODES).matrix.to_dense().double()
+    return Constant(matrix, matrix)
+
+
+@pytest.mark.parametrize("radius", RADII)
+@pytest.mark.parametrize("gate", [None, 0.0, 0.3, 1.0])
+def test_convolution_is_linear_layer_centroid_and_mix(adjacency: Constant, radius: float, gate: float | None) -> None:
+    given = _values(NODES, 4, seed=1)
+    weight, bias, column = _values(WIDTH, 4, seed=2), _values(WIDTH, seed=3), _values(WIDTH, seed=4)
+    points = lift(given, -1 / radius)
+    space = points[:, 1:] @ weight.t() + points[:, :1] * column + bias
+    low = normalize(adjacency.matrix @ lift(space, -1 / radius), -1 / radius)[:, 1:]
+    share = 1.0 if gate is None else gate
+    expected = share * low + (1 - share) * (space - low)
+    found = convolve(
+        given @ weight.t(),
+        given.square().sum(1, keepdim=True),
+        bias,
+        column,
+        _scalar(radius),
+        None if gate is None else _scalar(gate),
+        adjacency,
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_centroid_without_gate_lies_with_the_neighbours(adjacency: Constant) -> None:
+    alone = _values(NODES, WIDTH, seed=5)
+    zeros = torch.zeros(WIDTH, dtype=torch.float64)
+    found = convolve(alone, alone.square().sum(1, keepdim=True), zeros, zeros, _scalar(0.8), None, adjacency)
+    torch.testing.assert_close(found[7:], alone[7:], rtol=1e-12, atol=1e-12)  # an isolated node is its own centroid
+
+
+@pytest.mark.parametrize("radius", RADII)
+def test_logits_are_lorentz_distances(radius: float) -> None:
+    space, centres, bias = _values(NODES, WIDTH), _values(CLASSES, WIDTH, seed=1), _values(CLASSES, seed=2)
+    nodes, points = lift(space, -1 / radius)[:, None], lift(centres, -1 / radius)[None]
+    apart = nodes - points
+    expected = bias - inner(apart, apart)
+    torch.testing.assert_close(distance_logits(space, centres, bias, _scalar(radius)), expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("radius", RADII)
+def test_factor_is_that_of_exp0(radius: float) -> None:
+    rows = _values(NODES, WIDTH).detach()
+    rows[0] = 0
+    factor = exp0_factor(rows.norm(dim=1, keepdim=True), _scalar(radius))
+    torch.testing.assert_close(factor * rows, exp0(rows, -1 / radius)[:, 1:], rtol=1e-14, atol=0)
+
+
+def test_gradients(adjacency: Constant) -> None:
+    norms = _values(NODES, 1).detach().abs()
+    product, square = _values(NODES, WIDTH), norms.square().requires_grad_()
+    vectors = _values(WIDTH, seed=1), _values(WIDTH, seed=2)
+    arguments = (product, square, *vectors, _scalar(0.7))
+    assert torch.autograd.gradcheck(lambda *given: convolve(*given, adjacency), (*arguments, _scalar(0.8)))
+    assert torch.autograd.gradcheck(lambda *given: convolve(*given, None, adjacency), arguments)
+    assert torch.autograd.gradcheck(lambda radius: exp0_factor(norms, radius), (_scalar(0.7),))
+    heads = (product, _values(CLASSES, WIDTH, seed=3), _values(CLASSES, seed=4), _scalar(0.7))
+    assert torch.autograd.gradcheck(distance_logits, heads)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-20, 1e3, 1e8])
+def test_finite_at_the_origin_and_far_out(adjacency: Constant, size: float) -> None:
+    matrix = adjacency.matrix.float()
+    given = (size * torch.ones(NODES, WIDTH)).requires_grad_()
+    radius, gate = torch.tensor(1.0, requires_grad=True), torch.tensor(0.9, requires_grad=True)
+    zeros = torch.zeros(WIDTH, requires_grad=True)
+    square = given.square().sum(1, keepdim=True)
+    found = convolve(given, square, zeros, zeros, radius, gate, Constant(matrix, matrix))
+    logits = distance_logits(found, torch.ones(CLASSES, WIDTH), torch.zeros(CLASSES), radius)
+    (found.sum() + logits.sum()).backward()
+    for tensor in (found, logits, given.grad, radius.grad, gate.grad, zeros.grad):
+        assert tensor is not None
+        assert bool(tensor.isfinite().all())
