@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from app_runs import Recorder, array_names, partition_of, phase_of, run
+from graph_fixtures import user_fields
 
 import server_app.app
 from strategies.cohort import sample
@@ -356,6 +357,15 @@ def test_who_learns_its_curvature(tmp_path):
 def test_without_the_gate_there_is_none(tmp_path):
     found = run(tmp_path, flatland__gate=False)
     assert parameters(found.personal(0)).keys() == PARAMETERS["flatland"][1] - SHARED["gate"]
+
+
+def test_dropout_differs_from_round_to_round_and_from_client_to_client(tmp_path):
+    """Clients with the same data and parameters that do not move: their losses differ by what was dropped alone."""
+    torch.save(user_fields(), tmp_path / "own.pt")
+    nodes = [{"partition-id": index, "data-path": str(tmp_path / "own.pt")} for index in range(3)]
+    for dropout, distinct in [(0.5, 6), (0.0, 1)]:
+        found = run(tmp_path, f"{dropout}", nodes=nodes, method="fedavg", learning_rate=1e-30, dropout=dropout)
+        assert len({row["loss"] for row in found.clients}) == distinct
 
 
 def test_more_clients_than_a_process_keeps_set_up(tmp_path, monkeypatch):

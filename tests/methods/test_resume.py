@@ -1,6 +1,7 @@
 """Equal runs are equal to the bit, and so is a run that was interrupted anywhere and gone on with."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -248,6 +249,19 @@ def test_a_client_whose_state_is_lost_is_dropped_with_the_reason(tmp_path):
     assert {row["partition"] for row in dropped} == {"1"}
     assert all("no state of round 2" in row["dropped"] for row in dropped)
     assert found.summary["metrics"]["replies_dropped"] == len(dropped) > 0
+
+
+def test_state_of_another_client_is_not_taken_up(tmp_path):
+    nodes = own_graphs(tmp_path / "nodes")
+    interrupted(tmp_path, 12, False, nodes=nodes, num_rounds=3)
+    theirs, mine = (tmp_path / "nodes" / f"state{p}" / "run" / f"{p:05d}" / "00000002.safetensors" for p in (0, 1))
+    shutil.copy(theirs, mine)
+    found = run(tmp_path, nodes=nodes, resume=True, num_rounds=3)
+    reasons = {
+        row["partition"]: row["dropped"] for row in found.clients if row["round"] == "3" and row["phase"] == "train"
+    }
+    assert (reasons["0"], reasons["2"]) == ("", "")
+    assert reasons["1"] == f"the state of round 2 in {mine.parent} belongs to another run or other data"
 
 
 @pytest.mark.usefixtures("clock")
