@@ -1,7 +1,5 @@
 """A whole in-process run against the same training in one plain loop."""
 
-import contextlib
-import io
 import tempfile
 from pathlib import Path
 
@@ -19,7 +17,6 @@ def against_plain_loop(data_dir: Path, dataset: str = "cora", rounds: int = 100,
         names = iter(range(repeats + 1))
 
         def ours() -> None:
-            with contextlib.redirect_stdout(io.StringIO()):
-                simulate(settings | {"results-dir": folder, "run-name": f"run-{next(names)}"}, 10)
+            simulate(settings | {"results-dir": folder, "run-name": f"run-{next(names)}"}, 10)
 
         return compare(ours, lambda: loops.pop().run(), repeats)

@@ -8,6 +8,7 @@ repeats, with the smallest and the largest ratio of a pair.
 
 import argparse
 import json
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -40,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "encode and decode 1M float32 / copy them twice": codec_against_copies,
         "Forman-Ricci by sparse products / counting in a Python loop, 2,000 nodes": forman_against_loop,
     }
+    logging.getLogger("curvfed").addHandler(logging.NullHandler())
     table = Table("what", "ratio", "smallest-largest", "ours, s", "theirs, s")
     figures = {}
     for what, measure in rows.items():

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 _DTYPES = {np.dtype("float32"): "F32", np.dtype("float64"): "F64", np.dtype("int64"): "I64"}
+_MOST_BUFFERS = 512  # what one system call takes, with room to spare
 _NAME = re.compile(r"^(\d{8})\.safetensors$")
 
 
@@ -81,7 +82,8 @@ class Store:
         for other in self._known - {stamp, base}:
             with contextlib.suppress(FileNotFoundError):
                 os.replace(self._path(other), spare)
-        self._known = (self._known & {base}) | {stamp}
+        # Another process may have written `base`: this one removes it in its turn.
+        self._known = {base, stamp}
 
     def load(self, stamp: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and metadata of one stamp.
@@ -123,10 +125,15 @@ def _write(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str
     header = json.dumps(entries).encode()
     header += b" " * (-len(header) % 8)
     views = [memoryview(array.reshape(-1).view(np.uint8)) for array in contents.values()]  # type: ignore[arg-type]
+    buffers = [memoryview(len(header).to_bytes(8, "little") + header), *views]
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
-    with os.fdopen(descriptor, "wb", buffering=0) as file:
-        for view in [memoryview(len(header).to_bytes(8, "little") + header), *views]:
-            rest = view
-            while rest:
-                rest = rest[file.write(rest) :]
-        file.truncate()
+    try:
+        while buffers:
+            written = os.writev(descriptor, buffers[:_MOST_BUFFERS])
+            while buffers and written >= buffers[0].nbytes:
+                written -= buffers.pop(0).nbytes
+            if written:
+                buffers[0] = buffers[0][written:]
+        os.ftruncate(descriptor, 8 + len(header) + end)
+    finally:
+        os.close(descriptor)

@@ -2,16 +2,18 @@
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from flwr.app import Message, RecordDict
 from numpy.typing import NDArray
 from safetensors.numpy import load, load_file
 
 from deployments.simulate import simulate
+from strategies.messages import Header, Reply, decode_reply, encode_reply
 
 Handle = Callable[[Message], Message]
 
@@ -126,6 +128,29 @@ class Fault:
         return handle(request)
 
 
+def forged(change: Callable[[Reply], Reply]) -> Callable[[Message, Handle], Message]:
+    """An answer that is the client's own reply but for `change(reply)`."""
+
+    def answer(request: Message, handle: Handle) -> Message:
+        header = request.content.config_records["header"]
+        expected = Header(str(header["run"]), str(header["phase"]), int(header["round"]))
+        reply = decode_reply(handle(request).content, expected)
+        return Message(encode_reply(change(reply)), reply_to=request)
+
+    return answer
+
+
+def real_nodes(folder: Path, graphs: Iterable[Mapping[str, object]]) -> list[dict[str, Any]]:
+    """Configurations of real nodes, each with one of the graphs and a disk of its own in `folder`."""
+    folder.mkdir(exist_ok=True)
+    nodes: list[dict[str, Any]] = []
+    for index, fields in enumerate(graphs):
+        path = folder / f"{index}.pt"
+        torch.save(dict(fields), path)
+        nodes.append({"partition-id": index, "data-path": str(path), "state-path": str(folder / f"state{index}")})
+    return nodes
+
+
 def phase_of(content: RecordDict) -> str:
     """The phase that a message belongs to."""
     return str(content.config_records["header"]["phase"])
@@ -133,7 +158,7 @@ def phase_of(content: RecordDict) -> str:
 
 def partition_of(reply: RecordDict) -> int:
     """The partition-id that a reply names."""
-    return int(reply.config_records["header"]["partition"])  # type: ignore[call-overload]
+    return int(reply.config_records["header"]["partition"])
 
 
 def array_names(content: RecordDict) -> set[str]:

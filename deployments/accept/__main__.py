@@ -7,6 +7,7 @@ named at the end if a line failed.
 """
 
 import argparse
+import logging
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -35,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = options.keep or Path(tempfile.mkdtemp(prefix="curvfed-accept-"))
     folder.mkdir(parents=True, exist_ok=True)
     console = Console()
+    logging.getLogger("curvfed").addHandler(
+        logging.NullHandler()
+    )  # progress of runs in this process is not a line here
     lab = Lab(options.data.resolve(), folder.resolve())
     failed = 0
     for name in chosen:

@@ -1,6 +1,5 @@
-"""What is wrong is named, costs no more than it must, and a run that cannot go on says so and keeps what it had."""
+"""Data, nodes and configurations that will not do: named, and whoever is fit goes on without them."""
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -8,27 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from app_runs import Fault, Recorder, Run, partition_of, run
-from flwr.app import Message
+from app_runs import Fault, Recorder, Run, forged, real_nodes, run
 from graph_fixtures import user_fields, write_user_graph
 
 from deployments import simulate as command
 from server_app.meeting import CohortError
-from server_app.rounds import RoundError
 from strategies.config import ConfigError
-from strategies.messages import Header, Reply, decode_arrays, decode_reply, encode_arrays, encode_reply
 from tasks.graphs import download
-
-
-def nodes_of(folder: Path, *graphs: dict) -> list[dict]:
-    """Real nodes with these graphs of their own."""
-    folder.mkdir(exist_ok=True)
-    for index, fields in enumerate(graphs):
-        torch.save(fields, folder / f"{index}.pt")
-    return [
-        {"partition-id": i, "data-path": str(folder / f"{i}.pt"), "state-path": str(folder / f"state{i}")}
-        for i in range(len(graphs))
-    ]
 
 
 def graph(seed: int = 0, **changes) -> dict:
@@ -46,122 +31,6 @@ def failed(path: Path) -> dict:
     summary = Run(path).summary
     assert summary["status"] == "failed"
     return summary
-
-
-def forged(change):
-    """An answer that is the client's own reply but for `change(reply)`."""
-
-    def answer(request: Message, handle) -> Message:
-        header = Header(**{key: request.content["header"][key] for key in ("run", "phase", "round")})
-        reply = decode_reply(handle(request).content, header)
-        return Message(encode_reply(change(reply)), reply_to=request)
-
-    return answer
-
-
-def arrays(reply: Reply, **changes) -> Reply:
-    return replace(reply, arrays={**reply.arrays, **changes})
-
-
-def metrics(reply: Reply, **changes: float) -> Reply:
-    return replace(reply, metrics={**reply.metrics, **changes})
-
-
-def without(reply: Reply, name: str) -> Reply:
-    return replace(reply, arrays={key: array for key, array in reply.arrays.items() if key != name})
-
-
-def raises(request: Message, handle) -> Message:
-    raise RuntimeError("crashed")
-
-
-NAN = np.full(8, np.nan, np.float32)
-FAULTS = {
-    "NaN": (forged(lambda r: arrays(r, **{"first.bias": NAN})), "first.bias has values that are not finite"),
-    "infinity": (forged(lambda r: arrays(r, **{"first.bias": -NAN / 0})), "first.bias has values that are not finite"),
-    "shape": (forged(lambda r: arrays(r, **{"first.bias": np.zeros(9, np.float32)})),
-              "first.bias is float32[9], awaited was float32[8]"),
-    "dtype": (forged(lambda r: arrays(r, **{"first.bias": np.zeros(8)})),
-              "first.bias is float64[8], awaited was float32[8]"),
-    "personal": (forged(lambda r: arrays(r, k=np.zeros((), np.float32))),
-                 "parameters do not match: not awaited ['k'], missing []"),
-    "missing": (forged(lambda r: without(r, "head.bias")),
-                "parameters do not match: not awaited [], missing ['head.bias']"),
-    "metric": (forged(lambda r: metrics(r, test=math.nan)), "test is nan"),
-    "examples": (forged(lambda r: replace(r, num_examples=-5)), "num_examples is -5; allowed is 0 or more"),
-    "identity": (forged(lambda r: replace(r, partition=2)), "it now says that it is partition-id 2"),
-    "round": (forged(lambda r: replace(r, header=replace(r.header, round=1))), "the reply is of round 1, awaited was 2"),
-    "raises": (lambda request, handle: Message(_error(), reply_to=request),
-               "Flower reports error 1 of this node; its own log has more"),
-    "silent": (lambda request, handle: None, "no reply within 600 s"),
-}  # fmt: skip
-
-
-def _error():
-    from flwr.app import Error
-
-    return Error(1, "RuntimeError")
-
-
-@pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_bad_reply_is_dropped_with_the_reason_and_the_others_go_on(fault, tmp_path, caplog):
-    answer, reason = FAULTS[fault]
-    found = run(tmp_path, num_rounds=3, intercept=Fault(1, answer, round=2))
-    assert found.summary["status"] == "completed"
-    assert found.summary["metrics"]["replies_dropped"] == 1
-    assert [(row["replies"], row["dropped"], row["reasons"]) for row in found.rounds] == [
-        ("3", "0", ""), ("2", "1", f"partition 1: {reason}"), ("3", "0", "")]  # fmt: skip
-    (row,) = [row for row in found.clients if row["dropped"]]
-    assert (row["round"], row["partition"], row["dropped"], row["test"]) == ("2", "1", reason, "")
-    assert f"round 2: dropped the reply of partition 1: {reason}" in caplog.text
-    assert all(np.isfinite(array).all() for array in found.model.values())
-
-
-def test_who_is_dropped_has_no_part_in_the_average(tmp_path):
-    recorder = Recorder()
-    fault = Fault(1, FAULTS["NaN"][0])
-    found = run(tmp_path, method="fedavg", num_rounds=1,
-                intercept=lambda request, handle: recorder(request, lambda message: fault(message, handle)))  # fmt: skip
-    good = [reply for reply in recorder.replies("train") if partition_of(reply) != 1]
-    weights = [reply["header"]["num_examples"] for reply in good]
-    sent = [reply["arrays"]["head.bias"].numpy().astype(np.float64) for reply in good]
-    expected = sum(weight * array for weight, array in zip(weights, sent, strict=True)) / sum(weights)
-    np.testing.assert_allclose(found.model["head.bias"], expected, rtol=1e-6)
-
-
-def test_too_few_good_replies_end_the_run_and_keep_the_checkpoint(tmp_path):
-    settings = {"num_rounds": 4, "min_replies": 3}
-    whole = run(tmp_path / "whole", **settings)
-    with pytest.raises(RoundError) as caught:
-        run(tmp_path, intercept=Fault(1, FAULTS["NaN"][0], round=3), **settings)
-    text = ("round 3: 2 good replies of 3, needed are 3 (min-replies). partition 1: first.bias has values that are not "
-            "finite")  # fmt: skip
-    assert str(caught.value) == text
-    summary = failed(tmp_path / "run")
-    assert (summary["error"], summary["rounds"]) == (text, 2)
-    assert (tmp_path / "run" / "checkpoint" / "server" / "00000002.safetensors").exists()
-    assert run(tmp_path, resume=True, **settings).figures == whole.figures
-
-
-def test_a_run_in_which_everybody_fails_names_the_reasons(tmp_path):
-    """A step so large that every loss is NaN in the second local epoch."""
-    with pytest.raises(RoundError, match=r"round 1: 0 good replies of 3, needed are 1 .* partition 0: the loss is "):
-        run(tmp_path, learning_rate=1e30, local_epochs=3)
-    assert failed(tmp_path / "run")["rounds"] == 0
-
-
-def test_a_client_that_diverges_keeps_its_state_of_before(tmp_path):
-    def explode(request: Message, handle) -> Message:
-        sent = decode_arrays(request.content["arrays"])
-        request.content["arrays"] = encode_arrays(sent | {"second.weight": np.full((8, 8), 1e38, np.float32)})
-        return handle(request)
-
-    found = run(tmp_path, num_rounds=3, method="fedper", optimizer_state="kept", intercept=Fault(1, explode, round=2))
-    (row,) = [row for row in found.clients if row["dropped"]]
-    assert row["dropped"] == "the loss is inf in local epoch 1 of 1"
-    steps = {p: int(found.personal(p)["optimizer/step/head.bias"]) for p in range(3)}
-    assert steps == {0: 3, 1: 2, 2: 3}
 
 
 def test_more_clients_than_nodes(tmp_path):
@@ -194,7 +63,7 @@ def test_a_federation_of_one(tmp_path):
 @pytest.mark.parametrize("method", ["flatland", "fedavg", "local"])
 def test_a_client_without_training_nodes_weighs_nothing(method, tmp_path):
     none = masks(torch.zeros(60, dtype=torch.bool))
-    nodes = nodes_of(tmp_path / "nodes", graph(1), graph(2), graph(3, **none))
+    nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2), graph(3, **none)])
     found = run(tmp_path, nodes=nodes, method=method)
     rows = [row for row in found.clients if row["partition"] == "2"]
     assert [(row["num_examples"], row["loss"], row["dropped"]) for row in rows] == [("0", "", "")] * 2
@@ -208,7 +77,7 @@ def test_a_client_without_training_nodes_weighs_nothing(method, tmp_path):
 
 def test_no_client_has_training_nodes(tmp_path, caplog):
     none = masks(torch.zeros(60, dtype=torch.bool))
-    nodes = nodes_of(tmp_path / "nodes", graph(1, **none), graph(2, **none))
+    nodes = real_nodes(tmp_path / "nodes", [graph(1, **none), graph(2, **none)])
     found = run(tmp_path, nodes=nodes)
     start = run(tmp_path, "start", nodes=nodes, num_rounds=0)
     assert found.summary["personal_accuracy_mean"] == start.summary["personal_accuracy_mean"]
@@ -219,7 +88,7 @@ def test_no_client_has_training_nodes(tmp_path, caplog):
 def test_a_client_without_test_nodes_is_left_out(tmp_path):
     train = {"train_mask": torch.ones(60, dtype=torch.bool), "val_mask": torch.zeros(60, dtype=torch.bool),
              "test_mask": torch.zeros(60, dtype=torch.bool)}  # fmt: skip
-    found = run(tmp_path, nodes=nodes_of(tmp_path / "nodes", graph(1), graph(2, **train), graph(3)))
+    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1), graph(2, **train), graph(3)]))
     last = [float(row["test"]) for row in found.clients if row["round"] == "2" and row["test"]]
     assert len(last) == 2
     assert found.summary["metrics"]["clients_left_out"] == 1
@@ -229,7 +98,7 @@ def test_a_client_without_test_nodes_is_left_out(tmp_path):
 def test_nobody_has_test_or_validation_nodes(tmp_path):
     train = {"train_mask": torch.ones(60, dtype=torch.bool), "val_mask": torch.zeros(60, dtype=torch.bool),
              "test_mask": torch.zeros(60, dtype=torch.bool)}  # fmt: skip
-    found = run(tmp_path, nodes=nodes_of(tmp_path / "nodes", graph(1, **train), graph(2, **train)))
+    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1, **train), graph(2, **train)]))
     assert found.summary["status"] == "completed"
     assert found.summary["personal_accuracy_mean"] is None
     assert found.summary["personal_accuracy_std"] is None
@@ -240,7 +109,7 @@ def test_nobody_has_test_or_validation_nodes(tmp_path):
 def test_a_client_with_one_class(tmp_path):
     one = torch.zeros(60, dtype=torch.int64)
     found = run(
-        tmp_path, nodes=nodes_of(tmp_path / "nodes", graph(1), graph(2, y=one), graph(3)), share_statistics=True
+        tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1), graph(2, y=one), graph(3)]), share_statistics=True
     )
     assert found.summary["status"] == "completed"
     assert found.described["clients"][1]["class_names"] == ["0"]
@@ -250,7 +119,7 @@ def test_a_client_with_one_class(tmp_path):
 
 def test_all_clients_have_the_same_one_class(tmp_path):
     one = torch.zeros(60, dtype=torch.int64)
-    found = run(tmp_path, nodes=nodes_of(tmp_path / "nodes", graph(1, y=one), graph(2, y=one)))
+    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1, y=one), graph(2, y=one)]))
     assert found.summary["personal_accuracy_mean"] == 1
     assert found.model["head.weight"].shape == (1, 8)
 
@@ -275,12 +144,12 @@ def test_classes_are_matched_by_name(tmp_path):
     kinds = own | {"class_names": ["dog", "emu"]}
     recorder = Recorder()
     settings = {"method": "fedavg", "num_rounds": 2, "share_statistics": True}
-    found = run(tmp_path, nodes=nodes_of(tmp_path / "a", renamed, subset, kinds), intercept=recorder, **settings)
+    found = run(tmp_path, nodes=real_nodes(tmp_path / "a", [renamed, subset, kinds]), intercept=recorder, **settings)
     assert found.described["facts"]["class_names"] == ["cat", "dog", "emu"]
     assert found.model["head.bias"].shape == (3,)
     assert found.summary["status"] == "completed"
-    one = run(tmp_path, "one", nodes=nodes_of(tmp_path / "b", renamed, renamed), **settings)
-    other = run(tmp_path, "other", nodes=nodes_of(tmp_path / "c", renamed, swapped), **settings)
+    one = run(tmp_path, "one", nodes=real_nodes(tmp_path / "b", [renamed, renamed]), **settings)
+    other = run(tmp_path, "other", nodes=real_nodes(tmp_path / "c", [renamed, swapped]), **settings)
     assert one.model.keys() == other.model.keys()
     assert all(np.array_equal(one.model[name], other.model[name]) for name in one.model)
 
@@ -288,7 +157,7 @@ def test_classes_are_matched_by_name(tmp_path):
 @pytest.mark.parametrize("method", ["flatland", "flatland-euclidean", "fedavg"])
 def test_isolated_nodes_and_a_graph_without_edges(method, tmp_path):
     bare = graph(2, edge_index=torch.zeros(2, 0, dtype=torch.int64))
-    found = run(tmp_path, nodes=nodes_of(tmp_path / "nodes", graph(1), bare), method=method, share_statistics=True)
+    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1), bare]), method=method, share_statistics=True)
     assert found.summary["metrics"]["replies_dropped"] == 0
     assert all(np.isfinite(array).all() for array in found.model.values())
     assert found.described["clients"][1]["statistics"]["num_edges"] == 0
@@ -298,7 +167,7 @@ def test_isolated_nodes_and_a_graph_without_edges(method, tmp_path):
 def test_rows_of_zeros(tmp_path):
     x = graph(1)["x"].clone()
     x[::2] = 0
-    found = run(tmp_path, nodes=nodes_of(tmp_path / "nodes", graph(1, x=x), graph(2, x=torch.zeros(60, 8))))
+    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1, x=x), graph(2, x=torch.zeros(60, 8))]))
     assert found.summary["metrics"]["replies_dropped"] == 0
     assert all(np.isfinite(array).all() for array in found.model.values())
 
@@ -306,7 +175,7 @@ def test_rows_of_zeros(tmp_path):
 def test_nan_in_the_file_of_one_node_refuses_that_node_by_name(tmp_path, caplog):
     x = graph(2)["x"].clone()
     x[3, 4] = math.nan
-    nodes = nodes_of(tmp_path / "nodes", graph(1), graph(2, x=x), graph(3))
+    nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2, x=x), graph(3)])
     found = run(tmp_path, nodes=nodes)
     reason = f"partition-id 1: {nodes[1]['data-path']}: x has NaN or infinite values in 1 of 60 rows"
     assert (found.summary["status"], found.summary["num_clients"]) == ("completed", 2)
@@ -317,7 +186,7 @@ def test_nan_in_the_file_of_one_node_refuses_that_node_by_name(tmp_path, caplog)
 
 
 def test_an_absent_file_of_one_node_refuses_that_node_by_name(tmp_path):
-    nodes = nodes_of(tmp_path / "nodes", graph(1), graph(2), graph(3))
+    nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2), graph(3)])
     Path(nodes[2]["data-path"]).unlink()
     found = run(tmp_path, nodes=nodes)
     assert [reason.split(";")[0] for reason in found.described["refused"].values()] == [
@@ -327,7 +196,7 @@ def test_an_absent_file_of_one_node_refuses_that_node_by_name(tmp_path):
 
 
 def test_another_number_of_features_on_one_node_refuses_that_node_by_name(tmp_path):
-    nodes = nodes_of(tmp_path / "nodes", graph(1, x=torch.ones(60, 5)), graph(2), graph(3))
+    nodes = real_nodes(tmp_path / "nodes", [graph(1, x=torch.ones(60, 5)), graph(2), graph(3)])
     found = run(tmp_path, nodes=nodes)
     assert found.described["refused"] == {
         "partition-id 0": "its data are nodes of 5 features scored by accuracy, the others' are nodes of 8 features scored "
@@ -339,28 +208,14 @@ def test_another_number_of_features_on_one_node_refuses_that_node_by_name(tmp_pa
 @pytest.mark.parametrize(("key", "value"), [("task", "images"), ("metric", "roc_auc")])
 def test_another_task_or_metric_on_one_node_refuses_that_node_by_name(key, value, tmp_path):
     fault = Fault(2, forged(lambda r: replace(r, description=replace(r.description, **{key: value}))), "describe", 0)
-    found = run(tmp_path, nodes=nodes_of(tmp_path / "nodes", graph(1), graph(2), graph(3)), intercept=fault)
+    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1), graph(2), graph(3)]), intercept=fault)
     assert list(found.described["refused"]) == ["partition-id 2"]
     assert value in found.described["refused"]["partition-id 2"]
     assert found.summary["num_clients"] == 2
 
 
-@pytest.mark.parametrize(
-    "statistics",
-    [{"num_test": "many"}, {"class_counts": [1]}, {"forman": math.nan}, {"majority_accuracy": [0.5]}],
-    ids=str,
-)
-def test_a_description_that_makes_no_sense_refuses_that_node(statistics, tmp_path):
-    fault = Fault(
-        2, forged(lambda r: replace(r, description=replace(r.description, statistics=statistics))), "describe", 0
-    )
-    found = run(tmp_path, intercept=fault)
-    assert [next(iter(statistics)) in reason for reason in found.described["refused"].values()] == [True]
-    assert found.summary["num_clients"] == 2
-
-
 def test_two_nodes_with_one_partition_id(tmp_path):
-    nodes = nodes_of(tmp_path / "nodes", graph(1), graph(2))
+    nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2)])
     with pytest.raises(
         CohortError, match=r"nodes \d and \d both say that they are partition-id 0; every node needs its own"
     ):
@@ -381,7 +236,7 @@ def test_two_nodes_with_one_partition_id(tmp_path):
     ],
 )
 def test_a_bad_node_config_refuses_that_node(change, reason, tmp_path):
-    nodes = nodes_of(tmp_path / "nodes", graph(1), graph(2), graph(3))
+    nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2), graph(3)])
     nodes[1] = {key: value for key, value in (nodes[1] | change).items() if value is not None}
     found = run(tmp_path, nodes=nodes)
     (told,) = found.described["refused"].values()
@@ -471,10 +326,3 @@ def test_the_exit_status_of_the_command(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(command, "simulate", interrupt)
     assert command.main(settings) == 130
     assert "resume=true" in capsys.readouterr().out
-
-
-def test_figures_that_are_not_finite_become_null(tmp_path):
-    """JSON has no NaN."""
-    found = run(tmp_path, intercept=Fault(0, forged(lambda r: metrics(r, extra=1.0)), round=1))
-    json.loads((found.path / "summary.json").read_text(), parse_constant=pytest.fail)
-    json.loads((found.path / "clients.json").read_text(), parse_constant=pytest.fail)

@@ -15,17 +15,19 @@ from app_runs import (
     all_bytes,
     all_numbers,
     array_names,
+    forged,
     newest,
     partition_of,
     phase_of,
+    real_nodes,
     run,
     value_names,
 )
-from flwr.app import Message
+from flwr.app import Error, Message
 from graph_fixtures import user_fields
 
 from client_app import app as client_side
-from strategies.messages import MESSAGE_TYPES, decode_arrays, decode_reply, encode_reply
+from strategies.messages import MESSAGE_TYPES, Header, Reply, decode_arrays, encode_arrays, encode_reply
 from strategies.methods import METHODS
 from tasks.errors import DataError
 from tasks.graphs.client_task import GraphTask
@@ -53,15 +55,9 @@ def documented_parameters() -> dict[str, tuple[set[str], set[str]]]:
     }
 
 
-def real_nodes(folder: Path, number: int = 4) -> list[dict]:
-    """Nodes with graphs and disks of their own."""
-    folder.mkdir(exist_ok=True)
-    for index in range(number):
-        torch.save(user_fields(60 + 10 * index, seed=index), folder / f"{index}.pt")
-    return [
-        {"partition-id": i, "data-path": str(folder / f"{i}.pt"), "state-path": str(folder / f"state{i}")}
-        for i in range(number)
-    ]
+def own_graphs(folder: Path) -> list[dict]:
+    """Four real nodes with graphs of their own, of 60, 70, 80 and 90 nodes."""
+    return real_nodes(folder, [user_fields(60 + 10 * index, seed=index) for index in range(4)])
 
 
 def sent_values(recorder: Recorder) -> set[tuple[str, str]]:
@@ -111,17 +107,11 @@ def test_the_check_sees_a_tensor_and_a_scalar_that_are_sent():
     watch = Watch(None)
     shared = {"w": np.arange(4, dtype=np.float32)}
     for leak in ({"m": np.array([3, 1, 2], np.float32)}, {"k": np.array(0.3, np.float32)}):
-        content = encode_reply(replace(reply_of("run"), arrays=shared | leak))
+        content = encode_reply(Reply(Header("run", "train", 1), 0, arrays=shared | leak))
         watch.pairs = [(content, content)]
         watch.kept = [{f"parameter/{name}": array for name, array in (leak | {"other": np.arange(9.0)}).items()}]
         with pytest.raises(AssertionError):
             watch.check({*leak, "other"})
-
-
-def reply_of(name: str):
-    from strategies.messages import Header, Reply
-
-    return Reply(Header(name, "train", 1), 0)
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name].personal])
@@ -136,7 +126,7 @@ def test_no_personal_parameter_travels_in_a_simulation(method, tmp_path):
 @pytest.mark.parametrize("method", ["flatland", "fedper", "fedavg-bias", "local-lorentz"])
 def test_no_personal_parameter_travels_between_machines(method, share, tmp_path):
     _, personal = documented_parameters()[method]
-    nodes = real_nodes(tmp_path / "nodes")
+    nodes = own_graphs(tmp_path / "nodes")
     watch = Watch(lambda partition: Path(nodes[partition]["state-path"]) / "run" / f"{partition:05d}")
     run(tmp_path, method=method, nodes=nodes, num_rounds=3, share_statistics=share, intercept=watch)
     watch.check(personal)
@@ -169,8 +159,8 @@ def test_the_page_has_every_method_once():
 def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir):
     private, sharing, simulated = Recorder(), Recorder(), Recorder()
     settings = {"num_rounds": 2, "fraction_train": 0.5}
-    run(tmp_path, "a", nodes=real_nodes(tmp_path / "x"), intercept=private, **settings)
-    run(tmp_path, "b", nodes=real_nodes(tmp_path / "y"), intercept=sharing, share_statistics=True, **settings)
+    run(tmp_path, "a", nodes=own_graphs(tmp_path / "x"), intercept=private, **settings)
+    run(tmp_path, "b", nodes=own_graphs(tmp_path / "y"), intercept=sharing, share_statistics=True, **settings)
     run(tmp_path, "c", dataset="minesweeper", data_dir=str(minesweeper_dir), intercept=simulated, **settings)
     shared = sent_values(sharing) - sent_values(private)
     accuracies = sent_values(simulated) - sent_values(sharing)
@@ -182,7 +172,7 @@ def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir)
 
 def test_real_nodes_keep_their_statistics(tmp_path):
     recorder = Recorder()
-    nodes = real_nodes(tmp_path / "nodes")
+    nodes = own_graphs(tmp_path / "nodes")
     found = run(tmp_path, nodes=nodes, num_rounds=2, intercept=recorder)
     assert all(not reply["statistics"] for reply in recorder.replies("describe"))
     assert all(set(reply) == {"header"} for reply in recorder.replies("curvature"))
@@ -198,7 +188,7 @@ def test_real_nodes_keep_their_statistics(tmp_path):
 
 def test_real_nodes_share_their_statistics_when_told_to(tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes"), share_statistics=True, intercept=recorder)
+    found = run(tmp_path, nodes=own_graphs(tmp_path / "nodes"), share_statistics=True, intercept=recorder)
     for reply in recorder.replies("describe"):
         labels = user_fields(60 + 10 * partition_of(reply))["y"]
         assert reply["statistics"]["class_counts"] == torch.bincount(labels).tolist()
@@ -226,7 +216,7 @@ def test_the_text_of_an_unforeseen_error_stays(where, kind, tmp_path, monkeypatc
 
     monkeypatch.setattr(GraphTask, where, fail)
     recorder = Recorder()
-    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes"), intercept=recorder)
+    found = run(tmp_path, nodes=own_graphs(tmp_path / "nodes"), intercept=recorder)
     assert shown(found, recorder, SECRET) == []
     reasons = [row["dropped"] for row in found.clients if (row["partition"], row["phase"]) == ("1", "train")]
     assert set(reasons) == {f"{kind.__name__} at the client; its own log says more"}
@@ -251,36 +241,17 @@ def test_the_text_of_an_error_inside_an_error_that_is_told_stays(tmp_path, monke
 
 
 def test_the_text_of_an_error_that_flower_reports_stays(tmp_path):
-    def crash(request, handle):
-        raise RuntimeError(SECRET)
-
     recorder = Recorder()
-    fault = Fault(1, lambda request, handle: Message(error(SECRET), reply_to=request))
-
-    def error(text):
-        from flwr.app import Error
-
-        return Error(2, text)
-
+    fault = Fault(1, lambda request, handle: Message(Error(2, SECRET), reply_to=request))
     found = run(tmp_path, intercept=lambda request, handle: fault(request, lambda message: recorder(message, handle)))
     assert shown(found, recorder, SECRET) == []
     assert [row["dropped"] for row in found.clients][1] == "Flower reports error 2 of this node; its own log has more"
 
 
-def carrying(**extra: np.ndarray):
-    """An answer with arrays added to those of the client."""
-
-    def answer(request: Message, handle) -> Message:
-        reply = handle(request)
-        content = decode_reply(reply.content, replace(reply_of("run").header, round=request.content["header"]["round"]))
-        return Message(encode_reply(replace(content, arrays={**content.arrays, **extra})), reply_to=request)
-
-    return answer
-
-
 @pytest.mark.parametrize("name", sorted(documented_parameters()["flatland"][1]))
 def test_a_reply_that_carries_a_personal_parameter_is_refused(name, tmp_path):
-    fault = Fault(1, carrying(**{name: np.zeros(8, np.float32)}), round=2)
+    extra = {name: np.zeros(8, np.float32)}
+    fault = Fault(1, forged(lambda reply: replace(reply, arrays={**reply.arrays, **extra})), round=2)
     found = run(tmp_path, intercept=fault)
     (row,) = [row for row in found.clients if row["dropped"]]
     assert (row["round"], row["partition"]) == ("2", "1")
@@ -294,8 +265,6 @@ def test_a_client_takes_no_personal_parameters_from_the_server(tmp_path):
 
     def push(request: Message, handle) -> Message:
         arrays = decode_arrays(request.content["arrays"]) | {"first.time": np.zeros(8, np.float32)}
-        from strategies.messages import encode_arrays
-
         request.content["arrays"] = encode_arrays(arrays)
         return handle(request)
 
@@ -308,7 +277,7 @@ def test_a_client_takes_no_personal_parameters_from_the_server(tmp_path):
 def test_a_client_writes_nowhere_but_below_its_own_folder(name, tmp_path):
     """Whatever run name a server sends."""
     name = str(tmp_path / "outside") if name == "absolute" else name
-    nodes = real_nodes(tmp_path / "nodes", 2)
+    nodes = own_graphs(tmp_path / "nodes")[:2]
     before = {path for path in tmp_path.rglob("*") if "run" not in path.parts}
     header = {"run": name, "phase": "train", "round": 1, "stamp": 0}
 
@@ -357,7 +326,7 @@ def test_an_update_tells_which_features_occur_near_training_nodes(method, tmp_pa
 
 def test_refusals_and_descriptions_are_all_the_server_writes_of_single_clients(tmp_path):
     """No client's parameters are in any file of the run directory but its own, which in a simulation lie there too."""
-    nodes = real_nodes(tmp_path / "nodes")
+    nodes = own_graphs(tmp_path / "nodes")
     recorder = Recorder()
     found = run(tmp_path, method="fedavg", nodes=nodes, intercept=recorder)
     sent = [decode_arrays(reply["arrays"])[name].tobytes() for reply in recorder.replies("train")

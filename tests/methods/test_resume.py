@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from app_runs import Fault, Recorder, Run, phase_of, run
+from app_runs import Fault, Recorder, Run, phase_of, real_nodes, run
 from flwr.app import Message
 from graph_fixtures import user_fields
 
@@ -201,15 +201,9 @@ def test_another_configuration_is_refused(change, text, tmp_path):
     assert Run(first.path).figures == first.figures
 
 
-def own_graphs(folder: Path, number: int = 3) -> list[dict]:
-    """Real nodes with graphs of their own."""
-    folder.mkdir(exist_ok=True)
-    for index in range(number):
-        torch.save(user_fields(seed=index), folder / f"{index}.pt")
-    return [
-        {"partition-id": i, "data-path": str(folder / f"{i}.pt"), "state-path": str(folder / f"state{i}")}
-        for i in range(number)
-    ]
+def own_graphs(folder: Path) -> list[dict]:
+    """Three real nodes with graphs of their own."""
+    return real_nodes(folder, [user_fields(seed=index) for index in range(3)])
 
 
 def test_other_data_are_refused_by_partition(tmp_path):

@@ -1,0 +1,122 @@
+"""Clients that answer wrongly or not at all: dropped with the reason, while the others go on."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from app_runs import Fault, Recorder, Run, forged, partition_of, run
+from flwr.app import Error, Message
+
+from server_app.rounds import RoundError
+from strategies.messages import Reply, decode_arrays, encode_arrays
+
+
+def arrays(reply: Reply, **changes) -> Reply:
+    return replace(reply, arrays={**reply.arrays, **changes})
+
+
+def metrics(reply: Reply, **changes: float) -> Reply:
+    return replace(reply, metrics={**reply.metrics, **changes})
+
+
+def without(reply: Reply, name: str) -> Reply:
+    return replace(reply, arrays={key: array for key, array in reply.arrays.items() if key != name})
+
+
+NAN, INFINITY = np.full(8, np.nan, np.float32), np.full(8, np.inf, np.float32)
+FAULTS = {
+    "NaN": (forged(lambda r: arrays(r, **{"first.bias": NAN})), "first.bias has values that are not finite"),
+    "infinity": (forged(lambda r: arrays(r, **{"first.bias": -INFINITY})), "first.bias has values that are not finite"),
+    "shape": (forged(lambda r: arrays(r, **{"first.bias": np.zeros(9, np.float32)})),
+              "first.bias is float32[9], awaited was float32[8]"),
+    "dtype": (forged(lambda r: arrays(r, **{"first.bias": np.zeros(8)})),
+              "first.bias is float64[8], awaited was float32[8]"),
+    "personal": (forged(lambda r: arrays(r, k=np.zeros((), np.float32))),
+                 "parameters do not match: not awaited ['k'], missing []"),
+    "missing": (forged(lambda r: without(r, "head.bias")),
+                "parameters do not match: not awaited [], missing ['head.bias']"),
+    "metric": (forged(lambda r: metrics(r, test=math.nan)), "test is nan"),
+    "examples": (forged(lambda r: replace(r, num_examples=-5)), "num_examples is -5; allowed is 0 or more"),
+    "identity": (forged(lambda r: replace(r, partition=2)), "it now says that it is partition-id 2"),
+    "round": (forged(lambda r: replace(r, header=replace(r.header, round=1))), "the reply is of round 1, awaited was 2"),
+    "raises": (lambda request, handle: Message(Error(1, "RuntimeError"), reply_to=request),
+               "Flower reports error 1 of this node; its own log has more"),
+    "silent": (lambda request, handle: None, "no reply within 600 s"),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_bad_reply_is_dropped_with_the_reason_and_the_others_go_on(fault, tmp_path, caplog):
+    answer, reason = FAULTS[fault]
+    found = run(tmp_path, num_rounds=3, intercept=Fault(1, answer, round=2))
+    assert found.summary["status"] == "completed"
+    assert found.summary["metrics"]["replies_dropped"] == 1
+    assert [(row["replies"], row["dropped"], row["reasons"]) for row in found.rounds] == [
+        ("3", "0", ""), ("2", "1", f"partition 1: {reason}"), ("3", "0", "")]  # fmt: skip
+    (row,) = [row for row in found.clients if row["dropped"]]
+    assert (row["round"], row["partition"], row["dropped"], row["test"]) == ("2", "1", reason, "")
+    assert f"round 2: dropped the reply of partition 1: {reason}" in caplog.text
+    assert all(np.isfinite(array).all() for array in found.model.values())
+
+
+def test_who_is_dropped_has_no_part_in_the_average(tmp_path):
+    recorder = Recorder()
+    fault = Fault(1, FAULTS["NaN"][0])
+    found = run(tmp_path, method="fedavg", num_rounds=1,
+                intercept=lambda request, handle: recorder(request, lambda message: fault(message, handle)))  # fmt: skip
+    good = [reply for reply in recorder.replies("train") if partition_of(reply) != 1]
+    weights = [reply["header"]["num_examples"] for reply in good]
+    sent = [reply["arrays"]["head.bias"].numpy().astype(np.float64) for reply in good]
+    expected = sum(weight * array for weight, array in zip(weights, sent, strict=True)) / sum(weights)
+    np.testing.assert_allclose(found.model["head.bias"], expected, rtol=1e-6)
+
+
+def test_too_few_good_replies_end_the_run_and_keep_the_checkpoint(tmp_path):
+    settings = {"num_rounds": 4, "min_replies": 3}
+    whole = run(tmp_path / "whole", **settings)
+    with pytest.raises(RoundError) as caught:
+        run(tmp_path, intercept=Fault(1, FAULTS["NaN"][0], round=3), **settings)
+    text = ("round 3: 2 good replies of 3, needed are 3 (min-replies). partition 1: first.bias has values that are not "
+            "finite")  # fmt: skip
+    assert str(caught.value) == text
+    summary = Run(tmp_path / "run").summary
+    assert (summary["status"], summary["error"], summary["rounds"]) == ("failed", text, 2)
+    assert (tmp_path / "run" / "checkpoint" / "server" / "00000002.safetensors").exists()
+    assert run(tmp_path, resume=True, **settings).figures == whole.figures
+
+
+def test_a_run_in_which_everybody_fails_names_the_reasons(tmp_path):
+    """A step so large that every loss is NaN in the second local epoch."""
+    with pytest.raises(RoundError, match=r"round 1: 0 good replies of 3, needed are 1 .* partition 0: the loss is "):
+        run(tmp_path, learning_rate=1e30, local_epochs=3)
+    summary = Run(tmp_path / "run").summary
+    assert (summary["status"], summary["rounds"]) == ("failed", 0)
+
+
+def test_a_client_that_diverges_keeps_its_state_of_before(tmp_path):
+    def explode(request: Message, handle) -> Message:
+        sent = decode_arrays(request.content["arrays"])
+        request.content["arrays"] = encode_arrays(sent | {"second.weight": np.full((8, 8), 1e38, np.float32)})
+        return handle(request)
+
+    found = run(tmp_path, num_rounds=3, method="fedper", optimizer_state="kept", intercept=Fault(1, explode, round=2))
+    (row,) = [row for row in found.clients if row["dropped"]]
+    assert row["dropped"] == "the loss is inf in local epoch 1 of 1"
+    steps = {p: int(found.personal(p)["optimizer/step/head.bias"]) for p in range(3)}
+    assert steps == {0: 3, 1: 2, 2: 3}
+
+
+@pytest.mark.parametrize(
+    "statistics",
+    [{"num_test": "many"}, {"class_counts": [1]}, {"forman": math.nan}, {"majority_accuracy": [0.5]}],
+    ids=str,
+)
+def test_a_description_that_makes_no_sense_refuses_that_node(statistics, tmp_path):
+    fault = Fault(
+        2, forged(lambda r: replace(r, description=replace(r.description, statistics=statistics))), "describe", 0
+    )
+    found = run(tmp_path, intercept=fault)
+    assert [next(iter(statistics)) in reason for reason in found.described["refused"].values()] == [True]
+    assert found.summary["num_clients"] == 2
