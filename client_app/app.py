@@ -74,7 +74,7 @@ def _prepare(client: Client, request: Request) -> None:
 
 
 def _curvature_in_use(client: Client) -> dict[str, float]:
-    """A figure for the report, where figures may leave; the parameter k itself never does."""
+    """A figure for the report, where figures may leave; k, from which it comes, can be told from it."""
     curvature = getattr(client.model, "curvature", None)
     return {"curvature": curvature.item()} if curvature is not None and client.shares_statistics else {}
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from client_app.adam import Adam
 from client_app.personal import gather, scatter, state_folder
-from client_app.training import make_optimizer, pick_device, seed_dropout, train
+from client_app.training import TrainingError, make_optimizer, pick_device, seed_dropout, train
 from strategies.config import ConfigError, RunConfig, home
 from strategies.messages import CURVATURE, Description, Facts, check_arrays
 from strategies.methods import METHODS
@@ -53,7 +53,7 @@ class Client:
     def __init__(self, config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> None:
         torch.set_num_threads(config.threads)
         self.config, self.run, self.partition = config, run, partition
-        self.method = METHODS[config.method]
+        self.method, self._node_config = METHODS[config.method], node_config
         self.owns_data = "data-path" in node_config
         self.graph = _load(config, partition, node_config)
         self.device = pick_device(str(node_config.get("device", config.device)))
@@ -63,7 +63,9 @@ class Client:
 
     @property
     def shares_statistics(self) -> bool:
-        """Whether figures about the data may leave."""
+        """Whether figures about the data may leave: the run asks for it, and the node's own configuration can refuse."""
+        if self._node_config.get("share-statistics") is False:
+            return False
         return self.config.share_statistics or not self.owns_data
 
     def describe(self) -> Description:
@@ -182,7 +184,11 @@ class Client:
         seed = np.random.SeedSequence([self.config.seed, self.partition, round_number])
         seed_dropout(int(seed.generate_state(1, np.uint64)[0]) >> 1, self.device)
         shared = {name: self.parameters[name] for name in self.shared}
-        return train(self.model, self.task, self.optimizer, self.config.local_epochs, self.config.proximal, shared)
+        loss = train(self.model, self.task, self.optimizer, self.config.local_epochs, self.config.proximal, shared)
+        # The server looks at what is shared; of what stays nobody would see that the last step broke it.
+        if not all(bool(parameter.isfinite().all()) for parameter in self.personal.values()):
+            raise TrainingError("personal parameters are not finite after local training")
+        return loss
 
     def commit(self, round_number: int, base: int) -> None:
         """Write the personal state of this round beside that of `base`, which the server may still ask for."""
@@ -210,7 +216,7 @@ def _load(config: RunConfig, partition: int, node_config: dict[str, Any]) -> Cli
         normalize=config.normalize,
     )
     if "data-path" in node_config:
-        return load_own(Path(str(node_config["data-path"])), spec)
+        return load_own(Path(str(node_config["data-path"])), spec, home() / "cache")
     if "num-partitions" not in node_config:
         raise ConfigError(
             "this node has neither data-path (its own data) nor num-partitions (its share of a public data set) in its "

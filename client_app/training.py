@@ -25,7 +25,10 @@ def pick_device(name: str) -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    device = torch.device(name)
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(f'device = "{name}": allowed is auto, cpu, cuda or cuda:N') from None
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ConfigError(f'device = "{name}": this machine has {torch.cuda.device_count()} CUDA devices; try "cpu"')
     return device

@@ -138,6 +138,8 @@ def make_plan(arguments: Sequence[str]) -> Plan:
     # Named here, so that the run directory is known beforehand whatever becomes of the run.
     results = Path(str(config.get("results-dir") or DEFAULT_RESULTS)).expanduser().absolute()
     config["results-dir"] = str(results)
+    if config.get("resume") and not config.get("run-name"):
+        raise UsageError("resume=true needs run-name, the name of the run to go on with")
     config["run-name"] = config.get("run-name") or _run_name(defaults | config)
     return Plan(app, config, num_supernodes, options.cpus, options.gpus, options.timeout)
 

@@ -56,6 +56,8 @@ class TrainedRun:
     facts : Facts
     arrays : mapping of str to array
         The shared parameters.
+    stamps : mapping of partition to round
+        The personal state that belongs to these parameters.
     clients : mapping of partition to str
         Digest of the data that each client trained on.
     num_partitions : int
@@ -65,6 +67,7 @@ class TrainedRun:
     config: RunConfig
     facts: Facts
     arrays: Mapping[str, NDArray[Any]]
+    stamps: Mapping[int, int]
     clients: Mapping[int, str]
     num_partitions: int
 
@@ -84,16 +87,16 @@ class TrainedRun:
             config = parse(dotted(tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))))
             met = json.loads((path / "clients.json").read_text(encoding="utf-8"))
             clients = {int(about["partition"]): str(about["digest"]) for about in met["clients"]}
-            num_partitions = len(clients) + len(met["refused"])
+            num_partitions = int(met["num_partitions"])
         except OSError as error:
             raise PredictError(f"{path} is not the directory of a run: no {Path(error.filename).name}") from None
         except (tomllib.TOMLDecodeError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise PredictError(f"{path} is not the directory of a run: {error}") from None
-        arrays, facts = _read_model(path / "model.safetensors", config)
-        return cls(path, config, facts, arrays, clients, num_partitions)
+        arrays, facts, stamps = _read_model(path / "model.safetensors", config)
+        return cls(path, config, facts, arrays, stamps, clients, num_partitions)
 
     def personal_state(self, client: int, state_path: Path | None) -> tuple[dict[str, NDArray[Any]], int]:
-        """The newest personal state of a client, and its round.
+        """The personal state of a client that belongs to the shared parameters, and its round.
 
         Parameters
         ----------
@@ -124,7 +127,9 @@ class TrainedRun:
                 f"{', '.join(method.personal)} at the client that trained them: predict there (with --state-path, if its "
                 "node has a state-path), or name a client that has trained in this run"
             )
-        stamp = store.stamps()[-1]
+        stamp = self.stamps.get(client, 0)
+        if stamp == 0:
+            raise PredictError(f"client {client} has not trained in this run: it has no personal parameters yet")
         arrays, metadata = store.load(stamp)
         for name, wanted in {"run": run, "partition": client, "method": self.config.method}.items():
             if metadata.get(name) != wanted:
@@ -193,11 +198,12 @@ def predict(run: TrainedRun, data: str, client: int | None = None, state_path: P
     )
 
 
-def _read_model(path: Path, config: RunConfig) -> tuple[dict[str, NDArray[Any]], Facts]:
+def _read_model(path: Path, config: RunConfig) -> tuple[dict[str, NDArray[Any]], Facts, dict[int, int]]:
     try:
         with safe_open(path, framework="np") as file:
             about = json.loads(file.metadata()["curvfed"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        stamps = {int(partition): int(stamp) for partition, stamp in about["stamps"].items()}
         facts = Facts(**about["facts"] | {"class_names": tuple(about["facts"]["class_names"])})
     except FileNotFoundError:
         raise PredictError(f"no {path}: the run has not come to its end; go on with it by resume=true") from None
@@ -205,7 +211,7 @@ def _read_model(path: Path, config: RunConfig) -> tuple[dict[str, NDArray[Any]],
         raise PredictError(f"{path} is not the model of a run ({type(error).__name__})") from None
     if about["method"] != config.method:
         raise PredictError(f"{path} is of method {about['method']}, config.toml beside it of {config.method}")
-    return arrays, facts
+    return arrays, facts, stamps
 
 
 def _node(run: TrainedRun, data: str, client: int | None) -> tuple[dict[str, Any], bool]:

@@ -49,6 +49,7 @@ class Federation:
         clients = [{"partition": partition} | asdict(about) for partition, about in self.descriptions.items()]
         return {
             "clients": clients,
+            "num_partitions": len(self.nodes) + len(self.refused),
             "refused": self.refused,
             "facts": asdict(self.facts),
             "heterogeneity": self.heterogeneity(),

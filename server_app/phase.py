@@ -139,6 +139,5 @@ def size(arrays: Mapping[str, NDArray[Any]]) -> int:
 def _check(reply: Reply, partition: int, arrays: Mapping[str, NDArray[Any]]) -> None:
     if reply.partition != partition:
         raise MessageError(f"it now says that it is partition-id {reply.partition}")
-    if reply.header.phase == TRAIN:
-        check_arrays(reply.arrays, arrays)
-    check_metrics(reply.metrics)
+    check_arrays(reply.arrays, arrays if reply.header.phase == TRAIN else {})
+    check_metrics(reply.metrics, CLIENT_FIGURES)

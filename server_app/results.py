@@ -1,5 +1,6 @@
 """The run directory: what a run leaves, written so that a reader never sees half of it."""
 
+import contextlib
 import csv
 import json
 import logging
@@ -68,7 +69,10 @@ class RunDirectory:
         directory = cls(config, path)
         if config.resume:
             _check_same_run(config, path)
-            directory._write_config()
+            try:
+                directory._write_config()
+            except OSError as error:
+                raise ConfigError(f"resume = true: {path} cannot be written ({error.strerror})") from None
             return directory
         try:
             path.mkdir(parents=True)
@@ -94,9 +98,22 @@ class RunDirectory:
         text = json.dumps(_plain(summary), indent=2, allow_nan=False)
         write_atomically(self.path / "summary.json", text.encode() + b"\n")
 
-    def write_clients(self, clients: Mapping[str, Any]) -> None:
-        """`clients.json`: who took part, and what their data are like where they tell."""
-        write_atomically(self.path / "clients.json", json.dumps(_plain(clients), indent=1).encode() + b"\n")
+    def write_clients(self, clients: dict[str, Any]) -> None:
+        """`clients.json`: who took part, and what their data are like where they tell.
+
+        A resumed run keeps what it knew of clients that did not come back.
+        """
+        path = self.path / "clients.json"
+        known: dict[str, Any] = {"clients": [], "num_partitions": 0}
+        if path.exists():
+            known = json.loads(path.read_text())
+        here = {client["partition"] for client in clients["clients"]}
+        everybody = [*clients["clients"], *(client for client in known["clients"] if client["partition"] not in here)]
+        merged = clients | {
+            "clients": sorted(everybody, key=lambda client: int(client["partition"])),
+            "num_partitions": max(known["num_partitions"], clients.get("num_partitions", len(here))),
+        }
+        write_atomically(path, json.dumps(_plain(merged), indent=1).encode() + b"\n")
 
     def append(self, round_row: Mapping[str, Any], client_rows: Iterable[Mapping[str, Any]]) -> None:
         """Add a phase to `rounds.csv` and `clients.csv`."""
@@ -144,14 +161,16 @@ def write_failure(error: str, raw: Mapping[str, Any], config: RunConfig | None) 
     wanted = run_name if isinstance(run_name, str) and run_name == Path(run_name).name else ""
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
     names = [wanted, f"{wanted}-refused-{stamp}"] if wanted else [f"refused-{stamp}"]
-    given = [Path(results_dir).expanduser()] if isinstance(results_dir, str) and results_dir else []
+    given = [Path(results_dir)] if isinstance(results_dir, str) and results_dir else []
+    with contextlib.suppress(RuntimeError):  # "~nobody"
+        given = [folder.expanduser() for folder in given]
     for folder in [*given, home() / "results"]:
         for name in names:
             try:
                 (folder / name).mkdir(parents=True)
                 text = json.dumps(failed_summary(error, config), indent=2)
                 write_atomically(folder / name / "summary.json", text.encode())
-            except OSError:
+            except (OSError, ValueError):
                 continue
             return folder / name
     return None
@@ -189,7 +208,7 @@ def versions() -> dict[str, str]:
 def _check_same_run(config: RunConfig, path: Path) -> None:
     try:
         before = flatten(parse(dotted(tomllib.loads((path / "config.toml").read_text()))))
-    except OSError:
+    except (OSError, ValueError):  # absent, not TOML, or of another version
         raise ConfigError(
             f"resume = true: there is no run in {path}; allowed is the run-name of a run that was begun"
         ) from None

@@ -40,7 +40,7 @@ class Rounds:
         self.method = METHODS[config.method]
         self.state = State()
         self.federation = Federation({}, {}, Facts(0, ()), {})
-        self._said = time.monotonic()
+        self._said = self._counted = time.monotonic()
 
     def run(self) -> None:
         """Meet, train, evaluate, store the model.
@@ -49,17 +49,16 @@ class Rounds:
         ------
         CohortError, RoundError, ConfigError
         """
-        started = time.monotonic()
         self.federation = meet(self.grid, self.config, self.directory.name)
-        self.directory.write_clients(self.federation.record())
         self.arrays = self._initial_arrays(self.federation.facts)
         if self.config.resume:
             self._resume()
+        self.directory.write_clients(self.federation.record())
         for number in range(self.state.round + 1, self.config.num_rounds + 1):
             self._round(number)
         if self.config.num_rounds == 0:
             self._evaluate(0, list(self.federation.nodes))
-        self.state.add(seconds=time.monotonic() - started)
+        self._clock()
         about = {
             "method": self.config.method,
             "metric": self.federation.metric,
@@ -105,9 +104,12 @@ class Rounds:
         every = self.config.evaluate_every
         if number == self.config.num_rounds or (every and number % every == 0):
             self._evaluate(number, [partition for partition in clients if partition not in phase.replies])
-        elif len(phase.replies) == len(clients):
+        elif len(phase.seconds) == len(clients):  # all were asked: who failed has no score this round
+            for partition in phase.reasons:
+                self.state.latest.pop(partition, None)
             self._note_best(number)
         self.state.round = number
+        self._clock()
         checkpoints.save(self.directory.checkpoints, self.state, self.arrays, self.federation)
         dropped = f"  {row['dropped']} dropped" if row["dropped"] else ""
         word = "AUC" if self.federation.metric == "roc_auc" else "accuracy"
@@ -116,6 +118,12 @@ class Rounds:
             f"{word} {_percent(row['score'])}  loss {_short(row['loss'])}  {row['seconds']:.2f} s{dropped}",
             silence=0 if number == self.config.num_rounds else ROUND_SILENCE,
         )
+
+    def _clock(self) -> None:
+        """Add the time since the last call to that of the run, resumed ones included."""
+        now = time.monotonic()
+        self.state.add(seconds=now - self._counted)
+        self._counted = now
 
     def _aggregate(self, phase: Phase) -> None:
         replies = [(reply.num_examples, reply.arrays) for reply in phase.replies.values()]

@@ -49,7 +49,7 @@ class State:
 def save(store: Store, state: State, arrays: Mapping[str, NDArray[Any]], federation: Federation) -> None:
     """Write the checkpoint of the last whole round; the one before is kept."""
     metadata = asdict(state) | {"facts": asdict(federation.facts), "digests": _digests(federation)}
-    store.save(state.round, arrays, metadata, base=state.round - 1)
+    store.save(state.round, arrays, metadata, base=state.round - 1, durable=True)
 
 
 def load(store: Store, federation: Federation) -> tuple[State, dict[str, NDArray[Any]], Federation] | None:

@@ -73,9 +73,17 @@ def exchange(
         for node, request in requests.items()
     ]
     nodes = [message.metadata.dst_node_id for message in messages]
-    waiting = dict(zip(grid.push_messages(messages), nodes, strict=True))
+    ids = list(grid.push_messages(messages))
+    if len(ids) != len(nodes):
+        raise CohortError(
+            f"Flower took {len(ids)} of {len(nodes)} messages; is a model too large for it, or the SuperLink gone?"
+        )
+    # A node that Flower does not know any more has no message id.
+    waiting = {identity: node for identity, node in zip(ids, nodes, strict=True) if identity}
     replies: dict[int, Reply] = {}
-    failures: dict[int, str] = {}
+    failures = {
+        node: "Flower did not take the message" for identity, node in zip(ids, nodes, strict=True) if not identity
+    }
     seconds: dict[int, float] = {}
     pause = FIRST_POLL
     while waiting:

@@ -73,7 +73,7 @@ class FedProx(_Table):
     mu: Rate = Field(
         default=0.01,
         ge=0,
-        description="coefficient of the proximal term; without effect at a single local step, as above",
+        description="mu of the term mu/2 ||w - w_t||^2; without effect at a single local step, as above",
     )
 
 
@@ -157,9 +157,10 @@ class RunConfig(_Table):
 
     @property
     def proximal(self) -> float:
-        """Coefficient of the proximal term of this run's method, 0 for none."""
+        """Coefficient of ‖shared - received‖² in this run's local objective, 0 for none."""
         key = METHODS[self.method].proximal
-        return float(flatten(self)[key]) if key else 0.0
+        half = 0.5 if key == "fedprox.mu" else 1.0  # FedProx writes μ/2 before the square, FlatLand λ
+        return half * float(flatten(self)[key]) if key else 0.0
 
     @property
     def keeps_optimizer(self) -> bool:
@@ -232,6 +233,13 @@ def _check_together(config: RunConfig) -> None:
         raise ConfigError(
             f"train-size = {config.train_size} and test-size = {config.test_size}: allowed is a sum of at most 1"
         )
+    for key, folder in (("data-dir", config.data_dir), ("results-dir", config.results_dir)):
+        try:
+            fit = "\0" not in folder and bool(Path(folder).expanduser())
+        except RuntimeError:  # no such user
+            fit = False
+        if not fit:
+            raise ConfigError(f"{key} = {folder!r}: allowed is the path of a folder")
     if config.resume and not config.run_name:
         raise ConfigError('resume = true needs run-name, the name of the run to go on with; it is ""')
 

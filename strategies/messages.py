@@ -5,7 +5,7 @@ wrong, in words that hold nothing of the content.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from io import BytesIO
@@ -20,6 +20,11 @@ DESCRIBE = "describe"
 CURVATURE = "curvature"
 TRAIN = "train"
 EVALUATE = "evaluate"
+
+SCORES = ("test", "val", "accuracy")
+"""Metrics that are shares in [0, 1], each also as it was before training ("_before")."""
+
+MAX_CLASSES = 10_000
 
 MESSAGE_TYPES = {DESCRIBE: "query.describe", CURVATURE: "query.curvature", TRAIN: "train", EVALUATE: "evaluate"}
 
@@ -263,6 +268,8 @@ def decode_reply(content: RecordDict, expected: Header) -> Reply:
     if num_examples < 0:
         raise MessageError(f"num_examples is {num_examples}; allowed is 0 or more")
     metrics = _record(content, _METRICS, MetricRecord) or MetricRecord()
+    if header.phase != TRAIN and _ARRAYS in content:
+        raise MessageError(f"arrays are not awaited in phase {header.phase}")
     return Reply(
         header,
         _typed(record, "partition", int),
@@ -295,8 +302,8 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDAr
             raise MessageError(f"{name} has values that are not finite")
 
 
-def check_metrics(metrics: Mapping[str, float]) -> None:
-    """Refuse metrics that are not finite.
+def check_metrics(metrics: Mapping[str, float], known: Collection[str]) -> None:
+    """Refuse metrics of other names than the known ones, values that are not finite, and scores outside [0, 1].
 
     Raises
     ------
@@ -304,12 +311,20 @@ def check_metrics(metrics: Mapping[str, float]) -> None:
         Names the first one.
     """
     for name, value in metrics.items():
-        if not math.isfinite(value):
-            raise MessageError(f"{name} is {value}")
+        if name not in known:
+            raise MessageError(f'the metric "{name}" is not awaited; awaited are {", ".join(sorted(known))}')
+        score = name.removesuffix("_before") in SCORES
+        if not math.isfinite(value) or (score and not 0 <= value <= 1):
+            raise MessageError(f"{name} is {value}; allowed is {'a share in [0, 1]' if score else 'a finite number'}")
 
 
 def _check_statistics(description: Description) -> None:
-    """Refuse statistics that are no finite numbers, or class counts that do not fit the class names."""
+    """Refuse class names that are doubled or too many, and statistics that cannot be."""
+    names = description.class_names
+    if not 0 < len(names) <= MAX_CLASSES or len(set(names)) < len(names):
+        raise MessageError(f"there are {len(names)} class names; allowed are 1 to {MAX_CLASSES}, all different")
+    if description.num_features < 1:
+        raise MessageError(f"num_features is {description.num_features}; allowed is 1 or more")
     for name, value in description.statistics.items():
         if name == "class_counts":
             whole = isinstance(value, list) and all(type(count) is int and count >= 0 for count in value)
@@ -317,6 +332,10 @@ def _check_statistics(description: Description) -> None:
                 raise MessageError(f'"{name}" is not one whole number, 0 or more, for each class')
         elif type(value) not in (int, float) or not math.isfinite(value):
             raise MessageError(f'"{name}" is no finite number')
+        elif name.startswith("num_") and not (type(value) is int and 0 <= value < 2**53):
+            raise MessageError(f'"{name}" is {value}; allowed is a whole number, 0 or more')
+        elif name == "majority_accuracy" and not 0 <= value <= 1:
+            raise MessageError(f'"{name}" is {value}; allowed is a share in [0, 1]')
 
 
 def _config(content: RecordDict, key: str) -> ConfigRecord:

@@ -38,9 +38,9 @@ def write_atomically(path: Path, data: bytes) -> None:
 class Store:
     """A folder of stamped arrays (files of mode 0600 in a folder of mode 0700).
 
-    A write is a file beside, then a rename: a process killed at any moment leaves old or new, whole. The file is not
-    forced to the disk, since that would cost more than a round; what a power failure may tear is the newest file,
-    which then fails to load while the one before is there.
+    A write is a file beside, then a rename: a process killed at any moment leaves old or new, whole. Clients do not force
+    their files to the disk, which would cost more than a round; a power failure may tear the newest, and a client whose
+    state is gone is dropped with that reason. The server's checkpoint, one file per round, is forced.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -54,8 +54,15 @@ class Store:
         matches = (_NAME.match(entry.name) for entry in os.scandir(self.folder))
         return sorted(int(match[1]) for match in matches if match)
 
-    def save(self, stamp: int, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any], base: int = 0) -> None:
-        """Write one stamp and keep it beside `base`, the stamp that it was made from; remove all others.
+    def save(
+        self,
+        stamp: int,
+        arrays: Mapping[str, NDArray[Any]],
+        metadata: Mapping[str, Any],
+        base: int = 0,
+        durable: bool = False,
+    ) -> None:
+        """Write one stamp and keep it beside `base`, the stamp that it was made from; remove all older ones.
 
         Parameters
         ----------
@@ -64,6 +71,8 @@ class Store:
         arrays : mapping of str to array
         metadata : mapping of str to JSON values
         base : int
+        durable : bool
+            Wait until the file is on the disk, so that a power failure does not tear it either.
         """
         if self._known is None:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -75,15 +84,16 @@ class Store:
             # Written over a file whose time is past, in pages that the system has at hand: four times quicker.
             with contextlib.suppress(FileNotFoundError):
                 os.rename(spare, temporary)
-            _write(temporary, arrays, metadata)
+            _write(temporary, arrays, metadata, durable)
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
-        for other in self._known - {stamp, base}:
+        # Only what is older: a straggler that ends late must not remove the state of a later round.
+        for other in {known for known in self._known if known < stamp} - {base}:
             with contextlib.suppress(FileNotFoundError):
                 os.replace(self._path(other), spare)
         # Another process may have written `base`: this one removes it in its turn.
-        self._known = {base, stamp}
+        self._known = {known for known in self._known if known > stamp} | {base, stamp}
 
     def load(self, stamp: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and metadata of one stamp.
@@ -110,7 +120,7 @@ class Store:
         return self.folder / f"{stamp:08d}.safetensors"
 
 
-def _write(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> None:
+def _write(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any], durable: bool) -> None:
     """A safetensors file: length of the header, header, the arrays one after the other.
 
     The library's own writer copies the arrays and empties the file first; this one is called for every client in every
@@ -135,5 +145,7 @@ def _write(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str
             if written:
                 buffers[0] = buffers[0][written:]
         os.ftruncate(descriptor, 8 + len(header) + end)
+        if durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -1,5 +1,6 @@
 """FlatLand on Cora and minesweeper: accuracy, ablations, privacy of the personal part, restarts, speed."""
 
+import os
 import random
 import signal
 import statistics
@@ -15,7 +16,8 @@ from deployments.accept.lab import Lab, Outcome, RunFailed, read_summary
 SEEDS = (0, 1, 2)
 KILLS = 10
 
-CORA = {"dataset": "cora", "num-supernodes": 10, "num-rounds": 100}
+CLIENTS = 10
+CORA = {"dataset": "cora", "num-supernodes": CLIENTS, "num-rounds": 100}
 MINESWEEPER = {
     "dataset": "minesweeper",
     "num-supernodes": 10,
@@ -161,7 +163,7 @@ def through_flower(lab: Lab) -> Iterator[Outcome]:
     if done.returncode:
         raise RunFailed(f"flwr run: exit status {done.returncode}\n{done.stdout[-3000:]}")
     with (lab.folder / "flower" / "rounds.csv").open() as file:
-        seconds = overhead(list(csv.DictReader(file)), workers=2)
+        seconds = overhead(list(csv.DictReader(file)), workers=min(os.cpu_count() or 1, CLIENTS))
     yield Outcome(
         "round of Cora-10 by flwr run beyond its training, after the first",
         "<= 0.3 s",

@@ -98,19 +98,31 @@ def load_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_d
     return graph
 
 
-def load_own(path: Path, spec: GraphSpec) -> ClientGraph:
+def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> ClientGraph:
     """A node's own `.pt` graph, whole; its own masks where it has them, else a random split.
+
+    A real node starts a process per message: with a `cache_dir` the prepared graph is kept there (for its user alone),
+    and later calls read it back.
 
     Raises
     ------
     DataError
         See `tasks.graphs.user_file.read_user_graph`.
     """
-    raw = read_user_graph(path.expanduser())
+    path = path.expanduser()
+    folder = None
+    if cache_dir is not None and path.is_file():
+        folder = cache_dir / prepared.cache_key(asdict(spec) | {"dataset": "", "data_dir": "", "own": 1}, [path])
+        if (graph := prepared.read(folder, 0)) is not None:
+            return graph
+    raw = read_user_graph(path)
     edges = clean_edges(raw.edge_index.numpy(), len(raw.labels))
     masks = _split(raw, np.arange(len(raw.labels)), spec)
     features = normalize_rows(raw.features, spec.normalize)
-    return client_graph(features, torch.from_numpy(edges), raw.labels, masks, raw.class_names, raw.metric, "")
+    graph = client_graph(features, torch.from_numpy(edges), raw.labels, masks, raw.class_names, raw.metric, "")
+    if folder is not None:
+        prepared.write(folder, [graph])
+    return graph
 
 
 def normalize_rows(features: Tensor, norm: str) -> Tensor:

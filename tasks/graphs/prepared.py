@@ -44,7 +44,7 @@ def write(folder: Path, graphs: Iterable[ClientGraph]) -> None:
     A folder that cannot be written is logged, not raised.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for partition_id, graph in enumerate(graphs):
             _write_one(_path(folder, partition_id), graph)
     except OSError as error:

@@ -216,7 +216,7 @@ def test_configuration_is_frozen_and_hashable():
 @pytest.mark.parametrize("method", METHODS)
 def test_what_follows_from_the_method(method):
     keeps = method not in ("fedavg", "fedprox", "flatland-shared")
-    coefficients = {"fedprox": 0.25} | dict.fromkeys(
+    coefficients = {"fedprox": 0.25 / 2} | dict.fromkeys(
         ("flatland", "flatland-constant", "flatland-shared", "flatland-euclidean"), 0.125
     )
     raw = {"method": method, "fedprox.mu": 0.25, "flatland.proximal": 0.125}

@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from strategies.messages import (
     MESSAGE_TYPES,
+    TRAIN,
     Description,
     Facts,
     Header,
@@ -49,11 +50,12 @@ named_arrays = st.dictionaries(texts.filter(bool), arrays, max_size=4)
 
 @st.composite
 def descriptions(draw):
-    names = tuple(draw(st.lists(texts, max_size=5)))
+    names = tuple(draw(st.lists(texts, min_size=1, max_size=5, unique=True)))
     counts = draw(st.lists(ints, min_size=len(names), max_size=len(names)))
-    statistics = draw(st.dictionaries(st.sampled_from(["num_test", "forman", "majority_accuracy"]), finite))
+    ranges = {"num_test": st.integers(0, 2**53 - 1), "forman": finite, "majority_accuracy": st.floats(0, 1)}
+    statistics = draw(st.fixed_dictionaries({}, optional=ranges))
     return Description(
-        draw(texts), draw(texts), draw(ints), names, draw(texts), draw(texts), statistics | {"class_counts": counts}
+        draw(texts), draw(texts), draw(ints) + 1, names, draw(texts), draw(texts), statistics | {"class_counts": counts}
     )
 
 
@@ -139,6 +141,7 @@ def test_request_of_the_first_phase_holds_a_header_alone(phase):
 
 @given(headers, ints, texts, ints, named_arrays, st.dictionaries(texts.filter(bool), numbers))
 def test_reply_round_trip(header, partition, error, examples, sent, metrics):
+    header = replace(header, phase=TRAIN)
     reply = Reply(header, partition, error, None, examples, sent, metrics)
     back = decode_reply(encode_reply(reply), header)
     assert replace(back, arrays=reply.arrays) == reply
@@ -321,9 +324,31 @@ def test_arrays_that_do_not_fit_are_named(changes, words):
     assert str(caught.value) == words
 
 
-@given(st.dictionaries(texts, finite), texts, st.sampled_from([math.nan, math.inf, -math.inf]))
-def test_metrics_must_be_finite(metrics, name, bad):
-    check_metrics(metrics)
-    with pytest.raises(MessageError) as caught:
-        check_metrics(metrics | {name: bad})
-    assert str(caught.value) == f"{name} is {bad}"
+KNOWN = {"loss", "seconds", "test", "val_before"}
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("name", sorted(KNOWN))
+def test_metrics_must_be_finite(name, bad):
+    good = {"loss": 7.5, "seconds": 0.0, "test": 1.0, "val_before": 0.0}
+    check_metrics(good, KNOWN)
+    with pytest.raises(MessageError, match=f"{name} is {bad}; allowed is"):
+        check_metrics(good | {name: bad}, KNOWN)
+
+
+@pytest.mark.parametrize(("name", "value"), [("test", 1.5), ("test", -0.1), ("val_before", 7.0)])
+def test_scores_are_shares(name, value):
+    with pytest.raises(MessageError, match=rf"{name} is {value}; allowed is a share in \[0, 1\]"):
+        check_metrics({name: value}, KNOWN)
+
+
+def test_a_metric_that_nobody_asked_for_is_refused():
+    with pytest.raises(MessageError, match='the metric "k" is not awaited'):
+        check_metrics({"k": 0.5}, KNOWN)
+
+
+@pytest.mark.parametrize("phase", sorted(set(MESSAGE_TYPES) - {TRAIN}))
+def test_arrays_come_with_training_alone(phase):
+    header = Header("run", phase, 0)
+    with pytest.raises(MessageError, match="arrays are not awaited"):
+        decode_reply(encode_reply(Reply(header, 0, "an error", arrays={"k": np.zeros(1)})), header)

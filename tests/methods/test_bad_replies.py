@@ -36,7 +36,7 @@ FAULTS = {
                  "parameters do not match: not awaited ['k'], missing []"),
     "missing": (forged(lambda r: without(r, "head.bias")),
                 "parameters do not match: not awaited [], missing ['head.bias']"),
-    "metric": (forged(lambda r: metrics(r, test=math.nan)), "test is nan"),
+    "metric": (forged(lambda r: metrics(r, test=math.nan)), "test is nan; allowed is a share in [0, 1]"),
     "examples": (forged(lambda r: replace(r, num_examples=-5)), "num_examples is -5; allowed is 0 or more"),
     "identity": (forged(lambda r: replace(r, partition=2)), "it now says that it is partition-id 2"),
     "round": (forged(lambda r: replace(r, header=replace(r.header, round=1))), "the reply is of round 1, awaited was 2"),
