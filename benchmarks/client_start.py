@@ -19,7 +19,8 @@ from client_app.app import app
 imported = time.perf_counter()
 from flwr.supercore.task_identity import TaskIdentity
 from strategies.config import flatten, parse
-from strategies.messages import Facts, Header, Request, encode_arrays, encode_request
+from strategies.arrays import encode_arrays
+from strategies.messages import (Facts, Header, Request, encode_request)
 from strategies.model_spec import model_spec
 from tasks.graphs.models import build
 settings = json.loads(sys.argv[1])

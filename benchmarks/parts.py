@@ -10,8 +10,8 @@ import torch
 from benchmarks.steps import stepper
 from benchmarks.timing import Ratio, compare
 from geometry.curvature import forman_ricci
+from strategies.arrays import decode_arrays, encode_arrays
 from strategies.config import home
-from strategies.messages import decode_arrays, encode_arrays
 from tasks.graphs.data import GraphSpec, load_client
 
 REPEATS = 7

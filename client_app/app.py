@@ -11,18 +11,9 @@ from flwr.clientapp import ClientApp
 
 from client_app.client import Client, forget, live_client
 from client_app.training import TrainingError
+from strategies.arrays import MessageError, decode_arrays
 from strategies.config import ConfigError, RunConfig, parse
-from strategies.messages import (
-    CURVATURE,
-    DESCRIBE,
-    Header,
-    MessageError,
-    Reply,
-    Request,
-    decode_arrays,
-    decode_request,
-    encode_reply,
-)
+from strategies.messages import CURVATURE, DESCRIBE, Header, Reply, Request, decode_request, encode_reply
 from strategies.store import StoreError
 from tasks.errors import DataError
 

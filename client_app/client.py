@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from client_app.adam import Adam
 from client_app.personal import gather, scatter, state_folder
 from client_app.training import TrainingError, make_optimizer, pick_device, seed_dropout, train
+from strategies.arrays import check_arrays
 from strategies.config import ConfigError, RunConfig, home
-from strategies.messages import CURVATURE, Description, Facts, check_arrays
+from strategies.messages import CURVATURE, Description, Facts
 from strategies.methods import METHODS
 from strategies.model_spec import model_spec
 from strategies.store import Store, StoreError

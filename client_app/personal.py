@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from client_app.adam import Adam
+from strategies.arrays import MessageError
 from strategies.config import RunConfig, home
-from strategies.messages import MessageError
 from strategies.store import StoreError
 
 

@@ -29,9 +29,10 @@ from torch import Tensor
 
 from client_app.client import Client
 from client_app.personal import scatter, state_folder
+from strategies.arrays import MessageError
 from strategies.config import ConfigError, RunConfig, parse
 from strategies.dotted import dotted
-from strategies.messages import Facts, MessageError
+from strategies.messages import Facts
 from strategies.methods import METHODS
 from strategies.store import Store, StoreError
 from tasks.errors import DataError

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from server_app.figures import column, mean_std, personal_figures
 from server_app.meeting import Federation
+from strategies.arrays import MessageError, check_arrays, encode_arrays
 from strategies.cohort import exchange
-from strategies.messages import TRAIN, Header, MessageError, Reply, Request, check_arrays, check_metrics, encode_arrays
+from strategies.messages import TRAIN, Header, Reply, Request, check_metrics
 
 log = logging.getLogger("curvfed")
 

@@ -7,16 +7,8 @@ import numpy as np
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from strategies.messages import (
-    DESCRIBE,
-    MESSAGE_TYPES,
-    Header,
-    MessageError,
-    Reply,
-    Request,
-    decode_reply,
-    encode_request,
-)
+from strategies.arrays import MessageError
+from strategies.messages import DESCRIBE, MESSAGE_TYPES, Header, Reply, Request, decode_reply, encode_request
 
 FIRST_POLL, LAST_POLL = 0.005, 0.2
 """Seconds between two looks for replies, doubling from the first to the last: short rounds are not kept waiting, and a

@@ -7,14 +7,12 @@ wrong, in words that hold nothing of the content.
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from functools import lru_cache
-from io import BytesIO
 from typing import Any, TypeVar
 
-import numpy as np
-import numpy.lib.format as npy
-from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from numpy.typing import NDArray
+
+from strategies.arrays import MessageError, decode_arrays, encode_arrays
 
 DESCRIBE = "describe"
 CURVATURE = "curvature"
@@ -28,12 +26,7 @@ MAX_CLASSES = 10_000
 
 MESSAGE_TYPES = {DESCRIBE: "query.describe", CURVATURE: "query.curvature", TRAIN: "train", EVALUATE: "evaluate"}
 
-_NUMPY, _PREFIX = "numpy.ndarray", 10  # magic, version and the header's length take ten bytes
 _HEADER, _FACTS, _ARRAYS, _METRICS, _BODY = "header", "facts", "arrays", "metrics", "body"
-
-
-class MessageError(ValueError):
-    """A message that is not what it should be; the text is safe to show."""
 
 
 @dataclass(frozen=True)
@@ -152,52 +145,6 @@ class Reply:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-def encode_arrays(arrays: Mapping[str, NDArray[Any]]) -> ArrayRecord:
-    """Arrays as one record, the order of names kept: NumPy's own format, made with one copy where Flower makes three."""
-    return ArrayRecord({name: _pack(np.asarray(array, order="C")) for name, array in arrays.items()})
-
-
-def _pack(array: NDArray[Any]) -> Array:
-    header = BytesIO()
-    npy.write_array_header_1_0(header, npy.header_data_from_array_1_0(array))
-    data = b"".join([header.getvalue(), array.data if array.size else b""])
-    return Array(dtype=str(array.dtype), shape=tuple(array.shape), stype=_NUMPY, data=data)
-
-
-def decode_arrays(record: ArrayRecord) -> dict[str, NDArray[Any]]:
-    """Inverse of `encode_arrays`; the arrays are read-only views of the message.
-
-    Raises
-    ------
-    MessageError
-        If the bytes are no NumPy array, or one of objects.
-    """
-    try:
-        return {name: _unpack(array) for name, array in record.items()}
-    except Exception as error:  # what NumPy's header reader raises depends on how the bytes are damaged
-        raise MessageError(f"an array cannot be read ({type(error).__name__})") from None
-
-
-def _unpack(array: Array) -> NDArray[Any]:
-    if array.stype != _NUMPY or len(array.data) < _PREFIX:
-        raise ValueError("not in NumPy's format")
-    offset = _PREFIX + int.from_bytes(array.data[_PREFIX - 2 : _PREFIX], "little")
-    shape, dtype = _read_header(array.data[:offset])
-    return np.frombuffer(array.data, dtype, offset=offset).reshape(shape)  # refuses bytes too many or too few
-
-
-@lru_cache(maxsize=1024)
-def _read_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype; the same headers come round after round, and reading one takes as long as copying 100 kB."""
-    stream = BytesIO(header)
-    if npy.read_magic(stream) != (1, 0):
-        raise ValueError("not of version 1.0 of NumPy's format")
-    shape, fortran, dtype = npy.read_array_header_1_0(stream)
-    if fortran or dtype.hasobject:
-        raise ValueError("not an array of numbers in C order")
-    return shape, dtype
-
-
 def encode_request(request: Request) -> RecordDict:
     """A request as Flower's records."""
     content = RecordDict({_HEADER: ConfigRecord(asdict(request.header) | {"stamp": request.stamp})})
@@ -279,27 +226,6 @@ def decode_reply(content: RecordDict, expected: Header) -> Reply:
         decode_arrays(_record(content, _ARRAYS, ArrayRecord) or ArrayRecord()),
         {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)},
     )
-
-
-def check_arrays(arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse arrays that are not of the expected names, shapes and dtypes, or not finite.
-
-    Raises
-    ------
-    MessageError
-        Names the first parameter that is wrong, and how.
-    """
-    if arrays.keys() != expected.keys():
-        extra, missing = sorted(arrays.keys() - expected.keys()), sorted(expected.keys() - arrays.keys())
-        raise MessageError(f"parameters do not match: not awaited {extra}, missing {missing}")
-    for name, array in arrays.items():
-        wanted = expected[name]
-        if array.shape != wanted.shape or array.dtype != wanted.dtype:
-            raise MessageError(
-                f"{name} is {array.dtype}{list(array.shape)}, awaited was {wanted.dtype}{list(wanted.shape)}"
-            )
-        if not np.isfinite(array).all():
-            raise MessageError(f"{name} has values that are not finite")
 
 
 def check_metrics(metrics: Mapping[str, float], known: Collection[str]) -> None:

@@ -12,21 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from strategies.arrays import MessageError, check_arrays, decode_arrays, encode_arrays
 from strategies.messages import (
     MESSAGE_TYPES,
     TRAIN,
     Description,
     Facts,
     Header,
-    MessageError,
     Reply,
     Request,
-    check_arrays,
     check_metrics,
-    decode_arrays,
     decode_reply,
     decode_request,
-    encode_arrays,
     encode_reply,
     encode_request,
 )

@@ -9,7 +9,8 @@ from app_runs import Fault, Recorder, Run, forged, partition_of, run
 from flwr.app import Error, Message
 
 from server_app.rounds import RoundError
-from strategies.messages import Reply, decode_arrays, encode_arrays
+from strategies.arrays import decode_arrays, encode_arrays
+from strategies.messages import Reply
 
 
 def arrays(reply: Reply, **changes) -> Reply:

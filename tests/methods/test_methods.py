@@ -10,9 +10,10 @@ from app_runs import Recorder, array_names, partition_of, phase_of, run
 from graph_fixtures import user_fields
 
 import server_app.app
+from strategies.arrays import decode_arrays
 from strategies.cohort import sample
 from strategies.config import flatten, parse
-from strategies.messages import Facts, decode_arrays
+from strategies.messages import Facts
 from strategies.methods import METHODS
 from strategies.model_spec import model_spec
 from tasks.graphs.client_task import GraphTask

@@ -27,7 +27,8 @@ from flwr.app import Error, Message
 from graph_fixtures import user_fields
 
 from client_app import app as client_side
-from strategies.messages import MESSAGE_TYPES, Header, Reply, decode_arrays, encode_arrays, encode_reply
+from strategies.arrays import decode_arrays, encode_arrays
+from strategies.messages import MESSAGE_TYPES, Header, Reply, encode_reply
 from strategies.methods import METHODS
 from tasks.errors import DataError
 from tasks.graphs.client_task import GraphTask

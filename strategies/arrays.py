@@ -1,0 +1,84 @@
+"""Named arrays on the wire: NumPy's own format in Flower's records, with few copies, checked on arrival."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import numpy.lib.format as npy
+from flwr.app import Array, ArrayRecord
+from numpy.typing import NDArray
+
+_NUMPY, _PREFIX = "numpy.ndarray", 10  # magic, version and the header's length take ten bytes
+
+
+class MessageError(ValueError):
+    """A message that is not what it should be; the text is safe to show."""
+
+
+def encode_arrays(arrays: Mapping[str, NDArray[Any]]) -> ArrayRecord:
+    """Arrays as one record, the order of names kept: NumPy's own format, made with one copy where Flower makes three."""
+    return ArrayRecord({name: _pack(np.asarray(array, order="C")) for name, array in arrays.items()})
+
+
+def _pack(array: NDArray[Any]) -> Array:
+    header = BytesIO()
+    npy.write_array_header_1_0(header, npy.header_data_from_array_1_0(array))
+    data = b"".join([header.getvalue(), array.data if array.size else b""])
+    return Array(dtype=str(array.dtype), shape=tuple(array.shape), stype=_NUMPY, data=data)
+
+
+def decode_arrays(record: ArrayRecord) -> dict[str, NDArray[Any]]:
+    """Inverse of `encode_arrays`; the arrays are read-only views of the message.
+
+    Raises
+    ------
+    MessageError
+        If the bytes are no NumPy array, or one of objects.
+    """
+    try:
+        return {name: _unpack(array) for name, array in record.items()}
+    except Exception as error:  # what NumPy's header reader raises depends on how the bytes are damaged
+        raise MessageError(f"an array cannot be read ({type(error).__name__})") from None
+
+
+def _unpack(array: Array) -> NDArray[Any]:
+    if array.stype != _NUMPY or len(array.data) < _PREFIX:
+        raise ValueError("not in NumPy's format")
+    offset = _PREFIX + int.from_bytes(array.data[_PREFIX - 2 : _PREFIX], "little")
+    shape, dtype = _read_header(array.data[:offset])
+    return np.frombuffer(array.data, dtype, offset=offset).reshape(shape)  # refuses bytes too many or too few
+
+
+@lru_cache(maxsize=1024)
+def _read_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and dtype; the same headers come round after round, and reading one takes as long as copying 100 kB."""
+    stream = BytesIO(header)
+    if npy.read_magic(stream) != (1, 0):
+        raise ValueError("not of version 1.0 of NumPy's format")
+    shape, fortran, dtype = npy.read_array_header_1_0(stream)
+    if fortran or dtype.hasobject:
+        raise ValueError("not an array of numbers in C order")
+    return shape, dtype
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse arrays that are not of the expected names, shapes and dtypes, or not finite.
+
+    Raises
+    ------
+    MessageError
+        Names the first parameter that is wrong, and how.
+    """
+    if arrays.keys() != expected.keys():
+        extra, missing = sorted(arrays.keys() - expected.keys()), sorted(expected.keys() - arrays.keys())
+        raise MessageError(f"parameters do not match: not awaited {extra}, missing {missing}")
+    for name, array in arrays.items():
+        wanted = expected[name]
+        if array.shape != wanted.shape or array.dtype != wanted.dtype:
+            raise MessageError(
+                f"{name} is {array.dtype}{list(array.shape)}, awaited was {wanted.dtype}{list(wanted.shape)}"
+            )
+        if not np.isfinite(array).all():
+            raise MessageError(f"{name} has values that are not finite")
