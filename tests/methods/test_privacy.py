@@ -187,6 +187,18 @@ def test_real_nodes_keep_their_statistics(tmp_path):
     assert found.summary["metrics"]["majority_accuracy"] is None
 
 
+def test_a_node_can_refuse_what_the_run_asks_for(tmp_path):
+    recorder = Recorder()
+    nodes = own_graphs(tmp_path / "nodes")
+    nodes[1]["share-statistics"] = False
+    run(tmp_path, nodes=nodes, share_statistics=True, num_rounds=1, intercept=recorder)
+    silent = {partition_of(reply) for reply in recorder.replies("describe") if not reply["statistics"]}
+    assert silent == {1}
+    for phase, name in (("curvature", "forman"), ("train", "curvature")):
+        told = {partition_of(reply) for reply in recorder.replies(phase) if name in reply.get("metrics", {})}
+        assert told == {0, 2, 3}
+
+
 def test_real_nodes_share_their_statistics_when_told_to(tmp_path):
     recorder = Recorder()
     found = run(tmp_path, nodes=own_graphs(tmp_path / "nodes"), share_statistics=True, intercept=recorder)
