@@ -222,7 +222,8 @@ def _stopped(stop: Interrupted | subprocess.TimeoutExpired, plan: Plan, argument
         code = OUT_OF_TIME
     folder = plan.summaries[0].parent
     if (folder / "checkpoint").exists():
-        again = [*arguments, f"run-name={folder.name}", "resume=true"]
+        given = [word for word in arguments if not word.startswith(("run-name=", "resume="))]
+        again = [*given, f"run-name={folder.name}", "resume=true"]
         print("Its last checkpoint is kept. To go on:", shlex.join(["python", "-m", "deployments.flower", *again]))
     return code
 
