@@ -39,7 +39,7 @@ compat: ## the end-to-end run once more under Flower 1.41
 	.venv-compat/bin/pytest tests/e2e/test_flwr_run.py
 
 lock: setup ## write requirements.txt anew from pyproject.toml (`rm requirements.txt` first to raise every version)
-	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-annotate --no-header \
+	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header \
 		--extra dev pyproject.toml --output-file requirements.txt
 
 clean: ## remove environments, caches and build products; results stay
