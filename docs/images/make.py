@@ -20,6 +20,9 @@ SMOOTH = 5
 """Rounds that a drawn value is the mean of."""
 
 
+LABEL = 2.0  # the height of a label, in points of accuracy: names of curves that end together must not overlap
+
+
 def run(method: str, seed: int) -> Path:
     """The directory of a run of ten clients, made if it is not there."""
     name = f"picture-{method}-{seed}"
@@ -54,11 +57,14 @@ def draw() -> Figure:
     figure = Figure(figsize=(9, 3.3), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
     at = np.arange(SMOOTH, ROUNDS + 1)
-    for method, colour in METHODS.items():
-        scores = np.array([accuracy(run(method, seed)) for seed in SEEDS])
+    curves = {method: np.array([accuracy(run(method, seed)) for seed in SEEDS]) for method in METHODS}
+    below = np.inf
+    for method, scores in sorted(curves.items(), key=lambda item: -item[1][:, -1].mean()):
+        colour = METHODS[method]
         left.plot(at, scores.T, color=colour, linewidth=0.7, alpha=0.4)
         left.plot(at, scores.mean(axis=0), color=colour, linewidth=2.2)
-        left.annotate(method, (ROUNDS, scores[:, -1].mean()), (4, -3), textcoords="offset points", color=colour)
+        below = min(scores[:, -1].mean(), below - LABEL)
+        left.annotate(method, (ROUNDS, below), (4, -3), textcoords="offset points", color=colour)
     left.set(xlabel="round", ylabel="accuracy, mean over clients (%)", xlim=(0, ROUNDS * 1.16))
     forman, first, last = curvatures(run("flatland", SEEDS[0])).T
     right.vlines(forman, first, last, color="#bbbbbb", linewidth=1)
