@@ -38,7 +38,8 @@ def value(key: str) -> st.SearchStrategy[Any]:
         return st.booleans()
     if get_origin(kind) is Literal:
         return st.sampled_from(get_args(kind))
-    return texts.get(key, st.text())
+    folders = st.text(st.characters(exclude_characters="\0~"))  # the two that no folder's name can be trusted with
+    return texts.get(key, folders)
 
 
 def valid() -> st.SearchStrategy[dict[str, Any]]:
@@ -75,6 +76,13 @@ def test_parse_keeps_every_value_and_flatten_is_its_inverse(raw):
     assert flat == flatten(parse({})) | raw
     assert parse(flat) == config
     assert hash(parse(flat)) == hash(config)
+
+
+@pytest.mark.parametrize("key", ["data-dir", "results-dir"])
+@pytest.mark.parametrize("folder", ["a\0b", "~nobody-of-this-name/x"])
+def test_what_is_no_path_is_refused(key, folder):
+    with pytest.raises(ConfigError, match=f"{key} = .*allowed is the path of a folder"):
+        parse({key: folder})
 
 
 def test_whole_numbers_will_do_for_numbers():
