@@ -1,4 +1,4 @@
-"""A Grid that calls the ClientApp directly: no SuperLink, no Ray, no serialisation; for tests, sweeps and quick runs.
+"""A Grid that calls the ClientApp directly: no SuperLink, no Ray, no transport; for tests, sweeps and quick runs.
 
 Flower gives messages their ids, and processes their identity, through internals; this module alone touches them, and
 says so if a Flower version has moved them.
