@@ -18,15 +18,16 @@ from flwr.app import Context, Message, RecordDict
 from client_app.app import app
 imported = time.perf_counter()
 from flwr.supercore.task_identity import TaskIdentity
-from strategies.config import flatten, parse
+from strategies.config import RunConfig, flatten, parse
 from strategies.arrays import encode_arrays
 from strategies.messages import (Facts, Header, Request, encode_request)
+from strategies.defaults import settled
 from strategies.model_spec import model_spec
 from tasks.graphs.models import build
 settings = json.loads(sys.argv[1])
 node_config, facts = settings["node"], Facts("nodes", settings["features"], tuple(settings["classes"]))
-run_config = flatten(parse({})) | settings["config"]
-config = parse(run_config)
+run_config = flatten(RunConfig()) | settings["config"]
+config = settled(parse(run_config), "nodes")
 shared = {n: p.detach().numpy() for n, p in build(model_spec(config, facts), 0).named_parameters()
           if n.split(".")[-1] not in ("time", "gate", "k")}
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1

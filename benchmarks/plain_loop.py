@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from client_app.training import make_optimizer, seed_dropout, train
+from client_app.training import Regulariser, make_optimizer, seed_dropout, train
 from strategies.config import RunConfig, home
+from strategies.defaults import settled
 from strategies.messages import Facts
 from strategies.methods import METHODS
 from strategies.model_spec import model_spec
@@ -27,7 +28,7 @@ class PlainLoop:
 
     def __init__(self, config: RunConfig, num_clients: int) -> None:
         torch.set_num_threads(config.threads)
-        self.config = config
+        self.config = config = settled(config, "nodes")
         spec = GraphSpec(config.dataset, Path(config.data_path), seed=config.seed)
         graphs = [load_client(spec, index, num_clients, home() / "cache") for index in range(num_clients)]
         curvatures = np.array([graph.forman for graph in graphs])
@@ -38,7 +39,7 @@ class PlainLoop:
         for model, start in zip(self.models, (curvatures - curvatures.mean()) / curvatures.std(), strict=True):
             with torch.no_grad():
                 model.get_parameter("k").fill_(float(start))
-        self.optimizers = [make_optimizer(model, config) for model in self.models]
+        self.optimizers = [make_optimizer(dict(model.named_parameters()), config) for model in self.models]
         method = METHODS[config.method]
         self.shared = [name for name, _ in self.models[0].named_parameters() if not method.is_personal(name)]
         self.arrays = {name: self.models[0].get_parameter(name).detach().clone() for name in self.shared}
@@ -57,11 +58,11 @@ class PlainLoop:
                 with torch.no_grad():
                     for name, value in self.arrays.items():
                         model.get_parameter(name).copy_(value)
-                shared = {name: model.get_parameter(name) for name in self.shared}
+                pull = Regulariser(self.config.proximal, tuple(model.get_parameter(name) for name in self.shared))
                 task.scores(model)
                 seed = np.random.SeedSequence([self.config.seed, client, number])
                 seed_dropout(int(seed.generate_state(1, np.uint64)[0]) >> 1, torch.device("cpu"))
-                train(model, task, optimizer, self.config.local_epochs, self.config.proximal, shared)
+                train(model, task, optimizer, self.config.local_epochs, pull)
                 scores.append(task.scores(model))
                 for name in self.shared:
                     mean[name] += model.get_parameter(name).detach().numpy() * weights[client]

@@ -17,6 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.gram import gram_against_one_product
 from benchmarks.inprocess import against_plain_loop
 from benchmarks.parts import codec_against_copies, forman_against_loop, sparse_against_dense
 from benchmarks.steps import lorentz_against_flat
@@ -40,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ),
         "encode and decode 1M float32 / copy them twice": codec_against_copies,
         "Forman-Ricci by sparse products / counting in a Python loop, 2,000 nodes": forman_against_loop,
+        "Gram matrix of 20 models' deviations of 11M float32 / one matrix product": gram_against_one_product,
     }
     logging.getLogger("curvfed").addHandler(logging.NullHandler())
     table = Table("what", "ratio", "smallest-largest", "ours, s", "theirs, s")

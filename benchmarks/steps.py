@@ -8,6 +8,7 @@ import torch
 from benchmarks.timing import Ratio, compare
 from client_app.training import make_optimizer, train
 from strategies.config import home, parse
+from strategies.defaults import settled
 from strategies.messages import Facts
 from strategies.model_spec import model_spec
 from tasks.graphs.client_graph import ClientGraph
@@ -27,9 +28,9 @@ def lorentz_against_flat(data_dir: Path, dataset: str = "cora", clients: int = 1
 def stepper(graph: ClientGraph, method: str) -> Callable[[], object]:
     """`STEPS` training steps of a method's model on a client's graph; set up once."""
     torch.set_num_threads(1)
-    config = parse({"method": method})
+    config = settled(parse({"method": method}), "nodes")
     facts = Facts("nodes", graph.features.shape[1], graph.class_names)
     task = client_task(graph, facts.class_names, torch.device("cpu"))
     model = build(model_spec(config, facts), 0)
-    optimizer = make_optimizer(model, config)
-    return lambda: train(model, task, optimizer, STEPS, 0.0, {})
+    optimizer = make_optimizer(dict(model.named_parameters()), config)
+    return lambda: train(model, task, optimizer, STEPS)

@@ -33,7 +33,7 @@ class Adam:
         undecayed: Collection[str],
     ) -> None:
         self._parameters = dict(parameters)
-        self._learning_rate = learning_rate
+        self.learning_rate = learning_rate
         decayed = [name for name in parameters if weight_decay and name not in undecayed]
         rest = [name for name in parameters if name not in decayed]
         self._groups = [(names, decay) for names, decay in ((decayed, weight_decay), (rest, 0.0)) if names]
@@ -73,7 +73,7 @@ class Adam:
                 amsgrad=False,
                 beta1=BETA1,
                 beta2=BETA2,
-                lr=self._learning_rate,
+                lr=self.learning_rate,
                 weight_decay=decay,
                 eps=EPSILON,
                 maximize=False,

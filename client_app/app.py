@@ -13,7 +13,17 @@ from client_app.client import Client, forget, live_client
 from client_app.training import TrainingError
 from strategies.arrays import MessageError, decode_arrays
 from strategies.config import ConfigError, RunConfig, parse
-from strategies.messages import CURVATURE, DESCRIBE, Header, Reply, Request, decode_request, encode_reply
+from strategies.messages import (
+    CALIBRATE,
+    CCVR,
+    CURVATURE,
+    DESCRIBE,
+    Header,
+    Reply,
+    Request,
+    decode_request,
+    encode_reply,
+)
 from strategies.store import StoreError
 from tasks.errors import DataError
 
@@ -39,11 +49,11 @@ def _train(client: Client, request: Request) -> dict[str, Any]:
     started = time.perf_counter()
     _prepare(client, request)
     before = client.task.scores(client.model)
-    loss = client.fit(request.header.round)
+    trained = client.fit(request.header.round)
     client.embed()
     metrics = {f"{part}_before": value for part, value in before.items()} | client.task.scores(client.model)
-    if loss is not None:
-        metrics["loss"] = loss
+    if trained is not None:
+        metrics |= {"loss": trained.loss, "steps": float(trained.steps)}
     metrics["seconds"] = time.perf_counter() - started
     client.commit(request.header.round, base=request.stamp)
     return {
@@ -58,11 +68,28 @@ def _evaluate(client: Client, request: Request) -> dict[str, Any]:
     return {"metrics": client.task.scores(client.model) | _curvature_in_use(client)}
 
 
+def _fine_tune(client: Client, request: Request) -> dict[str, Any]:
+    started = time.perf_counter()
+    _prepare(client, request)
+    before = client.task.scores(client.model)
+    loss = client.fine_tune(request.header.round)
+    metrics = {f"{part}_before": value for part, value in before.items()} | client.task.scores(client.model)
+    if loss is not None:
+        metrics["loss"] = loss
+    return {"metrics": metrics | {"seconds": time.perf_counter() - started}}
+
+
+def _sums(client: Client, request: Request) -> dict[str, Any]:
+    _prepare(client, request)
+    sums, num_examples = client.sums(request.header.phase)
+    return {"num_examples": num_examples, "arrays": {"sums": sums}}
+
+
 def _prepare(client: Client, request: Request) -> None:
     if request.facts is None:
         raise MessageError('the record "facts" is absent')
     client.prepare(request.facts, request.stamp)
-    client.receive(decode_arrays(request.arrays))
+    client.receive(decode_arrays(request.arrays), decode_arrays(request.fixed))
 
 
 def _curvature_in_use(client: Client) -> dict[str, float]:
@@ -124,6 +151,24 @@ def curvature(message: Message, context: Context) -> Message:
 def train(message: Message, context: Context) -> Message:
     """Take the shared parameters, train, send them back; what is personal stays."""
     return _answer(message, context, _train)
+
+
+@app.train("fine_tune")
+def fine_tune(message: Message, context: Context) -> Message:
+    """Take the shared parameters and train a personal model from them, which stays; send its scores."""
+    return _answer(message, context, _fine_tune)
+
+
+@app.query(CALIBRATE)
+def calibrate(message: Message, context: Context) -> Message:
+    """Send the sums over the training features that a classifier in closed form is made of."""
+    return _answer(message, context, _sums)
+
+
+@app.query(CCVR)
+def ccvr(message: Message, context: Context) -> Message:
+    """Send the sums that class-wise means and covariances of the training features are made of."""
+    return _answer(message, context, _sums)
 
 
 @app.evaluate()

@@ -2,31 +2,37 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import asdict
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from client_app.adam import Adam
-from client_app.personal import gather, scatter, state_folder
-from client_app.training import TrainingError, make_optimizer, pick_device, seed_dropout, train
+from client_app.calibrating import closed_form, sums
+from client_app.data import load_data, make_task, num_features, shape, statistics
+from client_app.personal import FixedFile, gather, scatter, state_folder
+from client_app.training import (
+    Optimizer,
+    Regulariser,
+    TrainingError,
+    make_optimizer,
+    seed_dropout,
+    train,
+    training_only,
+)
 from strategies.arrays import check_arrays
 from strategies.config import ConfigError, RunConfig, home
-from strategies.messages import CURVATURE, Description, Facts
-from strategies.methods import METHODS
-from strategies.model_spec import model_spec
+from strategies.defaults import settled
+from strategies.device import pick_device
+from strategies.messages import CCVR, CURVATURE, Description, Facts
+from strategies.methods import HEAD, METHODS
+from strategies.model_spec import build_model, is_fixed, model_spec, named_state, own_head
+from strategies.schedule import learning_rate
 from strategies.store import Store, StoreError
 from tasks.errors import DataError
 from tasks.graphs.client_graph import ClientGraph
-from tasks.graphs.client_task import client_task, statistics
 from tasks.graphs.curved import CURVATURE_MAPS, graph_statistics
-from tasks.graphs.data import GraphSpec, load_client, load_own
 from tasks.graphs.functional import EMBEDDING, embed
-from tasks.graphs.models import build
 from tasks.graphs.ricci import mean_ricci
 
 LIVE_CLIENTS = 64
@@ -34,6 +40,16 @@ LIVE_CLIENTS = 64
 
 CURVATURE_REACH = 4.0
 """k starts within ±4 standard deviations: beyond, either map would hardly move any more."""
+
+ROUND, FINE_TUNING = 0, 1
+"""Streams of a client's draws."""
+
+
+class Trained(NamedTuple):
+    """What came of local training: the loss over the last pass, and the number of steps."""
+
+    loss: float
+    steps: int
 
 
 class Client:
@@ -57,12 +73,14 @@ class Client:
 
     def __init__(self, config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> None:
         torch.set_num_threads(config.threads)
-        self.config, self.run, self.partition = config, run, partition
+        self.run, self.partition = run, partition
         self.method, self._node_config = METHODS[config.method], node_config
         self.owns_data = "data-path" in node_config
-        self.graph = _load(config, partition, node_config)
+        self.data = load_data(config, partition, node_config)
+        self.config = settled(config, self.data.task)
         self.device = pick_device(str(node_config.get("device", config.device)))
-        self.store = Store(state_folder(config, run, partition, node_config))
+        folder = state_folder(config, run, partition, node_config)
+        self.store, self.tuned, self._fixed_file = Store(folder), Store(folder / "tuned"), FixedFile(folder)
         self._ready_for: Facts | None = None
         self._stamp: int | None = None
 
@@ -75,16 +93,16 @@ class Client:
 
     def describe(self) -> Description:
         """What the server needs to know before anything is sent."""
-        figures = statistics(self.graph, self.config.flatland.triangles)
         return Description(
-            task=self.graph.task,
-            space=self.graph.space,
-            metric=self.graph.metric,
-            num_features=self.graph.features.shape[1],
-            class_names=self.graph.class_names,
-            digest=self.graph.digest,
-            partition_digest=self.graph.partition_digest,
-            statistics=asdict(figures) if self.shares_statistics else {},
+            task=self.data.task,
+            space=self.data.space,
+            metric=self.data.metric,
+            num_features=num_features(self.data),
+            shape=shape(self.data),
+            class_names=self.data.class_names,
+            digest=self.data.digest,
+            partition_digest=self.data.partition_digest,
+            statistics=statistics(self.data, self.config) if self.shares_statistics else {},
         )
 
     def mean_curvature(self) -> dict[str, float]:
@@ -93,8 +111,10 @@ class Client:
 
     @property
     def _ricci(self) -> float:
+        if not isinstance(self.data, ClientGraph):
+            raise DataError(f"the data are {self.data.task}, which have no Ricci curvature")
         return mean_ricci(
-            self.graph, self.config.flatland.curvature_init, self.config.flatland.triangles, home() / "cache"
+            self.data, self.config.flatland.curvature_init, self.config.flatland.triangles, home() / "cache"
         )
 
     def prepare(self, facts: Facts, stamp: int) -> None:
@@ -113,27 +133,36 @@ class Client:
             self._restore(stamp)
 
     def _set_up(self, facts: Facts) -> None:
-        self.class_names = facts.class_names or self.graph.class_names
-        self.task = client_task(self.graph, self.class_names, self.device, self.config.batch_size)
-        width = self.graph.features.shape[1]
-        if facts.num_features not in (0, width):
+        width = num_features(self.data)
+        if facts.num_features not in (0, width) or facts.shape != shape(self.data):
+            if facts.shape:
+                raise DataError(f"the data are images of {shape(self.data) or 'no shape'}, those of this run {facts.shape}")
             raise DataError(f"the data have {width} features per node, those of this run {facts.num_features}")
+        self.class_names = facts.class_names or self.data.class_names
         spec = model_spec(self.config, facts, width, len(self.class_names))
-        self.model = build(spec, self.config.seed).to(self.device)
+        self.model = build_model(spec, self.config.seed).to(self.device)
+        self.task = make_task(self.data, self.config, self.class_names, self.device, self.model)
         self.parameters = dict(self.model.named_parameters())
-        stays = {name: self.method.is_personal(name, facts.own_ends) for name in self.parameters}
-        self.personal = {name: parameter for name, parameter in self.parameters.items() if stays[name]}
-        self.shared = [name for name in self.parameters if not stays[name]]
-        self._fresh = {name: self.parameters[name].detach().clone() for name in self.personal}
-        self.optimizer = make_optimizer(self.model, self.config)
+        self.tensors = named_state(self.model)
+        self.fixed = {name: tensor for name, tensor in self.tensors.items() if is_fixed(self.config, name)}
+        stays = {name: self.method.is_personal(name, facts.own_ends) for name in self.tensors}
+        self.personal = {name: tensor for name, tensor in self.tensors.items() if stays[name]}
+        self.shared = [name for name in self.tensors if not stays[name] and name not in self.fixed]
+        if self.method.head_from == "client":
+            self._receive(own_head(spec, self.config.seed, self.partition))
+        self._fresh = {name: tensor.detach().clone() for name, tensor in self.personal.items()}
+        self.trained = {name: parameter for name, parameter in self.parameters.items() if parameter.requires_grad}
+        self.optimizer = make_optimizer(self.trained, self.config)
         self._ready_for, self._stamp = facts, None
 
     def _start_curvature(self) -> None:
         """k from the graph's curvature, standardised over the clients: taken raw it saturates the sigmoid."""
         facts = self._ready_for
-        if (statistics := self.parameters.get("estimator.statistics")) is not None:
+        if (statistics := self.parameters.get("estimator.statistics")) is not None and isinstance(
+            self.data, ClientGraph
+        ):
             with torch.no_grad():
-                statistics.copy_(graph_statistics(self.graph))
+                statistics.copy_(graph_statistics(self.data))
         if facts is not None and facts.ricci_std > 0:
             deviations = (self._ricci - facts.ricci_mean) / facts.ricci_std
             deviations = min(max(deviations, -CURVATURE_REACH), CURVATURE_REACH)
@@ -147,13 +176,13 @@ class Client:
 
     @property
     def keeps_optimizer(self) -> bool:
-        """Whether the optimiser's moments live on over rounds; by default where any parameter does."""
+        """Whether the optimiser's moments live on over rounds; by default where any trained parameter does."""
         if self.config.optimizer_state == "auto":
-            return bool(self.personal)
+            return not self.trained.keys().isdisjoint(self.personal)
         return self.config.optimizer_state == "kept"
 
     @property
-    def kept_optimizer(self) -> Adam | None:
+    def kept_optimizer(self) -> Optimizer | None:
         """The optimiser, if its moments live on over rounds."""
         return self.optimizer if self.keeps_optimizer else None
 
@@ -162,7 +191,7 @@ class Client:
         if stamp == 0 or not self.is_stateful:
             with torch.no_grad():
                 for name, value in self._fresh.items():
-                    self.parameters[name].copy_(value)
+                    self.tensors[name].copy_(value)
             if "k" in self.personal and self.method.learns_curvature and CURVATURE in self.method.before:
                 self._start_curvature()
             self.optimizer.reset()
@@ -177,26 +206,36 @@ class Client:
 
     @property
     def _binding(self) -> dict[str, Any]:
-        return {"run": self.run, "partition": self.partition, "method": self.config.method, "data": self.graph.digest}
+        return {"run": self.run, "partition": self.partition, "method": self.config.method, "data": self.data.digest}
 
-    def receive(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Put the shared parameters into the model.
+    def receive(self, arrays: Mapping[str, NDArray[Any]], fixed: Mapping[str, NDArray[Any]] | None = None) -> None:
+        """Put the shared parameters into the model, and the fixed ones, which come once and are kept on the disk.
 
         Raises
         ------
         MessageError
-            If they are not the parameters that this client shares.
+            If they are not the parameters that this client shares, or those that are fixed.
+        StoreError
+            If the fixed ones are neither given nor kept.
         """
         check_arrays(arrays, self.share())
-        for name, array in arrays.items():
-            parameter = self.parameters[name].detach()
-            if parameter.device.type == "cpu":
-                np.copyto(parameter.numpy(), array)
-            else:
-                parameter.copy_(torch.tensor(array))
+        if self.fixed:
+            if fixed:
+                check_arrays(fixed, {name: _host(tensor) for name, tensor in self.fixed.items()})
+                self._fixed_file.write(fixed, self.run)
+            self._receive(fixed or self._fixed_file.read(self.run))
+        self._receive(arrays)
 
-    def fit(self, round_number: int) -> float | None:
-        """Local training of one round from the parameters received; the loss, or None without training nodes.
+    def _receive(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        for name, array in arrays.items():
+            tensor = self.tensors[name].detach()
+            if tensor.device.type == "cpu":
+                np.copyto(tensor.numpy(), array)
+            else:
+                tensor.copy_(torch.tensor(array))
+
+    def fit(self, round_number: int) -> Trained | None:
+        """Local training of one round from the parameters received, or None without training examples.
 
         Raises
         ------
@@ -207,31 +246,83 @@ class Client:
             return None
         if not self.keeps_optimizer:
             self.optimizer.reset()
+        self.optimizer.learning_rate = learning_rate(self.config, round_number)
         # Until it is committed the state in memory is of no round, so an error here makes the next message reload it.
         self._stamp = None
-        seed = np.random.SeedSequence([self.config.seed, self.partition, round_number])
-        seed_dropout(int(seed.generate_state(1, np.uint64)[0]) >> 1, self.device)
-        shared = {name: self.parameters[name] for name in self.shared}
-        masks = [parameter for name, parameter in self.personal.items() if name.endswith(".mask")]
-        loss = train(
-            self.model,
-            self.task,
-            self.optimizer,
-            self.config.local_epochs,
+        self._seed(round_number, ROUND)
+        regulariser = Regulariser(
             self.config.proximal,
-            shared,
+            tuple(self.parameters[name] for name in self.shared if name in self.parameters),
             self.config.sparsity,
-            masks,
+            tuple(parameter for name, parameter in self.trained.items() if name.endswith(".mask")),
+            self.config.clip_norm,
         )
+        epochs, head_epochs = self.config.local_epochs, self.config.fedrep.head_epochs
+        if self.method.head_first:
+            head = [name for name in self.trained if name.startswith(HEAD)]
+            with training_only(self.trained, head):
+                train(self.model, self.task, self.optimizer, head_epochs, Regulariser(clip_norm=self.config.clip_norm))
+            with training_only(self.trained, self.trained.keys() - set(head)):
+                loss = train(self.model, self.task, self.optimizer, epochs, regulariser)
+        else:
+            loss = train(self.model, self.task, self.optimizer, epochs, regulariser)
         # The server looks at what is shared; of what stays nobody would see that the last step broke it.
-        if not all(bool(parameter.isfinite().all()) for parameter in self.personal.values()):
+        if not all(bool(tensor.isfinite().all()) for tensor in self.personal.values()):
             raise TrainingError("personal parameters are not finite after local training")
+        return Trained(loss, epochs * self.task.num_steps)
+
+    def fine_tune(self, round_number: int) -> float | None:
+        """From the parameters received to a personal model, which is kept; its loss, where it is trained by steps.
+
+        Raises
+        ------
+        TrainingError
+            If it diverges.
+        """
+        self._stamp = None  # what is in memory from here on is of no round
+        loss = None
+        if self.task.num_examples and self.config.fine_tune == "closed-form":
+            self._receive(closed_form(self.model, self.task, self.config.spherefed.ridge))
+        elif self.task.num_examples:
+            chosen = {
+                "trained": list(self.trained),
+                "all": list(self.parameters),
+                "head": [name for name in self.parameters if name.startswith(HEAD)],
+            }[self.config.fine_tune]
+            self._seed(round_number, FINE_TUNING)
+            with training_only(self.parameters, chosen):
+                optimizer = make_optimizer({name: self.parameters[name] for name in chosen}, self.config)
+                clipped = Regulariser(clip_norm=self.config.clip_norm)
+                loss = train(self.model, self.task, optimizer, self.config.fine_tune_epochs, clipped)
+        if not all(bool(tensor.isfinite().all()) for tensor in self.tensors.values()):
+            raise TrainingError("parameters are not finite after fine-tuning")
+        self.tuned.save(round_number, gather(self.tensors, None), self._binding, base=round_number)
         return loss
+
+    def _seed(self, round_number: int, stream: int) -> None:
+        """Draws that depend on nothing but run, client, round and stream."""
+        entropy = [self.config.seed, self.partition, round_number] + [stream] * (stream != ROUND)
+        seed = np.random.SeedSequence(entropy)
+        seed_dropout(int(seed.generate_state(1, np.uint64)[0]) >> 1, self.device)
+
+    def sums(self, phase: str) -> tuple[NDArray[np.float64], int]:
+        """What the server's calibration wants of this client: sums over training examples in one vector, and how many.
+
+        Raises
+        ------
+        ConfigError
+            If they would tell the sizes of its classes and these stay private.
+        """
+        if phase == CCVR and not self.shares_statistics:
+            raise ConfigError(
+                "this node keeps the sizes of its classes, which ccvr asks for: it needs share-statistics"
+            )
+        return sums(phase, self.model, self.task)
 
     def embed(self) -> None:
         """Bring the functional embedding up to date, where the method shares one."""
         if EMBEDDING in self.parameters:
-            embed(self.model, self.graph.features.shape[1], self.config.seed, self.graph.task == "graphs")
+            embed(self.model, num_features(self.data), self.config.seed, self.data.task == "graphs")
 
     def commit(self, round_number: int, base: int) -> None:
         """Write the personal state of this round beside that of `base`, which the server may still ask for."""
@@ -241,36 +332,12 @@ class Client:
 
     def share(self) -> dict[str, NDArray[Any]]:
         """The shared parameters, and nothing else."""
-        return {name: self._host(name) for name in self.shared}
-
-    def _host(self, name: str) -> NDArray[Any]:
-        array: NDArray[Any] = self.parameters[name].detach().cpu().numpy()
-        return array
+        return {name: _host(self.tensors[name]) for name in self.shared}
 
 
-def _load(config: RunConfig, partition: int, node_config: dict[str, Any]) -> ClientGraph:
-    spec = GraphSpec(
-        dataset=config.dataset,
-        data_dir=config.data_path,
-        partition=config.partition,
-        seed=config.seed,
-        train_size=config.train_size,
-        test_size=config.test_size,
-        normalize=config.normalize,
-    )
-    if "data-path" in node_config:
-        return load_own(Path(str(node_config["data-path"])), spec, home() / "cache")
-    if "num-partitions" not in node_config:
-        raise ConfigError(
-            "this node has neither data-path (its own data) nor num-partitions (its share of a public data set) in its "
-            "--node-config"
-        )
-    return _part(spec, partition, int(node_config["num-partitions"]))
-
-
-@lru_cache(maxsize=LIVE_CLIENTS)
-def _part(spec: GraphSpec, partition: int, num_partitions: int) -> ClientGraph:
-    return load_client(spec, partition, num_partitions, home() / "cache")
+def _host(tensor: torch.Tensor) -> NDArray[Any]:
+    array: NDArray[Any] = tensor.detach().cpu().numpy()
+    return array
 
 
 _live: OrderedDict[tuple[Any, ...], Client] = OrderedDict()

@@ -1,18 +1,22 @@
-"""What never leaves this client: personal parameters and the optimiser's moments, on its own disk."""
+"""What a client keeps on its own disk: personal parameters and moments, which never leave it, and what came once."""
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+from torch import Tensor
 
-from client_app.adam import Adam
+from client_app.training import Optimizer
 from strategies.arrays import MessageError
 from strategies.config import RunConfig, home
-from strategies.store import StoreError
+from strategies.store import StoreError, write_atomically
 
 
 def state_folder(config: RunConfig, run: str, partition: int, node_config: Mapping[str, Any]) -> Path:
@@ -36,15 +40,15 @@ def state_folder(config: RunConfig, run: str, partition: int, node_config: Mappi
     return config.results_path / run / "checkpoint" / "clients" / name
 
 
-def gather(personal: Mapping[str, nn.Parameter], optimizer: Adam | None) -> dict[str, NDArray[Any]]:
+def gather(personal: Mapping[str, Tensor], optimizer: Optimizer | None) -> dict[str, NDArray[Any]]:
     """Personal parameters and, if given, the optimiser's state, by name."""
-    tensors = {f"parameter/{name}": parameter for name, parameter in personal.items()}
+    tensors: dict[str, Tensor] = {f"parameter/{name}": parameter for name, parameter in personal.items()}
     if optimizer is not None:
-        tensors |= {f"optimizer/{key}": value for key, value in optimizer.state().items()}  # type: ignore[misc]
+        tensors |= {f"optimizer/{key}": value for key, value in optimizer.state().items()}
     return {key: tensor.detach().cpu().numpy() for key, tensor in tensors.items()}
 
 
-def scatter(arrays: Mapping[str, NDArray[Any]], personal: Mapping[str, nn.Parameter], optimizer: Adam | None) -> None:
+def scatter(arrays: Mapping[str, NDArray[Any]], personal: Mapping[str, Tensor], optimizer: Optimizer | None) -> None:
     """Inverse of `gather`.
 
     Raises
@@ -64,3 +68,41 @@ def scatter(arrays: Mapping[str, NDArray[Any]], personal: Mapping[str, nn.Parame
             )
     except (KeyError, ValueError, RuntimeError) as error:
         raise StoreError(f"the stored personal state belongs to another model: {error}") from None
+
+
+class FixedFile:
+    """The fixed parameters of a run, which the server sends a client once: a real node starts a process per message.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the client's personal state lies.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "fixed.safetensors"
+        self._arrays: dict[str, NDArray[Any]] = {}
+
+    def write(self, arrays: Mapping[str, NDArray[Any]], run: str) -> None:
+        """Keep the parameters of a run."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+        write_atomically(self._path, save(self._arrays, {"json": json.dumps(run)}))
+
+    def read(self, run: str) -> dict[str, NDArray[Any]]:
+        """The parameters that are kept.
+
+        Raises
+        ------
+        StoreError
+            If there are none of this run; the server then sends them anew.
+        """
+        if not self._arrays:
+            try:
+                with safe_open(self._path, framework="np") as file:
+                    if json.loads(file.metadata()["json"]) != run:
+                        raise StoreError(f"{self._path.name} is of another run")
+                    self._arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+                raise StoreError(f"the fixed parameters of this run are not here ({type(error).__name__})") from None
+        return self._arrays

@@ -3,7 +3,8 @@
     python -m deployments.check method=flatland dataset=cora data-dir=~/data
     python -m deployments.check presets/flatland.toml seed=1
 
-Nothing is started, read or downloaded. Exit status: 0 it can run, 2 it cannot.
+Where a key leaves the choice to the task or the method, an arrow leads to what it chooses. Nothing is started, read or
+downloaded. Exit status: 0 it can run, 2 it cannot.
 """
 
 import sys
@@ -16,11 +17,16 @@ from rich.table import Table
 
 from deployments.pairs import UsageError, pop_supernodes, read_pairs
 from strategies.config import ConfigError, RunConfig, allowed, fields, flatten, parse
+from strategies.defaults import settled
+from strategies.methods import METHODS
 from tasks.errors import DataError
 from tasks.graphs import tu
 from tasks.graphs.datasets import SOURCES, complete, locate, raw_folders
 from tasks.graphs.tu import graph_dataset_names
 from tasks.graphs.tu_files import find_files
+from tasks.images.datasets import locate as locate_images
+from tasks.images.datasets import locate_folder, source_of
+from tasks.registry import tasks_of
 
 NUM_SUPERNODES = 10
 
@@ -44,15 +50,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     table = Table("key", "value", "", "allowed")
     table.columns[0].no_wrap, table.columns[3].overflow = True, "fold"
-    values = flatten(config)
+    values, in_use = flatten(config), flatten(settled(config, _task(config)))
     for key, field in fields():
         origin, style = ("set", "bold") if key in settings else ("default", "")
         # Of a plain string the type says nothing, the description what it may be.
         words = allowed(field) if allowed(field) != "a string" else str(field.description)
-        table.add_row(key, escape(_toml(values[key])), origin, escape(words), style=style)
+        value = " → ".join(dict.fromkeys((_toml(values[key]), _toml(in_use[key]))))
+        table.add_row(key, escape(value), origin, escape(words), style=style)
     console.print(table)
     console.print(escape(data), soft_wrap=True)
     return 0
+
+
+def _task(config: RunConfig) -> str:
+    """The task of the run; where its data set may be for several of the method's, the first."""
+    return next(task for task in tasks_of(config.dataset) if task in METHODS[config.method].tasks)
 
 
 def where_data_are(config: RunConfig) -> str:
@@ -61,8 +73,38 @@ def where_data_are(config: RunConfig) -> str:
     Raises
     ------
     ConfigError
-        If `dataset` is a path and there is no file.
+        If `dataset` or `test-data` is a path and there is no file.
     """
+    return _where_images_are(config) if _task(config) == "images" else _where_graphs_are(config)
+
+
+def _where_images_are(config: RunConfig) -> str:
+    data_dir, source = config.data_path.expanduser(), source_of(config.dataset)
+    key = "dataset"
+    try:
+        if source is None:
+            told = f"data: images in {_folders(locate_images(config.dataset, data_dir).files)}"
+        elif not source.folders:
+            told = f"data: {source.title}, built in"
+        elif (found := source.find(data_dir)) is not None:
+            told = f"data: {source.title}, all files in {_folders(found.files)}"
+        else:
+            looked = " nor in ".join(map(str, source.looked_in(data_dir)))
+            told = f"data: {source.title} is not in {looked}; the run would try to download it, as does\n"
+            told += source.command(data_dir)
+        if config.test_data not in ("auto", "none"):
+            key = "test-data"
+            told += f"\ntest data: images in {_folders(locate_folder(Path(config.test_data)).files)}"
+    except DataError as error:
+        raise ConfigError(f'{key} = "{getattr(config, key.replace("-", "_"))}": {error}') from None
+    return told
+
+
+def _folders(files: Sequence[Path]) -> str:
+    return " and ".join(dict.fromkeys(str(path if path.is_dir() else path.parent) for path in files))
+
+
+def _where_graphs_are(config: RunConfig) -> str:
     source = SOURCES.get(config.dataset.lower())
     if source is not None:
         return _found(source.name, complete(source, config.data_path), raw_folders(source, config.data_path))

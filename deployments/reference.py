@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 HEAD = """\
 # Configuration
 
-Every key of the run configuration. This page is made from `strategies/config.py` by `python -m deployments.reference`.
+Every key of the run configuration. This page is made from `strategies/run_config.py` by `python -m deployments.reference`.
 
 The same keys work everywhere:
 

@@ -23,7 +23,7 @@ from deployments.pairs import UsageError, Value, pop_supernodes, read_pairs
 from deployments.tables import summary_table
 from server_app.app import main as server_main
 from server_app.results import default_name
-from strategies.config import ConfigError, flatten, parse
+from strategies.config import ConfigError, RunConfig, flatten, parse
 
 NUM_SUPERNODES = 10
 
@@ -55,7 +55,7 @@ def simulate(
         Whatever ended the run; its summary is written.
     """
     nodes = simulated_nodes(num_supernodes) if node_configs is None else node_configs
-    run_config = flatten(parse({})) | settings
+    run_config = flatten(RunConfig()) | settings
     if not run_config["run-name"] and not run_config["resume"]:
         with contextlib.suppress(ConfigError):  # the ServerApp refuses it, and leaves a summary that says so
             run_config["run-name"] = default_name(parse(run_config))
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run as the command line says, and return the exit status."""
     console = Console()
     try:
-        defaults = flatten(parse({})) | {"num-supernodes": NUM_SUPERNODES}
+        defaults = flatten(RunConfig()) | {"num-supernodes": NUM_SUPERNODES}
         settings = read_pairs(sys.argv[1:] if arguments is None else arguments, defaults)
         number = pop_supernodes(settings, NUM_SUPERNODES)
     except UsageError as error:

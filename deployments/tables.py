@@ -5,16 +5,32 @@ from typing import Any
 
 from rich.table import Table
 
+LABELS = {
+    "rounds": "round",
+    "global_accuracy": "global accuracy",
+    "global_accuracy_last3": "· mean of the last 3 rounds",
+    "global_accuracy_uncalibrated": "· classifier as in the rounds",
+    "global_accuracy_calibrated": "· classifier calibrated",
+    "personal_accuracy_mean": "personal accuracy",
+    "personal_accuracy_before": "· before local training",
+    "personal_accuracy_pooled": "· pooled over the clients",
+    "clients_left_out": "· clients left out",
+    "majority_accuracy": "· of each client's majority class",
+}
+"""Figures that need other words than their names; the accuracies stand together, in this order."""
+
+FIRST = ("status", "error", "method", "dataset", "seed", "num_clients")
+
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
     """Lay out the figures of a run: the last round beside the one of the best validation score, where there is one."""
     best: Mapping[str, Any] = summary.get("best_validation") or {}
     last, at_best = _figures(summary), _figures(best)
     table = Table("", "last round", *(["best validation"] if best else []))
-    for key, value in last.items():
-        cells = [_words(value), _words(at_best.get(key))] if best else [_words(value)]
+    for key in sorted(last, key=_place):
+        cells = [_words(last[key]), _words(at_best.get(key))] if best else [_words(last[key])]
         if any(cells):
-            table.add_row(key.replace("_", " "), *cells)
+            table.add_row(LABELS.get(key, key.replace("_", " ")), *cells)
     return table
 
 
@@ -26,10 +42,17 @@ def _figures(part: Mapping[str, Any]) -> dict[str, Any]:
     mean, spread = figures.get("personal_accuracy_mean"), figures.pop("personal_accuracy_std", None)
     if mean is not None and spread is not None:
         figures["personal_accuracy_mean"] = f"{mean:.4f} ± {spread:.4f}"
-    return {"round" if key == "rounds" else key: value for key, value in figures.items()}
+    return {"rounds" if key == "round" else key: value for key, value in figures.items()}
+
+
+def _place(key: str) -> int:
+    order = (*FIRST, *LABELS)
+    return order.index(key) if key in order else len(order)
 
 
 def _words(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4f}"
+    return str(value)

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from server_app import pictures
+from server_app import image_gallery, image_pictures, pictures
 from server_app.page import Html, amount, element, figure, is_number, number, percent, table
 from server_app.run_files import RunFiles, own_classes
+from strategies.messages import FINE_TUNE
+from strategies.methods import METHODS
 
 Array = NDArray[np.float64]
 
@@ -23,9 +25,22 @@ SIZES = {
 """What tells how large a client is."""
 
 
+LOSSES = {
+    "cross-entropy": ("Cross-entropy", "nats"),
+    "mse": ("Mean squared error of the scores of the classes", ""),
+    "triplet": ("Triplet loss, of hyperbolic distances,", ""),
+    "geodesic": ("Hyperbolic distance to the prototype of the right class", ""),
+}
+"""Training losses in words, and their units."""
+
+
 def gallery(run: RunFiles) -> list[Html]:
     """Every picture that the files have figures for."""
-    drawn = [picture for draw in (_score, _loss, _curvature_course, _curvature, _classes) if (picture := draw(run))]
+    draws = (
+        image_gallery.accuracy, _score, _loss, image_gallery.confusion, image_gallery.features, image_gallery.weights,
+        _curvature_course, _curvature, _classes,
+    )  # fmt: skip
+    drawn = [picture for draw in draws if (picture := draw(run))]
     return [element("div", *drawn, class_="gallery")] if drawn else []
 
 
@@ -54,9 +69,23 @@ def _loss(run: RunFiles) -> Html | None:
     rounds, loss = run.by_client("loss")
     if not _is_course(loss):
         return None
+    name, unit = _loss_name(run)
     alt = f"Line chart of training loss by round. {_course(rounds, loss, number)}"
-    picture = pictures.over_rounds("loss", rounds, loss, "training loss (nats)", alt)
-    return figure(picture, f"Cross-entropy on the training data during local training, in nats: {_lines(loss)}.")
+    picture = pictures.over_rounds("loss", rounds, loss, f"training loss{f' ({unit})' if unit else ''}", alt)
+    inside = f", in {unit}" if unit else ""
+    return figure(picture, f"{name} on the training data during local training{inside}: {_lines(loss)}.")
+
+
+def _loss_name(run: RunFiles) -> tuple[str, str]:
+    """What the clients' training lowers, in words, and its unit."""
+    method = METHODS.get(run.summary.get("method") or "")
+    loss = method.loss if method else "cross-entropy"
+    if loss == "mse":
+        loss = run.config.get("spherefed.loss", loss)
+    name, unit = LOSSES[loss]
+    mixup = run.config.get("hyperfed.mixup", 0)
+    more = f" and {mixup:g} times the cross-entropy of mixed images" if loss == "triplet" and mixup else ""
+    return name + more, unit
 
 
 def _curvature_course(run: RunFiles) -> Html | None:
@@ -100,15 +129,22 @@ def _classes(run: RunFiles) -> Html | None:
     if not told:
         return None
     table = np.array([[counts.get(name, 0) for name in run.class_names] for counts in told.values()], dtype=np.float64)
-    rows, columns = _largest(table.sum(axis=1), pictures.MOST_COLUMNS), _largest(table.sum(axis=0), pictures.MOST_ROWS)
+    most = pictures.MOST_COLUMNS, pictures.MOST_ROWS
+    shaded = run.examples == "images" and (table.shape[0] > most[0] or table.shape[1] > most[1])
+    if shaded:
+        most = image_pictures.MOST_CELLS, image_pictures.MOST_CELLS
+    rows, columns = pictures.largest(table.sum(axis=1), most[0]), pictures.largest(table.sum(axis=0), most[1])
     shown = table[rows][:, columns]
     labels, things = [str(list(told)[row]) for row in rows], run.examples
+    what = "cell" if shaded else "square"
     alt = (
-        f"A square per client and class, {amount(len(rows), 'client')} and {len(columns)} classes; the largest holds "
+        f"A {what} per client and class, {amount(len(rows), 'client')} and {len(columns)} classes; the largest holds "
         f"{shown.max():.0f} {things}."
     )
-    picture = pictures.class_squares("classes", shown, labels, [run.class_names[column] for column in columns], alt)
-    caption = f"The area of a square is the number of {things} that a client has of a class, up to {shown.max():,.0f}"
+    draw = image_pictures.counts if shaded else pictures.class_squares
+    picture = draw("classes", shown, labels, [run.class_names[column] for column in columns], alt)
+    tells = "The colour of a cell deepens with the square root of" if shaded else "The area of a square is"
+    caption = f"{tells} the number of {things} that a client has of a class, up to {shown.max():,.0f}"
     left_out = [
         f"the {len(kept)} largest of {total:,} {nouns}"
         for kept, total, nouns in ((rows, len(told), "clients"), (columns, len(run.class_names), "classes"))
@@ -116,11 +152,6 @@ def _classes(run: RunFiles) -> Html | None:
     ]
     some = f" (drawn are {' and '.join(left_out)})" if left_out else ""
     return figure(picture, f"{caption}: columns that look alike are clients that hold alike data{some}.")
-
-
-def _largest(sizes: Array, most: int) -> NDArray[np.intp]:
-    """Where the largest are, in their order; of equal ones the first."""
-    return np.sort(np.argsort(-sizes, kind="stable")[:most])
 
 
 def _class_counts(about: dict[str, Any]) -> dict[str, float]:
@@ -137,6 +168,7 @@ def clients_table(run: RunFiles) -> list[Html]:
     if not partitions:
         return []
     last = {name: _last(run, name) for name in ("test", "test_before", "val", "accuracy", "curvature", "num_examples")}
+    tuned = _last(run, "test", FINE_TUNE)
 
     def told(name: str, show: Callable[[Any], str] = number) -> list[Any]:
         return [show(about.get(partition, {}).get(name)) for partition in partitions]
@@ -152,6 +184,7 @@ def clients_table(run: RunFiles) -> list[Html]:
     columns |= {
         f"{name} before": measured("test_before"),
         f"{name} after": measured("test"),
+        "fine-tuned": [percent(tuned.get(partition)) for partition in partitions],
         f"validation {name}": measured("val"),
         "accuracy": measured("accuracy"),
         "most frequent class": told("majority_accuracy", percent),
@@ -176,9 +209,9 @@ def _bar(cell: str) -> Html:
     return element("td", cell, class_="bar", style=f"--share:{share}")
 
 
-def _last(run: RunFiles, name: str) -> dict[int, float]:
+def _last(run: RunFiles, name: str, *phases: str) -> dict[int, float]:
     """The last figure of every client that has one; what it measured before training counts if it trained then."""
-    _, values = run.by_client(name)
+    _, values = run.by_client(name, *phases)
     anchor = run.by_client("test")[1] if name == "test_before" else values
     found = {}
     for partition, course, seen in zip(run.partitions, values.T, anchor.T, strict=True):

@@ -11,7 +11,8 @@ from flwr.serverapp import Grid
 
 from strategies.cohort import CohortError, exchange, identify
 from strategies.config import RunConfig
-from strategies.messages import CURVATURE, DESCRIBE, Description, Facts, Header, Request
+from strategies.defaults import settled
+from strategies.messages import CCVR, CURVATURE, DESCRIBE, Description, Facts, Header, Request
 from strategies.methods import ENDS, METHODS
 from strategies.model_spec import model_spec
 
@@ -59,7 +60,8 @@ class Federation:
     def heterogeneity(self) -> float | None:
         """Median pairwise Jensen-Shannon distance (natural logarithm) of the clients' label distributions.
 
-        None for fewer than two clients that tell their class counts, and where their classes have nothing in common.
+        None for fewer than two clients with examples that tell their class counts, and where their classes have nothing
+        in common.
         """
         from scipy.spatial.distance import jensenshannon
 
@@ -68,7 +70,7 @@ class Federation:
         counts = [
             [dict(zip(about.class_names, told, strict=True)).get(name, 0) for name in self.facts.class_names]
             for about in self.descriptions.values()
-            if (told := about.statistics.get("class_counts"))
+            if (told := about.statistics.get("class_counts")) and any(told)
         ]
         pairs = [jensenshannon(one, other) for i, one in enumerate(counts) for other in counts[:i]]
         return float(np.median(pairs)) if pairs else None
@@ -114,6 +116,10 @@ def meet(grid: Grid, config: RunConfig, run: str) -> Federation:
         raise CohortError(
             f'the clients\' data are {facts.task}, method = "{config.method}" works on {", ".join(tasks)}'
         )
+    if CCVR in METHODS[config.method].after and not all(about.statistics for about in described.values()):
+        raise CohortError(
+            f'method = "{config.method}" asks for the sizes of the classes: it needs share-statistics=true'
+        )
     if facts.own_ends:
         spaces = ", ".join(f"{p}: {d.space or d.num_features}" for p, d in list(described.items())[:20])
         log.warning("the clients' feature spaces differ (%s): %s stay with each of them", spaces, ", ".join(ENDS))
@@ -136,6 +142,8 @@ def _kind(description: Description) -> str:
     """What must agree between clients, in words."""
     partition = f", partition {description.partition_digest[:12]}" if description.partition_digest else ""
     features = f" of {description.num_features} features" if description.task == "nodes" else ""
+    if description.task == "images":
+        features = f" of {description.shape}"
     return f"{description.task}{features} scored by {description.metric}{partition}"
 
 
@@ -147,14 +155,16 @@ def _facts(described: dict[int, Description]) -> Facts:
     if first.task == "graphs" and len(spaces) > 1:
         return Facts(first.task, 0, (), own_ends=True)
     names = dict.fromkeys(name for description in described.values() for name in description.class_names)
-    return Facts(first.task, first.num_features, tuple(names))
+    return Facts(first.task, first.num_features, tuple(names), first.shape)
 
 
 def _ask_curvature(grid: Grid, config: RunConfig, run: str, federation: Federation) -> Federation:
     """FlatLand's query phase: Ricci curvatures are standardised over the clients before they set k."""
     if CURVATURE not in METHODS[config.method].before or config.flatland.curvature_init in ("constant", "mlp"):
         return federation
-    if model_spec(config, federation.facts).kind != "lorentz":  # nobody is asked for what sets nothing
+    if (
+        model_spec(settled(config, federation.facts.task), federation.facts).kind != "lorentz"
+    ):  # nobody is asked for what sets nothing
         return federation
     header = Header(run, CURVATURE, 0)
     requests = {node: Request(header) for node in federation.nodes.values()}

@@ -6,20 +6,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from server_app.figures import column, mean_std, personal_figures
 from server_app.meeting import Federation
 from strategies.arrays import MessageError, check_arrays, encode_arrays
+from strategies.checks import check_metrics
 from strategies.cohort import exchange
-from strategies.messages import TRAIN, Header, Reply, Request, check_metrics
+from strategies.messages import TRAIN, Header, Reply, Request
 from strategies.split import Arrays
 
 log = logging.getLogger("curvfed")
 
 CLIENT_FIGURES = frozenset(
-    {"test", "val", "accuracy", "test_before", "val_before", "accuracy_before", "loss", "curvature", "seconds"}
+    {"test", "val", "accuracy", "test_before", "val_before", "accuracy_before", "loss", "curvature", "seconds", "steps"}
 )
 """What of a client's metrics goes into `clients.csv`; "seconds" is then its own time, without the way there and back."""
 
@@ -72,8 +74,8 @@ class Phase:
             "reasons": "; ".join(f"partition {partition}: {reason}" for partition, reason in self.reasons.items()),
         }
 
-    def client_rows(self) -> list[dict[str, Any]]:
-        """One row per client that was asked, for `clients.csv`."""
+    def client_rows(self, weights: Mapping[int, float]) -> list[dict[str, Any]]:
+        """One row per client that was asked, for `clients.csv`; `weights` of those that have one in the aggregation."""
         rows = []
         for partition, seconds in sorted(self.seconds.items()):
             row: dict[str, Any] = {
@@ -84,6 +86,8 @@ class Phase:
                 "seconds": seconds,
                 "dropped": self.reasons.get(partition, ""),
             }
+            if partition in weights:
+                row["weight"] = weights[partition]
             if reply := self.replies.get(partition):
                 row |= {name: value for name, value in reply.metrics.items() if name in CLIENT_FIGURES}
                 row |= {"num_examples": reply.num_examples, "bytes_up": size(reply.arrays)}
@@ -98,12 +102,14 @@ def run_phase(
     stamps: Mapping[int, int],
     arrays: Mapping[int, Arrays],
     timeout: float,
+    fixed: Mapping[int, Arrays],
+    awaited: Arrays | None = None,
     on_reply: Callable[[int, int], None] | None = None,
 ) -> Phase:
     """Send the shared parameters to some clients and collect their replies.
 
-    A reply that is late, belongs elsewhere, carries other parameters than the shared ones or a value that is not finite
-    is dropped with its reason.
+    A reply that is late, belongs elsewhere, carries other arrays than those awaited or a value that is not finite is
+    dropped with its reason.
 
     Parameters
     ----------
@@ -111,11 +117,23 @@ def run_phase(
         Whom to ask, and the personal state that each is to start from.
     arrays : mapping of partition to arrays
         What each is sent; arrays that are one object for many clients are encoded once.
+    fixed : mapping of partition to arrays
+        The fixed parameters, for those clients that have not got them.
+    awaited : mapping of str to array, optional
+        Names, shapes and dtypes of the arrays in a reply; without it in phase train those sent, else none.
     """
-    records = {id(one): encode_arrays(one) for one in {id(one): one for one in arrays.values()}.values()}
+    every = {id(one): one for one in (*arrays.values(), *fixed.values())}
+    records = {key: encode_arrays(one) for key, one in every.items()}
     nodes = federation.nodes
     requests = {
-        nodes[p]: Request(header, stamp, federation.facts, records[id(arrays[p])]) for p, stamp in stamps.items()
+        nodes[p]: Request(
+            header,
+            stamp,
+            federation.facts,
+            records[id(arrays[p])],
+            records[id(fixed[p])] if p in fixed else ArrayRecord(),
+        )
+        for p, stamp in stamps.items()
     }
     arrived, failures, took = exchange(grid, requests, timeout, on_reply)
     replies: dict[int, Reply] = {}
@@ -126,14 +144,16 @@ def run_phase(
             reasons[partition] = failures[node]
             continue
         try:
-            _check(arrived[node], partition, arrays[partition])
+            expected = awaited if awaited is not None else arrays[partition] if header.phase == TRAIN else {}
+            _check(arrived[node], partition, expected)
         except MessageError as error:
             reasons[partition] = str(error)
         else:
             replies[partition] = arrived[node]
     for partition, reason in reasons.items():
         log.warning("round %d: dropped the reply of partition %d: %s", header.round, partition, reason)
-    return Phase(header, arrays, replies, reasons, {p: took.get(nodes[p], math.nan) for p in stamps})
+    sent = {p: {**arrays[p], **fixed.get(p, {})} for p in stamps}
+    return Phase(header, sent, replies, reasons, {p: took.get(nodes[p], math.nan) for p in stamps})
 
 
 def size(arrays: Mapping[str, NDArray[Any]]) -> int:
@@ -141,8 +161,8 @@ def size(arrays: Mapping[str, NDArray[Any]]) -> int:
     return sum(array.nbytes for array in arrays.values())
 
 
-def _check(reply: Reply, partition: int, arrays: Arrays) -> None:
+def _check(reply: Reply, partition: int, awaited: Arrays) -> None:
     if reply.partition != partition:
         raise MessageError(f"it now says that it is partition-id {reply.partition}")
-    check_arrays(reply.arrays, arrays if reply.header.phase == TRAIN else {})
+    check_arrays(reply.arrays, awaited)
     check_metrics(reply.metrics, CLIENT_FIGURES)

@@ -1,27 +1,22 @@
 """`report.html`: one self-contained page about a run, made from the files of its directory alone."""
 
 import shlex
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from server_app.gallery import clients_table, gallery
-from server_app.page import Html, amount, duration, element, is_number, number, page, percent, section, size, table
-from server_app.run_files import RunFiles, numbers
+from server_app.outcome import lead, result
+from server_app.page import Html, amount, duration, element, is_number, page, section, size, table
+from server_app.run_files import CALIBRATIONS, RunFiles, numbers
 from strategies.config import fields, flatten, parse
+from strategies.messages import FINE_TUNE, TRAIN
 from strategies.methods import ENDS, METHODS
 from strategies.store import write_atomically
 
 MOST_DROPPED = 100
 """Dropped replies that are listed; of the others the number is told."""
-
-SHOWN = frozenset(
-    {"personal_accuracy_before", "personal_accuracy_pooled", "validation", "majority_accuracy", "clients_left_out",
-     "heterogeneity", "replies_dropped"}
-)  # fmt: skip
-"""Metrics that have a place of their own; all others are listed by name."""
 
 ONE_RUN_ONLY = frozenset({"run-name", "resume"})
 """Keys that another run must not take over."""
@@ -49,7 +44,7 @@ def write_report(run_dir: Path) -> Path:
     content = page(
         _title(run),
         _headline(run),
-        section("Result", *_result(run)),
+        section("Result", *result(run)),
         section("Pictures", *gallery(run)),
         section("Clients", *clients_table(run)),
         section("Messages", *_messages(run)),
@@ -87,79 +82,7 @@ def _headline(run: RunFiles) -> Html:
         when = f"after round {told['rounds']}" if told.get("rounds") else "before its first round was over"
         what = element("strong", f"The run failed {when}.")
         parts.append(element("div", what, element("pre", told["error"]), class_="error", role="alert"))
-    return element("header", *parts, _lead(run))
-
-
-def _lead(run: RunFiles) -> Html | None:
-    """The result in a sentence."""
-    mean, std = _score(run.summary, run.metric)
-    if not is_number(mean):
-        return None
-    rounds, clients = run.summary["rounds"], run.summary["num_clients"]
-    majority = _metric(run.summary, "majority_accuracy")
-    when = f"After {amount(rounds, 'round')}" if rounds else "Before any training"
-    who = f"the {clients:,} clients reach a mean" if clients > 1 else "the client reaches a"
-    spread = f" (standard deviation over clients {percent(std)})" if clients > 1 else ""
-    against = ""
-    if run.metric == "roc_auc":
-        against = "; a guess would have 50.00%"
-    elif is_number(majority):
-        against = f"; always answering the most frequent class would have {percent(majority)}"
-    name = f"test {run.metric_name} of "
-    return element("p", f"{when} {who} {name}", element("strong", percent(mean)), f"{spread}{against}.", class_="lead")
-
-
-def _score(figures: Mapping[str, Any], metric: str) -> tuple[Any, Any]:
-    """Mean and standard deviation of the data set's own metric after local training."""
-    if metric == "accuracy":
-        return figures.get("personal_accuracy_mean"), figures.get("personal_accuracy_std")
-    return _metric(figures, metric), _metric(figures, f"{metric}_std")
-
-
-def _metric(figures: Mapping[str, Any], name: str) -> Any:
-    return (figures.get("metrics") or {}).get(name)
-
-
-def _result(run: RunFiles) -> list[Html]:
-    """The last round and the best-validation round, side by side."""
-    if not run.summary.get("metrics"):
-        return []
-    best = run.summary.get("best_validation")
-    columns = [run.summary, *([best] if best else [])]
-    name, key, majority = run.metric_name, run.metric, _metric(run.summary, "majority_accuracy")
-
-    def scores(metric: str) -> list[str]:
-        pairs = [_score(figures, metric) for figures in columns]
-        return [f"{percent(mean)} ± {percent(std)}" if is_number(mean) else "–" for mean, std in pairs]
-
-    def metrics(metric: str, show: Callable[[Any], str] = percent) -> list[str]:
-        return [show(_metric(figures, metric)) for figures in columns]
-
-    own = {
-        f"{name} after local training": scores(key),
-        f"{name} before local training": metrics(f"{key}_before"),
-        f"{name}: clients left out, with one class": metrics(f"{key}_clients_left_out", number),
-    }
-    rows = (own if key != "accuracy" else {}) | {
-        "Accuracy after local training": scores("accuracy"),
-        "Accuracy before local training": metrics("personal_accuracy_before"),
-        "Accuracy, pooled over all test data": metrics("personal_accuracy_pooled"),
-        "Accuracy of the shared model at the server": [percent(figures.get("global_accuracy")) for figures in columns],
-        # A matter of the data: the same in every round.
-        "Accuracy of the most frequent class alone": [percent(majority) for _ in columns],
-        "Clients left out, without test data": metrics("clients_left_out", number),
-        f"Validation {name}": metrics("validation"),
-    }
-    shown = {key, f"{key}_std", f"{key}_before", f"{key}_clients_left_out", *SHOWN}
-    others = [other for other in run.summary["metrics"] if other not in shown]
-    rows |= {other.replace("_", " ").capitalize(): metrics(other, number) for other in others}
-    header = ["", f"Last round ({run.summary.get('rounds')})"]
-    header += [f"Best validation (round {best.get('round')})"] if best else []
-    told = [(title, *cells) for title, cells in rows.items() if any(cell != "–" for cell in cells)]
-    caption = "Every client counts the same in a mean; ± is the standard deviation over the clients."
-    if best:
-        caption += " Validation data alone choose the best round."
-    return [table(header, told, label="Result"), element("p", caption, class_="note")]
+    return element("header", *parts, lead(run))
 
 
 def _messages(run: RunFiles) -> list[Html]:
@@ -198,13 +121,17 @@ def _dropped(run: RunFiles) -> list[Html]:
 
 def _time(run: RunFiles) -> list[Html]:
     told = run.summary
-    rounds = numbers(run.rounds, "seconds")[[phase == "train" for phase in run.rounds.get("phase", ())]]
+    rounds, calibration, tuning = (
+        run.by_round("seconds", *phases)[1] for phases in ((TRAIN,), CALIBRATIONS, (FINE_TUNE,))
+    )
     rows = [
         ("Whole run", duration(told.get("seconds"))),
         ("Local training, summed over the clients", duration(told.get("seconds_training"))),
         ("Aggregation", duration(told.get("seconds_aggregation"))),
         ("First round, with what is set up once", duration(float(rounds[0]) if len(rounds) else None)),
         ("A later round, median", duration(float(np.median(rounds[1:])) if len(rounds) > 1 else None)),
+        ("Calibration", duration(float(calibration.sum()) if len(calibration) else None)),
+        ("Fine-tuning", duration(float(tuning.sum()) if len(tuning) else None)),
     ]
     rows = [row for row in rows if row[1] != "–"]
     return [table([], rows, label="Time")] if rows else []

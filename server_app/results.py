@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 from safetensors.numpy import save
@@ -26,14 +27,15 @@ log = logging.getLogger("curvfed")
 ROUND_COLUMNS = (
     "round", "phase", "global_accuracy", "personal_accuracy_mean", "loss", "replies", "dropped", "bytes_up", "bytes_down",
     "seconds", "personal_accuracy_std", "score", "score_before", "validation", "seconds_training", "seconds_aggregation",
-    "reasons",
+    "weights", "weights_l1", "norm_ratio", "aggregation_note", "reasons",
 )  # fmt: skip
 CLIENT_COLUMNS = (
     "round", "phase", "partition", "test", "val", "accuracy", "test_before", "val_before", "accuracy_before", "loss",
-    "num_examples", "curvature", "bytes_up", "bytes_down", "seconds", "dropped",
+    "num_examples", "weight", "steps", "curvature", "bytes_up", "bytes_down", "seconds", "dropped",
 )  # fmt: skip
 
-FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout"})
+FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",
+                            "test-data"})  # fmt: skip
 """Keys that a resumed run may set anew: they do not change what has been computed so far."""
 
 
@@ -140,7 +142,12 @@ class RunDirectory:
 
     def write_model(self, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
         """`model.safetensors`: the shared parameters, with what is needed to build the model again."""
-        write_atomically(self.path / "model.safetensors", save(dict(arrays), {"curvfed": json.dumps(about)}))
+        write_atomically(self.path / "model.safetensors", save(_in_rows(arrays), {"curvfed": json.dumps(about)}))
+
+
+def _in_rows(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays in C order: safetensors writes the memory of any other as if it were."""
+    return {name: np.asarray(array, order="C") for name, array in arrays.items()}
 
 
 def default_name(config: RunConfig) -> str:
@@ -220,7 +227,8 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
         ) from None
     now = flatten(config)
     for key, value in now.items():
-        if key not in FREE_TO_CHANGE and key != "run-name" and before[key] != value:
+        fixed = key not in FREE_TO_CHANGE or (key == "num-rounds" and config.schedule == "cosine")
+        if fixed and key != "run-name" and before[key] != value:
             raise ConfigError(
                 f"resume = true: {key} = {value!r}, but the run was begun with {before[key]!r}; allowed is the same value"
             )

@@ -2,22 +2,29 @@
 
 import logging
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from flwr.serverapp import Grid
 
 from server_app import state as checkpoints
-from server_app.figures import column, majority_accuracy, mean_std, personal_figures
+from server_app.calibrating import awaited, calibrated_head, checked
+from server_app.figures import column, mean_std, personal_figures
+from server_app.global_model import GlobalModel, fixed_parameters
 from server_app.meeting import Federation, meet
 from server_app.phase import Phase, run_phase
-from server_app.results import RunDirectory, versions
+from server_app.results import RunDirectory
 from server_app.state import State
-from strategies.aggregation import Aggregation, Average
+from server_app.summary import LAST, summary
+from strategies.aggregation import Aggregation, Average, Update
 from strategies.aggregations import aggregation
 from strategies.cohort import sample
 from strategies.config import RunConfig
-from strategies.messages import EVALUATE, TRAIN, Facts, Header
+from strategies.defaults import settled
+from strategies.messages import EVALUATE, FINE_TUNE, TRAIN, Facts, Header
+from strategies.methods import METHODS
+from strategies.split import Arrays
 
 log = logging.getLogger("curvfed")
 
@@ -37,6 +44,8 @@ class Rounds:
         self.state = State()
         self.federation = Federation({}, {}, Facts("", 0, ()), {})
         self.model: Aggregation = Average({})
+        self.fixed: Arrays = {}
+        self.calibrated: Arrays = {}
         self._said = self._counted = time.monotonic()
 
     def run(self) -> None:
@@ -47,22 +56,32 @@ class Rounds:
         CohortError, RoundError, ConfigError
         """
         self.federation = meet(self.grid, self.config, self.directory.name)
+        self.config = settled(self.config, self.federation.facts.task)
         self.model = aggregation(self.config, self.federation.facts)
         if self.config.resume:
             self._resume()
+        self.fixed = self.fixed or fixed_parameters(self.config, self.federation)
+        self.global_model = GlobalModel(self.config, self.federation)
         self.directory.write_clients(self.federation.record())
         for number in range(self.state.round + 1, self.config.num_rounds + 1):
             self._round(number)
         if self.config.num_rounds == 0:
-            self._evaluate(0, list(self.federation.nodes))
+            self._score_globally(0)
+            self._finish(0, [])
         self._clock()
         about = {
             "method": self.config.method,
             "metric": self.federation.metric,
             "facts": asdict(self.federation.facts),
             "stamps": {str(partition): stamp for partition, stamp in self.state.stamps.items()},
+            "last_round": self.state.round,
         }
-        self.directory.write_model(self.model.state(), about)
+        self.directory.write_model(self.model.state() | self.fixed | _calibrated(self.calibrated), about)
+        self.global_model.write(self._whole_model(), self.calibrated, self.directory.path)
+
+    def _whole_model(self) -> Arrays:
+        """The shared and the fixed parameters, where all clients have the same."""
+        return self.model.sent_to(0) | self.fixed
 
     def _resume(self) -> None:
         found = checkpoints.load(self.directory.checkpoints, self.federation)
@@ -70,9 +89,10 @@ class Rounds:
             log.info("no checkpoint yet: starting anew")
             self.directory.truncate(-1)
         else:
-            self.state, arrays, self.federation = found
+            self.state, checkpoint, self.federation = found
             self.model = aggregation(self.config, self.federation.facts)
-            self.model.load(arrays)
+            self.model.load(checkpoint.model)
+            self.fixed, self.calibrated = checkpoint.fixed, checkpoint.calibrated
             # Who has not come back has no say in the figures.
             self.state.latest = {p: told for p, told in self.state.latest.items() if p in self.federation.nodes}
             log.info("resuming after round %d", self.state.round)
@@ -80,33 +100,35 @@ class Rounds:
 
     def _round(self, number: int) -> None:
         started = time.monotonic()
+        self.calibrated = {}  # one that was made after an earlier last round is of another model
+        self.state.scored.pop("calibrated", None)
         clients = self.federation.nodes
         phase = self._phase(TRAIN, number, sample(list(clients), self.config.fraction_train, self.config.seed, number))
         self._check_enough(phase)
         aggregating = time.monotonic()
         self._aggregate(phase)
-        row = phase.row(self.federation) | {
+        row = phase.row(self.federation) | self.model.round_figures() | {
             "seconds_aggregation": time.monotonic() - aggregating,
+            "global_accuracy": self._score_globally(number),
             "seconds": time.monotonic() - started,
-        }
+        }  # fmt: skip
         self._record(phase, row)
         for partition in phase.replies:
             self.state.stamps[partition] = number
-        every = self.config.evaluate_every
-        if number == self.config.num_rounds or (every and number % every == 0):
-            self._evaluate(number, [partition for partition in clients if partition not in phase.replies])
-        elif len(phase.seconds) == len(clients):  # all were asked: who failed has no score this round
+        if len(phase.seconds) == len(clients):  # all were asked: who failed has no score this round
             for partition in phase.reasons:
                 self.state.latest.pop(partition, None)
             self._note_best(number)
+        self._finish(number, phase.replies)
         self.state.round = number
         self._clock()
-        checkpoints.save(self.directory.checkpoints, self.state, self.model.state(), self.federation)
+        arrays = checkpoints.Checkpoint(self.model.state(), self.fixed, self.calibrated)
+        checkpoints.save(self.directory.checkpoints, self.state, arrays, self.federation)
         dropped = f"  {row['dropped']} dropped" if row["dropped"] else ""
         word = "AUC" if self.federation.metric == "roc_auc" else "accuracy"
         self._say(
             number,
-            f"{word} {_percent(row['score'])}  loss {_short(row['loss'])}  {row['seconds']:.2f} s{dropped}",
+            f"{_global(row)}{word} {_percent(row['score'])}  loss {_short(row['loss'])}  {row['seconds']:.2f} s{dropped}",
             silence=0 if number == self.config.num_rounds else ROUND_SILENCE,
         )
 
@@ -117,33 +139,85 @@ class Rounds:
         self._counted = now
 
     def _aggregate(self, phase: Phase) -> None:
-        replies = {p: (reply.num_examples, dict(reply.arrays)) for p, reply in phase.replies.items()}
-        if not any(arrays for _, arrays in replies.values()):  # nothing is shared
+        replies = {
+            p: Update(reply.num_examples, dict(reply.arrays), int(reply.metrics.get("steps", 0)))
+            for p, reply in phase.replies.items()
+        }
+        if not any(update.arrays for update in replies.values()):  # nothing is shared
             return
-        if not any(examples for examples, _ in replies.values()):
+        if not any(update.examples for update in replies.values()):
             log.warning("round %d: no client that answered has training data", phase.header.round)
         self.model.aggregate(replies)
 
-    def _evaluate(self, number: int, others: list[int]) -> None:
-        """Score those who did not train in this round, so that all are scored, on the parameters as they are now."""
-        for partition in others:
-            self.state.latest.pop(partition, None)
-        if others:
-            started = time.monotonic()
-            phase = self._phase(EVALUATE, number, others)
-            self._record(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started})
-        self._note_best(number)
+    def _score_globally(self, number: int) -> float | None:
+        """Accuracy of the model as it is now on the server's own test data, in the rounds that are due."""
+        every, is_last = self.config.global_every, number == self.config.num_rounds
+        if not self.global_model.is_scored or not (is_last or (every and number % every == 0)):
+            return None
+        score = self.global_model.score(self._whole_model())
+        self.state.scored["last"] = [*self.state.scored.get("last", []), score][-LAST:]
+        return score
 
-    def _phase(self, name: str, number: int, partitions: list[int]) -> Phase:
-        return run_phase(
+    def _finish(self, number: int, trained: Iterable[int]) -> None:
+        """What follows the training of some rounds, and of the last one: calibration, personal models, evaluation."""
+        is_last = number == self.config.num_rounds
+        if is_last:
+            for name in METHODS[self.config.method].after:
+                self._calibrate(name, number)
+        every = self.config.fine_tune_every
+        if self._fine_tunes and (is_last or (every and number % every == 0)):
+            self._score(FINE_TUNE, number, list(self.federation.nodes))
+            return
+        every = self.config.evaluate_every
+        if is_last or (every and number % every == 0):
+            self._score(EVALUATE, number, [p for p in self.federation.nodes if p not in set(trained)])
+            self._note_best(number)
+
+    @property
+    def _fine_tunes(self) -> bool:
+        """Where nothing is shared, fine-tuning would be more of the same training."""
+        closed = self.config.fine_tune == "closed-form"
+        return (closed or self.config.fine_tune_epochs > 0) and bool(self.model.sent_to(0))
+
+    def _calibrate(self, name: str, number: int) -> None:
+        """A new classifier from sums over the clients, kept beside the old one."""
+        started = time.monotonic()
+        template = awaited(name, self._whole_model())
+        phase = self._phase(name, number, list(self.federation.nodes), template)
+        phase = checked(name, phase, self._whole_model(), self.config)
+        self._check_enough(phase)
+        self.calibrated = calibrated_head(name, phase, self._whole_model(), self.config)
+        score = self.global_model.score(self._whole_model() | self.calibrated)
+        self.state.scored["calibrated"] = score
+        seconds = time.monotonic() - started
+        self._record(phase, phase.row(self.federation) | {"global_accuracy": score, "seconds": seconds})
+        self._say(number, f"{name}: global accuracy {_percent(score)}", silence=0)
+
+    def _score(self, name: str, number: int, partitions: list[int]) -> None:
+        """Score clients, as they are or after fine-tuning, on the parameters as they are now."""
+        for partition in partitions:
+            self.state.latest.pop(partition, None)
+        if partitions:
+            started = time.monotonic()
+            phase = self._phase(name, number, partitions)
+            self._record(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started})
+
+    def _phase(self, name: str, number: int, partitions: list[int], template: Arrays | None = None) -> Phase:
+        told = set(self.state.told)
+        phase = run_phase(
             self.grid,
             self.federation,
             Header(self.directory.name, name, number),
             {partition: self.state.stamps.get(partition, 0) for partition in partitions},
             {partition: self.model.sent_to(partition) for partition in partitions},
             self.config.round_timeout,
+            {partition: self.fixed for partition in partitions if self.fixed and partition not in told},
+            template,
             lambda done, asked: self._say(number, f"{name}: {done} of {asked} clients", PHASE_SILENCE),
         )
+        # Who failed may have lost what was fixed: it is sent again.
+        self.state.told = sorted((told | phase.replies.keys()) - phase.reasons.keys()) if self.fixed else []
+        return phase
 
     def _check_enough(self, phase: Phase) -> None:
         needed = min(self.config.min_replies, len(phase.seconds))
@@ -157,11 +231,13 @@ class Rounds:
     def _record(self, phase: Phase, row: dict[str, Any]) -> None:
         """Note a phase in the state and in the run directory."""
         for partition, measured in phase.scores.items():
-            self.state.latest[partition] = dict(measured)
+            if measured:
+                self.state.latest[partition] = dict(measured)
         self.state.add(dropped=row["dropped"], seconds_training=row["seconds_training"])
         if phase.header.phase == TRAIN:
             self.state.add(rounds=1, **{name: row[name] for name in ("bytes_up", "bytes_down", "seconds_aggregation")})
-        self.directory.append(row, phase.client_rows())
+        weights = self.model.weights() if phase.header.phase == TRAIN else {}
+        self.directory.append(row, phase.client_rows(weights))
 
     def _note_best(self, number: int) -> None:
         validation = mean_std(column(self.state.latest, "val"))[0]
@@ -173,37 +249,7 @@ class Rounds:
         """The summary of the run so far; empty before the clients have met."""
         if not self.federation.nodes:
             return {}
-        figures = personal_figures(self.state.latest, self.federation.descriptions)
-        totals = self.state.totals
-        rounds = max(totals.get("rounds", 0), 1)
-        metrics = (
-            figures.pop("metrics")
-            | self.model.figures()
-            | {
-                "majority_accuracy": majority_accuracy(self.federation.descriptions),
-                "heterogeneity": self.federation.heterogeneity(),
-                "replies_dropped": int(totals.get("dropped", 0)),
-                "nodes_refused": len(self.federation.refused),
-            }
-        )
-        return {
-            "method": self.config.method,
-            "dataset": self.config.dataset,
-            "seed": self.config.seed,
-            "num_clients": len(self.federation.nodes),
-            "rounds": self.state.round,
-            # The server has no test set of its own, and the clients' graphs are theirs.
-            "global_accuracy": None,
-            **figures,
-            "metrics": metrics,
-            "best_validation": self.state.best,
-            "bytes_up": totals.get("bytes_up", 0.0) / rounds,
-            "bytes_down": totals.get("bytes_down", 0.0) / rounds,
-            "seconds": totals.get("seconds"),
-            "seconds_training": totals.get("seconds_training", 0.0),
-            "seconds_aggregation": totals.get("seconds_aggregation", 0.0),
-            "versions": versions(),
-        }
+        return summary(self.config, self.state, self.federation, self.model.figures())
 
     def _say(self, number: int, text: str, silence: float) -> None:
         """A line of progress, if there was none for so many seconds."""
@@ -219,3 +265,11 @@ def _percent(value: float | None) -> str:
 
 def _short(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
+
+
+def _global(row: dict[str, Any]) -> str:
+    return f"global {_percent(row['global_accuracy'])}  " if row["global_accuracy"] is not None else ""
+
+
+def _calibrated(head: Arrays) -> Arrays:
+    return {f"{checkpoints.CALIBRATED}{name}": array for name, array in head.items()}

@@ -3,7 +3,7 @@
 import csv
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from server_app.global_test import GlobalTest
 from strategies.dotted import dotted
+from strategies.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
 
 Columns = Mapping[str, tuple[str, ...]]
+
+IN_ROUNDS = (TRAIN, EVALUATE)
+"""Phases of the rounds themselves. Others, such as fine-tuning, measure other models."""
+
+CALIBRATIONS = (CALIBRATE, CCVR)
+"""Phases after the last round that make the global model's classifier anew."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,8 @@ class RunFiles:
         `rounds.csv` and `clients.csv`: cells by column and row, "" for what was not measured.
     absent : list of str
         The files that are not there, or cannot be read.
+    global_test : GlobalTest or None
+        `global_test.npz`, which runs without a test set at the server do not have.
     """
 
     name: str
@@ -50,6 +60,7 @@ class RunFiles:
     rounds: Columns = field(default_factory=dict)
     scores: Columns = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
+    global_test: GlobalTest | None = None
 
     @classmethod
     def read(cls, folder: Path) -> "RunFiles":
@@ -75,10 +86,11 @@ class RunFiles:
             rounds=load("rounds.csv", _columns),
             scores=load("clients.csv", _columns),
             absent=absent,
+            global_test=load("global_test.npz", GlobalTest.read) or None,
         )
 
-    def by_client(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """A column of `clients.csv` as a table.
+    def by_client(self, name: str, *phases: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """A column of `clients.csv` as a table, of its rows of some phases, by default `IN_ROUNDS`.
 
         Returns
         -------
@@ -87,23 +99,31 @@ class RunFiles:
         values : array (R, C)
             A column per partition of `self.partitions`, NaN where it was not measured.
         """
-        rounds, at_round, at_client = self._places
+        there = _among(self.scores, phases or IN_ROUNDS)
+        of_round, of_client = self._rows
+        rounds, at_round = np.unique(of_round[there], return_inverse=True)
+        at_client = np.searchsorted(self.partitions, of_client[there])
         values = np.full((len(rounds), len(self.partitions)), np.nan)
-        told = numbers(self.scores, name)
-        there = np.isfinite(told)
-        values[at_round[there], at_client[there]] = told[there]
+        told = numbers(self.scores, name)[there]
+        known = np.isfinite(told)
+        values[at_round[known], at_client[known]] = told[known]
         return rounds, values
+
+    def by_round(self, name: str, *phases: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Rounds (R,) and a column (R,) of `rounds.csv`, of those rows of some phases where it was measured."""
+        rounds, values = numbers(self.rounds, "round"), numbers(self.rounds, name)
+        there = _among(self.rounds, phases) & np.isfinite(values)
+        return rounds[there], values[there]
 
     @cached_property
     def partitions(self) -> list[int]:
         """The clients that `clients.csv` has rows of."""
-        return [int(partition) for partition in np.unique(numbers(self.scores, "partition"))]
+        return [int(partition) for partition in np.unique(self._rows[1])]
 
     @cached_property
-    def _places(self) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.intp]]:
-        """The rounds, and where in a table of rounds and partitions every row of `clients.csv` goes."""
-        rounds, at_round = np.unique(numbers(self.scores, "round"), return_inverse=True)
-        return rounds, at_round, np.searchsorted(self.partitions, numbers(self.scores, "partition"))
+    def _rows(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Round and partition of every row of `clients.csv`."""
+        return numbers(self.scores, "round"), numbers(self.scores, "partition")
 
     @property
     def metric(self) -> str:
@@ -120,8 +140,13 @@ class RunFiles:
     @property
     def examples(self) -> str:
         """What the clients hold, in the plural."""
-        tasks = {about.get("task") for about in self.clients} & {"nodes", "graphs"}
+        tasks = {about.get("task") for about in self.clients} & {"nodes", "graphs", "images"}
         return str(tasks.pop()) if len(tasks) == 1 else "examples"
+
+    @property
+    def fine_tuned(self) -> bool:
+        """Whether the clients' last models are the global one, fine-tuned."""
+        return bool((self.by_round("personal_accuracy_mean", FINE_TUNE)[0] == self.summary.get("rounds")).any())
 
     @property
     def data_sets(self) -> dict[int, str]:
@@ -139,6 +164,10 @@ def numbers(columns: Columns, name: str) -> NDArray[np.float64]:
     """A column as numbers, NaN for what is empty or none; as long as the others where it is not there."""
     cells = columns.get(name) or ("",) * len(next(iter(columns.values()), ()))
     return np.array([_number(cell) for cell in cells], dtype=np.float64)
+
+
+def _among(columns: Columns, phases: Collection[str]) -> NDArray[np.bool_]:
+    return np.array([phase in phases for phase in columns.get("phase", ())], dtype=bool)
 
 
 def _all_classes(clients: dict[str, Any]) -> list[str]:

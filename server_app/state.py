@@ -1,16 +1,17 @@
 """The state of a run between rounds, and its checkpoints."""
 
 import logging
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
-
-from numpy.typing import NDArray
 
 from server_app.meeting import Federation
 from strategies.config import ConfigError
 from strategies.messages import Facts
+from strategies.split import Arrays
 from strategies.store import Store, StoreError
+
+FIXED, CALIBRATED = "fixed/", "calibrated/"
+"""What the names of such parameters begin with, beside those of the model."""
 
 log = logging.getLogger("curvfed")
 
@@ -32,6 +33,10 @@ class State:
         Figures of the round of best mean validation score among those in which every client was scored.
     totals : dict
         Sums over the rounds: bytes, seconds, replies.
+    told : list of partitions
+        Who has got the fixed parameters.
+    scored : dict
+        The global model's figures on the server's own test data: those of the last rounds, and of the calibrated one.
     """
 
     round: int = 0
@@ -39,6 +44,8 @@ class State:
     latest: dict[int, dict[str, float]] = field(default_factory=dict)
     best: dict[str, Any] | None = None
     totals: dict[str, float] = field(default_factory=dict)
+    told: list[int] = field(default_factory=list)
+    scored: dict[str, Any] = field(default_factory=dict)
 
     def add(self, **amounts: float) -> None:
         """Add to the totals."""
@@ -46,13 +53,44 @@ class State:
             self.totals[name] = self.totals.get(name, 0) + amount
 
 
-def save(store: Store, state: State, arrays: Mapping[str, NDArray[Any]], federation: Federation) -> None:
+@dataclass(frozen=True)
+class Checkpoint:
+    """The arrays of a run between rounds.
+
+    Attributes
+    ----------
+    model : dict of str to array
+        The aggregation's state.
+    fixed, calibrated : dict of str to array
+        The fixed parameters, and those that a calibration gave; empty for most runs.
+    """
+
+    model: Arrays
+    fixed: Arrays = field(default_factory=dict)
+    calibrated: Arrays = field(default_factory=dict)
+
+    def named(self) -> Arrays:
+        """All in one dictionary."""
+        parts = (("", self.model), (FIXED, self.fixed), (CALIBRATED, self.calibrated))
+        return {f"{prefix}{name}": array for prefix, arrays in parts for name, array in arrays.items()}
+
+    @classmethod
+    def of(cls, named: Arrays) -> "Checkpoint":
+        """Inverse of `named`."""
+        found: dict[str, Arrays] = {"": {}, FIXED: {}, CALIBRATED: {}}
+        for key, array in named.items():
+            prefix = next((one for one in (FIXED, CALIBRATED) if key.startswith(one)), "")
+            found[prefix][key.removeprefix(prefix)] = array
+        return cls(found[""], found[FIXED], found[CALIBRATED])
+
+
+def save(store: Store, state: State, arrays: Checkpoint, federation: Federation) -> None:
     """Write the checkpoint of the last whole round; the one before is kept."""
     metadata = asdict(state) | {"facts": asdict(federation.facts), "digests": _digests(federation)}
-    store.save(state.round, arrays, metadata, base=state.round - 1, durable=True)
+    store.save(state.round, arrays.named(), metadata, base=state.round - 1, durable=True)
 
 
-def load(store: Store, federation: Federation) -> tuple[State, dict[str, NDArray[Any]], Federation] | None:
+def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Federation] | None:
     """The last readable checkpoint, with the federation as it was told the facts then; None if there is none.
 
     Raises
@@ -76,7 +114,7 @@ def load(store: Store, federation: Federation) -> tuple[State, dict[str, NDArray
     for name in ("stamps", "latest"):  # JSON has no whole numbers as keys
         saved[name] = {int(partition): value for partition, value in saved[name].items()}
     facts["class_names"] = tuple(facts["class_names"])
-    return State(**saved), arrays, replace(federation, facts=Facts(**facts))
+    return State(**saved), Checkpoint.of(arrays), replace(federation, facts=Facts(**facts))
 
 
 def _digests(federation: Federation) -> dict[str, str]:

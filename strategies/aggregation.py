@@ -2,11 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Any
 
-from strategies.split import Arrays, split_average
+from strategies.split import Arrays, Update, split_average
 
-Replies = Mapping[int, tuple[int, Arrays]]
-"""Partition -> number of examples and shared parameters after training, in ascending order of the partitions."""
+__all__ = ["Aggregation", "Average", "Replies", "Update"]
+
+Replies = Mapping[int, Update]
+"""Partition -> update, in ascending order of the partitions."""
 
 
 class Aggregation(ABC):
@@ -36,6 +39,14 @@ class Aggregation(ABC):
 
     def figures(self) -> dict[str, float]:
         """What the summary should tell of it, by name."""
+        return {}
+
+    def round_figures(self) -> dict[str, Any]:
+        """Cells for the row of the round that was aggregated last in `rounds.csv`."""
+        return {}
+
+    def weights(self) -> dict[int, float]:
+        """What every client of that round weighed, where it is not its share of the examples; by partition."""
         return {}
 
 

@@ -5,36 +5,48 @@ from collections.abc import Callable
 
 from strategies.aggregation import Aggregation, Average
 from strategies.clusters import Clusters
-from strategies.config import RunConfig
+from strategies.consistent import Consistent
 from strategies.messages import Facts
 from strategies.methods import ENDS, METHODS
-from strategies.model_spec import model_spec
+from strategies.model_spec import build_model, is_fixed, model_spec, named_state
+from strategies.normalised import FedNova
+from strategies.run_config import RunConfig
+from strategies.server_optimizer import ServerOptimizer
 from strategies.similarity import Similarity
 from strategies.split import Arrays
-from tasks.graphs.models import build
 
-AGGREGATIONS: dict[str, Callable[[Arrays, RunConfig, Facts], Aggregation]] = {
-    "average": lambda arrays, config, facts: Average(arrays),
-    "clusters": lambda arrays, config, facts: Clusters(
+AGGREGATIONS: dict[str, Callable[[Arrays, RunConfig], Aggregation]] = {
+    "average": lambda arrays, config: Average(arrays),
+    "clusters": lambda arrays, config: Clusters(
         arrays, config.gcfl.eps1, config.gcfl.eps2, config.gcfl.warmup, config.gcfl.window
     ),
-    "similarity": lambda arrays, config, facts: Similarity(arrays, config.fed_pub.scale),
+    "similarity": lambda arrays, config: Similarity(arrays, config.fed_pub.scale),
+    "consistent": lambda arrays, config: Consistent(arrays, config.hyperfed.radius, config.hyperfed.deviations),
+    "fednova": lambda arrays, config: FedNova(arrays, config.momentum if config.optimizer == "sgd" else 0.0),
+    "fedopt": lambda arrays, config: ServerOptimizer(
+        arrays,
+        config.fedopt.optimizer,
+        config.fedopt.learning_rate,
+        config.fedopt.beta1,
+        config.fedopt.beta2,
+        config.fedopt.tau,
+    ),
 }
 
 
 def aggregation(config: RunConfig, facts: Facts) -> Aggregation:
-    """The server's side of a run, before its first round."""
+    """The server's side of a run, before its first round; `config` is settled."""
     method = METHODS[config.method]
     shared = {
-        name: parameter.detach().numpy()
-        for name, parameter in build(model_spec(config, facts), config.seed).named_parameters()
-        if not method.is_personal(name, facts.own_ends)
+        name: tensor.detach().numpy()
+        for name, tensor in named_state(build_model(model_spec(config, facts), config.seed)).items()
+        if not method.is_personal(name, facts.own_ends) and not is_fixed(config, name)
     }
-    return AGGREGATIONS[method.aggregation](shared, config, facts)
+    return AGGREGATIONS[config.aggregation](shared, config)
 
 
 def kept_patterns(config: RunConfig, facts: Facts) -> list[str]:
     """Patterns of the parameters that stay with every client of a run, those alone that its model has any of."""
-    names = [name for name, _ in build(model_spec(config, facts), config.seed).named_parameters()]
+    names = list(named_state(build_model(model_spec(config, facts), config.seed)))
     patterns = METHODS[config.method].personal + (ENDS if facts.own_ends else ())
     return [pattern for pattern in dict.fromkeys(patterns) if fnmatch.filter(names, pattern)]

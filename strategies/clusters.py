@@ -108,11 +108,12 @@ class Clusters(Aggregation):
         self._round += 1
         self._cluster |= {p: 0 for p in replies if p not in self._cluster}
         heard: dict[int, list[int]] = {}
-        for partition, (examples, _) in replies.items():
-            if examples:
+        for partition, update in replies.items():
+            if update.examples:
                 heard.setdefault(self._cluster[partition], []).append(partition)
         updates = {
-            number: Updates.of(self._models[number], [replies[p][1] for p in heard[number]]) for number in sorted(heard)
+            number: Updates.of(self._models[number], [replies[p].arrays for p in heard[number]])
+            for number in sorted(heard)
         }
         for number, found in updates.items():
             self._note(heard[number], found)

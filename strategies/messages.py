@@ -4,8 +4,7 @@ Every message names its run, phase and round. What arrives is checked before it 
 wrong, in words that hold nothing of the content.
 """
 
-import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -13,20 +12,29 @@ from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from strategies.arrays import MessageError, decode_arrays, encode_arrays
+from strategies.checks import check_data, check_statistics
 
 DESCRIBE = "describe"
 CURVATURE = "curvature"
 TRAIN = "train"
 EVALUATE = "evaluate"
+FINE_TUNE = "fine-tune"
+CALIBRATE = "calibrate"
+CCVR = "ccvr"
 
-SCORES = ("test", "val", "accuracy")
-"""Metrics that are shares in [0, 1], each also as it was before training ("_before")."""
+MESSAGE_TYPES = {
+    DESCRIBE: "query.describe",
+    CURVATURE: "query.curvature",
+    TRAIN: "train",
+    EVALUATE: "evaluate",
+    FINE_TUNE: "train.fine_tune",
+    CALIBRATE: "query.calibrate",
+    CCVR: "query.ccvr",
+}
 
-MAX_CLASSES = 10_000
+ANSWERED_BY_ARRAYS = (TRAIN, CALIBRATE, CCVR)
 
-MESSAGE_TYPES = {DESCRIBE: "query.describe", CURVATURE: "query.curvature", TRAIN: "train", EVALUATE: "evaluate"}
-
-_HEADER, _FACTS, _ARRAYS, _METRICS, _BODY = "header", "facts", "arrays", "metrics", "body"
+_HEADER, _FACTS, _ARRAYS, _FIXED, _METRICS, _BODY = "header", "facts", "arrays", "fixed", "metrics", "body"
 
 
 @dataclass(frozen=True)
@@ -55,10 +63,12 @@ class Facts:
     Attributes
     ----------
     task : str
-        "nodes" or "graphs".
+        "nodes", "graphs" or "images".
     num_features : int
     class_names : tuple of str
         Union over the clients; numbers the logits.
+    shape : str
+        Of an image, such as "3x32x32"; "" for other tasks.
     own_ends : bool
         Whether the clients' feature spaces or classes have nothing in common: then the layers that touch them stay with
         each client, and `num_features` is 0 and `class_names` empty for "your own".
@@ -70,6 +80,7 @@ class Facts:
     task: str
     num_features: int
     class_names: tuple[str, ...]
+    shape: str = ""
     own_ends: bool = False
     ricci_mean: float = 0.0
     ricci_std: float = 0.0
@@ -88,12 +99,15 @@ class Request:
         None in the first phase.
     arrays : ArrayRecord
         The shared parameters, encoded once per round for all clients.
+    fixed : ArrayRecord
+        The fixed parameters of the run, for a client that has not got them yet; it keeps them.
     """
 
     header: Header
     stamp: int = 0
     facts: Facts | None = None
     arrays: ArrayRecord = field(default_factory=ArrayRecord)
+    fixed: ArrayRecord = field(default_factory=ArrayRecord)
 
 
 @dataclass(frozen=True)
@@ -103,7 +117,7 @@ class Description:
     Attributes
     ----------
     task : str
-        "nodes" or "graphs".
+        "nodes", "graphs" or "images".
     space : str
         Which feature space and which classes these are: the name of a data set among several, else "".
     metric : str
@@ -113,7 +127,10 @@ class Description:
     digest, partition_digest : str
         SHA-256 of the client's data and of the whole partition ("" where it brings its own data).
     statistics : mapping
-        Figures about the data, by name (see `tasks.graphs.client_task.Statistics`); empty where they stay private.
+        Figures about the data, by name (see `tasks.graphs.client_task.Statistics` and
+        `tasks.images.client_task.ImageStatistics`); empty where they stay private.
+    shape : str
+        Of an image, such as "3x32x32"; "" for other tasks.
     """
 
     task: str
@@ -124,6 +141,7 @@ class Description:
     digest: str
     partition_digest: str
     statistics: Mapping[str, Any] = field(default_factory=dict)
+    shape: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,7 +159,7 @@ class Reply:
     num_examples : int
         The weight of the arrays in the average.
     arrays : mapping of str to array
-        The shared parameters after training.
+        The shared parameters after training, or the sums that a phase asks for.
     metrics : mapping of str to float
         What is not defined is left out.
     """
@@ -162,6 +180,8 @@ def encode_request(request: Request) -> RecordDict:
         content[_FACTS] = ConfigRecord(_lists(asdict(request.facts)))
     if request.arrays:
         content[_ARRAYS] = request.arrays
+    if request.fixed:
+        content[_FIXED] = request.fixed
     return content
 
 
@@ -175,8 +195,8 @@ def decode_request(content: RecordDict) -> Request:
     """
     header = _config(content, _HEADER)
     facts = _build(Facts, _config(content, _FACTS)) if _FACTS in content else None
-    arrays = _record(content, _ARRAYS, ArrayRecord) or ArrayRecord()
-    return Request(_build(Header, header), _typed(header, "stamp", int), facts, arrays)
+    arrays, fixed = (_record(content, name, ArrayRecord) or ArrayRecord() for name in (_ARRAYS, _FIXED))
+    return Request(_build(Header, header), _typed(header, "stamp", int), facts, arrays, fixed)
 
 
 def encode_reply(reply: Reply) -> RecordDict:
@@ -220,12 +240,13 @@ def decode_reply(content: RecordDict, expected: Header) -> Reply:
     if header.phase == DESCRIBE and not error:
         body = dict(_config(content, _BODY)) | {"statistics": dict(_config(content, "statistics"))}
         description = _build(Description, body)
-        _check_statistics(description)
+        check_data(description.task, description.shape, description.num_features, description.class_names)
+        check_statistics(description.statistics, len(description.class_names))
     num_examples = _typed(record, "num_examples", int)
     if num_examples < 0:
         raise MessageError(f"num_examples is {num_examples}; allowed is 0 or more")
     metrics = _record(content, _METRICS, MetricRecord) or MetricRecord()
-    if header.phase != TRAIN and _ARRAYS in content:
+    if header.phase not in ANSWERED_BY_ARRAYS and _ARRAYS in content:
         raise MessageError(f"arrays are not awaited in phase {header.phase}")
     return Reply(
         header,
@@ -236,42 +257,6 @@ def decode_reply(content: RecordDict, expected: Header) -> Reply:
         decode_arrays(_record(content, _ARRAYS, ArrayRecord) or ArrayRecord()),
         {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)},
     )
-
-
-def check_metrics(metrics: Mapping[str, float], known: Collection[str]) -> None:
-    """Refuse metrics of other names than the known ones, values that are not finite, and scores outside [0, 1].
-
-    Raises
-    ------
-    MessageError
-        Names the first one.
-    """
-    for name, value in metrics.items():
-        if name not in known:
-            raise MessageError(f'the metric "{name}" is not awaited; awaited are {", ".join(sorted(known))}')
-        score = name.removesuffix("_before") in SCORES
-        if not math.isfinite(value) or (score and not 0 <= value <= 1):
-            raise MessageError(f"{name} is {value}; allowed is {'a share in [0, 1]' if score else 'a finite number'}")
-
-
-def _check_statistics(description: Description) -> None:
-    """Refuse class names that are doubled or too many, and statistics that cannot be."""
-    names = description.class_names
-    if not 0 < len(names) <= MAX_CLASSES or len(set(names)) < len(names):
-        raise MessageError(f"there are {len(names)} class names; allowed are 1 to {MAX_CLASSES}, all different")
-    if description.num_features < 1:
-        raise MessageError(f"num_features is {description.num_features}; allowed is 1 or more")
-    for name, value in description.statistics.items():
-        if name == "class_counts":
-            whole = isinstance(value, list) and all(type(count) is int and count >= 0 for count in value)
-            if not whole or len(value) != len(description.class_names):
-                raise MessageError(f'"{name}" is not one whole number, 0 or more, for each class')
-        elif type(value) not in (int, float) or not math.isfinite(value):
-            raise MessageError(f'"{name}" is no finite number')
-        elif name.startswith("num_") and not (type(value) is int and 0 <= value < 2**53):
-            raise MessageError(f'"{name}" is {value}; allowed is a whole number, 0 or more')
-        elif name == "majority_accuracy" and not 0 <= value <= 1:
-            raise MessageError(f'"{name}" is {value}; allowed is a share in [0, 1]')
 
 
 def _config(content: RecordDict, key: str) -> ConfigRecord:

@@ -11,6 +11,12 @@ ENDS = ("input.*", "head.*")
 """The layers that touch a client's features and classes."""
 
 
+HEAD = "head."
+"""What the names of a classifier's parameters begin with."""
+
+GRAPHS, IMAGES = ("nodes", "graphs"), ("images",)
+
+
 @dataclass(frozen=True)
 class Method:
     """What one method chooses.
@@ -23,15 +29,26 @@ class Method:
         "flat", "lorentz" or "split": the family of models it trains; `strategies.model_spec` names the encoder that
         it stands for on a task, where the configuration names none.
     personal : tuple of str
-        Patterns of the parameter names that stay with the client; all other parameters are shared.
+        Patterns of the parameter names that stay with the client; all others, but for a fixed head, are shared.
+    head : str
+        "linear", "sphere" or "poincare" (`tasks.heads`): the classifier of an image model.
+    head_from : str
+        "training": it is trained like the rest; "server": it is fixed, and sent to each client once; "client": it is
+        fixed, and each client makes one of its own.
+    loss : str
+        "cross-entropy", "mse", "triplet" or "geodesic" (`tasks.images.objectives`).
+    head_first : bool
+        Whether a client trains its head before the rest, each with the other frozen.
+    fine_tune : str
+        What fine-tuning trains where the configuration does not say: "trained" or "all" (see its key).
     learns_curvature : bool
         Whether the curvature of a Lorentz model is trained; else it is -1 throughout.
     proximal : str
         The configuration key with the coefficient of the proximal term on the shared parameters; "" for none.
     sparsity : str
         The configuration key with the coefficient of the L1 norm of personal masks; "" for a model without masks.
-    before : tuple of str
-        Query phases that run once, in this order, before the first round.
+    before, after : tuple of str
+        Query phases that run once, in this order, before the first round and after the last one.
     aggregation : str
         A key of `strategies.aggregations.AGGREGATIONS`: what the server makes of the shared parameters.
     tasks : tuple of str
@@ -41,12 +58,18 @@ class Method:
     summary: str
     space: str
     personal: tuple[str, ...] = ()
+    head: str = "linear"
+    head_from: str = "training"
+    loss: str = "cross-entropy"
+    head_first: bool = False
+    fine_tune: str = "trained"
     learns_curvature: bool = False
     proximal: str = ""
     sparsity: str = ""
     before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
     aggregation: str = "average"
-    tasks: tuple[str, ...] = ("nodes", "graphs")
+    tasks: tuple[str, ...] = GRAPHS
 
     def is_personal(self, name: str, own_ends: bool = False) -> bool:
         """Whether the parameter of this name stays with the client.
@@ -85,7 +108,9 @@ METHODS: dict[str, Method] = {
         proximal="flatland.proximal",
         tasks=("nodes",),
     ),
-    "local": Method("every client trains a flat network alone", space="flat", personal=("*",)),
+    "local": Method(
+        "every client trains a flat network alone", space="flat", personal=("*",), tasks=(*GRAPHS, *IMAGES)
+    ),
     "local-lorentz": Method(
         "every client trains a Lorentz network of its own curvature alone",
         space="lorentz",
@@ -94,15 +119,22 @@ METHODS: dict[str, Method] = {
         before=("curvature",),
     ),
     "fedavg": Method(
-        "flat network, GCN or for graphs GIN, all parameters averaged (McMahan et al., 2017)",
+        "flat network, such as GCN, GIN or a convolutional net, all parameters averaged (McMahan et al., 2017)",
         space="flat",
+        tasks=(*GRAPHS, *IMAGES),
     ),
     "fedprox": Method(
         "fedavg with a proximal term (Li et al., 2020)",
         space="flat",
         proximal="fedprox.mu",
+        tasks=(*GRAPHS, *IMAGES),
     ),
-    "fedper": Method("fedavg whose classifier stays (Arivazhagan et al., 2019)", space="flat", personal=("head.*",)),
+    "fedper": Method(
+        "fedavg whose classifier stays (Arivazhagan et al., 2019)",
+        space="flat",
+        personal=("head.*",),
+        tasks=(*GRAPHS, *IMAGES),
+    ),
     "fed-pub": Method(
         "fedavg with personal masks and an average of its own for each client, by similarity (Baek et al., 2023)",
         space="flat",
@@ -118,4 +150,93 @@ METHODS: dict[str, Method] = {
         aggregation="clusters",
     ),
     "fedavg-bias": Method("fedavg whose biases stay: the Euclidean control for m", space="flat", personal=("*.bias",)),
+    "fednova": Method(
+        "fedavg of updates divided by their numbers of local steps (Wang et al., 2020)",
+        space="flat",
+        aggregation="fednova",
+        tasks=IMAGES,
+    ),
+    "fedopt": Method(
+        "fedavg whose mean update a server's optimiser takes: FedAvgM, FedAdam or FedYogi (Reddi et al., 2021)",
+        space="flat",
+        aggregation="fedopt",
+        tasks=IMAGES,
+    ),
+    "fedbabu": Method(
+        "body averaged, classifier random and fixed, then fine-tuned at each client (Oh et al., 2022)",
+        space="flat",
+        head_from="server",
+        fine_tune="all",
+        tasks=IMAGES,
+    ),
+    "fedrep": Method(
+        "classifier stays and is trained first, then the body, which is averaged (Collins et al., 2021)",
+        space="flat",
+        personal=("head.*",),
+        head_first=True,
+        tasks=IMAGES,
+    ),
+    "lg-fedavg": Method(
+        "body stays, classifier averaged (Liang et al., 2020)", space="flat", personal=("body.*",), tasks=IMAGES
+    ),
+    "ccvr": Method(
+        "fedavg, then its classifier trained anew on features drawn from class-wise Gaussians (Luo et al., 2021)",
+        space="flat",
+        after=("ccvr",),
+        tasks=IMAGES,
+    ),
+    "spherefed": Method(
+        "features on the unit sphere, fixed orthonormal classifier, squared error, then one closed-form calibration",
+        space="flat",
+        head="sphere",
+        head_from="server",
+        loss="mse",
+        proximal="spherefed.mu",
+        after=("calibrate",),
+        tasks=IMAGES,
+    ),
+    "hyperfed": Method(
+        "fixed prototypes spread in the Poincaré ball, hyperbolic triplet loss, consistent aggregation",
+        space="flat",
+        head="poincare",
+        head_from="server",
+        loss="triplet",
+        aggregation="consistent",
+        tasks=IMAGES,
+    ),
+    "hyperfed-averaged": Method(
+        "hyperfed with the average in place of consistent aggregation",
+        space="flat",
+        head="poincare",
+        head_from="server",
+        loss="triplet",
+        tasks=IMAGES,
+    ),
+    "hyperfed-fixed": Method(
+        "hyperfed whose prototypes are fixed but not shared: every client spreads its own",
+        space="flat",
+        personal=("head.*",),
+        head="poincare",
+        head_from="client",
+        loss="triplet",
+        aggregation="consistent",
+        tasks=IMAGES,
+    ),
+    "hyperfed-shared": Method(
+        "hyperfed whose prototypes are shared but not fixed: they are trained and aggregated with the rest",
+        space="flat",
+        head="poincare",
+        loss="triplet",
+        aggregation="consistent",
+        tasks=IMAGES,
+    ),
+    "hyperfed-geodesic": Method(
+        "hyperfed that draws an image to the prototype of its class alone: the geodesic distance in place of the triplet",
+        space="flat",
+        head="poincare",
+        head_from="server",
+        loss="geodesic",
+        aggregation="consistent",
+        tasks=IMAGES,
+    ),
 }

@@ -41,10 +41,10 @@ class Similarity(Aggregation):
     def aggregate(self, replies: Replies) -> None:
         """Give a start to every client that replied."""
         self._average = split_average(self._average, list(replies.values()))
-        learnt = [arrays for examples, arrays in replies.values() if examples]
+        learnt = [update.arrays for update in replies.values() if update.examples]
         if not learnt:
             return
-        embeddings = np.stack([arrays[EMBEDDING] for _, arrays in replies.values()]).astype(np.float64)
+        embeddings = np.stack([update.arrays[EMBEDDING] for update in replies.values()]).astype(np.float64)
         sources = np.stack([arrays[EMBEDDING] for arrays in learnt]).astype(np.float64)
         weights = mixing_weights(embeddings, sources, self._scale)
         starts: dict[int, Arrays] = {partition: {} for partition in replies}

@@ -1,6 +1,7 @@
 """Split aggregation: the shared parameters are averaged by data size, the personal ones never come."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,30 @@ from numpy.typing import NDArray
 Arrays = dict[str, NDArray[Any]]
 
 
+@dataclass(frozen=True)
+class Update:
+    """What one client brings to a round's aggregation.
+
+    Attributes
+    ----------
+    examples : int
+        Its number of training examples, 0 or more.
+    arrays : dict of str to array
+        The shared parameters after local training.
+    steps : int
+        The optimiser's steps that led there.
+    """
+
+    examples: int
+    arrays: Arrays
+    steps: int = 0
+
+
 class AggregationError(ValueError):
     """Replies that cannot be aggregated."""
 
 
-def split_average(
-    current: Mapping[str, NDArray[Any]], replies: Sequence[tuple[int, Mapping[str, NDArray[Any]]]]
-) -> Arrays:
+def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Update]) -> Arrays:
     """Average of the shared parameters over those who took part, weighted by their numbers of examples.
 
     FlatLand's step S3 with the misplaced factor put right: Σ_c (N_c/N) θ_c, N = Σ_c N_c over the c that replied. With
@@ -26,7 +44,7 @@ def split_average(
     current : mapping of str to array
         The shared parameters as they stand; they decide the names, shapes and dtypes, and are the answer where no reply
         has examples.
-    replies : sequence of (number of examples, mapping of str to array)
+    updates : sequence of Update
         In a fixed order: the sum is made in it, in float64, so that equal replies give equal bits.
 
     Returns
@@ -39,18 +57,18 @@ def split_average(
     AggregationError
         If a reply has other names than `current`, such as a personal parameter.
     """
-    for _, arrays in replies:
-        if arrays.keys() != current.keys():
-            odd = sorted(arrays.keys() ^ current.keys())
+    for update in updates:
+        if update.arrays.keys() != current.keys():
+            odd = sorted(update.arrays.keys() ^ current.keys())
             raise AggregationError(f"parameters {odd} are not those that are shared: {sorted(current)}")
-    total = sum(examples for examples, _ in replies)
+    total = sum(update.examples for update in updates)
     if total == 0:
         return {name: array.copy() for name, array in current.items()}
     averaged: Arrays = {}
     for name, array in current.items():
         mean = np.zeros(array.shape)
-        for examples, arrays in replies:
-            if examples:
-                mean += np.multiply(arrays[name], examples / total, dtype=np.float64)
+        for update in updates:
+            if update.examples:
+                mean += np.multiply(update.arrays[name], update.examples / total, dtype=np.float64)
         averaged[name] = mean.astype(array.dtype)
     return averaged

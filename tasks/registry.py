@@ -1,18 +1,23 @@
-"""Which kinds of task a data set can be for, known without opening it."""
+"""Which kinds of task a data set can be for, known by its name, or for a path by a glance."""
 
 import difflib
+from pathlib import Path
 
 from tasks.graphs.datasets import SOURCES
-from tasks.graphs.tu import GROUPS, NAMES, graph_dataset_names
+from tasks.graphs.tu import GROUPS, NAMES, graph_dataset_names, is_path
+from tasks.images.datasets import ALIASES, source_of
+from tasks.images.datasets import SOURCES as IMAGES
+from tasks.images.folder import is_image_folder
 
 
 def tasks_of(dataset: str) -> tuple[str, ...]:
-    """The tasks of a named data set or of a user's file, by its name alone.
+    """The tasks of a named data set, by its name alone, or of a user's file or folder.
 
     Returns
     -------
     tuple of str
-        "nodes": classification of the nodes of graphs; "graphs": of whole graphs. A `.pt` file may hold either.
+        "nodes": classification of the nodes of graphs; "graphs": of whole graphs; "images". A `.pt` file may hold either
+        kind of graphs. A folder that is not here, such as another machine's, may hold graphs or images.
 
     Raises
     ------
@@ -25,12 +30,24 @@ def tasks_of(dataset: str) -> tuple[str, ...]:
         return ("nodes", "graphs")
     if name in ("trees", *SOURCES):
         return ("nodes",)
+    if source_of(dataset) is not None:
+        return ("images",)
+    if is_path(dataset):
+        return _tasks_of_folder(Path(dataset).expanduser())
     if graph_dataset_names(dataset) is not None:
         return ("graphs",)
-    known = {one.lower(): one for one in ("trees", *SOURCES, *GROUPS, *NAMES)}
+    known = {one.lower(): one for one in ("trees", *SOURCES, *GROUPS, *NAMES, *IMAGES, *ALIASES)}
     near = difflib.get_close_matches(name, known, n=1)
     hint = f'; did you mean "{known[near[0]]}"?' if near else ""
     raise ValueError(
         f"no such data set{hint}; allowed are {', '.join(('trees', *SOURCES))} for nodes, {', '.join(GROUPS)} and the "
-        "names of the TU collection for graphs, or a path: of a .pt file, or of a folder in that collection's layout"
+        f"names of the TU collection for graphs, {', '.join(IMAGES)} for images, or a path: of a .pt file, of a folder in "
+        "that collection's layout, or of one with a folder of images per class"
     )
+
+
+def _tasks_of_folder(path: Path) -> tuple[str, ...]:
+    if not path.is_dir():
+        return ("graphs", "images")
+    # A picture beside the files of the TU collection makes no data set of images.
+    return ("images",) if not any(path.glob("*_A.txt")) and is_image_folder(path) else ("graphs",)

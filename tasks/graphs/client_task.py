@@ -1,6 +1,6 @@
 """What a client does with its data: describe them, give the losses of a pass, score a model."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +12,7 @@ from tasks.errors import DataError
 from tasks.graphs.client_graph import ClientGraph
 from tasks.graphs.inputs import GraphBatches, GraphInputs
 from tasks.metrics import score
+from tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def statistics(graph: ClientGraph, triangles: bool = True) -> Statistics:
     )
 
 
-class GraphTask(ABC):
+class GraphTask(Task):
     """One client's data on its device, with labels in the federation's numbering.
 
     Parameters
@@ -92,18 +93,6 @@ class GraphTask(ABC):
         self.num_examples = len(self._parts["train"])
 
     @abstractmethod
-    def losses(self, model: nn.Module) -> Iterator[Tensor]:
-        """One pass over the training examples: the mean cross-entropy of each step, to be stepped on in turn.
-
-        Which examples make a step is drawn from the generator that dropout draws from.
-        """
-
-    @property
-    @abstractmethod
-    def num_steps(self) -> int:
-        """Steps of one pass."""
-
-    @abstractmethod
     def logits(self, model: nn.Module) -> Tensor:
         """Logits (n, C) of every example, dropout off."""
 
@@ -112,14 +101,7 @@ class GraphTask(ABC):
         return {name: logits[self._parts[name]] for name in ("val", "test")}
 
     def scores(self, model: nn.Module) -> dict[str, float]:
-        """Score the validation and the test examples, dropout off.
-
-        Returns
-        -------
-        dict
-            "val" and "test", by the data set's own metric, and where that is not accuracy "accuracy", of the test
-            examples. What is not defined is left out.
-        """
+        """Score the validation and the test examples, dropout off."""
         logits = self._scored_logits(model)
         found = {name: score(self.metric, logits[name], self._labels[name]) for name in ("val", "test")}
         if self.metric != "accuracy":

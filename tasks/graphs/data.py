@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tasks import prepared
 from tasks.errors import DataError
-from tasks.graphs import prepared, trees
-from tasks.graphs.client_graph import ClientGraph, client_graph
+from tasks.graphs import trees
+from tasks.graphs.client_graph import ClientGraph, client_graph, pack, unpack
 from tasks.graphs.datasets import locate
 from tasks.graphs.graph_sets import deal, load_graph_client, own_graphs
 from tasks.graphs.partition import (
@@ -96,14 +97,14 @@ def load_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_d
     located = locate(spec.dataset, spec.data_dir)
     settings = asdict(spec) | {"dataset": spec.dataset.lower(), "data_dir": "", "num_partitions": num_partitions}
     folder = cache_dir / prepared.cache_key(settings, located.files)
-    graph = prepared.read(folder, partition_id)
+    graph = prepared.read(folder, partition_id, unpack)
     if graph is None:
         raw = located.read()
         if isinstance(raw, RawGraphs):
             graphs = deal(raw, spec, num_partitions)
         else:
             graphs = _prepare(raw, spec, num_partitions)
-        prepared.write(folder, graphs)
+        prepared.write(folder, graphs, pack)
         graph = graphs[partition_id]
     return graph
 
@@ -126,12 +127,12 @@ def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> Clie
     if cache_dir is not None and path.exists():
         files = raw_files(*found) if found else [path]
         folder = cache_dir / prepared.cache_key(asdict(spec) | {"dataset": "", "data_dir": "", "own": 1}, files)
-        if (graph := prepared.read(folder, 0)) is not None:
+        if (graph := prepared.read(folder, 0, unpack)) is not None:
             return graph
     raw = read_tu(*found, own=True) if found else read_user_file(path)
     graph = own_graphs(raw, spec) if isinstance(raw, RawGraphs) else _own_graph(raw, spec)
     if folder is not None:
-        prepared.write(folder, [graph])
+        prepared.write(folder, [graph], pack)
     return graph
 
 

@@ -21,7 +21,14 @@ def command(collection: str, name: str, root: Path, package: str = PYG) -> str:
 
 
 def fetch(collection: str, name: str, root: Path, folder: str, package: str = PYG) -> None:
-    """Download the raw files into `root/folder/raw` and beside it; a file appears there whole or not at all.
+    """Download the raw files of a data set into `root/folder/raw` and beside it; see `fetch_by`."""
+    code = f"import sys; from {package} import {collection}; {collection}(root=sys.argv[1], name=sys.argv[2])"
+    fetch_by(code, root, folder, name)
+
+
+def fetch_by(code: str, root: Path, folder: str, *arguments: str) -> None:
+    """Download into `root/folder` what `code` puts into the same folder below its first argument, then come `arguments`;
+    a file appears there whole or not at all.
 
     The packages set no limit to the time of an attempt and write processed files beside the raw ones, so they run in a
     process of their own, in a scratch folder, and only after a short probe of the network.
@@ -34,8 +41,7 @@ def fetch(collection: str, name: str, root: Path, folder: str, package: str = PY
     _python(_PROBE, PROBE_URL, str(PROBE_SECONDS), seconds=PROBE_SECONDS)
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root, prefix=".download-") as scratch:
-        code = f"import sys; from {package} import {collection}; {collection}(root=sys.argv[1], name=sys.argv[2])"
-        _python(code, scratch, name, seconds=DOWNLOAD_SECONDS)
+        _python(code, scratch, *arguments, seconds=DOWNLOAD_SECONDS)
         fetched = Path(scratch) / folder
         for path in sorted(fetched.rglob("*")):
             place = path.relative_to(fetched)

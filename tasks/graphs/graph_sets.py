@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tasks import prepared
 from tasks.errors import DataError
-from tasks.graphs import prepared
-from tasks.graphs.client_graph import ClientGraph, client_graph
+from tasks.graphs.client_graph import ClientGraph, client_graph, pack, unpack
 from tasks.graphs.partition import Booleans, Integers, induced, membership_digest, random_parts, random_split
 from tasks.graphs.raw import RawGraphs
 from tasks.graphs.sparse import csr
@@ -61,12 +61,12 @@ def load_graph_client(spec: "GraphSpec", partition_id: int, num_partitions: int,
         "num_partitions": num_partitions,
     }
     folder = cache_dir / prepared.cache_key(settings, files)
-    graph = prepared.read(folder, share)
+    graph = prepared.read(folder, share, unpack)
     if graph is None:
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
         space = names[place] if len(names) > 1 else ""
         graphs = deal(read(), spec, num_partitions // len(names), digest, space)
-        prepared.write(folder, graphs)
+        prepared.write(folder, graphs, pack)
         graph = graphs[share]
     return graph
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tasks.graphs import prepared
+from tasks import prepared
 from tasks.graphs.client_graph import ClientGraph
 
 IDLENESS = 0.5

@@ -1,13 +1,18 @@
-"""What the commands read: pairs, preset files, and what `check` says about them."""
+"""What the commands read: pairs, preset files; what `check` says about them; how they show a run's figures."""
 
 from pathlib import Path
 
 import pytest
 from flwr.common.config import get_fused_config_from_dir, parse_config_args
+from image_fixtures import write_classes, write_idx
+from rich.console import Console
 
 from deployments import check
 from deployments.pairs import UsageError, pop_supernodes, read_pairs
+from deployments.tables import summary_table
 from strategies.config import RunConfig, flatten, parse
+from strategies.defaults import settled
+from tasks.images.datasets import CIFAR10, SOURCES
 
 ROOT = Path(__file__).parents[2]
 PRESETS = sorted((ROOT / "presets").rglob("*.toml"))
@@ -65,10 +70,18 @@ def test_the_number_of_clients_is_taken_out():
 # --- check ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    """A terminal where no cell is broken."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 def told(output: str, key: str) -> list[str]:
     """The cells of a key's row."""
-    (row,) = [line for line in output.splitlines() if f" {key} " in line and line.startswith("│")]
-    return [cell.strip() for cell in row.strip("│").split("│")]
+    lines = [line for line in output.splitlines() if line.startswith("│")]
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+    (row,) = [cells for cells in rows if cells[0] == key]
+    return row
 
 
 def test_check_shows_what_would_be_used(capsys):
@@ -82,6 +95,20 @@ def test_check_shows_what_would_be_used(capsys):
         told(output, key)
 
 
+@pytest.mark.parametrize(("method", "task"), [("hyperfed", "images"), ("ccvr", "images"), ("flatland", "nodes")])
+def test_check_shows_what_the_task_chooses(capsys, method, task):
+    open_keys = {"learning-rate", "local-epochs", "optimizer", "partition", "aggregation", "fine-tune-epochs"}
+    config = parse({"method": method})
+    before, after = flatten(config), flatten(settled(config, task))
+    assert check.main([f"method={method}"]) == 0
+    output = capsys.readouterr().out
+    for key in open_keys:
+        assert told(output, key)[1].replace('"', "") == f"{before[key]} → {after[key]}"
+    assert told(output, "seed")[1] == "0"
+    assert check.main([f"method={method}", "learning-rate=0.3"]) == 0
+    assert told(capsys.readouterr().out, "learning-rate")[1:3] == ["0.3", "set"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -93,6 +120,8 @@ def test_check_shows_what_would_be_used(capsys):
         (["dataset=coral"], 'did you mean "cora"?'),
         (["train-size=0.7", "test-size=0.7"], "allowed is a sum of at most 1"),
         (["dataset=/no/where.pt"], 'dataset = "/no/where.pt"'),
+        (["dataset=/no/where", "method=hyperfed"], 'dataset = "/no/where": no folder /no/where'),
+        (["test-data=/no/where", "method=hyperfed"], 'test-data = "/no/where": no folder /no/where'),
         (["num-supernodes=0"], "num-supernodes is 0"),
         (["seed", "1"], "'seed' is not of the form key=value"),
         (["dataset=MUTAG,BZR", "num-supernodes=3"], "num-supernodes is 3; allowed for 2 data sets is a multiple of 2"),
@@ -115,3 +144,59 @@ def test_check_looks_for_the_files(capsys, cora_dir, tmp_path, monkeypatch):
     (tmp_path / "own.pt").touch()
     assert check.main(["dataset=own.pt", f"data-dir={tmp_path}"]) == 0
     assert f"data: {tmp_path / 'own.pt'}" in capsys.readouterr().out
+
+
+def test_check_looks_for_images(capsys, tmp_path, monkeypatch):
+    for fetch in ("fetch", "fetch_by"):
+        monkeypatch.setattr(f"tasks.graphs.download.{fetch}", lambda *_: pytest.fail("check must not download"))
+    here = f"data-dir={tmp_path}"
+
+    def said(*arguments: str) -> str:
+        assert check.main(["method=fedavg", here, *arguments]) == 0
+        output = capsys.readouterr().out
+        return output[output.rindex("┘") + 1 :].strip()
+
+    assert said("dataset=digits") == "data: digits, built in"
+    absent = f"data: MNIST is not in {tmp_path / 'MNIST' / 'raw'}; the run would try to download it, as does\n"
+    assert said("dataset=MNIST") == absent + SOURCES["mnist"].command(tmp_path)
+    assert f"not in {tmp_path / 'cifar-10-batches-py'} nor in {tmp_path / 'train'} nor" in said("dataset=cifar10")
+    write_idx(tmp_path, num_train=20, num_test=20)
+    assert said("dataset=mnist") == f"data: MNIST, all files in {tmp_path / 'MNIST' / 'raw'}"
+    for part in ("train", "test"):
+        write_classes(tmp_path / part, dict.fromkeys(CIFAR10, 1), shape=(32, 32, 3))
+    assert said("dataset=cifar10") == f"data: CIFAR-10, all files in {tmp_path / 'train'} and {tmp_path / 'test'}"
+    test = tmp_path / "test"
+    assert said(f"dataset={test}") == f"data: images in {test}"
+    assert said("dataset=digits", f"test-data={test}").endswith(f"\ntest data: images in {test}")
+
+
+# --- The table of a run's figures -------------------------------------------------------------------------------------
+
+
+def test_the_figures_of_a_run_stand_in_order():
+    figures = {"personal_accuracy_mean": 0.8, "personal_accuracy_std": 0.05}
+    summary = {
+        "status": "completed",
+        "rounds": 3,
+        "global_accuracy": 0.9,
+        **figures,
+        "metrics": {"personal_accuracy_before": 0.7, "replies_dropped": 0, "global_accuracy_calibrated": 0.9},
+        "best_validation": {"round": 2, **figures, "metrics": {"personal_accuracy_before": None}},
+        "bytes_up": 63312.0,
+        "seconds": None,
+        "versions": {"torch": "2"},
+    }
+    console = Console(width=100, record=True)
+    console.print(summary_table(summary))
+    lines = [line for line in console.export_text().splitlines() if line.startswith("│")]
+    assert [[cell.strip() for cell in line.strip("│").split("│")] for line in lines] == [
+        ["status", "completed", ""],
+        ["round", "3", "2"],
+        ["global accuracy", "0.9000", ""],
+        ["· classifier calibrated", "0.9000", ""],
+        ["personal accuracy", "0.8000 ± 0.0500", "0.8000 ± 0.0500"],
+        ["· before local training", "0.7000", ""],
+        ["bytes up", "63,312", ""],
+        ["replies dropped", "0", ""],
+    ]
+    assert summary_table(summary | {"best_validation": None}).columns[-1].header == "last round"

@@ -6,62 +6,111 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from strategies.config import ConfigError, RunConfig, allowed, fields, flatten, parse
+from strategies.config import BASES, ConfigError, RunConfig, allowed, fields, flatten, parse
 from strategies.methods import METHODS
 from tasks.graphs.models import MODELS
+from tasks.images.nets import NETS
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 FIELDS = dict(fields())
-INT_BOUNDS = {"seed": (0, 2**31 - 1), "num-rounds": (0, 10**6), "local-epochs": (1, 10**4), "embedding-dim": (1, 65536),
-              "threads": (1, 1024), "gcfl.warmup": (0, 10**6), "gcfl.window": (0, 10**4)}  # fmt: skip
+LARGE = 10**9
 
+DATASETS = {
+    "auto": (),
+    "trees": ("nodes",),
+    "Cora": ("nodes",),
+    "MUTAG,bzr": ("graphs",),
+    "chem": ("graphs",),
+    "some/graph.pt": ("nodes", "graphs"),
+    "digits": ("images",),
+    "CIFAR10": ("images",),
+    "no/such/folder": ("graphs", "images"),
+}
+"""Tasks of data sets; auto is one of the built-in ones, by the method."""
 
-def value(key: str) -> st.SearchStrategy[Any]:
-    """Values that the key takes, by its name and documented range."""
-    kind = FIELDS[key].annotation
-    texts = {
-        "method": st.sampled_from(sorted(METHODS)),
-        "dataset": st.sampled_from(["trees", "Cora", "CITESEER", "pubmed", "MUTAG,bzr", "chem", "some/graph.pt"]),
-        "run-name": st.from_regex(r"\A([A-Za-z0-9][A-Za-z0-9._-]{0,127})?\Z"),
-        "device": st.sampled_from(["auto", "cpu", "cuda", "cuda:0", "cuda:12"]),
-    }
-    if key in ("fraction-train", "dropout", "train-size", "test-size", "fed-pub.threshold"):
-        return st.floats(0.001, 0.5)
-    if kind is float:
-        return st.floats(1e-9, 1e9) | st.integers(1, 1000)
-    if kind is int:
-        return st.integers(*INT_BOUNDS.get(key, (1, 10**9)))
-    if kind is bool:
-        return st.booleans()
-    if get_origin(kind) is Literal:
-        return st.sampled_from(get_args(kind))
-    folders = st.text(st.characters(exclude_characters="\0~"))  # the two that no folder's name can be trusted with
-    return texts.get(key, folders)
+BUILT_IN = ("auto", "trees", "digits")
+NAMES = {"nodes": MODELS["nodes"], "graphs": MODELS["graphs"], "images": NETS}
+DEALT = {"nodes": ("metis", "random"), "graphs": ("metis", "random"), "images": ("dirichlet", "iid", "shards")}
+SIZES = {"nodes": (0.2, 0.4), "graphs": (0.2, 0.4), "images": (0.75, 0.25)}
 
-
-def valid() -> st.SearchStrategy[dict[str, Any]]:
-    """Any part of a configuration that fits together."""
-    whole = st.fixed_dictionaries({}, optional={key: value(key) for key in FIELDS})
-    return whole.filter(lambda raw: (not raw.get("resume") or bool(raw.get("run-name"))) and fits(raw))
+TIED = {
+    "method": list(METHODS),
+    "dataset": list(DATASETS),
+    "model": get_args(FIELDS["model"].annotation),
+    "partition": get_args(FIELDS["partition"].annotation),
+    "train-size": [0.0, 0.001, 0.6, 0.75, 0.999],
+    "test-size": [0.0, 0.001, 0.4, 0.8],
+    "aggregation": get_args(FIELDS["aggregation"].annotation),
+    "fine-tune": get_args(FIELDS["fine-tune"].annotation),
+    "optimizer-state": get_args(FIELDS["optimizer-state"].annotation),
+    "gcfl.eps2": [0.05, 0.1, 2.0],
+    "gcfl.eps1": [0.0, 0.06, 1.0],
+    "run-name": ["", "mine", "A1._-", "x" * 128],
+    "resume": [False, True],
+}
+"""Keys that must fit others, with values of theirs."""
 
 
 def fits(raw: dict[str, Any]) -> bool:
-    """Whether the data set has a task that the method works on and a model of that name."""
-    dataset, method = raw.get("dataset", "trees"), METHODS[raw.get("method", "flatland")]
-    graphs = ("MUTAG,bzr", "chem")
-    tasks = {"graphs"} if dataset in graphs else {"nodes"} | ({"graphs"} if dataset.endswith(".pt") else set())
-    models = set().union(*(MODELS[task] for task in (MODELS if dataset == "trees" else tasks)))
-    model = raw.get("model", "auto")
+    """Whether the tied keys fit together; those that are absent have their defaults."""
+    method, dataset = METHODS[raw.get("method", "flatland")], raw.get("dataset", "auto")
+    tasks = DATASETS[dataset] or (("images",) if method.tasks == ("images",) else ("nodes",))
+    possible = method.tasks if dataset in BUILT_IN else tasks  # real nodes may bring others
+    common = [task for task in tasks if task in method.tasks]
+    if not common:
+        return False
+    model, sizes = raw.get("model", "auto"), (raw.get("train-size", 0), raw.get("test-size", 0))
     return (
-        bool(tasks & set(method.tasks))
-        and model in {"auto", *models}
-        and not (method.sparsity and model in ("lorentz", "split"))
+        model in {"auto"}.union(*(NAMES[task] for task in possible))
+        and not (method.sparsity and model not in ("auto", "gcn", "gin"))
+        and raw.get("partition", "auto") in {"auto"}.union(*(DEALT[task] for task in possible))
+        and sum(given or own for given, own in zip(sizes, SIZES[common[0]], strict=True)) <= 1
+        and (raw.get("aggregation", "auto") == "auto" or method.aggregation in BASES)
+        and not (raw.get("optimizer-state") == "kept" and "fednova" in (raw.get("method"), raw.get("aggregation")))
+        and (raw.get("fine-tune") != "closed-form" or method.head == "sphere")
         and raw.get("gcfl.eps1", 0.05) <= raw.get("gcfl.eps2", 0.1)
+        and not (raw.get("resume") and not raw.get("run-name"))
     )
+
+
+@st.composite
+def fitting(draw: st.DrawFn) -> dict[str, Any]:
+    """Any of the tied keys, each with a value that fits those before it."""
+    raw: dict[str, Any] = {}
+    for key, choices in TIED.items():
+        options = [{}, *({key: choice} for choice in choices if fits(raw | {key: choice}))]
+        raw |= draw(st.sampled_from(options))
+    return raw
+
+
+def value(key: str) -> st.SearchStrategy[Any]:
+    """Values that a key takes, whatever the others are: its whole range, as far as it goes without end."""
+    field = FIELDS[key]
+    kind = field.annotation
+    if get_origin(kind) is Literal:
+        return st.sampled_from(get_args(kind))
+    if kind is bool:
+        return st.booleans()
+    if key == "device":
+        return st.sampled_from(["auto", "cpu", "cuda", "cuda:0", "cuda:12"])
+    if kind is str:
+        return st.text(st.characters(exclude_characters="\0~"))  # the two that no path can be trusted with
+    ends = {
+        end: getattr(item, end) for item in field.metadata for end in ("ge", "gt", "le", "lt") if hasattr(item, end)
+    }
+    low, high = ends.get("ge", ends.get("gt", 0)), ends.get("le", ends.get("lt", LARGE))
+    if kind is int:
+        return st.integers(low, high - ("lt" in ends))
+    whole = [number for number in (0, 1, 2, 1000) if low + ("gt" in ends) <= number <= high - ("lt" in ends)]
+    within = st.floats(low, high, exclude_min="gt" in ends, exclude_max="lt" in ends)
+    return within | st.sampled_from(whole) if whole else within
+
+
+FREE = st.fixed_dictionaries({}, optional={key: value(key) for key in FIELDS if key not in TIED})
 
 
 def tables(nested: dict[str, Any]) -> dict[str, Any]:
@@ -77,33 +126,74 @@ def refused(raw: dict[str, Any]) -> str:
     return str(caught.value)
 
 
+# --- What is taken ----------------------------------------------------------------------------------------------------
+
+
 def test_defaults_of_pyproject_are_those_of_the_model():
     given_to_flower = tables(tomllib.loads(PYPROJECT.read_text())["tool"]["flwr"]["app"]["config"])
-    of_the_model = flatten(parse({}))
+    of_the_model = flatten(RunConfig())
     assert given_to_flower == of_the_model
     assert list(given_to_flower) == list(of_the_model) == list(FIELDS)
     assert [type(item) for item in given_to_flower.values()] == [type(item) for item in of_the_model.values()]
 
 
-@given(valid())
-def test_parse_keeps_every_value_and_flatten_is_its_inverse(raw):
+@given(FREE, fitting())
+def test_parse_keeps_every_value_and_flatten_is_its_inverse(free, tied):
+    raw = free | tied
     config = parse(raw)
     flat = flatten(config)
-    assert flat == flatten(parse({})) | raw
+    built_in = {} if raw.get("dataset", "auto") != "auto" else {"dataset": config.dataset}
+    assert flat == flatten(RunConfig()) | raw | built_in
     assert parse(flat) == config
     assert hash(parse(flat)) == hash(config)
 
 
-@pytest.mark.parametrize("key", ["data-dir", "results-dir"])
-@pytest.mark.parametrize("folder", ["a\0b", "~nobody-of-this-name/x"])
-def test_what_is_no_path_is_refused(key, folder):
-    with pytest.raises(ConfigError, match=f"{key} = .*allowed is the path of a folder"):
-        parse({key: folder})
+@settings(max_examples=400)
+@given(st.fixed_dictionaries({}, optional={key: st.sampled_from(choices) for key, choices in TIED.items()}))
+def test_what_fits_together_is_taken_and_nothing_else(raw):
+    if fits(raw):
+        parse(raw)
+    else:
+        assert "allowed" in refused(raw) or "needs" in refused(raw)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"model": "gin"},
+        {"method": "local", "model": "cnn"},
+        {"method": "fedavg", "partition": "metis", "model": "vgg13"},
+    ],
+)
+def test_real_nodes_may_bring_what_no_data_set_names(raw):
+    """And what is written of their run is taken again: resumed runs and predictions read it."""
+    assert parse(flatten(parse(raw))) == parse(raw)
 
 
 def test_whole_numbers_will_do_for_numbers():
     rate = flatten(parse({"learning-rate": 1}))["learning-rate"]
     assert (rate, type(rate)) == (1.0, float)
+
+
+def test_configuration_is_frozen_and_hashable():
+    config = parse({})
+    with pytest.raises(ValidationError, match="frozen"):
+        config.seed = 1
+    with pytest.raises(ValidationError, match="frozen"):
+        config.flatland.gate = False
+    assert {config: 1}[parse(flatten(RunConfig()))] == 1
+    assert len({config, parse({"seed": 1}), parse({"flatland.gate": False})}) == 3
+
+
+def test_folders_are_below_the_users_home_unless_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert parse({}).results_path == tmp_path / "curvfed" / "results"
+    assert parse({}).data_path == tmp_path / "curvfed" / "data"
+    assert parse({"results-dir": "~/r", "data-dir": "/d"}).results_path == tmp_path / "r"
+    assert parse({"data-dir": "/d"}).data_path == Path("/d")
+
+
+# --- What is refused: one key -----------------------------------------------------------------------------------------
 
 
 WRONG_TYPE = {bool: [1, "true", 0.0], int: ["3", 1.5, 1.0, True, ""], float: ["0.1", True, b"1"], str: [3, True, 0.5]}
@@ -112,7 +202,7 @@ WRONG_TYPE = {bool: [1, "true", 0.0], int: ["3", 1.5, 1.0, True, ""], float: ["0
 @pytest.mark.parametrize("key", FIELDS)
 def test_wrong_type_names_key_value_and_what_is_allowed(key):
     kind = FIELDS[key].annotation
-    for wrong in WRONG_TYPE.get(kind, [3, "nothing of the sort", True]):
+    for wrong in WRONG_TYPE.get(kind, [7, "nothing of the sort", 0.5, b"auto"]):
         message = refused({key: wrong})
         assert message == f"{key} = {wrong!r}: allowed is {allowed(FIELDS[key])}"
 
@@ -124,41 +214,63 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("seed", 2**31, "a whole number >= 0 and < 2147483648"),
         ("num-rounds", -1, "a whole number >= 0 and <= 1000000"),
         ("num-rounds", 10**30, "a whole number >= 0 and <= 1000000"),
-        ("local-epochs", 0, "a whole number >= 1 and <= 10000"),
-        ("learning-rate", 0.0, "a number > 0"),
-        ("learning-rate", math.inf, "a number > 0"),
-        ("learning-rate", math.nan, "a number > 0"),
+        ("local-epochs", -1, "a whole number >= 0 and <= 10000"),
+        ("optimizer", "adamw", 'one of "auto", "adam", "sgd"'),
+        ("learning-rate", -1e-9, "a number >= 0"),
+        ("learning-rate", math.inf, "a number >= 0"),
+        ("learning-rate", math.nan, "a number >= 0"),
+        ("momentum", 1.0, "a number >= 0 and < 1"),
+        ("decay", 0.0, "a number > 0 and <= 1"),
         ("weight-decay", -1e-9, "a number >= 0"),
         ("dropout", 1.0, "a number >= 0 and < 1"),
-        ("dropout", math.nan, "a number >= 0 and < 1"),
-        ("embedding-dim", 0, "a whole number >= 1 and <= 65536"),
-        ("optimizer-state", "keep", 'one of "auto", "kept", "fresh"'),
+        ("embedding-dim", -2, "a whole number >= -1 and <= 65536"),
         ("fraction-train", 0.0, "a number > 0 and <= 1"),
-        ("fraction-train", 1.01, "a number > 0 and <= 1"),
-        ("partition", "louvain", 'one of "metis", "random"'),
-        ("train-size", 0.0, "a number > 0 and < 1"),
-        ("test-size", 1, "a number > 0 and < 1"),
-        ("evaluate-every", -1, "a whole number >= 0"),
-        ("threads", 0, "a whole number >= 1 and <= 1024"),
+        ("partition", "louvain", 'one of "auto", "metis", "random", "dirichlet", "iid", "shards"'),
+        ("alpha", 0.0, "a number > 0"),
+        ("alpha", -0.5, "a number > 0"),
+        ("shards", 0, "a whole number >= 1 and <= 10000"),
+        ("min-client-size", -1, "a whole number >= 0"),
+        ("train-size", -0.1, "a number >= 0 and < 1"),
+        ("test-size", 1, "a number >= 0 and < 1"),
+        ("fine-tune-epochs", -2, "a whole number >= -1 and <= 10000"),
+        ("aggregation", "clusters", 'one of "auto", "average", "consistent", "fednova", "fedopt"'),
         ("round-timeout", 0, "a number > 0"),
-        ("min-replies", 0, "a whole number >= 1"),
         ("flatland.proximal", math.nan, "a number >= 0"),
         ("flatland.curvature-init", "ricci", 'one of "forman", "ollivier", "mlp", "constant"'),
         ("fedprox.mu", -0.1, "a number >= 0"),
+        ("images.channels", 2, "one of 0, 1, 3"),
+        ("hyperfed.slope", 1, "a number > 0 and < 1"),
+        ("hyperfed.slope", 0.0, "a number > 0 and < 1"),
+        ("hyperfed.slope", -0.9, "a number > 0 and < 1"),
+        ("hyperfed.slope", math.nan, "a number > 0 and < 1"),
+        ("hyperfed.margin", -1e-9, "a number >= 0"),
+        ("hyperfed.margin", math.inf, "a number >= 0"),
+        ("hyperfed.radius", -0.2, "a number >= 0"),
+        ("spherefed.temperature", 0.0, "a number > 0"),
+        ("spherefed.ridge", -1e-9, "a number >= 0"),
+        ("fedopt.beta2", 1.0, "a number >= 0 and < 1"),
+        ("fedrep.head-epochs", 0, "a whole number >= 1 and <= 10000"),
     ],
 )
 def test_out_of_range_names_key_value_and_range(key, wrong, words):
     assert refused({key: wrong}) == f"{key} = {wrong!r}: allowed is {words}"
 
 
-@pytest.mark.parametrize("name", ["../elsewhere", "a/b", ".hidden", "a b", "a\n", "x" * 129, "ü"])
-def test_a_run_name_is_one_plain_file_name(name):
-    assert refused({"run-name": name}).startswith(f"run-name = {name!r}: allowed is a string of the form ")
+NAMES_OF_RUNS = ["../elsewhere", "a/b", ".hidden", "a b", "a\n", "x" * 129, "ü"]
+DEVICES = ["gpu", "cuda:", "cuda:0\n", "CPU", "mps"]
 
 
-@pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:0\n", "CPU", "mps"])
-def test_devices_have_a_form(device):
-    assert refused({"device": device}).startswith(f"device = {device!r}: allowed is a string of the form ")
+@pytest.mark.parametrize(
+    ("key", "wrong"), [*(("run-name", name) for name in NAMES_OF_RUNS), *(("device", name) for name in DEVICES)]
+)
+def test_names_of_runs_and_devices_have_a_form(key, wrong):
+    assert refused({key: wrong}).startswith(f"{key} = {wrong!r}: allowed is a string of the form ^")
+
+
+@pytest.mark.parametrize("key", ["data-dir", "results-dir", "test-data"])
+@pytest.mark.parametrize("folder", ["a\0b", "~nobody-of-this-name/x"])
+def test_what_is_no_path_is_refused(key, folder):
+    assert refused({key: folder}) == f"{key} = {folder!r}: allowed is the path of a folder"
 
 
 @pytest.mark.parametrize(
@@ -170,6 +282,8 @@ def test_devices_have_a_form(device):
         ("flatland.gates", "flatland.gate"),
         ("fedprox.nu", "fedprox.mu"),
         ("embeding-dim", "embedding-dim"),
+        ("hyperfed.margins", "hyperfed.margin"),
+        ("spherefed.normalise", "spherefed.normalize"),
     ],
 )
 def test_unknown_key_names_the_nearest(key, nearest):
@@ -180,10 +294,18 @@ def test_unknown_key_without_a_near_one_lists_all():
     message = refused({"zzzz": 1})
     assert message.startswith('unknown key "zzzz"; the keys are ')
     assert all(key in message for key in FIELDS)
+    assert refused({"flatland": {"gate": False}}).startswith('unknown key "flatland"')  # a table is no key
 
 
-def test_a_table_is_no_key():
-    assert refused({"flatland": {"gate": False}}).startswith('unknown key "flatland"')
+@pytest.mark.parametrize("key", FIELDS)
+def test_every_key_says_what_it_means_and_takes(key):
+    field = FIELDS[key]
+    assert field.description is not None
+    assert len(field.description.split()) >= 2
+    assert allowed(field).split()[0] in ("a", "one", "true")
+
+
+# --- What is refused: keys together -----------------------------------------------------------------------------------
 
 
 def test_unknown_method_names_the_nearest_and_all():
@@ -193,73 +315,84 @@ def test_unknown_method_names_the_nearest_and_all():
     assert refused({"method": "?"}).startswith('method = "?"; allowed is one of ')
 
 
-def test_unknown_data_set_names_the_nearest():
-    message = refused({"dataset": "coral"})
-    assert message.startswith('dataset = "coral": ')
-    assert 'did you mean "cora"?' in message
+@pytest.mark.parametrize(
+    ("dataset", "nearest"), [("coral", "cora"), ("minst", "mnist"), ("fashion-mnits", "fashion-mnist")]
+)
+def test_unknown_data_set_names_the_nearest(dataset, nearest):
+    message = refused({"dataset": dataset})
+    assert message.startswith(f'dataset = "{dataset}": no such data set; did you mean "{nearest}"?; allowed are ')
     assert refused({"dataset": "points.npz"}).startswith('dataset = "points.npz": ')
 
 
-def test_method_and_data_set_must_fit():
-    message = refused({"dataset": "MUTAG", "method": "flatland-euclidean"})
-    assert message == (
-        'dataset = "MUTAG" is a data set of graphs, method = "flatland-euclidean" works on nodes; allowed is a data set of '
-        "these or another method"
+@pytest.mark.parametrize(
+    ("dataset", "method", "words"),
+    [
+        ("MUTAG", "flatland-euclidean", 'graphs, method = "flatland-euclidean" works on nodes'),
+        ("digits", "flatland", 'images, method = "flatland" works on nodes and graphs'),
+        ("mine.pt", "hyperfed", 'nodes or graphs, method = "hyperfed" works on images'),
+    ],
+)
+def test_method_and_data_set_must_fit(dataset, method, words):
+    message = refused({"dataset": dataset, "method": method})
+    assert (
+        message == f'dataset = "{dataset}" is a data set of {words}; allowed is a data set of these or another method'
     )
 
 
 @pytest.mark.parametrize(
-    ("dataset", "model", "words"),
+    ("raw", "words"),
     [
-        ("cora", "gin", "data sets of nodes is one of auto, gcn, lorentz, split"),
-        ("MUTAG", "split", "data sets of graphs is one of auto, gcn, gin, lorentz"),
+        ({"dataset": "cora", "model": "gin"}, "data sets of nodes is one of auto, gcn, lorentz, split"),
+        ({"dataset": "MUTAG", "model": "split"}, "data sets of graphs is one of auto, gcn, gin, lorentz"),
+        ({"dataset": "cora", "partition": "iid"}, "data sets of nodes is one of auto, metis, random"),
+        (
+            {"dataset": "mnist", "method": "fedavg", "partition": "metis"},
+            "data sets of images is one of auto, dirichlet, iid, shards",
+        ),
+        ({"method": "hyperfed", "partition": "random"}, "data sets of images is one of auto, dirichlet, iid, shards"),
+        ({"method": "fed-pub", "model": "lorentz"}, 'method = "fed-pub" is one of auto, gcn, gin'),
     ],
 )
-def test_data_set_and_model_must_fit(dataset, model, words):
-    assert refused({"dataset": dataset, "model": model}) == f'model = "{model}": allowed for {words}'
-
-
-def test_sizes_must_leave_room():
-    message = refused({"train-size": 0.7, "test-size": 0.4})
-    assert message == "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"
-    assert parse({"train-size": 0.7, "test-size": 0.3}).train_size == 0.7
-
-
-def test_resume_needs_a_name():
-    assert refused({"resume": True}) == 'resume = true needs run-name, the name of the run to go on with; it is ""'
-    assert parse({"resume": True, "run-name": "mine"}).resume
-
-
-@pytest.mark.parametrize("key", FIELDS)
-def test_every_key_says_what_it_means_and_takes(key):
-    field = FIELDS[key]
-    assert field.description is not None
-    assert len(field.description) >= 10
-    assert allowed(field).split()[0] in ("a", "one", "true")
-
-
-def test_configuration_is_frozen_and_hashable():
-    config = parse({})
-    with pytest.raises(ValidationError, match="frozen"):
-        config.seed = 1
-    with pytest.raises(ValidationError, match="frozen"):
-        config.flatland.gate = False
-    assert {config: 1}[RunConfig()] == 1
-    assert len({config, parse({"seed": 1}), parse({"flatland.gate": False})}) == 3
+def test_model_and_partition_must_fit_the_data_set_and_the_method(raw, words):
+    key, wrong = list(raw.items())[-1]
+    where = "for" if "data sets" in words else "with"
+    assert refused(raw) == f'{key} = "{wrong}": allowed {where} {words}'
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_follows_from_the_method(method):
-    coefficients = {"fedprox": 0.25 / 2, "fed-pub": 0.5} | dict.fromkeys(
-        ("flatland", "flatland-constant", "flatland-shared", "flatland-euclidean"), 0.125
+def test_one_model_for_all_can_be_made_by_any_of_the_bases(method):
+    for base in BASES:
+        raw = {"method": method, "aggregation": base}
+        if METHODS[method].aggregation in BASES:
+            assert parse(raw).aggregation == base
+        else:
+            assert refused(raw) == f'aggregation = "{base}": allowed with method = "{method}" is auto, its own'
+    assert {name for name, row in METHODS.items() if row.aggregation not in BASES} == {"fed-pub", "gcfl"}
+
+
+def test_a_closed_form_needs_a_classifier_on_the_sphere():
+    assert parse({"method": "spherefed", "fine-tune": "closed-form"}).fine_tune == "closed-form"
+    assert refused({"method": "hyperfed", "fine-tune": "closed-form"}) == (
+        'fine-tune = "closed-form": allowed with a classifier on the sphere, such as spherefed\'s; '
+        'method = "hyperfed" has none'
     )
-    raw = {"method": method, "fedprox.mu": 0.25, "flatland.proximal": 0.125, "fed-pub.proximal": 0.5}
-    assert parse(raw).proximal == coefficients.get(method, 0)
 
 
-def test_folders_are_below_the_users_home_unless_told(monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert parse({}).results_path == tmp_path / "curvfed" / "results"
-    assert parse({}).data_path == tmp_path / "curvfed" / "data"
-    assert parse({"results-dir": "~/r", "data-dir": "/d"}).results_path == tmp_path / "r"
-    assert parse({"data-dir": "/d"}).data_path == Path("/d")
+FROM_REST = 'optimizer-state = "kept": allowed with fednova, which counts steps from rest, is auto or fresh'
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ({"resume": True}, 'resume = true needs run-name, the name of the run to go on with; it is ""'),
+        ({"optimizer-state": "kept", "method": "fednova"}, FROM_REST),
+        ({"optimizer-state": "kept", "aggregation": "fednova"}, FROM_REST),
+        ({"gcfl.eps1": 0.2}, "gcfl.eps1 = 0.2 and gcfl.eps2 = 0.1: allowed is eps1 <= eps2"),
+        ({"train-size": 0.7, "test-size": 0.4}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),
+        ({"train-size": 0.7}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),
+        ({"test-size": 0.3, "method": "ccvr"}, "train-size = 0.75 and test-size = 0.3: allowed is a sum of at most 1"),
+    ],
+)
+def test_keys_must_fit_each_other(raw, words):
+    """And for a size that is absent what the task takes in its place."""
+    assert refused(raw) == words

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from strategies.arrays import MessageError, check_arrays, decode_arrays, encode_arrays
+from strategies.checks import check_metrics
 from strategies.messages import (
+    ANSWERED_BY_ARRAYS,
     MESSAGE_TYPES,
     TRAIN,
     Description,
@@ -21,7 +23,6 @@ from strategies.messages import (
     Header,
     Reply,
     Request,
-    check_metrics,
     decode_reply,
     decode_request,
     encode_reply,
@@ -41,7 +42,7 @@ arrays = hnp.arrays(
     hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
 )
 headers = st.builds(Header, texts, st.sampled_from(["curvature", "train", "evaluate"]), ints)
-facts = st.builds(Facts, texts, ints, st.lists(texts).map(tuple), st.booleans(), numbers, numbers)
+facts = st.builds(Facts, texts, ints, st.lists(texts).map(tuple), texts, st.booleans(), numbers, numbers)
 named_arrays = st.dictionaries(texts.filter(bool), arrays, max_size=4)
 
 
@@ -127,12 +128,13 @@ def test_arrays_of_no_dimension_of_no_entries_and_not_contiguous():
     assert equal(decode_arrays(encode_arrays(odd)), odd)
 
 
-@given(headers, ints, facts, named_arrays)
-def test_request_round_trip(header, stamp, told, sent):
-    request = Request(header, stamp, told, encode_arrays(sent))
+@given(headers, ints, facts, named_arrays, named_arrays)
+def test_request_round_trip(header, stamp, told, sent, fixed):
+    request = Request(header, stamp, told, encode_arrays(sent), encode_arrays(fixed))
     back = decode_request(encode_request(request))
-    assert replace(back, arrays=request.arrays) == request
+    assert replace(back, arrays=request.arrays, fixed=request.fixed) == request
     assert equal(decode_arrays(back.arrays), sent)
+    assert equal(decode_arrays(back.fixed), fixed)
 
 
 @pytest.mark.parametrize("phase", MESSAGE_TYPES)
@@ -246,6 +248,13 @@ def test_description_of_another_form(changes, words):
                 "header": record(stamp=0),
                 "facts": ConfigRecord({"task": "nodes", "num_features": 3, "class_names": ["a"]}),
             },
+            '"shape" is NoneType, awaited was str',
+        ),
+        (
+            {
+                "header": record(stamp=0),
+                "facts": ConfigRecord({"task": "nodes", "num_features": 3, "class_names": ["a"], "shape": ""}),
+            },
             '"own_ends" is NoneType, awaited was bool',
         ),
     ],
@@ -354,8 +363,8 @@ def test_a_metric_that_nobody_asked_for_is_refused():
         check_metrics({"k": 0.5}, KNOWN)
 
 
-@pytest.mark.parametrize("phase", sorted(set(MESSAGE_TYPES) - {TRAIN}))
-def test_arrays_come_with_training_alone(phase):
+@pytest.mark.parametrize("phase", sorted(set(MESSAGE_TYPES) - set(ANSWERED_BY_ARRAYS)))
+def test_arrays_come_where_they_are_awaited_alone(phase):
     header = Header("run", phase, 0)
     with pytest.raises(MessageError, match="arrays are not awaited"):
         decode_reply(encode_reply(Reply(header, 0, "an error", arrays={"k": np.zeros(1)})), header)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from app_runs import Run, run
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu, write_user_graph
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import client_app.client
@@ -364,7 +365,7 @@ def test_another_data_set_is_refused(runs, capsys):
 
 def spoil_arrays(path: Path) -> None:
     arrays = load_file(path / "model.safetensors")
-    with predict.safe_open(path / "model.safetensors", framework="np") as file:
+    with safe_open(path / "model.safetensors", framework="np") as file:
         metadata = file.metadata()
     del arrays["head.bias"]
     save_file(arrays, path / "model.safetensors", metadata)

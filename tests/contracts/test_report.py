@@ -1,11 +1,8 @@
 """The report: right figures, complete in itself, safe with what other machines say, made of whatever files there are."""
 
-import html
 import itertools
 import re
-import shlex
 from collections.abc import Mapping
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -14,82 +11,16 @@ import pytest
 from flwr.common.config import parse_config_args
 from hypothesis import given
 from hypothesis import strategies as st
+from report_page import HOSTILE, Page, drawn_texts
 
 from deployments.pairs import read_pairs
 from server_app import pictures
 from server_app.page import duration, element, percent, size
 from server_app.report import MOST_DROPPED, write_report
 from server_app.results import RunDirectory, failed_summary
-from strategies.config import flatten, parse
+from strategies.config import RunConfig, flatten, parse
 
-VOID = {"meta", "link", "br", "img", "hr"}
 FILES = ("summary.json", "config.toml", "clients.json", "rounds.csv", "clients.csv")
-HOSTILE = "<script>alert('1')</script> \"><img src=x onerror=alert(2)> & $\\frac{1} </svg>"
-
-
-class Page(HTMLParser):
-    """A page taken apart; every element must be closed in its turn.
-
-    tags, attributes and the visible text, `rows` from the first cell of a table's row to its others, and the pictures'
-    texts and labels.
-    """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.source = path.read_text()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.text = ""
-        self.rows: dict[str, list[str]] = {}
-        self.labels: list[str] = []
-        self.alerts: list[str] = []
-        self._cells: list[str] = []
-        self.feed(self.source)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
-        if tag == "svg":
-            assert dict(attrs)["role"] == "img"
-            self.labels.append(dict(attrs)["aria-label"] or "")
-        if dict(attrs).get("role") == "alert":
-            self.alerts.append("")
-        if tag == "tr":
-            self._cells = []
-        if tag in ("td", "th"):
-            self._cells.append("")
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-        if tag == "tr":
-            self.rows[self._cells[0]] = self._cells[1:]
-
-    def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
-            self.text += data
-        if {"td", "th"} & set(self.open):
-            self._cells[-1] += data
-        if self.alerts and "div" in self.open and "table" not in self.open:
-            self.alerts[-1] += data
-
-    @property
-    def commands(self) -> list[list[str]]:
-        """The commands for another run, split as a shell does."""
-        return [shlex.split(text) for text in re.findall(r"^(?:flwr run|python -m).*$", self._pre, re.MULTILINE)]
-
-    @property
-    def _pre(self) -> str:
-        return "\n".join(html.unescape(text) for text in re.findall(r"<pre>(.*?)</pre>", self.source, re.DOTALL))
 
 
 def summary(metric: str = "accuracy", **changes: Any) -> dict[str, Any]:
@@ -364,12 +295,6 @@ def test_several_data_sets_are_named(tmp_path: Path) -> None:
     assert "(*.time, *.gate, k, estimator.*, input.*, head.*) stay with the client" in page.text
 
 
-def drawn_texts(page: Page) -> list[list[str]]:
-    """The texts in every picture, as they come."""
-    pictured = re.findall(r"<svg.*?</svg>", page.source, re.DOTALL)
-    return [[html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)] for svg in pictured]
-
-
 def test_a_flat_method_keeps_the_ends_of_several_data_sets(tmp_path: Path) -> None:
     settings = {"method": "fedavg"}
     several = report(make_run(tmp_path / "a", summary(**settings), settings=settings, spaces=("MUTAG", "BZR")))
@@ -453,7 +378,7 @@ def test_the_commands_ask_for_the_same_run(tmp_path: Path, folder: str) -> None:
     wanted = settings | {"dataset": "trees", "results-dir": str(tmp_path)}
     assert parse_config_args([flower[flower.index("--run-config") + 1]]) == wanted
     assert parse_config_args([flower[flower.index("--federation-config") + 1]])["num-supernodes"] == 4
-    assert read_pairs(alone[3:], flatten(parse({})) | {"num-supernodes": 1}) == wanted | {"num-supernodes": 4}
+    assert read_pairs(alone[3:], flatten(RunConfig()) | {"num-supernodes": 1}) == wanted | {"num-supernodes": 4}
 
 
 def test_gaps_hold_what_was_measured_last() -> None:

@@ -14,7 +14,7 @@ from safetensors.numpy import load, save
 
 from strategies.arrays import decode_arrays
 from strategies.similarity import Similarity, mixing_weights
-from strategies.split import AggregationError, split_average
+from strategies.split import AggregationError, Update, split_average
 from tasks.graphs.functional import EMBEDDING, embed, random_graph
 from tasks.graphs.masked import MaskedLinear
 from tasks.graphs.model_spec import ModelSpec
@@ -185,7 +185,7 @@ def test_mixing_weights_overflow_nowhere():
 def replies_of(rng, partitions, examples, shift=None):
     """Replies with a matrix, a scalar and an embedding."""
     return {
-        p: (number, {
+        p: Update(number, {
             "w": rng.normal(size=(2, 3)).astype(np.float32),
             "k": np.array(rng.normal(), np.float32),
             EMBEDDING: rng.normal(size=4).astype(np.float32) if shift is None else shift[p],
@@ -212,9 +212,9 @@ def same(one, other):
 
 def mixtures(replies, scale):
     """Partition -> what it should start from, in plain float64."""
-    told = [arrays for number, arrays in replies.values() if number]
+    told = [reply.arrays for reply in replies.values() if reply.examples]
     rows = softmax_of_cosines(*([a[EMBEDDING].astype(float).tolist() for a in group] for group in
-                                ([arrays for _, arrays in replies.values()], told)), scale)  # fmt: skip
+                                ([reply.arrays for reply in replies.values()], told)), scale)  # fmt: skip
     return {
         p: {name: sum(share * arrays[name].astype(np.float64) for share, arrays in zip(row, told, strict=True))
             for name in told[0]} for p, row in zip(replies, rows, strict=True)
@@ -244,25 +244,25 @@ def test_a_great_scale_leaves_everybody_alone():
     replies = replies_of(np.random.default_rng(0), range(3), [1, 2, 3])
     aggregation = fresh(1e9)
     aggregation.aggregate(replies)
-    assert all(same(aggregation.sent_to(p), replies[p][1]) for p in range(3))
+    assert all(same(aggregation.sent_to(p), replies[p].arrays) for p in range(3))
 
 
 def test_one_client_starts_from_its_own():
     replies = replies_of(np.random.default_rng(0), [4], [10])
     aggregation = fresh()
     aggregation.aggregate(replies)
-    assert same(aggregation.sent_to(4), replies[4][1])
+    assert same(aggregation.sent_to(4), replies[4].arrays)
 
 
 def test_twins_start_alike_and_a_stranger_weighs_less():
     rng = np.random.default_rng(1)
     (one,) = replies_of(rng, [0], [5]).values()
-    stranger = (5, {name: -array for name, array in one[1].items()})
+    stranger = Update(5, {name: -array for name, array in one.arrays.items()})
     aggregation = fresh(3.0)
     aggregation.aggregate({0: one, 1: one, 2: stranger})
     close(aggregation.sent_to(0), aggregation.sent_to(1))
     share = 2 * math.exp(3) / (2 * math.exp(3) + math.exp(-3))
-    np.testing.assert_allclose(aggregation.sent_to(0)["w"], (2 * share - 1) * one[1]["w"], rtol=1e-5)
+    np.testing.assert_allclose(aggregation.sent_to(0)["w"], (2 * share - 1) * one.arrays["w"], rtol=1e-5)
 
 
 def test_embeddings_of_zeros_make_a_plain_mean():
@@ -270,7 +270,7 @@ def test_embeddings_of_zeros_make_a_plain_mean():
     replies = replies_of(np.random.default_rng(2), range(3), [1, 5, 9], zeros)
     aggregation = fresh(10.0)
     aggregation.aggregate(replies)
-    close(aggregation.sent_to(1), {n: sum(a[n] for _, a in replies.values()) / 3 for n in ("w", "k", EMBEDDING)})
+    close(aggregation.sent_to(1), {n: sum(r.arrays[n] for r in replies.values()) / 3 for n in ("w", "k", EMBEDDING)})
 
 
 def test_who_is_absent_keeps_its_start_and_a_newcomer_gets_the_average():
@@ -281,7 +281,7 @@ def test_who_is_absent_keeps_its_start_and_a_newcomer_gets_the_average():
     aggregation.aggregate(later)
     assert aggregation.sent_to(1) is kept
     assert aggregation.sent_to(7) is aggregation.sent_to(8)
-    close(aggregation.sent_to(7), split_average(later[0][1], list(later.values())))
+    close(aggregation.sent_to(7), split_average(later[0].arrays, list(later.values())))
 
 
 def test_where_nobody_has_examples_nothing_changes():
@@ -294,7 +294,7 @@ def test_where_nobody_has_examples_nothing_changes():
 
 def test_other_parameters_are_refused():
     replies = replies_of(np.random.default_rng(5), [0], [1])
-    replies[0][1]["first.mask"] = np.ones(3, np.float32)
+    replies[0].arrays["first.mask"] = np.ones(3, np.float32)
     with pytest.raises(AggregationError, match=r"first\.mask"):
         fresh().aggregate(replies)
 
@@ -315,7 +315,7 @@ def test_the_starts_of_a_run_are_those_of_its_replies(tmp_path):
     recorder = Recorder()
     found = run(tmp_path, method="fed-pub", num_rounds=2, fed_pub__scale=5.0, intercept=recorder)
     pairs = [(asked, reply) for asked, reply in recorder.pairs if "arrays" in asked]
-    first = {partition_of(reply): (reply["header"]["num_examples"], decode_arrays(reply["arrays"]))
+    first = {partition_of(reply): Update(reply["header"]["num_examples"], decode_arrays(reply["arrays"]))
              for asked, reply in pairs if asked["header"]["round"] == 1}  # fmt: skip
     expected = mixtures(dict(sorted(first.items())), 5.0)
     for asked, reply in pairs:
@@ -382,7 +382,7 @@ def test_a_client_that_is_dropped_keeps_its_start(tmp_path):
     run(tmp_path, method="fed-pub", num_rounds=3, intercept=both)
     received = [decode_arrays(asked["arrays"]) for asked, reply in recorder.pairs
                 if asked["header"]["round"] == 3 and partition_of(reply) == 1]  # fmt: skip
-    first = {partition_of(reply): (reply["header"]["num_examples"], decode_arrays(reply["arrays"]))
+    first = {partition_of(reply): Update(reply["header"]["num_examples"], decode_arrays(reply["arrays"]))
              for asked, reply in recorder.pairs if "arrays" in asked and asked["header"]["round"] == 1}  # fmt: skip
     close(received[0], mixtures(dict(sorted(first.items())), 3.0)[1])
 

@@ -16,7 +16,7 @@ from strategies.aggregation import Average
 from strategies.arrays import decode_arrays
 from strategies.clusters import Clusters, Updates, min_cut, sequence_weights, time_warping
 from strategies.config import ConfigError, parse
-from strategies.split import AggregationError
+from strategies.split import AggregationError, Update
 
 EPS = float(np.finfo(np.float64).eps)
 EPS32 = float(np.finfo(np.float32).eps)
@@ -113,7 +113,7 @@ def clusters(eps1=1.0, eps2=1.0, warmup=0, window=0):
 
 def replies_to(aggregation, updates, examples=None):
     """Replies of clients that each add their update to what they were sent."""
-    return {p: ((examples or {}).get(p, 1), arrays_of(vector_of(aggregation.sent_to(p)) + update))
+    return {p: Update((examples or {}).get(p, 1), arrays_of(vector_of(aggregation.sent_to(p)) + update))
             for p, update in sorted(updates.items())}  # fmt: skip
 
 
@@ -280,7 +280,7 @@ def test_a_stored_state_goes_on_to_the_same_bits(window):
 
 def test_other_parameters_are_refused():
     with pytest.raises(AggregationError, match=r"head\.weight"):
-        clusters().aggregate({0: (1, arrays_of(RIGHT) | {"head.weight": np.zeros(2)})})
+        clusters().aggregate({0: Update(1, arrays_of(RIGHT) | {"head.weight": np.zeros(2)})})
 
 
 def test_thresholds_that_would_part_equals_are_refused():

@@ -8,13 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from strategies import split
 from strategies.methods import METHODS
-from strategies.split import AggregationError, split_average
+from strategies.split import AggregationError, Update
 
 SHAPE = (2, 3)
 float32 = st.floats(-1e6, 1e6, width=32)
 float64 = st.floats(-1e6, 1e6)
 weights = st.integers(0, 10**7)
+
+
+def split_average(before, pairs):
+    return split.split_average(before, [Update(examples, arrays) for examples, arrays in pairs])
 
 
 @st.composite

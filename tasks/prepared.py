@@ -5,13 +5,17 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import safetensors.torch
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
-from tasks.graphs.client_graph import ClientGraph, pack, unpack
+Client = TypeVar("Client")
+Packed = tuple[dict[str, Tensor], dict[str, str]]
+"""Named dense tensors and named strings, the two things a safetensors file holds."""
 
 log = logging.getLogger("curvfed")
 
@@ -25,8 +29,10 @@ def cache_key(settings: dict[str, str | int | float], files: Sequence[Path]) -> 
     return hashlib.sha256(json.dumps([FORMAT, settings, stats], sort_keys=True).encode()).hexdigest()[:32]
 
 
-def read(folder: Path, partition_id: int) -> ClientGraph | None:
-    """The prepared client, or None where it is absent or damaged."""
+def read(
+    folder: Path, partition_id: int, unpack: Callable[[dict[str, Tensor], dict[str, str]], Client]
+) -> Client | None:
+    """The prepared client, or None where it is absent or damaged: where `unpack` raises KeyError or ValueError."""
     path = _path(folder, partition_id)
     try:
         with safe_open(path, framework="pt") as stored:
@@ -38,15 +44,15 @@ def read(folder: Path, partition_id: int) -> ClientGraph | None:
         return None
 
 
-def write(folder: Path, graphs: Iterable[ClientGraph]) -> None:
+def write(folder: Path, clients: Iterable[Client], pack: Callable[[Client], Packed]) -> None:
     """Store the clients 0, 1, ...; each file appears whole or not at all.
 
     A folder that cannot be written is logged, not raised.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for partition_id, graph in enumerate(graphs):
-            write_whole(_path(folder, partition_id), safetensors.torch.save(*pack(graph)))
+        for partition_id, client in enumerate(clients):
+            write_whole(_path(folder, partition_id), safetensors.torch.save(*pack(client)))
     except OSError as error:
         log.warning("prepared data cannot be kept in %s, every client process prepares its own: %s", folder, error)
 

@@ -1,0 +1,115 @@
+"""What a client holds, and the task it is for: a graph, graphs or images, its own or its part of a public data set."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from strategies.config import ConfigError, RunConfig, home
+from strategies.defaults import settled
+from strategies.image_data import image_spec
+from tasks.graphs.client_graph import ClientGraph
+from tasks.graphs.client_task import client_task
+from tasks.graphs.client_task import statistics as graph_statistics
+from tasks.graphs.data import GraphSpec, load_client, load_own
+from tasks.images import data as images
+from tasks.images.client_images import ClientImages
+from tasks.images.client_task import ImageTask
+from tasks.images.client_task import statistics as image_statistics
+from tasks.images.nets import has_batch_norm
+from tasks.images.objectives import ObjectiveSpec, objective
+from tasks.registry import tasks_of
+from tasks.task import Task
+
+LIVE_PARTS = 64
+"""Parts of public data sets that a process keeps; a simulation of more reads the others anew."""
+
+Data = ClientGraph | ClientImages
+
+
+def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any]) -> Data:
+    """The data of a node: what its `data-path` names, or its part of the run's data set.
+
+    Raises
+    ------
+    DataError, ConfigError
+        If they are absent or unfit, or the node says neither.
+    """
+    if "data-path" in node_config:
+        path = Path(str(node_config["data-path"])).expanduser()
+        if images.is_image_folder(path):
+            return images.load_own(path, image_spec(settled(config, "images")), home() / "cache")
+        return load_own(path, _graph_spec(settled(config, "graphs")), home() / "cache")
+    if "num-partitions" not in node_config:
+        raise ConfigError(
+            "this node has neither data-path (its own data) nor num-partitions (its share of a public data set) in its "
+            "--node-config"
+        )
+    return _part(settled(config, tasks_of(config.dataset)[0]), partition, int(node_config["num-partitions"]))
+
+
+@lru_cache(maxsize=LIVE_PARTS)
+def _part(config: RunConfig, partition: int, num_partitions: int) -> Data:
+    if tasks_of(config.dataset) == ("images",):
+        return images.load_client(image_spec(config), partition, num_partitions, home() / "cache")
+    return load_client(_graph_spec(config), partition, num_partitions, home() / "cache")
+
+
+def _graph_spec(config: RunConfig) -> GraphSpec:
+    return GraphSpec(
+        dataset=config.dataset,
+        data_dir=config.data_path,
+        partition=config.partition,
+        seed=config.seed,
+        train_size=config.train_size,
+        test_size=config.test_size,
+        normalize=config.normalize,
+    )
+
+
+def num_features(data: Data) -> int:
+    """Features of a node, or numbers in an image."""
+    return data.num_features if isinstance(data, ClientImages) else data.features.shape[1]
+
+
+def shape(data: Data) -> str:
+    """Of an image; "" for graphs."""
+    return data.shape if isinstance(data, ClientImages) else ""
+
+
+def statistics(data: Data, config: RunConfig) -> dict[str, Any]:
+    """Figures about the data, by name."""
+    if isinstance(data, ClientImages):
+        return asdict(image_statistics(data))
+    return asdict(graph_statistics(data, config.flatland.triangles))
+
+
+def make_task(
+    data: Data, config: RunConfig, class_names: tuple[str, ...], device: torch.device, model: nn.Module
+) -> Task:
+    """The data on their device, with the loss that the run trains by; `config` is settled.
+
+    Raises
+    ------
+    DataError
+        If a class of the client is not among `class_names`.
+    """
+    if isinstance(data, ClientGraph):
+        return client_task(data, class_names, device, config.batch_size)
+    keys = config.hyperfed
+    local = objective(ObjectiveSpec(config.loss, keys.margin, keys.negatives, keys.mixup))
+    wanted = config.images.augment
+    return ImageTask(
+        data,
+        class_names,
+        device,
+        config.batch_size,
+        local,
+        augment=data.augments if wanted == "auto" else wanted == "crop-flip",
+        mixed_precision=config.mixed_precision,
+        has_batch_norm=has_batch_norm(model),
+    )

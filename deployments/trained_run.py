@@ -1,0 +1,251 @@
+"""A run read back from its directory, and what it predicts."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from client_app.personal import state_folder
+from server_app.state import CALIBRATED
+from strategies.aggregation import Aggregation
+from strategies.aggregations import aggregation, kept_patterns
+from strategies.config import BASES, RunConfig, parse
+from strategies.defaults import settled
+from strategies.dotted import dotted
+from strategies.messages import Facts
+from strategies.model_spec import is_fixed
+from strategies.split import Arrays
+from strategies.store import Store
+
+
+class PredictError(ValueError):
+    """A prediction that cannot be made; names what is missing."""
+
+
+@dataclass(frozen=True)
+class Met:
+    """A client of the run: digest of the data that it trained on, their features and classes.
+
+    `owns_data`: they are no part of the run's data set.
+    """
+
+    digest: str
+    num_features: int
+    class_names: tuple[str, ...]
+    owns_data: bool
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """What of a run directory a prediction needs.
+
+    Attributes
+    ----------
+    path : Path
+    config : RunConfig
+        Settled.
+    facts : Facts
+    shared : Aggregation
+        The shared parameters, of every client.
+    stamps : mapping of partition to round
+        The personal state that belongs to these parameters.
+    clients : mapping of partition to Met
+    num_partitions : int
+    fixed : dict of str to array
+        The parameters that the server fixed for all.
+    calibrated : dict of str to array
+        The classifier that a calibration gave, by the names in the model; empty for most runs.
+    """
+
+    path: Path
+    config: RunConfig
+    facts: Facts
+    shared: Aggregation
+    stamps: Mapping[int, int]
+    clients: Mapping[int, Met]
+    num_partitions: int
+    fixed: Arrays = field(default_factory=dict)
+    calibrated: Arrays = field(default_factory=dict)
+
+    @property
+    def kept_at_clients(self) -> str:
+        """Why every client has a model of its own, in words; "" if there is one for all."""
+        if personal := kept_patterns(self.config, self.facts):
+            return f"keeps {', '.join(personal)} at each client"
+        return "" if self.config.aggregation in BASES else "sends clients different parameters"
+
+    @property
+    def fine_tunes(self) -> bool:
+        """Whether it left every client with a fine-tuned model of its own."""
+        config = self.config
+        asked = config.fine_tune == "closed-form" or config.fine_tune_epochs > 0
+        return asked and self.facts.task == "images" and bool(self.shared.sent_to(0))
+
+    @property
+    def listed(self) -> str:
+        """The numbers of its clients, in words."""
+        numbers = sorted(self.clients)
+        return f"{numbers[0]}..{numbers[-1]}" if len(numbers) > 3 else ", ".join(map(str, numbers))
+
+    def facts_of(self, client: int) -> Facts:
+        """The facts by which this client's model was built."""
+        met = self.clients.get(client)
+        if not self.facts.own_ends or met is None:
+            return self.facts
+        return replace(self.facts, num_features=met.num_features, class_names=met.class_names)
+
+    @classmethod
+    def read(cls, path: Path) -> "TrainedRun":
+        """Read a run directory.
+
+        Raises
+        ------
+        PredictError
+            If a file is absent or is not what a finished run leaves.
+        ConfigError
+            If its configuration is of another version.
+        """
+        path = path.expanduser().resolve()
+        try:
+            config = parse(dotted(tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))))
+            met = json.loads((path / "clients.json").read_text(encoding="utf-8"))
+            clients = {int(about["partition"]): _met(about) for about in met["clients"]}
+            num_partitions = int(met["num_partitions"])
+        except OSError as error:
+            raise PredictError(f"{path} is not the directory of a run: no {Path(error.filename).name}") from None
+        except (tomllib.TOMLDecodeError, KeyError, TypeError, json.JSONDecodeError) as error:
+            raise PredictError(f"{path} is not the directory of a run: {error}") from None
+        arrays, facts, stamps = _read_model(path / "model.safetensors", config)
+        config = settled(config, facts.task)
+        calibrated = {name: array for name, array in arrays.items() if name.startswith(CALIBRATED)}
+        fixed = {name: array for name, array in arrays.items() if is_fixed(config, name)}
+        shared = aggregation(config, facts)
+        shared.load({name: array for name, array in arrays.items() if name not in calibrated | fixed})
+        calibrated = {name.removeprefix(CALIBRATED): array for name, array in calibrated.items()}
+        return cls(path, config, facts, shared, stamps, clients, num_partitions, fixed, calibrated)
+
+    def personal_state(self, client: int, state_path: Path | None) -> tuple[Arrays, int]:
+        """The personal state of a client that belongs to the shared parameters, and its round.
+
+        Parameters
+        ----------
+        state_path : Path or None
+            As in the node's own configuration. None: the run's checkpoint, where simulated clients keep it, or the
+            folder of a real node below the user's own.
+
+        Raises
+        ------
+        PredictError, StoreError
+            If there is none, or it is of another run, method, client or of other data.
+        """
+        found = self._stored(client, state_path)
+        if found is None:
+            raise self.not_here("personal state", client, state_path, self.kept_at_clients)
+        stamp = self.stamps.get(client, 0)
+        if stamp == 0:
+            raise PredictError(f"client {client} has not trained in this run: it has no personal parameters yet")
+        return self._load(found, stamp, client), stamp
+
+    def tuned_model(self, client: int, state_path: Path | None) -> tuple[Arrays, int] | None:
+        """The last model that a client was left with by fine-tuning, and its round; None if there is none here.
+
+        Raises
+        ------
+        PredictError, StoreError
+            As `personal_state`, whose arguments these are.
+        """
+        found = self._stored(client, state_path, "tuned")
+        if found is None:
+            return None
+        stamp = found.stamps()[-1]
+        return self._load(found, stamp, client), stamp
+
+    def not_here(self, what: str, client: int, state_path: Path | None, why: str) -> PredictError:
+        """The error that something of a client's own is not on this machine; `why` it has any."""
+        looked = ", nor in ".join(str(folder) for folder in self._folders(client, state_path))
+        return PredictError(
+            f"no {what} of client {client} in {looked}. {self.config.method} {why}: predict where that client trained "
+            "(with --state-path, if its node has a state-path), or name a client that has trained in this run"
+        )
+
+    def _folders(self, client: int, state_path: Path | None) -> list[Path]:
+        run = self.config.run_name
+        if state_path is not None:
+            return [state_folder(self.config, run, client, {"state-path": str(state_path)})]
+        here = self.config.model_copy(update={"results_dir": str(self.path.parent)})
+        return [
+            state_folder(here, self.path.name, client, {}),
+            state_folder(self.config, run, client, {"data-path": ""}),
+        ]
+
+    def _stored(self, client: int, state_path: Path | None, part: str = "") -> Store | None:
+        stores = (Store(folder / part) for folder in self._folders(client, state_path))
+        return next((store for store in stores if store.stamps()), None)
+
+    def _load(self, store: Store, stamp: int, client: int) -> Arrays:
+        arrays, metadata = store.load(stamp)
+        wanted = {"run": self.config.run_name, "partition": client, "method": self.config.method}
+        if client in self.clients:
+            wanted["data"] = self.clients[client].digest
+        for name, value in wanted.items():
+            if metadata.get(name) != value:
+                raise PredictError(
+                    f"the personal state in {store.folder} is of {name} {metadata.get(name)}; needed is {value}"
+                )
+        return arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What came of it.
+
+    Attributes
+    ----------
+    noun : str
+        What is classified: "node", "graph" or "image".
+    names : list of str
+        Of each: a number, or the path of an image.
+    classes : list of str
+        Of each.
+    probabilities : Tensor, (n,)
+        Of these classes, by softmax of the logits.
+    about : dict of str to str
+        What was used and what it scored, in words.
+    """
+
+    noun: str
+    names: list[str]
+    classes: list[str]
+    probabilities: Tensor
+    about: dict[str, str]
+
+
+def _met(about: Mapping[str, Any]) -> Met:
+    return Met(
+        digest=str(about["digest"]),
+        num_features=int(about["num_features"]),
+        class_names=tuple(about["class_names"]),
+        owns_data=not about["partition_digest"],
+    )
+
+
+def _read_model(path: Path, config: RunConfig) -> tuple[dict[str, NDArray[Any]], Facts, dict[int, int]]:
+    try:
+        with safe_open(path, framework="np") as file:
+            about = json.loads(file.metadata()["curvfed"])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        stamps = {int(partition): int(stamp) for partition, stamp in about["stamps"].items()}
+        facts = Facts(**about["facts"] | {"class_names": tuple(about["facts"]["class_names"])})
+    except FileNotFoundError:
+        raise PredictError(f"no {path}: the run has not come to its end; go on with it by resume=true") from None
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise PredictError(f"{path} is not the model of a run ({type(error).__name__})") from None
+    if about["method"] != config.method:
+        raise PredictError(f"{path} is of method {about['method']}, config.toml beside it of {config.method}")
+    return arrays, facts, stamps

@@ -1,0 +1,72 @@
+"""What a message may say: names, ranges and sizes, checked before it is believed."""
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from strategies.arrays import MessageError
+
+SCORES = ("test", "val", "accuracy")
+"""Metrics that are shares in [0, 1], each also as it was before training ("_before")."""
+
+MAX_CLASSES = 10_000
+
+_SHAPE = re.compile(r"([13])x(\d{1,4})x(\d{1,4})")
+
+
+def check_metrics(metrics: Mapping[str, float], known: Collection[str]) -> None:
+    """Refuse metrics of other names than the known ones, values that are not finite, and shares and counts that are none.
+
+    Raises
+    ------
+    MessageError
+        Names the first one.
+    """
+    for name, value in metrics.items():
+        if name not in known:
+            raise MessageError(f'the metric "{name}" is not awaited; awaited are {", ".join(sorted(known))}')
+        score = name.removesuffix("_before") in SCORES
+        if not math.isfinite(value) or (score and not 0 <= value <= 1):
+            raise MessageError(f"{name} is {value}; allowed is {'a share in [0, 1]' if score else 'a finite number'}")
+        if name == "steps" and not (value >= 0 and value == int(value)):
+            raise MessageError(f"{name} is {value}; allowed is a whole number, 0 or more")
+
+
+def check_data(task: str, shape: str, num_features: int, names: Sequence[str]) -> None:
+    """Refuse class names that are doubled or too many, and sizes that no data have.
+
+    Raises
+    ------
+    MessageError
+    """
+    if not 0 < len(names) <= MAX_CLASSES or len(set(names)) < len(names):
+        raise MessageError(f"there are {len(names)} class names; allowed are 1 to {MAX_CLASSES}, all different")
+    if num_features < 1:
+        raise MessageError(f"num_features is {num_features}; allowed is 1 or more")
+    sides = _SHAPE.fullmatch(shape)
+    if task == "images" and not (sides and num_features == math.prod(map(int, sides.groups())) > 0):
+        raise MessageError(
+            "the shape of the images is none; allowed is 1 or 3 channels by up to 9999 times 9999 pixels"
+        )
+
+
+def check_statistics(statistics: Mapping[str, Any], num_classes: int) -> None:
+    """Refuse statistics that cannot be.
+
+    Raises
+    ------
+    MessageError
+        Names the first one.
+    """
+    for name, value in statistics.items():
+        if name == "class_counts":
+            whole = isinstance(value, list) and all(type(count) is int and count >= 0 for count in value)
+            if not whole or len(value) != num_classes:
+                raise MessageError(f'"{name}" is not one whole number, 0 or more, for each class')
+        elif type(value) not in (int, float) or not math.isfinite(value):
+            raise MessageError(f'"{name}" is no finite number')
+        elif name.startswith("num_") and not (type(value) is int and 0 <= value < 2**53):
+            raise MessageError(f'"{name}" is {value}; allowed is a whole number, 0 or more')
+        elif name == "majority_accuracy" and not 0 <= value <= 1:
+            raise MessageError(f'"{name}" is {value}; allowed is a share in [0, 1]')

@@ -1,0 +1,1 @@
+"""Image classification: data sets and their partition, networks, local objectives."""

@@ -1,0 +1,31 @@
+"""Random crops and flips of a batch at once, on its device."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+PADDING = 4
+
+
+def crop_and_flip(images: Tensor) -> Tensor:
+    """Each image shifted by up to 4 pixels either way, 0 where nothing was, and in half of the cases mirrored.
+
+    The usual augmentation of CIFAR: a random crop of the image padded by 4, a random horizontal flip.
+
+    Parameters
+    ----------
+    images : Tensor (n, c, h, w), any dtype
+
+    Returns
+    -------
+    Tensor (n, c, h, w)
+        Of the same dtype. Draws are from the default generator of the device, per image.
+    """
+    num, _, height, width = images.shape
+    device = images.device
+    # Every crop as a view (n, c, 9, 9, h, w): one indexing operation copies those that are drawn.
+    crops = F.pad(images, (PADDING,) * 4).unfold(2, height, 1).unfold(3, width, 1)
+    down, right = torch.randint(2 * PADDING + 1, (2, num), device=device)
+    cropped = crops[torch.arange(num, device=device), :, down, right]
+    flipped = torch.rand(num, 1, 1, 1, device=device) < 0.5
+    return torch.where(flipped, cropped.flip(3), cropped)

@@ -1,0 +1,235 @@
+"""A folder of images: one folder per class, or parts of such folders."""
+
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tasks.errors import DataError
+from tasks.images.raw import TEST, TRAIN, VAL, Integers, RawImages, brought_to
+
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+"""Torchvision's; other files are passed by, and so is what is hidden."""
+
+LAYOUTS = "CLASS/* or train/CLASS/* and test/CLASS/* (or val/CLASS/*), files in " + " ".join(EXTENSIONS)
+
+MANY = 10_000
+"""Files above which the time to read them is worth a line in the log."""
+
+PEEK_FOLDERS, PEEK_DEPTH = 100, 3
+
+log = logging.getLogger("curvfed")
+
+
+def is_image_folder(path: Path) -> bool:
+    """Whether there are images below `path`; looks into few folders, and stops at the first image."""
+    try:
+        return _peek(path, PEEK_DEPTH)
+    except (OSError, DataError):
+        return False
+
+
+def class_folders(folder: Path) -> tuple[str, ...]:
+    """Names of the folders in `folder`, sorted, without hidden ones; none where `folder` is no folder.
+
+    Raises
+    ------
+    DataError
+        If it cannot be looked into.
+    """
+    try:
+        if not folder.is_dir():
+            return ()
+        with os.scandir(folder) as entries:
+            return tuple(sorted(entry.name for entry in entries if entry.is_dir() and not _hidden(entry.name)))
+    except OSError as error:
+        raise DataError(f"{folder} cannot be looked into ({error.strerror})") from error
+
+
+def parts_of(folder: Path) -> dict[int, Path]:
+    """Where the classes of each role lie: train/ and test/, and val/ where there are both, or val/ instead of test/.
+
+    `TRAIN` alone where there is no test part: train/, or the folder itself where `train` is absent or holds images
+    itself, a class like others.
+    """
+    train, val, test = (folder / name for name in ("train", "val", "test"))
+    if not class_folders(train) or any(_images_in(train)):
+        return {TRAIN: folder}
+    if not class_folders(test):
+        return {TRAIN: train, TEST: val} if class_folders(val) else {TRAIN: train}
+    return {TRAIN: train, VAL: val, TEST: test} if class_folders(val) else {TRAIN: train, TEST: test}
+
+
+def read_folder(folder: Path) -> RawImages:
+    """The images of a user's folder in one of the `LAYOUTS`.
+
+    Classes are named by their folders, in alphabetical order over all parts; a folder without images is a class, too.
+
+    Raises
+    ------
+    DataError
+        No class, or no image. Reading the images raises it, too: see `listed`.
+    """
+    parts = parts_of(folder)
+    raw = read_parts(folder, parts)
+    return raw if TEST in parts else dataclasses.replace(raw, roles=None)
+
+
+def read_parts(folder: Path, parts: Mapping[int, Path]) -> RawImages:
+    """The images of `parts`, CLASS/* each, by role.
+
+    Raises
+    ------
+    DataError
+        As `read_folder`.
+    """
+    names = sorted({name for part in parts.values() for name in class_folders(part)})
+    if not names:
+        raise DataError(f"{folder} holds no folders of classes; allowed is {LAYOUTS}")
+    samples = [(path, label, role) for role, part in parts.items() for path, label in images_of(part, names)]
+    return listed(folder, samples, names)
+
+
+def images_of(part: Path, class_names: Sequence[str]) -> list[tuple[str, int]]:
+    """Paths and labels of the images of CLASS/*, as torchvision's ImageFolder finds them; other folders are passed by."""
+    from torchvision.datasets.folder import make_dataset
+
+    numbers = {name: number for number, name in enumerate(class_names)}
+    samples: list[tuple[str, int]] = make_dataset(str(part), numbers, is_valid_file=_is_image, allow_empty=True)
+    return samples
+
+
+def listed(folder: Path, samples: Sequence[tuple[str, int, int]], class_names: Sequence[str]) -> RawImages:
+    """Of image files, each with label and role, below `folder`, which errors name them from.
+
+    Reading some of them raises DataError where a file is damaged or no image, and where sizes differ and none is given;
+    where some of these are in colour, grey ones get three channels.
+
+    Raises
+    ------
+    DataError
+        If there is no file.
+    """
+    if not samples:
+        raise DataError(f"{folder} holds no images; allowed is {LAYOUTS}")
+    files, labels, roles = zip(*samples, strict=True)
+    return RawImages(
+        labels=np.array(labels, dtype=np.int64),
+        class_names=tuple(class_names),
+        roles=np.array(roles, dtype=np.int64),
+        read=partial(_read, folder, files),
+    )
+
+
+def fingerprint(folders: Sequence[Path]) -> str:
+    """SHA-256 of name, size and time of every image below the folders, and of the names of folders; "" for none.
+
+    A process that asks again gets the same, unless a folder or one of its classes has changed: a file that is written
+    over is seen by the next process.
+
+    Raises
+    ------
+    DataError
+        If one cannot be looked into.
+    """
+    try:
+        watched = [path for folder in folders for path in (folder, *(folder / name for name in class_folders(folder)))]
+        return _fingerprint(tuple(folders), tuple(path.stat().st_mtime_ns for path in watched)) if folders else ""
+    except OSError as error:
+        raise DataError(f"{error.filename} cannot be looked into ({error.strerror})") from error
+
+
+@lru_cache(maxsize=32)
+def _fingerprint(folders: tuple[Path, ...], changed: tuple[int, ...]) -> str:
+    # Tens of thousands of files take half a second, and a simulation asks once per client.
+    hasher = hashlib.sha256()
+    for folder in folders:
+        hasher.update(json.dumps([folder.name, *_stats(str(folder), "")]).encode())
+    return hasher.hexdigest()
+
+
+def _stats(folder: str, place: str) -> Iterator[tuple[str, int, int]]:
+    with os.scandir(folder) as entries:
+        found = sorted((entry for entry in entries if not _hidden(entry.name)), key=lambda entry: entry.name)
+    for entry in found:
+        if entry.is_dir():
+            yield f"{place}{entry.name}/", 0, 0
+            yield from _stats(entry.path, f"{place}{entry.name}/")
+        elif _is_image(entry.name):
+            stat = entry.stat()
+            yield place + entry.name, stat.st_size, stat.st_mtime_ns
+
+
+def _peek(folder: Path, depth: int) -> bool:
+    if any(_images_in(folder)):
+        return True
+    return depth > 0 and any(_peek(folder / name, depth - 1) for name in islice(class_folders(folder), PEEK_FOLDERS))
+
+
+def _images_in(folder: Path) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        yield from (entry.name for entry in entries if _is_image(entry.name) and entry.is_file())
+
+
+def _is_image(path: str) -> bool:
+    return path.lower().endswith(EXTENSIONS) and not _hidden(os.path.basename(path))
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith(".")
+
+
+def _read(folder: Path, files: Sequence[str], indices: Integers, size: int, channels: int) -> Tensor:
+    if len(indices) > MANY:
+        log.info("reading %d images of %s", len(indices), folder)
+    images = torch.empty(0)
+    for place, index in enumerate(indices.tolist()):
+        try:
+            image = brought_to(_decoded(files[index]), size, channels)
+        except Exception as error:  # every decoder has errors of its own
+            raise DataError(
+                f"{folder}: image {os.path.relpath(files[index], folder)} cannot be read "
+                f"({type(error).__name__}); allowed are whole images with 8 or 16 bits per channel"
+            ) from error
+        if not place:
+            images = torch.empty(len(indices), *image.shape[1:], dtype=torch.uint8)
+        if image.shape[2:] != images.shape[2:]:
+            height, width = image.shape[2:]
+            raise DataError(
+                f"{folder}: image {os.path.relpath(files[index], folder)} is {height}x{width}, others are "
+                f"{images.shape[2]}x{images.shape[3]}; images must be of one size, or images.size says which they are "
+                f"brought to"
+            )
+        if image.shape[1] > images.shape[1]:  # the first in colour after grey ones
+            images = images.repeat(1, 3, 1, 1)
+        images[place] = image[0]
+    return images
+
+
+def _decoded(path: str) -> Tensor:
+    """The first frame of an image file, (1, c, h, w), uint8: one channel if the file is grey, else three."""
+    from PIL import Image
+
+    with Image.open(path) as image:
+        if image.mode.startswith("I"):  # Pillow would clip what exceeds 255
+            values = np.asarray(image)
+            if values.min() < 0 or values.max() >= 2**16:
+                raise ValueError("more than 16 bits")
+            pixels = (values >> 8).astype(np.uint8)
+        elif image.mode == "F":
+            raise ValueError("not of integers")
+        elif image.mode in ("1", "L", "LA", "La"):
+            pixels = np.array(image.convert("L"))
+        else:
+            # A palette with transparency is read by way of RGBA: Pillow warns of the other.
+            pixels = np.array((image.convert("RGBA") if image.mode == "P" else image).convert("RGB"))
+    return torch.from_numpy(pixels.reshape(*pixels.shape[:2], -1)).permute(2, 0, 1)[None]

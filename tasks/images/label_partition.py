@@ -1,0 +1,161 @@
+"""From labels to a share for every client: Dirichlet, IID or shards, with a least size."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.errors import DataError
+
+Integers = NDArray[np.int64]
+
+STREAM = 5
+"""Of the seed: dealing must not be tied to subsets or splits of the same seed."""
+
+LEAST_ALPHA = 1e-300
+"""Smaller ones deal alike, every class to one client; their inverse overflows."""
+
+
+@dataclass(frozen=True)
+class Deal:
+    """How images are dealt out.
+
+    Attributes
+    ----------
+    partition : str
+        A name in `PARTITIONS`.
+    alpha : float
+        Concentration of "dirichlet", above 0 and finite.
+    shards : int
+        Shards per client of "shards", at least 1.
+    min_client_size : int
+        Images that every client has at least.
+    """
+
+    partition: str = "dirichlet"
+    alpha: float = 0.5
+    shards: int = 2
+    min_client_size: int = 10
+
+    def __post_init__(self) -> None:
+        if self.partition not in PARTITIONS:
+            raise DataError(f'partition is "{self.partition}"; allowed: {", ".join(PARTITIONS)}')
+        if not 0 < self.alpha < np.inf:
+            raise DataError(f"alpha is {self.alpha}; it must be above 0 and finite")
+        if self.shards < 1:
+            raise DataError(f"shards is {self.shards}; it must be at least 1")
+        if self.min_client_size < 0:
+            raise DataError(f"min-client-size is {self.min_client_size}; it must be at least 0")
+
+
+def deal_out(labels: Integers, num_clients: int, deal: Deal, seed: int) -> list[Integers]:
+    """The ascending indices of every client's images; together they are all images, once.
+
+    Where the partition leaves a client short of `min_client_size`, it takes images from the client that is then the
+    largest, of that one's most frequent class: nothing is drawn anew.
+
+    Parameters
+    ----------
+    labels : (n,), at least 0
+    num_clients : int, at least 1
+    seed : int, at least 0
+
+    Raises
+    ------
+    DataError
+        Too few images for the clients' least size, or for the shards.
+    """
+    needed = num_clients * deal.min_client_size
+    if len(labels) < needed:
+        raise DataError(
+            f"{num_clients} clients of at least min-client-size = {deal.min_client_size} images need {needed}, there are "
+            f"{len(labels)}; allowed are fewer clients or a smaller min-client-size"
+        )
+    rng = np.random.default_rng([seed, STREAM])
+    owners = PARTITIONS[deal.partition](labels, num_clients, deal, rng)
+    owners = _filled(owners, labels, num_clients, deal.min_client_size, rng)
+    order = np.argsort(owners, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(owners, minlength=num_clients))[:-1])
+
+
+def _dirichlet(labels: Integers, num_clients: int, deal: Deal, rng: np.random.Generator) -> Integers:
+    """Every class by shares drawn from Dir(alpha) (Hsu et al., 2019), none of it to clients that already hold 1/K of
+    all images (Li et al., 2021).
+    """
+    owners = np.empty(len(labels), dtype=np.int64)
+    sizes = np.zeros(num_clients, dtype=np.int64)
+    for images in _by_class(labels, rng):
+        shares = _dirichlet_shares(sizes * num_clients < len(labels), deal.alpha, rng)
+        # Rounded, not cut off: what float64 loses at the end must not fall to the last client.
+        ends = np.rint(np.cumsum(shares) * len(images)).astype(np.int64)
+        counts = np.diff(ends, prepend=0)
+        owners[images] = np.repeat(np.arange(num_clients), counts)
+        sizes += counts
+    return owners
+
+
+def _dirichlet_shares(allowed: NDArray[np.bool_], alpha: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Shares (K,) from Dir(alpha), those not `allowed` set to 0 and the others scaled to a sum of 1.
+
+    Gamma variates in logarithms, log G(alpha) = log G(alpha + 1) + log(U) / alpha (Marsaglia and Tsang, 2000): for small
+    alpha they all vanish in float64, and with them their sum.
+    """
+    exponential = rng.standard_exponential(len(allowed))
+    logs = np.log(rng.standard_gamma(alpha + 1, len(allowed))) - exponential / max(alpha, LEAST_ALPHA)
+    logs = np.where(allowed, logs, -np.inf)
+    weights = np.exp(logs - logs.max())
+    shares: NDArray[np.float64] = weights / weights.sum()
+    return shares
+
+
+def _iid(labels: Integers, num_clients: int, deal: Deal, rng: np.random.Generator) -> Integers:
+    """Dealt out in random order; sizes differ by one at most."""
+    owners = np.empty(len(labels), dtype=np.int64)
+    owners[rng.permutation(len(labels))] = np.arange(len(labels)) % num_clients
+    return owners
+
+
+def _shards(labels: Integers, num_clients: int, deal: Deal, rng: np.random.Generator) -> Integers:
+    """Sorted by label, cut into shards whose sizes differ by one at most, and those dealt out (McMahan et al., 2017)."""
+    num_shards = num_clients * deal.shards
+    if len(labels) < num_shards:
+        raise DataError(
+            f"{num_clients} clients of shards = {deal.shards} need {num_shards} images, there are {len(labels)}; allowed "
+            f"are fewer clients or shards"
+        )
+    owner_of_shard = rng.permutation(num_shards) % num_clients
+    owners = np.empty(len(labels), dtype=np.int64)
+    owners[np.concatenate(list(_by_class(labels, rng)))] = owner_of_shard[
+        np.arange(len(labels)) * num_shards // len(labels)
+    ]
+    return owners
+
+
+PARTITIONS: dict[str, Callable[[Integers, int, Deal, np.random.Generator], Integers]] = {
+    "dirichlet": _dirichlet,
+    "iid": _iid,
+    "shards": _shards,
+}
+
+
+def _by_class(labels: Integers, rng: np.random.Generator) -> list[Integers]:
+    """The images of every class that has any, in ascending order of the classes, each in random order."""
+    shuffled = rng.permutation(len(labels))
+    order = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
+
+
+def _filled(owners: Integers, labels: Integers, num_clients: int, least: int, rng: np.random.Generator) -> Integers:
+    """Every client brought to `least` images; needs n >= K * least."""
+    sizes = np.bincount(owners, minlength=num_clients)
+    for client in np.flatnonzero(sizes < least):
+        while sizes[client] < least:
+            donor = sizes.argmax()
+            own = np.flatnonzero(owners == donor)
+            own = own[labels[own] == np.bincount(labels[own]).argmax()]
+            # A client below its least size leaves one above it, so that something moves every time.
+            moved = rng.choice(own, min(least - sizes[client], sizes[donor] - least, len(own)), replace=False)
+            owners[moved] = client
+            sizes[[client, donor]] += len(moved) * np.array([1, -1])
+    return owners

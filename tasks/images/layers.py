@@ -1,0 +1,50 @@
+"""What the networks for images are made of: a convolution with its normalisation, and how it starts."""
+
+from typing import Literal
+
+from torch import nn
+
+NORMS = ("group", "batch", "none")
+
+MAX_GROUPS = 32
+
+
+def num_groups(channels: int) -> int:
+    """Groups of a group normalisation: the largest divisor of `channels` up to 32 that leaves a group two channels.
+
+    32 for all multiples of 32 from 64 on (Wu & He, 2018). A group of one channel would normalise each map by itself, which
+    erases its mean, and a map of one place altogether.
+    """
+    return max(number for number in range(1, MAX_GROUPS + 1) if channels % number == 0 and 2 * number <= channels)
+
+
+def normalisation(channels: int, norm: str) -> nn.Module:
+    """The layer that follows a convolution: "group", "batch" (with running statistics) or "none"."""
+    if norm == "group":
+        return nn.GroupNorm(num_groups(channels), channels)
+    return nn.BatchNorm2d(channels) if norm == "batch" else nn.Identity()
+
+
+def convolution(
+    channels: int, out: int, kernel: int, stride: int, norm: str, groups: int = 1, relu: bool = True
+) -> nn.Sequential:
+    """Convolution, normalisation and, if asked for, ReLU; (h, w) becomes (⌈h / stride⌉, ⌈w / stride⌉).
+
+    Padded by half the (odd) kernel. The convolution has a bias where no normalisation follows that brings its own.
+    """
+    convolved = nn.Conv2d(channels, out, kernel, stride, kernel // 2, groups=groups, bias=norm == "none")
+    start(convolved, "relu" if relu else "linear")
+    return nn.Sequential(convolved, normalisation(out, norm), *([nn.ReLU(inplace=True)] if relu else []))
+
+
+def start(convolved: nn.Conv2d, activation: Literal["relu", "linear"]) -> None:
+    """Start a convolution by the normal weights of He et al. (2015), which keep the size of what passes; biases of 0."""
+    # By the inputs: torch counts the outputs of a depthwise convolution over all its groups, which is too many.
+    nn.init.kaiming_normal_(convolved.weight, mode="fan_in", nonlinearity=activation)
+    if convolved.bias is not None:
+        nn.init.zeros_(convolved.bias)
+
+
+def tin_stride(height: int, width: int) -> int:
+    """TIN_S of the tables in SphereFed, appendix F.1: 2 from 64x64 on (TinyImageNet), else 1."""
+    return 2 if min(height, width) >= 64 else 1

@@ -1,0 +1,116 @@
+"""The models of images, a body and a head, with a seeded start."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from tasks.heads import HeadSpec, head_start, make_head
+from tasks.images.nets import NETS
+
+
+@dataclass(frozen=True)
+class ImageModelSpec:
+    """What determines a model of images.
+
+    Attributes
+    ----------
+    kind : str
+        A key of `tasks.images.nets.NETS`.
+    shape : tuple of int
+        Channels, height and width of an image.
+    norm : str
+        Normalisation layers, as `NETS` takes them.
+    embedding_dim : int
+        Width of a linear layer between net and head; 0 is none, the head then sees the features of the net.
+    num_classes : int
+    head, fixed, start, normalize, scale, slope
+        Those of `tasks.heads.HeadSpec`; `head` is its kind.
+    """
+
+    kind: str
+    shape: tuple[int, int, int]
+    norm: str
+    embedding_dim: int
+    num_classes: int
+    head: str = "linear"
+    fixed: bool = False
+    start: str = "default"
+    normalize: bool = True
+    scale: float = 1.0
+    slope: float = 0.9
+
+    task: ClassVar[str] = "images"
+
+
+class ImageNet(nn.Module):
+    """A body from images to features, and a head from features to logits.
+
+    Attributes
+    ----------
+    body : Sequential
+    head : Module
+        One of `tasks.heads`.
+    mixed_precision : bool
+        Whether the body computes in bfloat16 where it may while it is trained. Features, head and losses keep the
+        images' dtype, and so does the body in evaluation.
+    """
+
+    def __init__(self, body: nn.Sequential, head: nn.Module) -> None:
+        super().__init__()
+        self.body, self.head = body, head
+        self.mixed_precision = False
+
+    def features(self, images: Tensor) -> Tensor:
+        """(n, c, h, w) -> (n, d)."""
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=self.mixed_precision and self.training):
+            features: Tensor = self.body(images)
+        return features.to(images.dtype)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(n, c, h, w) -> logits (n, C)."""
+        logits: Tensor = self.head(self.features(images))
+        return logits
+
+
+def build_image_model(spec: ImageModelSpec, seed: int) -> ImageNet:
+    """The model with its seeded start; equal on every machine for equal arguments.
+
+    The weights of a fixed head are zero: they are the server's to give, by `head_start` of `head_spec`.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net, width = NETS[spec.kind](spec.shape, spec.norm)
+        layers = [net, nn.Linear(width, spec.embedding_dim)] if spec.embedding_dim else [net]
+    of_head = _head_spec(spec, width)
+    model = ImageNet(nn.Sequential(*layers), make_head(of_head))
+    if not spec.fixed:
+        model.head.load_state_dict(head_start(of_head, seed))
+    return model
+
+
+def head_spec(spec: ImageModelSpec) -> HeadSpec:
+    """The head of a model, whose width is the embedding's or the net's own."""
+    return _head_spec(spec, 0 if spec.embedding_dim else _width(spec.kind, spec.shape, spec.norm))
+
+
+def _head_spec(spec: ImageModelSpec, width: int) -> HeadSpec:
+    return HeadSpec(
+        kind=spec.head,
+        num_classes=spec.num_classes,
+        dim=spec.embedding_dim or width,
+        fixed=spec.fixed,
+        start=spec.start,
+        normalize=spec.normalize,
+        scale=spec.scale,
+        slope=spec.slope,
+    )
+
+
+@lru_cache
+def _width(kind: str, shape: tuple[int, int, int], norm: str) -> int:
+    # On the meta device there would be no weights to fill, but torch takes seconds to load what their starts need there.
+    with torch.random.fork_rng(devices=[]):
+        return NETS[kind](shape, norm)[1]

@@ -1,0 +1,142 @@
+"""The bodies by name: what maps images (n, c, h, w) to features (n, width).
+
+Each function takes the shape (c, h, w) of an image and the normalisation, and returns the body and its width. All weights
+are drawn from torch's default generator.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from tasks.images.layers import NORMS, convolution, tin_stride
+from tasks.images.resnets import resnet18, resnet18_7x7, senet18
+
+Build = Callable[[tuple[int, int, int], str], tuple[nn.Module, int]]
+
+CONVNET = ((32, 1), (64, 2), (64, 2), (64, 1), (128, 2), (128, 1), (256, 2))
+"""(channels, stride) of ConvNet's convolutions."""
+
+VGG13 = ((64, 64), (128, 128), (256, 256), (512, 512), (512, 512))
+"""Channels of VGG13's convolutions, between maxima."""
+
+MOBILENETV2 = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 0),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
+"""(expansion, channels, blocks, stride of the first) of MobileNetV2's stages; 0 stands for TIN_S."""
+
+
+def cnn(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
+    """Two 5x5 convolutions of stride 2, to 16 and 32 channels, flattened: 1,568 features of 28x28.
+
+    It has no normalisation whatever `norm` says, and torch's own start.
+    """
+    channels, height, width = shape
+    layers = (nn.Conv2d(channels, 16, 5, 2, 2), nn.ReLU(), nn.Conv2d(16, 32, 5, 2, 2), nn.ReLU(), nn.Flatten())
+    return nn.Sequential(*layers), 32 * -(-height // 4) * -(-width // 4)
+
+
+def convnet(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
+    """SphereFed, Table 11: seven 3x3 convolutions, flattened; 1,024 features of 32x32 as of 28x28.
+
+    The table has no padding; 1 is what gives its 1,024. Other sizes give 256 ⌈h/16⌉ ⌈w/16⌉ features.
+    """
+    channels, height, width = shape
+    layers: list[nn.Module] = []
+    for out, stride in CONVNET:
+        layers.append(convolution(channels, out, 3, stride, norm))
+        channels = out
+    return nn.Sequential(*layers, nn.Flatten()), channels * -(-height // 16) * -(-width // 16)
+
+
+def vgg13(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
+    """SphereFed, Table 12: ten 3x3 convolutions with maxima over 2x2 between them; 512 features.
+
+    The last maximum is over all places that are left: 2x2 of 32x32, 4x4 of 64x64. The table's TIN_S by TIN_S, half of
+    that, would leave 2,048 features where its last layer takes 512. Its NormLayer(256) after convolutions to 512 channels
+    are misprints.
+    """
+    channels, height, width = shape
+    layers: list[nn.Module] = []
+    for number, stage in enumerate(VGG13, 1):
+        for out in stage:
+            layers.append(convolution(channels, out, 3, 1, norm))
+            channels = out
+        layers.append(nn.MaxPool2d(2 if number < len(VGG13) else (height // 16, width // 16)))
+    return nn.Sequential(*layers, nn.Flatten()), channels
+
+
+class InvertedResidual(nn.Module):
+    """Expansion, depthwise 3x3 convolution, projection (Sandler et al., 2018), added to the input where shapes agree.
+
+    No activation follows the projection: it is that paper's linear bottleneck.
+    """
+
+    def __init__(self, channels: int, out: int, expansion: int, stride: int, norm: str) -> None:
+        super().__init__()
+        inner = expansion * channels
+        self.layers = nn.Sequential(
+            convolution(channels, inner, 1, 1, norm),
+            convolution(inner, inner, 3, stride, norm, groups=inner),
+            convolution(inner, out, 1, 1, norm, relu=False),
+        )
+        self._adds = channels == out and stride == 1
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (n, channels, h, w) to (n, out, ⌈h / stride⌉, ⌈w / stride⌉)."""
+        made: Tensor = self.layers(x)
+        return x + made if self._adds else made
+
+
+def mobilenetv2(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
+    """SphereFed, Table 14: MobileNetV2 for small images; the means of 1,280 channels.
+
+    As in the table the activation is ReLU and the first block has an expansion, of factor 1, neither of which holds of
+    torchvision's block. The table does not list the shortcuts, which have no weights here, and has a ReLU after the
+    projections too, where MobileNetV2 has none. From 64x64 on the second stage halves the sides.
+    """
+    layers: list[nn.Module] = [convolution(shape[0], 32, 3, 1, norm)]
+    channels = 32
+    for expansion, out, blocks, stride in MOBILENETV2:
+        for number in range(blocks):
+            step = 1 if number else stride or tin_stride(*shape[1:])
+            layers.append(InvertedResidual(channels, out, expansion, step, norm))
+            channels = out
+    layers.append(convolution(channels, 1280, 1, 1, norm))
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), 1280
+
+
+def has_batch_norm(model: nn.Module) -> bool:
+    """Whether a model keeps running statistics: whether any of its layers is a batch normalisation."""
+    return any(isinstance(module, _BatchNorm) for module in model.modules())
+
+
+def _checked(name: str, build: Build, least: int, shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
+    if norm not in NORMS:
+        raise ValueError(f'{name}: no normalisation "{norm}"; allowed are {", ".join(NORMS)}')
+    channels, height, width = shape
+    if channels < 1 or min(height, width) < least:
+        given, allowed = f"{channels}x{height}x{width}", f"1x{least}x{least}"
+        raise ValueError(f"{name} takes images of {allowed} (channels x height x width) or larger, not {given}")
+    return build(shape, norm)
+
+
+_ROWS: tuple[tuple[str, Build, int], ...] = (
+    ("cnn", cnn, 8),
+    ("convnet", convnet, 8),
+    ("resnet18", resnet18, 8),
+    ("resnet18-7x7", resnet18_7x7, 8),
+    ("vgg13", vgg13, 16),
+    ("mobilenetv2", mobilenetv2, 8),
+    ("senet18", senet18, 8),
+)
+
+NETS: dict[str, Build] = {name: partial(_checked, name, build, least) for name, build, least in _ROWS}
+"""The functions by name; a ValueError names an unknown normalisation, or the least image where a given one is smaller."""

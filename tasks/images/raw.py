@@ -1,0 +1,101 @@
+"""Labelled images before they are dealt out: known by label at once, read when asked for."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+Integers = NDArray[np.int64]
+
+TRAIN, VAL, TEST = range(3)
+"""Roles of images."""
+
+HELD_OUT = 0.2
+"""Share of every class that is the global test set of data without a test part; the same images whatever the seed."""
+
+AT_A_TIME = 4096
+"""Images that are converted together: what lies between the steps is several times as large."""
+
+
+@dataclass(frozen=True, eq=False)
+class RawImages:
+    """Images of one data set.
+
+    Attributes
+    ----------
+    labels : (n,), int64
+        Indices into `class_names`.
+    class_names : tuple of str
+    roles : (n,), int64, or None
+        `TRAIN`, `VAL` or `TEST`, by the data set's own parts; None where it has none.
+    read : callable
+        (indices, size, channels) -> Tensor (len(indices), c, h, w), uint8: the images in that order; `size` 0 and
+        `channels` 0 leave them as they are, as in `brought_to`. Raises DataError.
+    """
+
+    labels: Integers
+    class_names: tuple[str, ...]
+    roles: Integers | None
+    read: Callable[[Integers, int, int], Tensor]
+
+    def with_test(self) -> Integers:
+        """The data set's own roles, else `TEST` for a `HELD_OUT` share of every class and `TRAIN` for the others."""
+        return _held_out(self.labels) if self.roles is None else self.roles
+
+
+def raw_images(
+    images: Tensor, labels: Integers, class_names: Sequence[str], roles: Integers | None = None
+) -> RawImages:
+    """Of images (n, c, h, w), uint8, that are in memory.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many labels as images, or a label has no class.
+    """
+    if len(images) != len(labels) or (len(labels) and not 0 <= labels.min() <= labels.max() < len(class_names)):
+        raise ValueError("images, labels and classes do not belong together")
+
+    def read(indices: Integers, size: int, channels: int) -> Tensor:
+        return brought_to(images[torch.from_numpy(indices)], size, channels)
+
+    return RawImages(np.asarray(labels, dtype=np.int64), tuple(class_names), roles, read)
+
+
+def brought_to(images: Tensor, size: int, channels: int) -> Tensor:
+    """Images (n, c, h, w), uint8, with so many channels, 1 or 3, and of so many pixels in height and width; 0 leaves them.
+
+    Grey is the luma of ITU-R 601, in Pillow's arithmetic; another size is found bilinearly, with antialiasing.
+    """
+    if (not channels or channels == images.shape[1]) and (not size or images.shape[2:] == (size, size)):
+        return images
+    return torch.cat([_resized(_in_channels(part, channels), size) for part in torch.split(images, AT_A_TIME)])
+
+
+def _in_channels(images: Tensor, channels: int) -> Tensor:
+    if channels == 3 and images.shape[1] == 1:
+        return images.expand(-1, 3, -1, -1)
+    if channels == 1 and images.shape[1] == 3:
+        red, green, blue = images.int().unbind(dim=1)
+        return ((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16).to(torch.uint8)[:, None]
+    return images
+
+
+def _resized(images: Tensor, size: int) -> Tensor:
+    if not size or images.shape[2:] == (size, size):
+        return images
+    return F.interpolate(images, size=(size, size), mode="bilinear", antialias=True)
+
+
+def _held_out(labels: Integers) -> Integers:
+    shuffled = np.random.default_rng(0).permutation(len(labels))
+    order = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    counts = np.bincount(labels)
+    rank = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    roles = np.empty(len(labels), dtype=np.int64)
+    roles[order] = np.where(rank < np.rint(HELD_OUT * counts)[labels[order]], TEST, TRAIN)
+    return roles

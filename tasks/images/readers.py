@@ -1,0 +1,69 @@
+"""The files of the named data sets, as torchvision and scikit-learn read them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tasks.errors import DataError
+from tasks.images.folder import class_folders, images_of, listed
+from tasks.images.raw import TEST, TRAIN, Integers, RawImages, raw_images
+
+DIGITS = tuple("0123456789")
+
+
+def _both_parts(collection: str, root: Path, **arguments: Any) -> tuple[Tensor, Integers, Integers, list[str]]:
+    """Images (n, c, h, w), labels, roles, and names of the classes, by a class of torchvision."""
+    import torchvision.datasets
+
+    parts = [getattr(torchvision.datasets, collection)(root, train=train, **arguments) for train in (True, False)]
+    images = torch.cat([torch.as_tensor(part.data) for part in parts])
+    labels = np.concatenate([np.asarray(part.targets, dtype=np.int64) for part in parts])
+    roles = np.repeat([TRAIN, TEST], [len(part.data) for part in parts])
+    return images.permute(0, 3, 1, 2) if images.ndim == 4 else images[:, None], labels, roles, parts[0].classes
+
+
+def read_mnist(root: Path) -> RawImages:
+    """The digits, which torchvision also spells out."""
+    images, labels, roles, _ = _both_parts("MNIST", root)
+    return raw_images(images, labels, DIGITS, roles)
+
+
+def read_named(collection: str, root: Path) -> RawImages:
+    """What a class of torchvision reads, under its names."""
+    images, labels, roles, names = _both_parts(collection, root)
+    return raw_images(images, labels, names, roles)
+
+
+def read_letters(root: Path) -> RawImages:
+    """Letters stand on their side in the files, and count from 1."""
+    images, labels, roles, names = _both_parts("EMNIST", root, split="letters")
+    return raw_images(images.transpose(2, 3), labels - 1, names[1:], roles)
+
+
+def read_tiny(folder: Path) -> RawImages:
+    """The labels of val/images are in a table: a file and its class per row, separated by tabs."""
+    table = folder / "val" / "val_annotations.txt"
+    names = class_folders(folder / "train")
+    samples = [(path, label, TRAIN) for path, label in images_of(folder / "train", names)]
+    numbers = {name: number for number, name in enumerate(names)}
+    for row, line in enumerate(table.read_text().splitlines(), start=1):
+        file, _, rest = line.partition("\t")
+        label = numbers.get(rest.partition("\t")[0])
+        if label is None:
+            raise DataError(
+                f"{table}: row {row} names no class; allowed are a file and a folder of train/, and a tab between"
+            )
+        samples.append((str(table.parent / "images" / file), label, TEST))
+    return listed(folder, samples, names)
+
+
+def read_digits() -> RawImages:
+    """Scikit-learn's, 8x8, whose pixels are 0..16."""
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    pixels = torch.from_numpy(np.rint(found.images * (255 / 16)).astype(np.uint8))
+    return raw_images(pixels[:, None], found.target.astype(np.int64), DIGITS)

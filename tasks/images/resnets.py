@@ -1,0 +1,68 @@
+"""The residual networks, of torchvision's blocks.
+
+torchvision is imported where a network is made: with what it imports in turn it takes seconds to load.
+"""
+
+from collections import OrderedDict
+from functools import partial
+
+import torch
+from torch import nn
+
+from tasks.images.layers import convolution, normalisation, start, tin_stride
+
+WIDTHS = (64, 128, 256, 512)
+
+REDUCTION = 16
+"""Of the channels within a squeeze-and-excitation module (Hu et al., 2018)."""
+
+
+def resnet18(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
+    """SphereFed, Table 15: ResNet-18 for small images, with a 3x3 stem and no pooling before the blocks.
+
+    The table's NormLayer(256) after a convolution to 512 channels is a misprint. It does not list the shortcuts: a 1x1
+    convolution with normalisation where the number of channels or of places changes; and of a block's second ReLU it does
+    not say that it follows the sum. From 64x64 on the first block halves the sides.
+    """
+    return _residual(convolution(shape[0], WIDTHS[0], 3, 1, norm), tin_stride(*shape[1:]), norm, squeezes=False)
+
+
+def resnet18_7x7(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
+    """torchvision's ResNet-18, with its stem of a 7x7 convolution and a maximum, which HyperFed's authors use."""
+    stem = convolution(shape[0], WIDTHS[0], 7, 2, norm).append(nn.MaxPool2d(3, 2, 1))
+    return _residual(stem, 1, norm, squeezes=False)
+
+
+def senet18(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
+    """SphereFed, Table 13: `resnet18` whose blocks weigh their channels, before the sum, by squeeze and excitation.
+
+    The module is two 1x1 convolutions with biases over the means of the channels, by way of a 16th as many.
+    """
+    return _residual(convolution(shape[0], WIDTHS[0], 3, 1, norm), tin_stride(*shape[1:]), norm, squeezes=True)
+
+
+def _residual(stem: nn.Module, first_stride: int, norm: str, squeezes: bool) -> tuple[nn.Module, int]:
+    from torchvision.models.resnet import BasicBlock
+    from torchvision.ops import SqueezeExcitation
+
+    def block(channels: int, out: int, stride: int) -> BasicBlock:
+        same = channels == out and stride == 1
+        shortcut = None if same else convolution(channels, out, 1, stride, norm, relu=False)
+        made = BasicBlock(channels, out, stride, shortcut, norm_layer=partial(normalisation, norm=norm))
+        if squeezes:
+            made.bn2 = nn.Sequential(made.bn2, SqueezeExcitation(out, out // REDUCTION))
+        for module in made.modules():
+            if isinstance(module, nn.Conv2d):
+                if norm == "none" and module.bias is None:  # which torchvision's block leaves to its normalisation
+                    module.bias = nn.Parameter(torch.zeros(out))
+                start(module, "relu")
+        return made
+
+    parts: OrderedDict[str, nn.Module] = OrderedDict(stem=stem)
+    channels = WIDTHS[0]
+    for number, out in enumerate(WIDTHS, 1):
+        stride = first_stride if number == 1 else 2
+        parts[f"layer{number}"] = nn.Sequential(block(channels, out, stride), block(out, out, 1))
+        channels = out
+    pooled = OrderedDict(pool=nn.AdaptiveAvgPool2d(1), flatten=nn.Flatten())
+    return nn.Sequential(parts | pooled), channels

@@ -1,0 +1,104 @@
+"""What a run uses where its configuration leaves the choice to the task or the method."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.config import RunConfig, parse
+from strategies.defaults import BUILT_IN, settled
+from strategies.methods import METHODS
+from tasks.registry import tasks_of
+
+EXPLICIT: dict[str, list[Any]] = {
+    "local-epochs": [1, 3, 10_000],
+    "optimizer": ["adam", "sgd"],
+    "learning-rate": [1e-9, 0.3, 10.0],
+    "embedding-dim": [-1, 1, 64],
+    "partition": ["random", "iid"],
+    "train-size": [0.1, 0.5],
+    "test-size": [0.1, 0.2],
+    "fine-tune-epochs": [0, 1, 7],
+    "fine-tune": ["trained", "all", "head"],
+    "aggregation": ["average", "consistent", "fednova", "fedopt"],
+}
+"""Keys that can be left open, and values that leave nothing open."""
+
+OPEN = {name.replace("-", "_"): getattr(RunConfig(), name.replace("-", "_")) for name in EXPLICIT}
+
+METHOD_AND_TASK = [(name, task) for name, row in METHODS.items() for task in row.tasks]
+
+
+def config_of(method: str, **more: Any) -> RunConfig:
+    return RunConfig(method=method, **{key.replace("-", "_"): value for key, value in more.items()})
+
+
+@pytest.mark.parametrize(("method", "task"), METHOD_AND_TASK)
+def test_nothing_stays_open(method, task):
+    chosen = settled(config_of(method), task)
+    assert {name for name, value in OPEN.items() if getattr(chosen, name) == value} == set()
+    assert chosen.model_copy(update=OPEN) == config_of(method)  # and nothing else is touched
+
+
+@given(
+    st.sampled_from(METHOD_AND_TASK),
+    st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for key, values in EXPLICIT.items()}),
+)
+def test_what_is_given_stays_and_settling_twice_is_settling_once(method_and_task, given_values):
+    method, task = method_and_task
+    chosen = settled(config_of(method, **given_values), task)
+    assert {key: getattr(chosen, key.replace("-", "_")) for key in given_values} == given_values
+    assert settled(chosen, task) == chosen
+    alone = settled(config_of(method), task)
+    others = {name for name in OPEN if name.replace("_", "-") not in given_values}
+    assert {name: getattr(chosen, name) for name in others} == {name: getattr(alone, name) for name in others}
+
+
+@pytest.mark.parametrize("task", ["nodes", "graphs"])
+def test_graphs_get_what_flatland_uses(task):
+    chosen = settled(config_of("fedavg"), task)
+    assert (chosen.local_epochs, chosen.optimizer, chosen.learning_rate) == (1, "adam", 0.01)
+    assert (chosen.embedding_dim, chosen.partition, chosen.fine_tune_epochs) == (128, "metis", 0)
+    assert (chosen.train_size, chosen.test_size) == (0.2, 0.4)
+
+
+def test_images_get_what_the_papers_of_images_use():
+    chosen = settled(config_of("fedavg"), "images")
+    assert (chosen.local_epochs, chosen.optimizer, chosen.learning_rate) == (5, "sgd", 0.02)
+    assert (chosen.embedding_dim, chosen.partition, chosen.fine_tune_epochs) == (20, "dirichlet", 2)
+    assert (chosen.train_size, chosen.test_size) == (0.75, 0.25)
+
+
+@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if "images" in row.tasks])
+def test_losses_with_smaller_gradients_get_a_larger_rate(method):
+    entropy = {"local", "fedavg", "fedprox", "fedper", "fednova", "fedopt", "fedbabu", "fedrep", "lg-fedavg", "ccvr"}
+    assert settled(config_of(method), "images").learning_rate == (0.02 if method in entropy else 0.1)
+    assert settled(config_of(method, **{"learning-rate": 0.3}), "images").learning_rate == 0.3
+
+
+@pytest.mark.parametrize(("method", "task"), METHOD_AND_TASK)
+def test_aggregation_and_fine_tuning_are_the_methods_own(method, task):
+    chosen = settled(config_of(method), task)
+    own = {"gcfl": "clusters", "fed-pub": "similarity", "fednova": "fednova", "fedopt": "fedopt"}
+    consistent = method.startswith("hyperfed") and method != "hyperfed-averaged"
+    assert chosen.aggregation == own.get(method, "consistent" if consistent else "average")
+    assert chosen.fine_tune == ("all" if method == "fedbabu" else "trained")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_auto_is_a_built_in_data_set_that_the_method_works_on(method):
+    tasks = METHODS[method].tasks
+    assert parse({"method": method}).dataset == BUILT_IN[tasks[0]] == ("trees" if "nodes" in tasks else "digits")
+    assert parse({"method": method, "dataset": "auto"}) == parse({"method": method})
+    assert set(tasks_of(parse({"method": method}).dataset)) <= set(tasks)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_pulls_on_the_shared_parameters_follows_from_the_method(method):
+    coefficients = {"fedprox": 0.25 / 2, "fed-pub": 0.5, "spherefed": 0.75 / 2} | dict.fromkeys(
+        ("flatland", "flatland-constant", "flatland-shared", "flatland-euclidean"), 0.125
+    )
+    raw = {"fedprox.mu": 0.25, "flatland.proximal": 0.125, "fed-pub.proximal": 0.5, "spherefed.mu": 0.75}
+    assert parse(raw | {"method": method}).proximal == coefficients.get(method, 0)
+    assert parse(raw | {"method": method, "fed-pub.l1": 0.5}).sparsity == (0.5 if method == "fed-pub" else 0)

@@ -1,0 +1,435 @@
+"""What a client gets: the truth of the files, dealt out, split, hashed, kept; and the global test set."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from image_fixtures import load_all, rows_of, same, write_classes, write_idx
+from PIL import Image
+
+from tasks.errors import DataError
+from tasks.images.client_images import client_images, pack, unpack
+from tasks.images.data import ImageSpec, load_client, load_own, load_test, load_test_folder
+from tasks.registry import tasks_of
+
+CLIENTS = 4
+
+
+@pytest.fixture(scope="module")
+def mnist(tmp_path_factory):
+    """A data folder with a small MNIST, and the truth about it. Read only."""
+    root = tmp_path_factory.mktemp("data-mnist")
+    return root, write_idx(root)
+
+
+def spec_of(root, **settings):
+    return ImageSpec(**{"dataset": "mnist", "data_dir": root, "min_client_size": 5} | settings)
+
+
+# Shares of a data set
+
+
+@pytest.mark.parametrize("partition", ["dirichlet", "iid", "shards"])
+def test_clients_hold_every_training_image_once(mnist, tmp_path, partition):
+    root, truth = mnist
+    images, labels = truth["train"]
+    expected = dict(zip(rows_of(images), labels.tolist(), strict=True))
+    found = {}
+    for client in load_all(spec_of(root, partition=partition), tmp_path, CLIENTS):
+        assert client.images.dtype == torch.uint8
+        assert client.labels.dtype == torch.int64
+        for row, label in zip(rows_of(client.images), client.labels.tolist(), strict=True):
+            assert row not in found
+            found[row] = label
+    assert found == expected
+
+
+def test_a_client_says_what_it_is(mnist, tmp_path):
+    client = load_client(spec_of(mnist[0]), 0, CLIENTS, tmp_path)
+    assert (client.task, client.metric, client.space, client.shape) == ("images", "accuracy", "", "1x28x28")
+    assert client.num_features == 784
+    assert client.class_names == tuple("0123456789")
+    assert (client.mean, client.std, client.augments) == ((0.1307,), (0.3081,), False)
+
+
+def test_every_client_is_split_by_itself(mnist, tmp_path):
+    clients = load_all(spec_of(mnist[0], partition="iid", train_size=0.5, test_size=0.3), tmp_path, CLIENTS)
+    for client in clients:
+        masks = torch.stack([client.train, client.val, client.test])
+        assert (masks.sum(dim=0) == 1).all()
+        assert masks.sum(dim=1).tolist() == [15, 6, 9]
+    assert len({tuple(client.train.tolist()) for client in clients}) == CLIENTS
+    (whole,) = load_all(spec_of(mnist[0]), tmp_path, 1)
+    assert (int(whole.train.sum()), int(whole.val.sum()), int(whole.test.sum())) == (90, 0, 30)
+
+
+def test_no_client_with_images_is_without_one_to_train_on(mnist, tmp_path):
+    spec = spec_of(mnist[0], partition="iid", min_client_size=0, train_size=0.1, test_size=0.9)
+    clients = load_all(spec, tmp_path, 70)
+    assert {len(client.labels) for client in clients} == {1, 2}
+    assert all(client.train.sum() == 1 for client in clients)
+    assert all(client.test.sum() == len(client.labels) - 1 for client in clients)
+
+
+def test_a_client_may_be_empty(mnist, tmp_path):
+    spec = spec_of(mnist[0], alpha=1e-3, min_client_size=0)
+    for load in range(2):  # prepared, then read back
+        clients = load_all(spec, tmp_path, 30)
+        (empty, *_) = [client for client in clients if not len(client.labels)]
+        assert empty.images.shape == (0, 1, 28, 28), load
+        assert (empty.shape, empty.num_features, len(empty.train)) == ("1x28x28", 784, 0)
+        assert empty.class_names == tuple("0123456789")
+
+
+def test_the_seed_decides_partition_and_split(mnist, tmp_path):
+    spec = spec_of(mnist[0])
+    first = load_all(spec, tmp_path / "a", CLIENTS)
+    assert all(same(a, b) for a, b in zip(first, load_all(spec, tmp_path / "b", CLIENTS), strict=True))
+    assert len({client.digest for client in first}) == CLIENTS
+    assert len({client.partition_digest for client in first}) == 1
+    other = load_client(replace(spec, seed=1), 0, CLIENTS, tmp_path / "a")
+    assert other.partition_digest != first[0].partition_digest
+    whole = [load_client(replace(spec, seed=seed), 0, 1, tmp_path) for seed in (0, 1)]
+    assert whole[0].partition_digest == whole[1].partition_digest
+    assert not torch.equal(whole[0].train, whole[1].train)
+
+
+def test_other_settings_are_not_served_from_the_cache(mnist, tmp_path):
+    spec = spec_of(mnist[0], partition="iid")
+    sizes = [len(load_client(spec, 0, clients, tmp_path).labels) for clients in (1, 2, 3)]
+    assert sizes == [120, 60, 40]
+    changes = [{"partition": "dirichlet"}, {"partition": "shards"}, {"train_size": 0.5}, {"size": 14}, {"channels": 3}]
+    digests = {load_client(replace(spec, **change), 0, 3, tmp_path).digest for change in ({}, *changes)}
+    assert len(digests) == len(changes) + 1
+
+
+def test_subsets_are_drawn_by_the_seed_before_the_partition(mnist, tmp_path):
+    root, truth = mnist
+    spec = spec_of(root, train_subset=60, test_subset=15)
+    rows = [{row for client in load_all(replace(spec, seed=seed), tmp_path, CLIENTS) for row in rows_of(client.images)}
+            for seed in (0, 1)]  # fmt: skip
+    assert [len(some) for some in rows] == [60, 60]
+    assert rows[0] != rows[1]
+    assert rows[0] < set(rows_of(truth["train"][0]))
+    tests = [set(rows_of(load_test(replace(spec, seed=seed), tmp_path).images)) for seed in (0, 1)]
+    assert [len(some) for some in tests] == [15, 15]
+    assert tests[0] != tests[1]
+    assert tests[0] < set(rows_of(truth["test"][0]))
+
+
+@pytest.mark.parametrize("partition_id", [-1, CLIENTS])
+def test_a_partition_that_is_none(mnist, tmp_path, partition_id):
+    with pytest.raises(DataError, match=f"partition-id is {partition_id}; with 4 clients it must be in 0..3"):
+        load_client(spec_of(mnist[0]), partition_id, CLIENTS, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"min_client_size": 31}, "4 clients of at least min-client-size = 31 images need 124, there are 120"),
+        ({"train_subset": 121}, "images.train-subset is 121; there are 120 train images, and 0 takes all"),
+        ({"train_subset": 19}, "need 20, there are 19"),
+        ({"partition": "shards", "shards": 40}, "need 160 images, there are 120"),
+    ],
+)
+def test_too_few_images(mnist, tmp_path, settings, text):
+    with pytest.raises(DataError, match=text):
+        load_client(spec_of(mnist[0], **settings), 0, CLIENTS, tmp_path)
+
+
+def test_more_clients_than_images(mnist, tmp_path):
+    with pytest.raises(DataError, match="121 clients of at least min-client-size = 1 images need 121, there are 120"):
+        load_client(spec_of(mnist[0], min_client_size=1), 0, 121, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"partition": "metis"}, 'partition is "metis"; allowed: dirichlet, iid, shards'),
+        ({"alpha": 0.0}, "alpha is 0.0"),
+        ({"seed": -1}, "seed is -1; it must be at least 0"),
+        ({"size": -1}, "size is -1"),
+        ({"channels": 2}, "channels is 2; allowed: 1, 3, or 0"),
+        ({"train_subset": -1}, "train_subset is -1"),
+        ({"train_size": 0.8, "test_size": 0.3}, "train_size and test_size are"),
+        ({"train_size": float("nan")}, "train_size and test_size are"),
+    ],
+)
+def test_unfit_settings(settings, text, tmp_path):
+    with pytest.raises(DataError, match=text):
+        spec_of(tmp_path, **settings)
+
+
+# Sizes and channels
+
+
+def test_named_sets_are_brought_to_size_and_channels(mnist, tmp_path):
+    root, truth = mnist
+    test = load_test(spec_of(root, size=14, channels=3), tmp_path)
+    assert test.shape == "3x14x14"
+    assert test.mean == (0.1307,) * 3
+    assert test.std == (0.3081,) * 3
+    assert torch.equal(test.images[:, 0], test.images[:, 2])
+    by_pillow = [
+        np.array(Image.fromarray(image).resize((14, 14), Image.Resampling.BILINEAR)) for image in truth["test"][0]
+    ]
+    difference = test.images[:, 0].numpy().astype(int) - np.array(by_pillow)
+    assert np.abs(difference).max() <= 1
+
+
+def test_colour_becomes_grey_as_pillow_does_it(tmp_path):
+    truth = write_classes(tmp_path / "own", {"a": 6, "b": 5}, (9, 7, 3))
+    client = load_own(tmp_path / "own", ImageSpec("digits", tmp_path, channels=1))
+    expected = [np.array(Image.fromarray(image).convert("L")) for images in truth.values() for image in images]
+    assert client.shape == "1x9x7"
+    assert rows_of(client.images) == rows_of(np.array(expected))
+
+
+def test_the_mean_over_channels_is_that_of_grey_pictures(tmp_path):
+    write_classes(tmp_path / "own", {"cat": 4}, (8, 8, 3))
+    client = load_own(tmp_path / "own", ImageSpec("cifar10", tmp_path, channels=1))
+    assert client.mean == pytest.approx((np.mean([0.4914, 0.4822, 0.4465]),))
+    assert client.std == pytest.approx((np.mean([0.2470, 0.2435, 0.2616]),))
+
+
+# The global test set
+
+
+def test_the_test_set_is_the_data_sets_own(mnist, tmp_path):
+    root, truth = mnist
+    test = load_test(spec_of(root), tmp_path)
+    assert rows_of(test.images) == rows_of(truth["test"][0])
+    assert test.labels.tolist() == truth["test"][1].tolist()
+    assert test.test.all()
+    assert not (test.train | test.val).any()
+    assert test.partition_digest == ""
+    assert same(test, load_test(spec_of(root, seed=3, alpha=2.0, train_size=0.1), tmp_path))
+    assert len(list(tmp_path.rglob("*.safetensors"))) == 1  # one, whatever the seed and the partition
+    with pytest.raises(DataError, match=r"images\.test-subset is 41; there are 40 test images"):
+        load_test(spec_of(root, test_subset=41), tmp_path)
+
+
+def test_digits_need_no_files(tmp_path):
+    spec = ImageSpec("Digits", tmp_path / "none")
+    clients = load_all(spec, tmp_path, CLIENTS)
+    test = load_test(spec, tmp_path)
+    assert {client.shape for client in (*clients, test)} == {"1x8x8"}
+    assert sum(len(client.labels) for client in clients) + len(test.labels) == 1797
+    assert test.images.max() == 255
+    assert abs(len(test.labels) / 1797 - 0.2) < 0.005
+    counts = np.bincount(test.labels.numpy()), np.bincount(np.concatenate([client.labels for client in clients]))
+    assert np.abs(counts[0] - 0.2 * (counts[0] + counts[1])).max() <= 0.5  # of every class a fifth
+    assert same(test, load_test(replace(spec, seed=5), tmp_path / "other"))
+    assert (test.mean, test.std, test.augments) == ((0.5,), (0.25,), False)
+
+
+def test_a_folder_without_a_test_part_holds_out_a_fifth(tmp_path):
+    truth = write_classes(tmp_path / "own", {"a": 20, "b": 10, "c": 1})
+    spec = ImageSpec(str(tmp_path / "own"), tmp_path, min_client_size=1)
+    test = load_test(spec, tmp_path / "cache")
+    assert np.bincount(test.labels).tolist() == [4, 2]
+    rows = [row for client in load_all(spec, tmp_path / "cache", CLIENTS) for row in rows_of(client.images)]
+    assert sorted(rows + rows_of(test.images)) == sorted(row for images in truth.values() for row in rows_of(images))
+
+
+def test_a_folder_of_test_images(tmp_path):
+    truth = write_classes(tmp_path / "own", {"0": 3, "1": 4}, (28, 28))
+    spec = ImageSpec("mnist", tmp_path)
+    test = load_test_folder(tmp_path / "own", spec, tmp_path / "cache")
+    assert rows_of(test.images) == rows_of(truth["0"]) + rows_of(truth["1"])
+    assert test.test.all()
+    assert test.mean == (0.1307,)
+    assert len(load_test_folder(tmp_path / "own", replace(spec, test_subset=2), tmp_path / "cache").labels) == 2
+    write_classes(tmp_path / "parts/train", {"0": 3})
+    write_classes(tmp_path / "parts/val", {"0": 2})
+    assert len(load_test_folder(tmp_path / "parts", spec, tmp_path / "cache").labels) == 2
+
+
+def test_nothing_is_left_for_a_test(tmp_path):
+    write_classes(tmp_path / "own", {"a": 2, "b": 1})
+    with pytest.raises(DataError, match="has no test images, and too few others to hold some out"):
+        load_test(ImageSpec(str(tmp_path / "own"), tmp_path), tmp_path / "cache")
+    (tmp_path / "parts/train/a").mkdir(parents=True)
+    write_classes(tmp_path / "parts/test", {"a": 2})
+    with pytest.raises(DataError, match="parts has no training images"):
+        load_client(ImageSpec(str(tmp_path / "parts"), tmp_path), 0, 1, tmp_path / "cache")
+
+
+# A node's own folder
+
+
+def test_own_images_are_split_at_random(tmp_path):
+    truth = write_classes(tmp_path / "own", {"cat": 30, "dog": 10}, (8, 8, 3))
+    spec = ImageSpec("cifar10", tmp_path, train_size=0.5, test_size=0.25)
+    client = load_own(tmp_path / "own", spec)
+    assert rows_of(client.images) == rows_of(truth["cat"]) + rows_of(truth["dog"])
+    assert client.class_names == ("cat", "dog")
+    assert client.labels.tolist() == [0] * 30 + [1] * 10
+    assert [int(mask.sum()) for mask in (client.train, client.val, client.test)] == [20, 10, 10]
+    assert (client.mean, client.augments, client.partition_digest) == ((0.4914, 0.4822, 0.4465), True, "")
+    assert not torch.equal(client.train, load_own(tmp_path / "own", replace(spec, seed=1)).train)
+    assert load_own(tmp_path / "own", replace(spec, dataset="trees")).mean == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize("parts", [("train", "test"), ("train", "val"), ("train", "val", "test")])
+def test_own_parts_are_kept(tmp_path, parts):
+    sizes = {"train": 5, "val": 3, "test": 2}
+    for seed, part in enumerate(parts):
+        write_classes(tmp_path / "own" / part, {"a": sizes[part], f"only {part}": 1}, seed=seed)
+    client = load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
+    assert client.class_names == ("a", *sorted(f"only {part}" for part in parts))
+    found = [int(mask.sum()) for mask in (client.train, client.val, client.test)]
+    assert found == {2: [6, 0, 4 if "val" in parts else 3], 3: [6, 4, 3]}[len(parts)]
+    assert (torch.stack([client.train, client.val, client.test]).sum(dim=0) == 1).all()
+
+
+def test_own_images_are_kept_and_read_back(tmp_path):
+    write_classes(tmp_path / "own", {"a": 5, "b": 5})
+    spec = ImageSpec("mnist", tmp_path)
+    first = load_own(tmp_path / "own", spec, tmp_path / "cache")
+    (path,) = (tmp_path / "cache").rglob("*.safetensors")
+    written = path.stat().st_mtime_ns
+    assert same(first, load_own(tmp_path / "own", replace(spec, alpha=0.1), tmp_path / "cache"))
+    assert path.stat().st_mtime_ns == written
+    Image.new("L", (8, 8)).save(tmp_path / "own/a/new.png")
+    assert len(load_own(tmp_path / "own", spec, tmp_path / "cache").labels) == 11
+
+
+# Kept on disk
+
+
+def test_a_prepared_client_needs_torch_alone(mnist, tmp_path):
+    root, _ = mnist
+    write_classes(tmp_path / "own", {"a": 5, "b": 5})
+    expected = [
+        load_client(spec_of(root), 2, CLIENTS, tmp_path / "cache").digest,
+        load_test(spec_of(root), tmp_path / "cache").digest,
+        load_own(tmp_path / "own", spec_of(root), tmp_path / "cache").digest,
+    ]
+    program = f"""
+import json, sys
+from pathlib import Path
+from tasks.images.data import ImageSpec, load_client, load_own, load_test
+from tasks.registry import tasks_of
+spec, cache = ImageSpec("mnist", Path({str(root)!r}), min_client_size=5), Path({str(tmp_path / "cache")!r})
+own = Path({str(tmp_path / "own")!r})
+found = [load_client(spec, 2, {CLIENTS}, cache), load_test(spec, cache), load_own(own, spec, cache)]
+assert tasks_of(str(own)) == ("images",)
+heavy = ["torchvision", "PIL", "torch_geometric", "scipy", "sklearn", "matplotlib"]
+print(json.dumps([[one.digest for one in found], [name for name in heavy if name in sys.modules]]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [expected, []]
+
+
+def test_one_file_is_read_for_one_client(mnist, tmp_path):
+    spec = spec_of(mnist[0])
+    first = load_client(spec, 1, CLIENTS, tmp_path)
+    (path,) = tmp_path.rglob("1.safetensors")
+    for other in path.parent.iterdir():
+        if other != path:
+            other.unlink()
+    assert same(first, load_client(spec, 1, CLIENTS, tmp_path))
+    assert [one.name for one in path.parent.iterdir()] == ["1.safetensors"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "text"])
+def test_a_damaged_file_is_made_anew(mnist, tmp_path, damage, caplog):
+    spec = spec_of(mnist[0])
+    expected = load_client(spec, 0, CLIENTS, tmp_path)
+    (path,) = tmp_path.rglob("0.safetensors")
+    content = path.read_bytes()
+    flipped = content[:-3] + bytes([content[-3] ^ 1]) + content[-2:]
+    path.write_bytes({"cut": content[:-9], "flip": flipped, "text": b"no tensors here"}[damage])
+    with caplog.at_level(logging.WARNING, "curvfed"):
+        assert same(expected, load_client(spec, 0, CLIENTS, tmp_path))
+        assert str(path) in caplog.text
+        caplog.clear()
+        assert same(expected, load_client(spec, 0, CLIENTS, tmp_path))
+        assert not caplog.text
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(mnist, tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    with caplog.at_level(logging.WARNING, "curvfed"):
+        client = load_client(spec_of(mnist[0]), 0, CLIENTS, tmp_path / "file")
+    assert same(client, load_client(spec_of(mnist[0]), 0, CLIENTS, tmp_path / "good"))
+    assert str(tmp_path / "file") in caplog.text
+
+
+def test_other_files_are_not_served_from_the_cache(tmp_path):
+    write_idx(tmp_path)
+    before = load_test(spec_of(tmp_path), tmp_path / "cache")
+    path = tmp_path / "MNIST/raw/t10k-labels-idx1-ubyte"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([(content[-1] + 1) % 10]))
+    os.utime(path, (1, 1))
+    assert load_test(spec_of(tmp_path), tmp_path / "cache").digest != before.digest
+
+
+def test_a_hash_sees_everything():
+    def images(pixel=0, label=0, names=("a", "b"), mean=(0.5,), augments=False, train=True):
+        masks = torch.tensor([[train], [not train], [False]])
+        pixels = torch.full((1, 1, 2, 2), pixel, dtype=torch.uint8)
+        return client_images(pixels, torch.tensor([label]), masks, names, mean, (0.25,), augments)
+
+    changed = [
+        {"pixel": 1},
+        {"label": 1},
+        {"names": ("a", "c")},
+        {"mean": (0.4,)},
+        {"augments": True},
+        {"train": False},
+    ]
+    digests = {images(**change).digest for change in ({}, *changed)}
+    assert len(digests) == len(changed) + 1
+    tensors, metadata = pack(images())
+    assert same(unpack(tensors, metadata), images())
+    with pytest.raises(ValueError, match="digest"):
+        unpack(tensors, metadata | {"fixed": metadata["fixed"].replace("0.5", "0.4")})
+
+
+# What kind of task
+
+
+@pytest.mark.parametrize(
+    "dataset", ["mnist", "FMNIST", "Fashion-MNIST", "emnist", "CIFAR10", "cifar100", "TinyImageNet", "digits"]
+)
+def test_names_in_any_case(dataset):
+    assert tasks_of(dataset) == ("images",)
+
+
+def test_folders_by_a_glance(tmp_path):
+    write_classes(tmp_path / "classes", {"a": 1})
+    write_classes(tmp_path / "parts/train", {"a": 1})
+    write_classes(tmp_path / "deep/train/n01", {"images": 1})
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "graphs/MINE_A.txt").write_text("")
+    Image.new("L", (8, 8)).save(tmp_path / "graphs/picture.png")
+    for name, expected in (
+        ("classes", ("images",)),
+        ("parts", ("images",)),
+        ("deep", ("images",)),
+        ("graphs", ("graphs",)),
+        ("absent", ("graphs", "images")),
+        ("own.pt", ("nodes", "graphs")),
+    ):
+        assert tasks_of(str(tmp_path / name)) == expected
+
+
+@pytest.mark.parametrize(
+    ("dataset", "near"), [("mnits", "mnist"), ("cifar", "cifar10"), ("fashion-mnits", "fashion-mnist")]
+)
+def test_an_unknown_name(dataset, near, tmp_path):
+    with pytest.raises(ValueError, match=f'did you mean "{near}".* digits, mnist, fmnist, .*tinyimagenet for images'):
+        tasks_of(dataset)
+    with pytest.raises(
+        DataError, match=f'unknown image data set "{dataset}"; did you mean "{near}".* Known: digits, mnist'
+    ):
+        load_test(ImageSpec(dataset, tmp_path), tmp_path)

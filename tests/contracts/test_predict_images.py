@@ -1,0 +1,399 @@
+"""Predictions on images, against the run's own figures and against the same parameters put together by hand."""
+
+import csv
+import shutil
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from app_runs import Run, newest, run
+from image_fixtures import write_classes, write_idx
+from PIL import Image
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+import client_app.client
+import server_app.app
+from deployments import predict
+from strategies.config import parse
+from strategies.defaults import settled
+from strategies.dotted import dotted
+from strategies.messages import Facts
+from strategies.model_spec import build_model, model_spec, named_state
+from tasks.images.data import ImageSpec, load_client, load_test
+
+CLIENTS = 3
+DIGITS = {"dataset": "digits", "images__train_subset": 200, "num_rounds": 1, "local_epochs": 2}
+MEAN, STD = 0.5, 0.25
+"""How digits are normalised, and folders that no data set is named for."""
+
+RUNS = {
+    "spherefed": {},
+    "ccvr": {"ccvr__per_class": 20, "ccvr__learning_rate": 0.5},
+    "hyperfed": {"hyperfed__radius": 10},
+    "hyperfed-fixed": {},
+    "lg-fedavg": {"fine_tune_epochs": 0},
+    "fedavg": {"fine_tune_epochs": 0},
+    "local": {},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_home(tmp_path_factory):
+    """A home of its own, and no report, which takes longer than the run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setattr(server_app.app, "_report", lambda directory: None)
+        yield
+        client_app.client._live.clear()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A run directory on digits per method, made when it is first asked for."""
+    folder, found = tmp_path_factory.mktemp("runs"), {}
+
+    def of(method: str) -> Run:
+        if method not in found:
+            found[method] = run(folder, method, method=method, clients=CLIENTS, **DIGITS | RUNS[method])
+        return found[method]
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Pixels and labels of digits that no client has, and these as files: in one folder, and in one per class."""
+    folder = tmp_path_factory.mktemp("pictures")
+    test = load_test(ImageSpec("digits", folder, test_subset=40), folder / "cache")
+    for number, (image, label) in enumerate(zip(test.images, test.labels.tolist(), strict=True)):
+        for place in (folder / "flat", folder / "classes" / str(label)):
+            place.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image[0].numpy()).save(place / f"{number:03d}.png")
+    return folder, test.images, test.labels
+
+
+def ask(capsys, *arguments) -> tuple[list[dict[str, str]], dict[str, str]]:
+    """Rows of the CSV, and what is said beside it."""
+    capsys.readouterr()  # what a run said
+    assert predict.main([str(argument) for argument in arguments]) == 0
+    captured = capsys.readouterr()
+    told = dict(line.split(": ", 1) for line in captured.err.splitlines())
+    return list(csv.DictReader(captured.out.splitlines())), told
+
+
+def refused(capsys, *arguments) -> str:
+    capsys.readouterr()
+    assert predict.main([str(argument) for argument in arguments]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    return captured.err
+
+
+def shared(found: Run, calibrated: bool = True) -> dict[str, np.ndarray]:
+    """What `model.safetensors` holds of the model, with the one or the other classifier."""
+    own = {name: array for name, array in found.model.items() if not name.startswith("calibrated/")}
+    new = {name: array for name, array in found.model.items() if name.startswith("calibrated/")}
+    return own | {name.removeprefix("calibrated/"): array for name, array in new.items() if calibrated}
+
+
+def kept(found: Run, client: int, part: str = ".") -> dict[str, np.ndarray]:
+    arrays = newest(found.path / "checkpoint" / "clients" / f"{client:05d}" / part)
+    return {name.removeprefix("parameter/"): arrays[name] for name in arrays if name.startswith("parameter/")}
+
+
+def logits_of(found: Run, arrays, pixels, mean=MEAN, std=STD) -> torch.Tensor:
+    """Of the model with these parameters, on images (n, c, h, w), uint8."""
+    config = settled(parse(dotted(tomllib.loads((found.path / "config.toml").read_text()))), "images")
+    facts = found.described["facts"]
+    model = build_model(model_spec(config, Facts(**facts | {"class_names": tuple(facts["class_names"])})), 0)
+    tensors = named_state(model)
+    assert tensors.keys() == arrays.keys()
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            tensor.copy_(torch.from_numpy(arrays[name]))
+        return model.eval()((pixels.float() / 255 - mean) / std)
+
+
+def agree(rows, logits, class_names) -> None:
+    """The file says what these logits do, within float32 and six digits."""
+    chances = logits.double().softmax(dim=1)
+    classes = logits.argmax(dim=1)
+    assert [row["class"] for row in rows] == [class_names[index] for index in classes.tolist()]
+    expected = chances.max(dim=1).values.numpy()
+    bound = 1000 * np.finfo(np.float32).eps * max(1.0, float(logits.abs().max())) + 5e-7
+    np.testing.assert_allclose([float(row["probability"]) for row in rows], expected, rtol=0, atol=bound)
+
+
+NAMES = [str(digit) for digit in range(10)]
+
+
+# --- The run's own data set -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["hyperfed", "fedavg", "spherefed", "ccvr"])
+def test_the_global_test_set_scores_as_in_the_summary(method, runs, capsys):
+    found = runs(method)
+    rows, told = ask(capsys, found.path, "Digits")
+    assert told["accuracy on the global test images"] == f"{found.summary['global_accuracy']:.4f}"
+    assert told["images"] == f"{len(rows)}, {len(rows)} to score on"
+    assert [row["image"] for row in rows] == [str(number) for number in range(len(rows))]
+
+
+@pytest.mark.parametrize("method", ["spherefed", "ccvr"])
+def test_the_classifier_from_before_the_calibration_scores_as_it_did(method, runs, capsys):
+    metrics = runs(method).summary["metrics"]
+    _, told = ask(capsys, runs(method).path, "digits", "--uncalibrated")
+    assert told["accuracy on the global test images"] == f"{metrics['global_accuracy_uncalibrated']:.4f}"
+    assert told["model"] == "global"
+    assert metrics["global_accuracy_uncalibrated"] != metrics["global_accuracy_calibrated"]
+
+
+@pytest.mark.parametrize(
+    ("method", "phase"), [("spherefed", "fine-tune"), ("hyperfed-fixed", "fine-tune"), ("local", "train")]
+)
+def test_a_clients_own_model_scores_as_in_the_run(method, phase, runs, capsys):
+    found = runs(method)
+    scored = {row["partition"]: float(row["test"]) for row in found.clients if row["phase"] == phase}
+    assert len(scored) == CLIENTS
+    for client in range(CLIENTS):
+        _, told = ask(capsys, found.path, "digits", "--client", client)
+        assert told["accuracy on the test images"] == f"{scored[str(client)]:.4f}"
+
+
+def test_a_part_is_predicted_whole_and_scored_on_its_test_images(runs, capsys):
+    found = runs("fedavg")
+    part = load_client(ImageSpec("digits", Path(), train_subset=200), 1, CLIENTS, Path.home() / "test-cache")
+    rows, told = ask(capsys, found.path, "digits", "--client", 1)
+    logits = logits_of(found, shared(found), part.images)
+    agree(rows, logits, NAMES)
+    right = (logits.argmax(dim=1) == part.labels)[part.test].double().mean()
+    assert 0 < len(part.test[part.test]) < len(rows)
+    assert told["accuracy on the test images"] == f"{right:.4f}"
+    assert told["model"] == "global"
+
+
+# --- The user's own images --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["hyperfed", "spherefed", "ccvr"])
+def test_a_flat_folder_gets_the_global_models_classes(method, runs, pictures, capsys):
+    found, (folder, pixels, _) = runs(method), pictures
+    rows, told = ask(capsys, found.path, folder / "flat")
+    assert list(rows[0]) == ["image", "class", "probability"]
+    assert [row["image"] for row in rows] == [f"{number:03d}.png" for number in range(40)]
+    agree(rows, logits_of(found, shared(found), pixels), NAMES)
+    assert told["images"] == "40"
+    assert not any("accuracy" in name for name in told)
+    if method != "hyperfed":
+        plain, _ = ask(capsys, found.path, folder / "flat", "--uncalibrated")
+        agree(plain, logits_of(found, shared(found, calibrated=False), pixels), NAMES)
+        assert plain != rows
+
+
+def test_folders_of_classes_tell_the_accuracy(runs, pictures, capsys, tmp_path):
+    found, (folder, pixels, labels) = runs("hyperfed"), pictures
+    out = tmp_path / "out.csv"
+    _, told = ask(capsys, found.path, folder / "classes", "--out", out)
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    order = [int(Path(row["image"]).stem) for row in rows]
+    assert [Path(row["image"]).parent.name for row in rows] == [str(labels[number].item()) for number in order]
+    logits = logits_of(found, shared(found), pixels[order])
+    agree(rows, logits, NAMES)
+    right = (logits.argmax(dim=1) == labels[order]).double().mean()
+    assert 0 < right < 1
+    assert told["accuracy on all images"] == f"{right:.4f}"
+    assert told["images"] == "40, 40 to score on"
+
+
+def test_a_folder_with_a_test_part_is_scored_on_it(runs, pictures, capsys, tmp_path):
+    found, (folder, _, _) = runs("hyperfed"), pictures
+    shutil.copytree(folder / "classes", tmp_path / "test")
+    write_classes(tmp_path / "train", {"3": 5, "8": 5})
+    rows, told = ask(capsys, found.path, tmp_path)
+    _, alone = ask(capsys, found.path, folder / "classes")
+    assert told["accuracy on the test images"] == alone["accuracy on all images"]
+    assert (len(rows), told["images"]) == (50, "50, 40 to score on")
+
+
+def test_one_image_is_enough(runs, pictures, capsys):
+    folder = pictures[0]
+    (row,), told = ask(capsys, runs("hyperfed").path, folder / "flat" / "007.png")
+    assert row == ask(capsys, runs("hyperfed").path, folder / "flat")[0][7]
+    assert told["images"] == "1"
+
+
+@pytest.mark.parametrize("client", range(CLIENTS))
+def test_the_fine_tuned_model_is_used_where_the_client_has_one(client, runs, pictures, capsys):
+    found, (folder, pixels, _) = runs("hyperfed-fixed"), pictures
+    rows, told = ask(capsys, found.path, folder / "flat", "--client", client)
+    agree(rows, logits_of(found, kept(found, client, "tuned"), pixels), NAMES)
+    assert told["model"] == f"client {client}'s own, fine-tuned after round 1"
+
+
+@pytest.mark.parametrize("method", ["lg-fedavg", "local"])
+def test_else_shared_and_personal_parameters_make_the_model(method, runs, pictures, capsys):
+    found, (folder, pixels, _) = runs(method), pictures
+    answers = []
+    for client in range(2):
+        rows, told = ask(capsys, found.path, folder / "flat", "--client", client)
+        agree(rows, logits_of(found, shared(found) | kept(found, client), pixels), NAMES)
+        assert told["model"] == f"global, with the personal parameters of client {client} after round 1"
+        answers.append(rows)
+    assert answers[0] != answers[1]
+
+
+def test_images_are_brought_to_the_runs_shape(runs, capsys, tmp_path):
+    found = runs("fedavg")
+    write_classes(tmp_path, {"a": 3}, shape=(20, 14, 3))
+    write_classes(tmp_path, {"b": 2}, shape=(8, 8), seed=1)
+    for file in sorted(tmp_path.rglob("*.png")):
+        file.rename(tmp_path / f"{file.parent.name}{file.name}")
+    rows, told = ask(capsys, found.path, tmp_path)
+    files = [Image.open(path).convert("L") for path in sorted(tmp_path.glob("*.png"))]
+    grey = [torch.from_numpy(np.array(image))[None, None] for image in files]
+    # Of one size already: bilinear interpolation leaves it.
+    pixels = torch.cat([F.interpolate(image, size=(8, 8), mode="bilinear", antialias=True) for image in grey])
+    agree(rows, logits_of(found, shared(found), pixels), NAMES)
+    assert told["sizes"] == "3 of 5 images had another and were brought to 8x8, the run's"
+    assert told["channels"] == "3 of 5 images were in colour and were made grey, as the run's"
+
+
+def test_grey_images_are_given_a_colour_runs_channels(capsys, tmp_path):
+    write_classes(tmp_path / "data", {"dark": 12, "light": 12}, shape=(8, 8, 3))
+    settings = {"dataset": str(tmp_path / "data"), "num_rounds": 1, "min_client_size": 2, "partition": "iid"}
+    found = run(tmp_path, method="fedavg", clients=2, model="cnn", **settings)
+    (tmp_path / "new").mkdir()
+    image = np.arange(64, dtype=np.uint8).reshape(8, 8)
+    Image.fromarray(image).save(tmp_path / "new" / "one.png")
+    rows, told = ask(capsys, found.path, tmp_path / "new")
+    pixels = torch.from_numpy(image).expand(1, 3, 8, 8)
+    agree(rows, logits_of(found, shared(found), pixels), ["dark", "light"])
+    assert told["channels"] == "1 of 1 images were grey and were given three channels, as the run's"
+    # The run's folder by another path is the run's all the same: not the images that clients trained on.
+    _, told = ask(capsys, found.path, tmp_path / "new" / ".." / "data")
+    assert told["accuracy on the global test images"] == f"{found.summary['global_accuracy']:.4f}"
+
+
+def test_new_images_are_normalised_as_the_runs_were(capsys, tmp_path):
+    truth = write_idx(tmp_path / "data", num_train=40, num_test=20)
+    settings = {"dataset": "mnist", "data_dir": str(tmp_path / "data"), "num_rounds": 1, "min_client_size": 2}
+    found = run(tmp_path, method="hyperfed", clients=2, **settings)
+    images = truth["test"][0]
+    (tmp_path / "new").mkdir()
+    for number, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / "new" / f"{number:02d}.png")
+    rows, _ = ask(capsys, found.path, tmp_path / "new")
+    agree(rows, logits_of(found, shared(found), torch.from_numpy(images)[:, None], 0.1307, 0.3081), NAMES)
+
+
+# --- Real nodes -------------------------------------------------------------------------------------------------------
+
+
+def test_a_real_node_uses_its_own_model_and_its_own_split(capsys, tmp_path):
+    nodes = []
+    for number in range(2):
+        write_classes(tmp_path / f"data{number}", {"dark": 20, "light": 20}, seed=number)
+        data = str(tmp_path / f"data{number}")
+        nodes.append({"partition-id": number, "data-path": data, "state-path": str(tmp_path)})
+    found = run(tmp_path / "results", "own", nodes=nodes, method="spherefed", num_rounds=1, dataset="digits")
+    tested = {row["partition"]: row["test"] for row in found.clients if row["phase"] == "fine-tune"}
+    for number in range(2):
+        arguments = (found.path, tmp_path / f"data{number}", "--client", number, "--state-path", tmp_path)
+        _, told = ask(capsys, *arguments)
+        assert told["images"] == "40, 10 to score on"
+        assert told["accuracy on the test images"] == f"{float(tested[str(number)]):.4f}"
+    write_classes(tmp_path / "new", {"dark": 3, "light": 4}, seed=9)
+    rows, told = ask(capsys, found.path, tmp_path / "new", "--client", 1, "--state-path", tmp_path)
+    truth = np.array(["dark"] * 3 + ["light"] * 4)
+    assert told["accuracy on all images"] == f"{np.mean(truth == [row['class'] for row in rows]):.4f}"
+    assert "no fine-tuned model of client 1" in refused(capsys, found.path, tmp_path / "new", "--client", 1)
+
+
+# --- What cannot be done ----------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_image_is_named(runs, pictures, capsys, tmp_path):
+    for place in ("flat", "classes"):
+        shutil.copytree(pictures[0] / place, tmp_path / place)
+        victim = sorted((tmp_path / place).rglob("*.png"))[5]
+        victim.write_bytes(victim.read_bytes()[:60])
+        said = refused(capsys, runs("hyperfed").path, tmp_path / place)
+        assert f"image {victim.relative_to(tmp_path / place)} cannot be read" in said
+
+
+def test_folders_that_do_not_fit_are_named(runs, capsys, tmp_path):
+    path = runs("hyperfed").path
+    write_classes(tmp_path / "other", {"cat": 2, "3": 1})
+    assert "classes ['cat'] are not among" in refused(capsys, path, tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "cat" / "0000.png", tmp_path / "other")
+    assert "are images and folders of images" in refused(capsys, path, tmp_path / "other")
+    (tmp_path / "empty" / "nothing").mkdir(parents=True)
+    for nothing in ("empty", "absent"):
+        said = refused(capsys, path, tmp_path / nothing)
+        assert f'DATA is "{tmp_path / nothing}", where there is no image; allowed is "digits", the run\'s own' in said
+    assert 'DATA is "mnist"' in refused(capsys, path, "mnist")
+
+
+def test_an_image_of_another_size_than_an_oblong_run_is_refused(capsys, tmp_path):
+    write_classes(tmp_path / "data", {"a": 10, "b": 10}, shape=(8, 12))
+    write_classes(tmp_path / "new", {"a": 1}, shape=(8, 8))
+    found = run(tmp_path, method="fedavg", clients=2, dataset=str(tmp_path / "data"), num_rounds=0, min_client_size=2)
+    said = refused(capsys, found.path, tmp_path / "new")
+    assert "image a/0000.png is 8x8, the run's are 8x12" in said
+    assert len(ask(capsys, found.path, tmp_path / "data" / "a")[0]) == 10
+
+
+def test_the_client_is_asked_for(runs, pictures, capsys):
+    flat = pictures[0] / "flat"
+    said = refused(capsys, runs("hyperfed-fixed").path, flat)
+    assert "--client N is needed: hyperfed-fixed keeps head.* at each client" in said
+    assert "keeps body.* at each client" in refused(capsys, runs("lg-fedavg").path, "digits")
+    said = refused(capsys, runs("hyperfed").path, flat, "--client", 3)
+    assert "--client is 3; the clients of this run are 0, 1, 2" in said
+
+
+def test_models_that_are_not_here_are_named(runs, pictures, capsys, tmp_path):
+    copy = shutil.copytree(runs("hyperfed").path, tmp_path / "copy")
+    clients, flat = copy / "checkpoint" / "clients", pictures[0] / "flat"
+    shutil.rmtree(clients / "00001")
+    said = refused(capsys, copy, flat, "--client", 1)
+    assert f"no fine-tuned model of client 1 in {clients / '00001'}" in said
+    assert "--state-path" in said
+    shutil.copytree(clients / "00002", clients / "00001")
+    assert "is of partition 2; needed is 1" in refused(capsys, copy, flat, "--client", 1)
+    personal = shutil.copytree(runs("local").path, tmp_path / "local")
+    shutil.rmtree(personal / "checkpoint" / "clients" / "00000")
+    assert "no personal state of client 0" in refused(capsys, personal, flat, "--client", 0)
+    (copy / "model.safetensors").unlink()
+    assert "has not come to its end" in refused(capsys, copy, flat)
+
+
+@pytest.mark.parametrize("name", ["body.1.bias", "head.weight", "calibrated/head.weight"])
+def test_a_model_that_is_not_whole_is_named(name, runs, pictures, capsys, tmp_path):
+    copy = shutil.copytree(runs("spherefed").path, tmp_path / "copy")
+    arrays = load_file(copy / "model.safetensors")
+    with safe_open(copy / "model.safetensors", framework="np") as file:
+        metadata = file.metadata()
+    arrays[name] = arrays[name][1:]
+    save_file(arrays, copy / "model.safetensors", metadata)
+    assert f"{name.removeprefix('calibrated/')} is float32" in refused(capsys, copy, pictures[0] / "flat")
+
+
+def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
+    copy = shutil.copytree(runs("fedavg").path, tmp_path / "copy")
+    config = (copy / "config.toml").read_text()
+    (copy / "config.toml").write_text(config.replace("seed = 0", "seed = 1"))
+    assert "is not what client 0 of this run trained on" in refused(capsys, copy, "digits", "--client", 0)
+    (copy / "config.toml").write_text(config.replace("\nsize = 0\n", "\nsize = 9\n"))
+    assert "has images of 1x9x9, the model of this run takes 1x8x8" in refused(capsys, copy, "digits")
+
+
+def test_the_help_says_what_a_probability_is(capsys):
+    with pytest.raises(SystemExit):
+        predict.main(["--help"])
+    assert "negative distances to the prototypes" in " ".join(capsys.readouterr().out.split())

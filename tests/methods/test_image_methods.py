@@ -1,0 +1,358 @@
+"""The methods on images, by small runs of the whole app on handwritten digits."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from app_runs import Fault, Recorder, array_names, forged, partition_of, phase_of, real_nodes, run
+from image_fixtures import write_classes
+from safetensors.numpy import load_file
+
+from client_app import client as client_side
+from client_app.data import load_data
+from deployments.inprocess import simulated_nodes
+from server_app.rounds import RoundError
+from strategies.cohort import CohortError
+from strategies.config import ConfigError, flatten, parse
+from strategies.defaults import settled
+from strategies.messages import Facts
+from strategies.methods import METHODS
+from strategies.model_spec import build_model, has_fixed_head, model_spec, named_state
+
+IMAGE_METHODS = [name for name, method in METHODS.items() if "images" in method.tasks]
+SMALL = {
+    "dataset": "digits",
+    "images__train_subset": 240,
+    "images__test_subset": 100,
+    "local_epochs": 2,
+    "batch_size": 32,
+}
+ACCURATE = ("fedavg", "spherefed", "hyperfed", "hyperfed-averaged", "fednova", "fedopt", "ccvr", "hyperfed-geodesic",
+            "hyperfed-shared")  # fmt: skip
+
+
+def small(folder, name="run", **settings):
+    return run(folder, name, **SMALL | settings)
+
+
+def spec_of(found):
+    """The settled configuration of a run, and its model."""
+    config = settled(parse({"dataset": "digits", "embedding-dim": 8} | {"method": found.summary["method"]}), "images")
+    facts = Facts(**found.described["facts"] | {"class_names": tuple(found.described["facts"]["class_names"])})
+    return config, model_spec(config, facts)
+
+
+@pytest.mark.parametrize("method", IMAGE_METHODS)
+def test_every_method_runs_and_keeps_what_is_personal(method, tmp_path):
+    recorder = Recorder()
+    more = {"num_rounds": 6, "learning_rate": 0.1} if method in ACCURATE else {"num_rounds": 2}
+    found = small(tmp_path, method=method, intercept=recorder, **more)
+    assert found.summary["status"] == "completed"
+    config, spec = spec_of(found)
+    names = list(named_state(build_model(spec, 0)))
+    personal = {name for name in names if METHODS[method].is_personal(name)}
+    fixed = {name for name in names if name.startswith("head.") and name not in personal and has_fixed_head(config)}
+    for reply in recorder.replies("train"):
+        assert set(array_names(reply)) == set(names) - personal - fixed
+    for reply in recorder.replies("fine-tune"):
+        assert not array_names(reply)
+    assert (found.summary["global_accuracy"] is None) == bool(personal)
+    if method in ACCURATE:  # ten classes
+        assert found.summary["global_accuracy"] > 0.6
+    assert found.summary["personal_accuracy_mean"] > 0.2
+    tuned = [row for row in found.rounds if row["phase"] == "fine-tune"]
+    assert len(tuned) == (method != "local")
+    kept = found.path / "checkpoint" / "clients" / "00000" / "tuned"
+    if method != "local":
+        (file,) = kept.glob("*.safetensors")
+        assert {name.removeprefix("parameter/") for name in load_file(file)} == set(names)
+
+
+@pytest.mark.parametrize("method", ["hyperfed", "spherefed", "fedopt", "fedrep", "hyperfed-fixed", "ccvr", "fednova"])
+def test_equal_seeds_give_equal_bits_and_so_does_a_resumed_run(method, tmp_path):
+    settings = {"method": method, "num_rounds": 3, "fine_tune_every": 2, "local_epochs": 1}
+    whole = small(tmp_path, "whole", **settings)
+    assert small(tmp_path, "again", **settings).figures == whole.figures
+    calls = iter(range(1000))
+
+    def stop(request, handle):
+        if next(calls) == 3 + 3 * 3 + 1:  # in the third round, after describing and two rounds, one with fine-tuning
+            raise KeyboardInterrupt
+        return handle(request)
+
+    with pytest.raises(KeyboardInterrupt):
+        small(tmp_path, "stopped", intercept=stop, **settings)
+    resumed = small(tmp_path, "stopped", resume=True, **settings)
+    told, expected = resumed.figures, whole.figures
+    for figures in (told, expected):
+        # What is fixed may be sent once more, or once less: the bytes of messages are no result.
+        for row in figures["rounds"] + figures["clients"]:
+            row.pop("bytes_down", None)
+        figures["summary"].pop("bytes_down")
+    assert told == expected
+
+
+def fixed_sent(recorder):
+    """(phase, round, partition) of the requests that bring the fixed parameters."""
+    return [
+        (phase_of(asked), asked["header"]["round"], partition_of(reply))
+        for asked, reply in recorder.pairs
+        if "fixed" in asked
+    ]
+
+
+def test_a_fixed_head_is_sent_once_and_again_to_who_failed(tmp_path):
+    recorder = Recorder()
+    small(tmp_path, method="hyperfed", num_rounds=3, intercept=recorder)
+    assert fixed_sent(recorder) == [("train", 1, partition) for partition in range(3)]
+
+    recorder = Recorder()
+    fault = Fault(1, forged(lambda reply: replace(reply, error="no")), "train", 2)
+    small(
+        tmp_path, "failed", method="hyperfed", num_rounds=3, intercept=lambda r, h: recorder(r, lambda x: fault(x, h))
+    )
+    assert fixed_sent(recorder) == [*(("train", 1, partition) for partition in range(3)), ("train", 3, 1)]
+
+
+def test_a_client_that_lost_the_fixed_head_is_dropped_and_gets_it_anew(tmp_path):
+    def lose(request, handle):
+        client_side._live.clear()  # as where a process per message is started
+        for file in (tmp_path / "run").glob("checkpoint/clients/00002/fixed.safetensors"):
+            if request.content["header"]["round"] == 2:
+                file.unlink()
+        return handle(request)
+
+    found = small(tmp_path, method="spherefed", num_rounds=3, intercept=lose)
+    reasons = {row["round"]: row["reasons"] for row in found.rounds if row["phase"] == "train"}
+    assert reasons["1"] == reasons["3"] == ""
+    assert "partition 2: the fixed parameters of this run are not here" in reasons["2"]
+
+
+def test_fine_tuning_leaves_no_trace_in_the_rounds(tmp_path):
+    for method in ("hyperfed", "fedbabu", "fedper"):
+        plain = small(tmp_path, f"{method}-plain", method=method, num_rounds=3, fine_tune_epochs=0)
+        tuned = small(tmp_path, f"{method}-tuned", method=method, num_rounds=3, fine_tune_every=1, fine_tune="all")
+        assert all(np.array_equal(plain.model[name], tuned.model[name]) for name in plain.model)
+        assert [row["phase"] for row in tuned.rounds] == ["train", "fine-tune"] * 3
+
+
+@pytest.mark.parametrize("fine_tune", ["trained", "all", "head", "closed-form"])
+def test_what_fine_tuning_changes(fine_tune, tmp_path):
+    found = small(tmp_path, method="spherefed", fine_tune=fine_tune, num_rounds=1)
+    changed = set()
+    for partition in range(3):
+        (file,) = (found.path / "checkpoint" / "clients" / f"{partition:05d}" / "tuned").glob("*.safetensors")
+        personal = {name.removeprefix("parameter/"): array for name, array in load_file(file).items()}
+        changed |= {
+            name.split(".")[0] for name, array in personal.items() if not np.array_equal(array, found.model[name])
+        }
+    assert changed == {"trained": {"body"}, "all": {"body", "head"}}.get(fine_tune, {"head"})
+
+
+def test_the_calibrated_head_is_the_least_squares_one_of_all_features(tmp_path):
+    found = small(tmp_path, method="spherefed", num_rounds=2)
+    config, spec = spec_of(found)
+    model = build_model(spec, 0).eval()
+    with torch.no_grad():
+        for name, tensor in named_state(model).items():
+            tensor.copy_(torch.from_numpy(found.model[name]))
+    features, targets = [], []
+    pixels = parse(flatten(config) | {"images.train-subset": 240, "images.test-subset": 100})
+    for node in simulated_nodes(3):
+        data = load_data(pixels, node["partition-id"], node)
+        mean, std = (torch.tensor(values)[:, None, None] for values in (data.mean, data.std))
+        with torch.no_grad():
+            z = model.features((data.images[data.train] / 255 - mean) / std).double()
+        features.append(z / z.norm(dim=1, keepdim=True))
+        targets.append(torch.eye(10, dtype=torch.float64)[data.labels[data.train]])
+    pooled, _, _, _ = np.linalg.lstsq(torch.cat(features).numpy(), torch.cat(targets).numpy(), rcond=1e-6)
+    head = found.model["calibrated/head.weight"]
+    assert head.shape == (10, 8)
+    # Features are float32 on one side, of another batch on the other, and V squares their condition number.
+    np.testing.assert_allclose(head, pooled.T, rtol=0, atol=1e-3)
+    metrics = found.summary["metrics"]
+    assert found.summary["global_accuracy"] == metrics["global_accuracy_calibrated"]
+    assert metrics["global_accuracy_uncalibrated"] == float(found.rounds[1]["global_accuracy"])
+
+
+def test_running_statistics_are_averaged_with_the_parameters(tmp_path):
+    recorder = Recorder()
+    settings = {"images__norm": "batch", "model": "convnet", "method": "hyperfed", "num_rounds": 1, "local_epochs": 1}
+    found = small(tmp_path, intercept=recorder, **settings)
+    statistics = [name for name in found.model if name.endswith(("running_mean", "running_var"))]
+    assert len(statistics) == 14
+    replies = recorder.replies("train")
+    sizes = np.array([reply["header"]["num_examples"] for reply in replies], float)
+    for name in statistics:
+        arrays = np.stack([reply["arrays"][name].numpy() for reply in replies])
+        mean = np.tensordot(sizes / sizes.sum(), arrays.astype(float), axes=1)
+        np.testing.assert_allclose(found.model[name], mean, rtol=1e-6)
+        assert np.ptp(arrays, axis=0).max() > 0
+
+
+def test_weights_of_consistent_aggregation_are_in_the_tables(tmp_path):
+    found = small(tmp_path, method="hyperfed", num_rounds=2)
+    for row in (row for row in found.rounds if row["phase"] == "train"):
+        told = dict(pair.split(":") for pair in row["weights"].split())
+        of_clients = {r["partition"]: r["weight"] for r in found.clients
+                      if r["phase"] == "train" and r["round"] == row["round"]}  # fmt: skip
+        assert told.keys() == of_clients.keys() == {"0", "1", "2"}
+        assert math.isclose(sum(map(float, of_clients.values())), 1)
+        assert 0 < float(row["weights_l1"]) <= 0.2 + 1e-9  # at most radius/K at each of K clients
+        assert float(row["norm_ratio"]) > 0
+        assert row["aggregation_note"] == ""
+
+
+def test_radius_zero_is_the_average_to_the_bit(tmp_path):
+    one = small(tmp_path, "one", method="hyperfed", hyperfed__radius=0.0)
+    other = small(tmp_path, "other", method="hyperfed-averaged")
+    assert all(np.array_equal(one.model[name], other.model[name]) for name in other.model)
+
+
+@pytest.mark.parametrize("base", ["fednova", "fedopt", "consistent"])
+def test_spherefed_on_other_bases(base, tmp_path):
+    found = small(tmp_path, base, method="spherefed", aggregation=base)
+    plain = small(tmp_path, "plain", method="spherefed")
+    assert found.summary["status"] == "completed"
+    assert not np.array_equal(found.model["body.0.0.weight"], plain.model["body.0.0.weight"])
+
+
+def test_fedprox_is_a_base_by_mu(tmp_path):
+    free, held = (small(tmp_path, f"mu{mu}", method="spherefed", spherefed__mu=mu, num_rounds=1) for mu in (0.0, 20.0))
+    start = build_model(spec_of(free)[1], 0).get_parameter("body.0.0.weight").detach().numpy()
+    moved, less = (np.linalg.norm(found.model["body.0.0.weight"] - start) for found in (free, held))
+    assert 0 < less < 0.5 * moved
+
+
+def test_fedrep_trains_the_head_before_the_body(tmp_path, monkeypatch):
+    trained, train = [], client_side.train
+
+    def watched(model, task, optimizer, epochs, *rest):
+        trained.append((epochs, {name.split(".")[0] for name, p in model.named_parameters() if p.requires_grad}))
+        return train(model, task, optimizer, epochs, *rest)
+
+    monkeypatch.setattr(client_side, "train", watched)
+    small(tmp_path, method="fedrep", num_rounds=1, fedrep__head_epochs=3, fine_tune_epochs=0)
+    assert trained == [(3, {"head"}), (2, {"body"})] * 3
+
+
+def test_a_schedule_sets_the_rate_of_every_round(tmp_path, monkeypatch):
+    rates, train = [], client_side.train
+
+    def watched(model, task, optimizer, *rest):
+        rates.append(optimizer.learning_rate)
+        return train(model, task, optimizer, *rest)
+
+    monkeypatch.setattr(client_side, "train", watched)
+    settings = {"method": "fedavg", "learning_rate": 0.2, "fine_tune_epochs": 0, "num_rounds": 4}
+    small(tmp_path, "steps", schedule="steps", decay=0.5, decay_every=2, **settings)
+    assert rates == [0.2] * 6 + [0.1] * 6
+    rates.clear()
+    small(tmp_path, "cosine", schedule="cosine", **settings)
+    assert rates[::3] == pytest.approx([0.1 * (1 + math.cos(math.pi * done / 4)) for done in range(4)])
+    with pytest.raises(ConfigError, match="num-rounds = 5"):
+        small(tmp_path, "cosine", schedule="cosine", resume=True, **settings | {"num_rounds": 5})
+
+
+def test_clients_without_images_and_classes_that_nobody_has(tmp_path):
+    settings = {"alpha": 1e-3, "min_client_size": 0, "clients": 12, "images__train_subset": 60}
+    for method in ("hyperfed", "spherefed", "ccvr", "fednova", "fedrep"):
+        found = small(tmp_path, method, method=method, **settings)
+        assert found.summary["status"] == "completed"
+        sizes = [int(row["num_examples"]) for row in found.clients if row["phase"] == "train" and row["round"] == "1"]
+        assert 0 in sizes
+        assert not any(row["dropped"] for row in found.clients)
+    counts = [client["statistics"]["class_counts"] for client in found.described["clients"]]
+    assert any(sum(one) == 0 for one in counts)
+
+
+def test_a_client_whose_loss_is_nan_is_dropped_by_name_and_all_such_end_the_run(tmp_path, monkeypatch):
+    train = client_side.train
+
+    def poisoned(model, task, optimizer, *rest):
+        if task.num_examples == worst:
+            with torch.no_grad():
+                model.get_parameter("body.0.0.weight").fill_(math.nan)
+        return train(model, task, optimizer, *rest)
+
+    plain = small(tmp_path, "plain", method="hyperfed", num_rounds=1)
+    worst = int(plain.clients[1]["num_examples"])
+    monkeypatch.setattr(client_side, "train", poisoned)
+    found = small(tmp_path, method="hyperfed", num_rounds=2, fine_tune_epochs=0)
+    assert {row["partition"] for row in found.clients if "the loss is nan in local epoch 1" in row["dropped"]} == {"1"}
+    assert all(np.isfinite(array).all() for array in found.model.values())
+    monkeypatch.undo()
+    with pytest.raises(RoundError, match="0 good replies of 3"):
+        small(tmp_path, "all", method="fedavg", learning_rate=1e30)
+
+
+@pytest.mark.parametrize(("method", "phase"), [("spherefed", "calibrate"), ("ccvr", "ccvr")])
+@pytest.mark.parametrize("change", [
+    lambda sums: np.full_like(sums, math.nan), lambda sums: sums[:-1], lambda sums: sums.astype(np.float32),
+    lambda sums: 2 * sums, lambda sums: -sums,
+])  # fmt: skip
+def test_sums_that_are_none_are_dropped(change, method, phase, tmp_path):
+    fault = Fault(0, forged(lambda r: replace(r, arrays={"sums": change(np.array(r.arrays["sums"]))})), phase, 1)
+    found = small(tmp_path, method=method, num_rounds=1, intercept=fault)
+    (row,) = [row for row in found.rounds if row["phase"] == phase]
+    assert (row["replies"], row["dropped"]) == ("2", "1")
+
+
+@pytest.mark.parametrize(("settings", "text"), [
+    ({"method": "hyperfed", "embedding_dim": 1}, "embedding-dim 1 has room for 2 prototypes"),
+    ({"method": "hyperfed", "hyperfed__slope": 1.0}, "hyperfed.slope = 1.0: allowed is a number > 0 and < 1"),
+    ({"method": "hyperfed", "hyperfed__slope": 0.0}, "hyperfed.slope = 0.0"),
+    ({"method": "hyperfed", "hyperfed__margin": -1.0}, "hyperfed.margin = -1.0"),
+    ({"method": "flatland"}, 'dataset = "digits" is a data set of images'),
+    ({"method": "fedavg", "model": "gcn"}, 'model = "gcn": allowed for data sets of images'),
+    ({"method": "fedavg", "model": "vgg13"}, 'model = "vgg13": vgg13 takes images of 1x16x16'),
+    ({"method": "fedavg", "fine_tune": "closed-form"}, "closed-form"),
+    ({"method": "fedavg", "test_data": "nowhere"}, "nowhere"),
+    ({"method": "fedavg", "clients": 200}, "min-client-size"),
+])  # fmt: skip
+def test_bad_settings_are_named(settings, text, tmp_path):
+    with pytest.raises((ConfigError, CohortError)) as caught:
+        small(tmp_path, **settings)
+    assert text in str(caught.value)
+
+
+def folders(tmp_path, *shapes, classes=("cat", "dog")):
+    """Real nodes with a folder of images each."""
+    nodes = real_nodes(tmp_path / "nodes", [{}] * len(shapes))
+    for index, (node, shape) in enumerate(zip(nodes, shapes, strict=True)):
+        node["data-path"] = str(tmp_path / f"own{index}")
+        write_classes(tmp_path / f"own{index}", dict.fromkeys(classes, 12), seed=index, shape=shape)
+    return nodes
+
+
+def test_real_nodes_with_folders_of_their_own(tmp_path):
+    nodes = folders(tmp_path, (16, 16, 3), (16, 16, 3))
+    write_classes(tmp_path / "test", {"cat": 5, "dog": 5}, seed=9, shape=(16, 16, 3))
+    settings = {"method": "hyperfed", "nodes": nodes, "test_data": str(tmp_path / "test")}
+    found = run(tmp_path, **settings)
+    assert found.described["facts"]["shape"] == "3x16x16"
+    assert found.summary["global_accuracy"] == float(found.rounds[-2]["global_accuracy"])
+    assert all(not client["statistics"] for client in found.described["clients"])
+    assert list((tmp_path / "nodes" / "state0").rglob("tuned/*.safetensors"))
+    write_classes(tmp_path / "more", {"cat": 5, "eel": 5}, seed=9, shape=(16, 16, 3))
+    with pytest.raises(ConfigError, match=r"classes \['eel'\]"):
+        run(tmp_path, "unfit", **settings | {"test_data": str(tmp_path / "more")})
+
+
+def test_grey_images_among_colour_are_refused_by_name_or_converted(tmp_path):
+    nodes = folders(tmp_path, (16, 16, 3), (16, 16), (16, 16, 3))
+    found = run(tmp_path, "apart", method="fedavg", nodes=nodes)
+    assert found.described["refused"] == {
+        "partition-id 1": "its data are images of 1x16x16 scored by accuracy, the others' are images of 3x16x16 scored by "
+        "accuracy"
+    }
+    assert run(tmp_path, "together", method="fedavg", nodes=nodes, images__channels=3).summary["num_clients"] == 3
+
+
+def test_a_single_class_has_no_negatives(tmp_path):
+    nodes = folders(tmp_path, (16, 16), (16, 16), classes=("cat",))
+    with pytest.raises(ConfigError, match="needs 2 classes or more"):
+        run(tmp_path, method="hyperfed", nodes=nodes)
+    assert run(tmp_path, "sphere", method="spherefed", nodes=nodes).summary["status"] == "completed"

@@ -1,0 +1,144 @@
+"""Normalised averaging against SGD itself, the paper's sums written out, and the average."""
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.aggregation import Average, Update
+from strategies.normalised import FedNova, gradient_weight
+from strategies.split import AggregationError
+
+EPS = float(np.finfo(np.float64).eps)
+EPS32 = float(np.finfo(np.float32).eps)
+
+
+def arrays_of(vector):
+    vector = np.asarray(vector, np.float32)
+    return {"w": vector[1:].reshape(-1, 1), "b": vector[0]}
+
+
+def vector_of(arrays):
+    return np.append(arrays["b"], arrays["w"].ravel()).astype(np.float64)
+
+
+@pytest.mark.parametrize("momentum", [0, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("steps", [1, 2, 7, 60])
+def test_sgd_on_a_constant_gradient_goes_so_far(steps, momentum):
+    where = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.SGD([where], lr=1.0, momentum=momentum)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        (-where).sum().backward()
+        optimizer.step()
+    assert float(gradient_weight(steps, momentum)) == pytest.approx(where.item(), rel=8 * EPS / (1 - momentum) ** 2)
+
+
+@given(st.integers(0, 10**6), st.floats(0, 0.999))
+def test_the_weight_is_exact_to_its_bound(steps, momentum):
+    with mpmath.workdps(50):
+        rho = mpmath.mpf(momentum)
+        exact = (steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)
+        assert abs(float(gradient_weight(steps, momentum)) - exact) <= 8 * EPS / (1 - momentum) ** 2 * abs(exact)
+
+
+def written_out(start, updates, momentum):
+    """Wang et al., Sections 3.1 and 4: a_k entry by entry."""
+    norms = [sum(sum(momentum**s for s in range(u.steps - i)) for i in range(u.steps)) for u in updates]
+    shares = [u.examples / sum(u.examples for u in updates) for u in updates]
+    effective = sum(p * norm for p, norm in zip(shares, norms, strict=True))
+    directions = [(vector_of(u.arrays) - start) / norm for u, norm in zip(updates, norms, strict=True)]
+    return start + effective * sum(p * d for p, d in zip(shares, directions, strict=True))
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 99), st.integers(1, 40)), min_size=1, max_size=6),
+    st.sampled_from([0, 0.5, 0.9]),
+    st.integers(0, 9),
+)
+def test_equals_the_sums_written_out(clients, momentum, seed):
+    rng = np.random.default_rng(seed)
+    start = vector_of(arrays_of(rng.standard_normal(5)))
+    updates = [Update(n, arrays_of(start + rng.standard_normal(5)), steps) for n, steps in clients]
+    found = FedNova(arrays_of(start), momentum)
+    found.aggregate(dict(enumerate(updates)))
+    expected = written_out(start, updates, momentum)
+    np.testing.assert_allclose(vector_of(found.sent_to(0)), expected, rtol=2 * EPS32, atol=1e-5)
+    weights = np.array(list(found.weights().values()))
+    moves = np.array([vector_of(u.arrays) - start for u in updates])
+    np.testing.assert_allclose(start + weights @ moves, expected, atol=1e-12 * max(abs(expected)))
+
+
+@pytest.mark.parametrize("momentum", [0, 0.9])
+@pytest.mark.parametrize("steps", [1, 13, 10**6])
+def test_equal_steps_are_the_average(steps, momentum):
+    rng = np.random.default_rng(0)
+    start = arrays_of(rng.standard_normal(100))
+    replies = {p: Update(n, arrays_of(rng.standard_normal(100)), steps) for p, n in enumerate([1, 0, 9, 4])}
+    found, average = FedNova(start, momentum), Average(start)
+    for one in (found, average):
+        one.aggregate(replies)
+    for name, array in average.sent_to(0).items():
+        assert found.sent_to(0)[name].dtype == array.dtype
+        np.testing.assert_allclose(found.sent_to(0)[name], array, rtol=EPS32, atol=1e-9)
+
+
+def test_who_took_no_step_is_left_out():
+    start = arrays_of(np.zeros(3))
+    with_idle = {
+        0: Update(5, arrays_of([1, 2, 3]), 4),
+        1: Update(50, arrays_of([9, 9, 9]), 0),
+        2: Update(0, arrays_of([9, 9, 9]), 7),
+        3: Update(15, arrays_of([-1, 0, 1]), 2),
+    }
+    found, without = FedNova(start, 0.9), FedNova(start, 0.9)
+    found.aggregate(with_idle)
+    without.aggregate({p: with_idle[p] for p in (0, 3)})
+    np.testing.assert_array_equal(vector_of(found.sent_to(0)), vector_of(without.sent_to(0)))
+    assert found.weights()[1] == found.weights()[2] == 0
+    idle = FedNova(arrays_of([1, 2, 3]), 0.9)
+    idle.aggregate({p: with_idle[p] for p in (1, 2)})
+    np.testing.assert_array_equal(vector_of(idle.sent_to(0)), [1, 2, 3])
+
+
+def test_it_ends_at_the_optimum_of_the_sum_where_the_average_does_not():
+    """f_k = (x - c_k)²/2; client 1 takes 20 steps for one of client 0, and both have as many examples."""
+    rate, momentum, centres, steps = 0.002, 0.5, (0.0, 1.0), (1, 20)
+
+    def trained(x, centre, count):
+        velocity = 0.0
+        for _ in range(count):
+            velocity = momentum * velocity + (x - centre)
+            x -= rate * velocity
+        return x
+
+    ends = []
+    for aggregation in (FedNova({"w": np.array([0.3])}, momentum), Average({"w": np.array([0.3])})):
+        for _ in range(600):
+            x = float(aggregation.sent_to(0)["w"][0])
+            aggregation.aggregate(
+                {k: Update(10, {"w": np.array([trained(x, centres[k], steps[k])])}, steps[k]) for k in (0, 1)}
+            )
+        ends.append(float(aggregation.sent_to(0)["w"][0]))
+    assert ends[0] == pytest.approx(0.5, abs=0.02)
+    assert ends[1] > 0.9
+
+
+def test_buffers_are_averaged_by_examples_alone():
+    start = {"w": np.zeros(2), "n.running_var": np.ones(1), "n.num_batches_tracked": np.array(0)}
+    found = FedNova(start, 0.9)
+    found.aggregate(
+        {
+            p: Update(n, {"w": np.ones(2), "n.running_var": np.array([v]), "n.num_batches_tracked": np.array(t)}, t)
+            for p, (n, v, t) in enumerate([(1, 4.0, 100), (3, 8.0, 20)])
+        }
+    )
+    np.testing.assert_array_equal(found.sent_to(0)["n.running_var"], [7])
+    np.testing.assert_array_equal(found.sent_to(0)["n.num_batches_tracked"], 40)
+
+
+def test_other_arrays_are_refused():
+    with pytest.raises(AggregationError):
+        FedNova({"w": np.zeros(2)}, 0).aggregate({0: Update(1, {"v": np.zeros(2)}, 1)})

@@ -1,0 +1,81 @@
+"""The learning rate over the rounds against torch's schedulers, stepped once a round."""
+
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LRScheduler, StepLR
+
+from strategies.config import RunConfig, parse
+from strategies.schedule import learning_rate
+
+ULP = torch.finfo(torch.float64).eps
+
+RATES, ROUNDS = st.floats(1e-6, 10), st.integers(1, 60)
+
+
+def stepped(rate: float, rounds: int, make: Callable[[torch.optim.Optimizer], LRScheduler]) -> list[float]:
+    """Torch's rates of the rounds 1, 2, …"""
+    optimizer = torch.optim.SGD([torch.zeros(())], lr=rate)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that nothing is optimised
+        scheduler = make(optimizer)
+        found = []
+        for _ in range(rounds):
+            found.append(float(optimizer.param_groups[0]["lr"]))
+            scheduler.step()
+    return found
+
+
+def ours(config: RunConfig) -> list[float]:
+    return [learning_rate(config, number) for number in range(1, config.num_rounds + 1)]
+
+
+def near(found: list[float], expected: list[float], steps: float) -> bool:
+    """Equal up to so many rounding errors in the first, largest rate."""
+    return all(abs(a - b) <= steps * ULP * expected[0] for a, b in zip(found, expected, strict=True))
+
+
+@given(RATES, ROUNDS)
+def test_constant_is_torchs(rate, rounds):
+    config = parse({"learning-rate": rate, "num-rounds": rounds})
+    assert ours(config) == stepped(rate, rounds, lambda optimizer: ConstantLR(optimizer, 1.0))
+
+
+@given(RATES, ROUNDS)
+def test_cosine_is_torchs(rate, rounds):
+    config = parse({"learning-rate": rate, "num-rounds": rounds, "schedule": "cosine"})
+    expected = stepped(rate, rounds, lambda optimizer: CosineAnnealingLR(optimizer, rounds))
+    # Torch goes from rate to rate, by quotients of small numbers near the end.
+    assert near(ours(config), expected, 16 * rounds)
+
+
+@given(RATES, ROUNDS, st.floats(0.01, 1), st.integers(1, 70))
+def test_steps_are_torchs(rate, rounds, decay, every):
+    raw = {"learning-rate": rate, "num-rounds": rounds, "schedule": "steps", "decay": decay, "decay-every": every}
+    expected = stepped(rate, rounds, lambda optimizer: StepLR(optimizer, every, decay))
+    assert near(ours(parse(raw)), expected, 2 * rounds)
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "steps"])
+def test_the_first_round_has_the_whole_rate_and_none_has_more_or_nothing(schedule):
+    rates = ours(parse({"learning-rate": 0.3, "num-rounds": 100, "schedule": schedule}))
+    assert rates[0] == 0.3
+    assert all(0.3 >= rate > 0 for rate in rates)
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_cosine_is_half_way_down_in_the_middle():
+    config = parse({"learning-rate": 1.0, "num-rounds": 10, "schedule": "cosine"})
+    assert learning_rate(config, 6) == pytest.approx(0.5, abs=4 * ULP)
+    assert learning_rate(config, 11) == pytest.approx(0.0, abs=4 * ULP)
+    assert parse({"num-rounds": 1, "schedule": "cosine"}).num_rounds == 1
+    assert ours(parse({"learning-rate": 0.3, "num-rounds": 1, "schedule": "cosine"})) == [0.3]
+
+
+def test_steps_fall_after_every_so_many_rounds():
+    config = parse({"learning-rate": 1.0, "num-rounds": 7, "schedule": "steps", "decay": 0.5, "decay-every": 3})
+    assert ours(config) == [1, 1, 1, 0.5, 0.5, 0.5, 0.25]
