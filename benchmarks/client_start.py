@@ -22,13 +22,12 @@ from strategies.config import RunConfig, flatten, parse
 from strategies.arrays import encode_arrays
 from strategies.messages import (Facts, Header, Request, encode_request)
 from strategies.defaults import settled
-from strategies.model_spec import model_spec
-from tasks.graphs.models import build
+from strategies.model_spec import build_model, model_spec
 settings = json.loads(sys.argv[1])
 node_config, facts = settings["node"], Facts("nodes", settings["features"], tuple(settings["classes"]))
 run_config = flatten(RunConfig()) | settings["config"]
 config = settled(parse(run_config), "nodes")
-shared = {n: p.detach().numpy() for n, p in build(model_spec(config, facts), 0).named_parameters()
+shared = {n: p.detach().numpy() for n, p in build_model(model_spec(config, facts), 0).named_parameters()
           if n.split(".")[-1] not in ("time", "gate", "k")}
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
 request = Request(Header(settings["run"], "train", 1), 0, facts, encode_arrays(shared))

@@ -11,10 +11,9 @@ from strategies.config import RunConfig, home
 from strategies.defaults import settled
 from strategies.messages import Facts
 from strategies.methods import METHODS
-from strategies.model_spec import model_spec
+from strategies.model_spec import build_model, model_spec
 from tasks.graphs.client_task import client_task
 from tasks.graphs.data import GraphSpec, load_client
-from tasks.graphs.models import build
 
 
 class PlainLoop:
@@ -35,7 +34,7 @@ class PlainLoop:
         facts = Facts("nodes", graphs[0].features.shape[1], graphs[0].class_names)
         device = torch.device("cpu")
         self.tasks = [client_task(graph, facts.class_names, device) for graph in graphs]
-        self.models = [build(model_spec(config, facts), config.seed) for _ in graphs]
+        self.models = [build_model(model_spec(config, facts), config.seed) for _ in graphs]
         for model, start in zip(self.models, (curvatures - curvatures.mean()) / curvatures.std(), strict=True):
             with torch.no_grad():
                 model.get_parameter("k").fill_(float(start))

@@ -10,11 +10,10 @@ from client_app.training import make_optimizer, train
 from strategies.config import home, parse
 from strategies.defaults import settled
 from strategies.messages import Facts
-from strategies.model_spec import model_spec
+from strategies.model_spec import build_model, model_spec
 from tasks.graphs.client_graph import ClientGraph
 from tasks.graphs.client_task import client_task
 from tasks.graphs.data import GraphSpec, load_client
-from tasks.graphs.models import build
 
 STEPS = 50
 
@@ -31,6 +30,6 @@ def stepper(graph: ClientGraph, method: str) -> Callable[[], object]:
     config = settled(parse({"method": method}), "nodes")
     facts = Facts("nodes", graph.features.shape[1], graph.class_names)
     task = client_task(graph, facts.class_names, torch.device("cpu"))
-    model = build(model_spec(config, facts), 0)
+    model = build_model(model_spec(config, facts), 0)
     optimizer = make_optimizer(dict(model.named_parameters()), config)
     return lambda: train(model, task, optimizer, STEPS)

@@ -9,7 +9,8 @@ from typing import Any
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from client_app.client import Client, forget, live_client
+from client_app.client import Client
+from client_app.live import forget, live_client
 from client_app.training import TrainingError
 from strategies.arrays import MessageError, decode_arrays
 from strategies.config import ConfigError, RunConfig, parse

@@ -1,6 +1,5 @@
 """One client as it lives in a process: data and model set up once, personal state always at a known stamp."""
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -9,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from client_app.calibrating import closed_form, sums
+from client_app.curvature import ricci, start_curvature
 from client_app.data import load_data, make_task, num_features, shape, statistics
 from client_app.personal import FixedFile, gather, scatter, state_folder
 from client_app.training import (
@@ -21,25 +21,16 @@ from client_app.training import (
     training_only,
 )
 from strategies.arrays import check_arrays
-from strategies.config import ConfigError, RunConfig, home
+from strategies.config import ConfigError, RunConfig
 from strategies.defaults import settled
-from strategies.device import pick_device
+from strategies.device import pick_device, placed
 from strategies.messages import CCVR, CURVATURE, Description, Facts
 from strategies.methods import HEAD, METHODS
 from strategies.model_spec import build_model, is_fixed, model_spec, named_state, own_head
 from strategies.schedule import learning_rate
 from strategies.store import Store, StoreError
 from tasks.errors import DataError
-from tasks.graphs.client_graph import ClientGraph
-from tasks.graphs.curved import CURVATURE_MAPS, graph_statistics
 from tasks.graphs.functional import EMBEDDING, embed
-from tasks.graphs.ricci import mean_ricci
-
-LIVE_CLIENTS = 64
-"""Clients that a process keeps set up; a simulation of more sets the others up anew from their files."""
-
-CURVATURE_REACH = 4.0
-"""k starts within ±4 standard deviations: beyond, either map would hardly move any more."""
 
 ROUND, FINE_TUNING = 0, 1
 """Streams of a client's draws."""
@@ -107,15 +98,7 @@ class Client:
 
     def mean_curvature(self) -> dict[str, float]:
         """The graph's mean Ricci curvature, of the kind that the run starts from, where it may leave."""
-        return {"ricci": self._ricci} if self.shares_statistics else {}
-
-    @property
-    def _ricci(self) -> float:
-        if not isinstance(self.data, ClientGraph):
-            raise DataError(f"the data are {self.data.task}, which have no Ricci curvature")
-        return mean_ricci(
-            self.data, self.config.flatland.curvature_init, self.config.flatland.triangles, home() / "cache"
-        )
+        return {"ricci": ricci(self.data, self.config)} if self.shares_statistics else {}
 
     def prepare(self, facts: Facts, stamp: int) -> None:
         """Set the model up, once, and bring the personal state to `stamp`; state of later rounds is discarded.
@@ -136,11 +119,13 @@ class Client:
         width = num_features(self.data)
         if facts.num_features not in (0, width) or facts.shape != shape(self.data):
             if facts.shape:
-                raise DataError(f"the data are images of {shape(self.data) or 'no shape'}, those of this run {facts.shape}")
+                raise DataError(
+                    f"the data are images of {shape(self.data) or 'no shape'}, those of this run {facts.shape}"
+                )
             raise DataError(f"the data have {width} features per node, those of this run {facts.num_features}")
         self.class_names = facts.class_names or self.data.class_names
         spec = model_spec(self.config, facts, width, len(self.class_names))
-        self.model = build_model(spec, self.config.seed).to(self.device)
+        self.model = placed(build_model(spec, self.config.seed), self.device)
         self.task = make_task(self.data, self.config, self.class_names, self.device, self.model)
         self.parameters = dict(self.model.named_parameters())
         self.tensors = named_state(self.model)
@@ -154,20 +139,6 @@ class Client:
         self.trained = {name: parameter for name, parameter in self.parameters.items() if parameter.requires_grad}
         self.optimizer = make_optimizer(self.trained, self.config)
         self._ready_for, self._stamp = facts, None
-
-    def _start_curvature(self) -> None:
-        """k from the graph's curvature, standardised over the clients: taken raw it saturates the sigmoid."""
-        facts = self._ready_for
-        if (statistics := self.parameters.get("estimator.statistics")) is not None and isinstance(
-            self.data, ClientGraph
-        ):
-            with torch.no_grad():
-                statistics.copy_(graph_statistics(self.data))
-        if facts is not None and facts.ricci_std > 0:
-            deviations = (self._ricci - facts.ricci_mean) / facts.ricci_std
-            deviations = min(max(deviations, -CURVATURE_REACH), CURVATURE_REACH)
-            with torch.no_grad():
-                self.parameters["k"].fill_(deviations * CURVATURE_MAPS[self.config.flatland.curvature_map].deviation)
 
     @property
     def is_stateful(self) -> bool:
@@ -193,7 +164,7 @@ class Client:
                 for name, value in self._fresh.items():
                     self.tensors[name].copy_(value)
             if "k" in self.personal and self.method.learns_curvature and CURVATURE in self.method.before:
-                self._start_curvature()
+                start_curvature(self.parameters, self.data, self.config, self._ready_for)
             self.optimizer.reset()
         else:
             arrays, metadata = self.store.load(stamp)
@@ -296,6 +267,7 @@ class Client:
                 loss = train(self.model, self.task, optimizer, self.config.fine_tune_epochs, clipped)
         if not all(bool(tensor.isfinite().all()) for tensor in self.tensors.values()):
             raise TrainingError("parameters are not finite after fine-tuning")
+        self.tuned.discard_after(round_number)
         self.tuned.save(round_number, gather(self.tensors, None), self._binding, base=round_number)
         return loss
 
@@ -338,24 +310,3 @@ class Client:
 def _host(tensor: torch.Tensor) -> NDArray[Any]:
     array: NDArray[Any] = tensor.detach().cpu().numpy()
     return array
-
-
-_live: OrderedDict[tuple[Any, ...], Client] = OrderedDict()
-
-
-def live_client(config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> Client:
-    """This process's client of that run and partition, set up at the first call."""
-    key = (config, run, partition, tuple(sorted(node_config.items())))
-    client = _live.get(key)
-    if client is None:
-        client = _live[key] = Client(config, run, partition, node_config)
-        while len(_live) > LIVE_CLIENTS:
-            _live.popitem(last=False)
-    _live.move_to_end(key)
-    return client
-
-
-def forget(client: Client) -> None:
-    """Drop a client whose state in memory is in doubt; the next message sets it up from its files."""
-    for key in [key for key, value in _live.items() if value is client]:
-        del _live[key]

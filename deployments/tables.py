@@ -8,11 +8,11 @@ from rich.table import Table
 LABELS = {
     "rounds": "round",
     "global_accuracy": "global accuracy",
-    "global_accuracy_last3": "· mean of the last 3 rounds",
+    "global_accuracy_last3": "· in the rounds, mean of the last 3",
     "global_accuracy_uncalibrated": "· classifier as in the rounds",
     "global_accuracy_calibrated": "· classifier calibrated",
     "personal_accuracy_mean": "personal accuracy",
-    "personal_accuracy_before": "· before local training",
+    "personal_accuracy_before": "· of the model as received",
     "personal_accuracy_pooled": "· pooled over the clients",
     "clients_left_out": "· clients left out",
     "majority_accuracy": "· of each client's majority class",

@@ -56,7 +56,7 @@ class TrainedRun:
     stamps : mapping of partition to round
         The personal state that belongs to these parameters.
     clients : mapping of partition to Met
-    num_partitions : int
+    num_partitions, last_round : int
     fixed : dict of str to array
         The parameters that the server fixed for all.
     calibrated : dict of str to array
@@ -70,6 +70,7 @@ class TrainedRun:
     stamps: Mapping[int, int]
     clients: Mapping[int, Met]
     num_partitions: int
+    last_round: int
     fixed: Arrays = field(default_factory=dict)
     calibrated: Arrays = field(default_factory=dict)
 
@@ -83,9 +84,7 @@ class TrainedRun:
     @property
     def fine_tunes(self) -> bool:
         """Whether it left every client with a fine-tuned model of its own."""
-        config = self.config
-        asked = config.fine_tune == "closed-form" or config.fine_tune_epochs > 0
-        return asked and self.facts.task == "images" and bool(self.shared.sent_to(0))
+        return self.config.fine_tunes and bool(self.shared.sent_to(0))
 
     @property
     def listed(self) -> str:
@@ -121,14 +120,14 @@ class TrainedRun:
             raise PredictError(f"{path} is not the directory of a run: no {Path(error.filename).name}") from None
         except (tomllib.TOMLDecodeError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise PredictError(f"{path} is not the directory of a run: {error}") from None
-        arrays, facts, stamps = _read_model(path / "model.safetensors", config)
+        arrays, facts, stamps, last_round = _read_model(path / "model.safetensors", config)
         config = settled(config, facts.task)
         calibrated = {name: array for name, array in arrays.items() if name.startswith(CALIBRATED)}
         fixed = {name: array for name, array in arrays.items() if is_fixed(config, name)}
         shared = aggregation(config, facts)
         shared.load({name: array for name, array in arrays.items() if name not in calibrated | fixed})
         calibrated = {name.removeprefix(CALIBRATED): array for name, array in calibrated.items()}
-        return cls(path, config, facts, shared, stamps, clients, num_partitions, fixed, calibrated)
+        return cls(path, config, facts, shared, stamps, clients, num_partitions, last_round, fixed, calibrated)
 
     def personal_state(self, client: int, state_path: Path | None) -> tuple[Arrays, int]:
         """The personal state of a client that belongs to the shared parameters, and its round.
@@ -163,8 +162,8 @@ class TrainedRun:
         found = self._stored(client, state_path, "tuned")
         if found is None:
             return None
-        stamp = found.stamps()[-1]
-        return self._load(found, stamp, client), stamp
+        stamps = [stamp for stamp in found.stamps() if stamp <= self.last_round]  # later ones are another run's
+        return (self._load(found, stamps[-1], client), stamps[-1]) if stamps else None
 
     def not_here(self, what: str, client: int, state_path: Path | None, why: str) -> PredictError:
         """The error that something of a client's own is not on this machine; `why` it has any."""
@@ -235,12 +234,13 @@ def _met(about: Mapping[str, Any]) -> Met:
     )
 
 
-def _read_model(path: Path, config: RunConfig) -> tuple[dict[str, NDArray[Any]], Facts, dict[int, int]]:
+def _read_model(path: Path, config: RunConfig) -> tuple[dict[str, NDArray[Any]], Facts, dict[int, int], int]:
     try:
         with safe_open(path, framework="np") as file:
             about = json.loads(file.metadata()["curvfed"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         stamps = {int(partition): int(stamp) for partition, stamp in about["stamps"].items()}
+        last_round = int(about["last_round"])
         facts = Facts(**about["facts"] | {"class_names": tuple(about["facts"]["class_names"])})
     except FileNotFoundError:
         raise PredictError(f"no {path}: the run has not come to its end; go on with it by resume=true") from None
@@ -248,4 +248,4 @@ def _read_model(path: Path, config: RunConfig) -> tuple[dict[str, NDArray[Any]],
         raise PredictError(f"{path} is not the model of a run ({type(error).__name__})") from None
     if about["method"] != config.method:
         raise PredictError(f"{path} is of method {about['method']}, config.toml beside it of {config.method}")
-    return arrays, facts, stamps
+    return arrays, facts, stamps, last_round

@@ -39,24 +39,28 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     try:
         rounds.run()
     except BaseException as error:
-        text = str(error) or type(error).__name__
+        text = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
         directory.write_summary(failed_summary(text, config) | rounds.figures() | {"status": "failed", "error": text})
         _report(directory)
         log.error("the run failed after round %d: %s", rounds.state.round, text)
         raise
     directory.write_summary({"status": "completed"} | rounds.figures())
-    _report(directory)
-    log.info("done: %s", directory.path / "report.html")
+    if _report(directory):
+        log.info("done: %s", directory.path / "report.html")
+    else:
+        log.warning("done, without a report: %s", directory.path)
 
 
-def _report(directory: RunDirectory) -> None:
-    """A report that cannot be drawn must not cost the run its results."""
+def _report(directory: RunDirectory) -> bool:
+    """Draw the report, and say whether it could be: that must not cost the run its results."""
     try:
         from server_app.report import write_report
 
         write_report(directory.path)
     except Exception:
         log.exception("the report could not be made; the figures are in %s", directory.path)
+        return False
+    return True
 
 
 def _log_to_stdout() -> None:

@@ -68,12 +68,16 @@ def calibrated_head(
     examples = sum(reply.num_examples for reply in phase.replies.values())
     if examples == 0:
         raise CalibrationError(f"{name}: no client that answered has training data")
-    return MAKERS[name](total, examples, model, config)
+    found = MAKERS[name](total, examples, model, config)
+    if not all(np.isfinite(array).all() for array in found.values()):
+        raise CalibrationError(f"{name}: the classifier that comes of the sums is not finite")
+    return found
 
 
 def _check_closed_form(vector: Vector, examples: int, model: Arrays, config: RunConfig) -> Sums:
     classes, dim = model[WEIGHT].shape
     sums = Sums.unpack(vector, dim, classes)
+    sums.check(examples)
     if config.spherefed.normalize:
         check_trace(sums.gram, examples)
     return sums

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from server_app.meeting import Federation
 from strategies.config import ConfigError, RunConfig, home
-from strategies.device import pick_device
+from strategies.device import pick_device, placed
 from strategies.image_data import image_spec
 from strategies.methods import METHODS
 from strategies.model_spec import build_model, fixed_head, has_fixed_head, is_fixed, model_spec, named_state
@@ -34,6 +34,8 @@ def fixed_parameters(config: RunConfig, federation: Federation) -> Arrays:
     """What the server fixes once for all clients; nothing for most methods."""
     if METHODS[config.method].head_from != "server" or not has_fixed_head(config):
         return {}
+    if METHODS[config.method].head != "linear":
+        log.info("spreading the prototypes of %d classes", len(federation.facts.class_names))
     return fixed_head(model_spec(config, federation.facts), config.seed)
 
 
@@ -58,7 +60,7 @@ class GlobalModel:
         if self._test is None:
             return
         self._device = pick_device(config.device)
-        model = build_model(model_spec(config, federation.facts), config.seed).to(self._device)
+        model = placed(build_model(model_spec(config, federation.facts), config.seed), self._device)
         names = list(named_state(model))
         if any(METHODS[config.method].is_personal(name) and not is_fixed(config, name) for name in names):
             log.info("global accuracy: none, for parts of the model stay with the clients")
@@ -83,7 +85,7 @@ class GlobalModel:
         are what the features were trained towards, before any calibration."""
         if self._test is None:
             return
-        self._run(arrays)
+        self._load(arrays)
         head = self._model.head
         prototypes = head.prototypes if isinstance(head, PoincareHead) else head.get_parameter("weight").clone()
         # In an order of their own: in many data sets the first images are all of a class or two.
@@ -100,12 +102,15 @@ class GlobalModel:
         )
         write_atomically(folder / "global_test.npz", content.getvalue())
 
-    def _run(self, arrays: Arrays) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        assert self._test is not None
+    def _load(self, arrays: Arrays) -> None:
         tensors = named_state(self._model)
         with torch.no_grad():
             for name, array in arrays.items():
                 tensors[name].copy_(torch.from_numpy(array))
+
+    def _run(self, arrays: Arrays) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        assert self._test is not None
+        self._load(arrays)
         found = evaluate(self._model, self._test, self._facts.class_names, self._device)
         labels, predicted, features = (tensor.cpu().numpy() for tensor in found)
         return labels, predicted, features
@@ -124,7 +129,8 @@ def _test_images(config: RunConfig, federation: Federation) -> ClientImages | No
             log.info("global accuracy: none, for the server has no test data (test-data)")
             return None
     except DataError as error:
-        raise ConfigError(f'test-data = "{config.test_data}": {error}') from None
+        key = "dataset" if config.test_data == "auto" else "test-data"
+        raise ConfigError(f'{key} = "{config.dataset if key == "dataset" else config.test_data}": {error}') from None
     unknown = set(test.class_names) - set(facts.class_names)
     if test.shape != facts.shape or unknown:
         what = f"images of {test.shape}" if test.shape != facts.shape else f"classes {sorted(unknown)[:5]}"

@@ -1,6 +1,9 @@
 """Before the first round: who is there, do they fit together, what do all need to know."""
 
+import hashlib
+import json
 import logging
+import re
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
@@ -9,6 +12,7 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
+from strategies.checks import MAX_CLASSES
 from strategies.cohort import CohortError, exchange, identify
 from strategies.config import RunConfig
 from strategies.defaults import settled
@@ -17,6 +21,8 @@ from strategies.methods import ENDS, METHODS
 from strategies.model_spec import model_spec
 
 log = logging.getLogger("curvfed")
+
+_SELF = re.compile(r"(partition-id \d+): ")
 
 NODE_WAIT = 60.0
 """Seconds to wait for enough nodes to be connected: real ones come up one by one."""
@@ -98,10 +104,11 @@ def meet(grid: Grid, config: RunConfig, run: str) -> Federation:
             if _kind(description) != usual:
                 refused[f"partition-id {partition}"] = f"its data are {_kind(description)}, the others' are {usual}"
                 del described[partition]
-    for name, reason in refused.items():
-        log.warning("refused %s: %s", name, reason)
+    for names, reason in _grouped(refused):
+        log.warning("refused %s: %s", ", ".join(names), reason)
     if len(described) < config.min_replies:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in list(refused.items())[:3]) or "no node is connected"
+        told = [f"{', '.join(names[:3])}{', …' * (len(names) > 3)}: {reason}" for names, reason in _grouped(refused)]
+        reasons = "; ".join(told[:3]) or "no node is connected"
         raise CohortError(
             f"{len(described)} of {len(nodes)} nodes can take part, needed are {config.min_replies}. {reasons}"
         )
@@ -138,9 +145,29 @@ def _connected(grid: Grid, needed: int) -> list[int]:
     return nodes
 
 
+def _grouped(refused: dict[str, str]) -> list[tuple[list[str], str]]:
+    """Names and the reason that they have in common: clients that read the same files are refused for the same."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for name, reason in refused.items():
+        own = _SELF.match(reason)
+        found.setdefault(reason[own.end() :] if own else reason, []).append((name, own[1] if own else ""))
+    groups = []
+    for reason, who in found.items():
+        if len(who) == 1:
+            groups.append(([who[0][0]], refused[who[0][0]]))
+        else:
+            groups.append(([f"{name} ({own})" if own else name for name, own in who], reason))
+    return groups
+
+
 def _kind(description: Description) -> str:
     """What must agree between clients, in words."""
-    partition = f", partition {description.partition_digest[:12]}" if description.partition_digest else ""
+    partition = ""
+    if (
+        description.partition_digest and description.task != "graphs"
+    ):  # parts of one data set, which all know its classes
+        names = hashlib.sha256(json.dumps(description.class_names).encode()).hexdigest()
+        partition = f", partition {description.partition_digest[:12]} of classes {names[:12]}"
     features = f" of {description.num_features} features" if description.task == "nodes" else ""
     if description.task == "images":
         features = f" of {description.shape}"
@@ -155,6 +182,8 @@ def _facts(described: dict[int, Description]) -> Facts:
     if first.task == "graphs" and len(spaces) > 1:
         return Facts(first.task, 0, (), own_ends=True)
     names = dict.fromkeys(name for description in described.values() for name in description.class_names)
+    if len(names) > MAX_CLASSES:
+        raise CohortError(f"the clients name {len(names)} classes between them; allowed are up to {MAX_CLASSES}")
     return Facts(first.task, first.num_features, tuple(names), first.shape)
 
 

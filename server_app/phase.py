@@ -104,6 +104,7 @@ def run_phase(
     timeout: float,
     fixed: Mapping[int, Arrays],
     awaited: Arrays | None = None,
+    check: Callable[[Reply], None] | None = None,
     on_reply: Callable[[int, int], None] | None = None,
 ) -> Phase:
     """Send the shared parameters to some clients and collect their replies.
@@ -121,6 +122,8 @@ def run_phase(
         The fixed parameters, for those clients that have not got them.
     awaited : mapping of str to array, optional
         Names, shapes and dtypes of the arrays in a reply; without it in phase train those sent, else none.
+    check : callable, optional
+        Raises `MessageError` for a reply that is well formed and yet cannot be.
     """
     every = {id(one): one for one in (*arrays.values(), *fixed.values())}
     records = {key: encode_arrays(one) for key, one in every.items()}
@@ -146,6 +149,8 @@ def run_phase(
         try:
             expected = awaited if awaited is not None else arrays[partition] if header.phase == TRAIN else {}
             _check(arrived[node], partition, expected)
+            if check is not None:
+                check(arrived[node])
         except MessageError as error:
             reasons[partition] = str(error)
         else:

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from geometry import poincare
-from server_app.global_test import GlobalTest
 from server_app.page import percent
+from server_app.predictions import GlobalTest
 
 Array = NDArray[np.float64]
 

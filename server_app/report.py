@@ -179,11 +179,16 @@ def _configuration(run: RunFiles) -> list[Html]:
     if not run.config:
         return []
     meanings, changed = {key: field.description or "" for key, field in fields()}, _changed(run)
+    chosen = run.summary.get("settled") or {}
     rows = []
     for key, value in run.config.items():
-        cell = element("td", element("strong" if key in changed else "code", _toml(value)))
+        parts = [element("strong" if key in changed else "code", _toml(value))]
+        if key in chosen:
+            parts.append(element("span", f" → {_toml(chosen[key])}"))
+        cell = element("td", *parts)
         rows.append((key, cell, meanings.get(key, "")))
     title = f"All {len(rows)} keys; {len(changed)} differ from the defaults, in bold"
+    title += "; → is what the run chose" if chosen else ""
     inner = table(["key", "value", "what it is"], rows, "text", label="Configuration")
     return [element("details", element("summary", title), inner)]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 from flwr.serverapp import Grid
 
 from server_app import state as checkpoints
@@ -14,16 +15,19 @@ from server_app.figures import column, mean_std, personal_figures
 from server_app.global_model import GlobalModel, fixed_parameters
 from server_app.meeting import Federation, meet
 from server_app.phase import Phase, run_phase
+from server_app.replies import check_work, not_finite
 from server_app.results import RunDirectory
 from server_app.state import State
 from server_app.summary import LAST, summary
 from strategies.aggregation import Aggregation, Average, Update
 from strategies.aggregations import aggregation
+from strategies.calibration import CalibrationError
 from strategies.cohort import sample
-from strategies.config import RunConfig
+from strategies.config import RunConfig, flatten
 from strategies.defaults import settled
-from strategies.messages import EVALUATE, FINE_TUNE, TRAIN, Facts, Header
+from strategies.messages import EVALUATE, FINE_TUNE, TRAIN, Facts, Header, Reply
 from strategies.methods import METHODS
+from strategies.model_spec import model_spec
 from strategies.split import Arrays
 
 log = logging.getLogger("curvfed")
@@ -46,6 +50,7 @@ class Rounds:
         self.model: Aggregation = Average({})
         self.fixed: Arrays = {}
         self.calibrated: Arrays = {}
+        self.settings: dict[str, Any] = {}
         self._said = self._counted = time.monotonic()
 
     def run(self) -> None:
@@ -56,7 +61,7 @@ class Rounds:
         CohortError, RoundError, ConfigError
         """
         self.federation = meet(self.grid, self.config, self.directory.name)
-        self.config = settled(self.config, self.federation.facts.task)
+        self._settle()
         self.model = aggregation(self.config, self.federation.facts)
         if self.config.resume:
             self._resume()
@@ -78,6 +83,13 @@ class Rounds:
         }
         self.directory.write_model(self.model.state() | self.fixed | _calibrated(self.calibrated), about)
         self.global_model.write(self._whole_model(), self.calibrated, self.directory.path)
+
+    def _settle(self) -> None:
+        """Make the choices that the configuration leaves open, and keep them for the summary."""
+        facts, given = self.federation.facts, flatten(self.config)
+        self.config = settled(self.config, facts.task)
+        chosen = flatten(self.config) | {"model": model_spec(self.config, facts).kind}
+        self.settings = {key: value for key, value in chosen.items() if value != given[key]}
 
     def _whole_model(self) -> Arrays:
         """The shared and the fixed parameters, where all clients have the same."""
@@ -101,7 +113,7 @@ class Rounds:
     def _round(self, number: int) -> None:
         started = time.monotonic()
         self.calibrated = {}  # one that was made after an earlier last round is of another model
-        self.state.scored.pop("calibrated", None)
+        self.state.scored = {"last": self.state.scored.get("last", [])}
         clients = self.federation.nodes
         phase = self._phase(TRAIN, number, sample(list(clients), self.config.fraction_train, self.config.seed, number))
         self._check_enough(phase)
@@ -113,8 +125,9 @@ class Rounds:
             "seconds": time.monotonic() - started,
         }  # fmt: skip
         self._record(phase, row)
-        for partition in phase.replies:
+        for partition, reply in phase.replies.items():
             self.state.stamps[partition] = number
+            self.state.examples[partition] = reply.num_examples
         if len(phase.seconds) == len(clients):  # all were asked: who failed has no score this round
             for partition in phase.reasons:
                 self.state.latest.pop(partition, None)
@@ -147,7 +160,10 @@ class Rounds:
             return
         if not any(update.examples for update in replies.values()):
             log.warning("round %d: no client that answered has training data", phase.header.round)
-        self.model.aggregate(replies)
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
+            self.model.aggregate(replies)
+        if reason := not_finite(self.model.state()):
+            raise RoundError(f"round {phase.header.round}: {reason} after the aggregation")
 
     def _score_globally(self, number: int) -> float | None:
         """Accuracy of the model as it is now on the server's own test data, in the rounds that are due."""
@@ -163,9 +179,11 @@ class Rounds:
         is_last = number == self.config.num_rounds
         if is_last:
             for name in METHODS[self.config.method].after:
-                self._calibrate(name, number)
+                self._try_to_calibrate(name, number)
         every = self.config.fine_tune_every
-        if self._fine_tunes and (is_last or (every and number % every == 0)):
+        # Where nothing is shared, fine-tuning would be more of the same training.
+        fine_tunes = self.config.fine_tunes and bool(self.model.sent_to(0))
+        if fine_tunes and (is_last or (every and number % every == 0)):
             self._score(FINE_TUNE, number, list(self.federation.nodes))
             return
         every = self.config.evaluate_every
@@ -173,11 +191,13 @@ class Rounds:
             self._score(EVALUATE, number, [p for p in self.federation.nodes if p not in set(trained)])
             self._note_best(number)
 
-    @property
-    def _fine_tunes(self) -> bool:
-        """Where nothing is shared, fine-tuning would be more of the same training."""
-        closed = self.config.fine_tune == "closed-form"
-        return (closed or self.config.fine_tune_epochs > 0) and bool(self.model.sent_to(0))
+    def _try_to_calibrate(self, name: str, number: int) -> None:
+        """A calibration that fails must not cost the run its model: the reason is told, the classifier stays."""
+        try:
+            self._calibrate(name, number)
+        except (CalibrationError, RoundError) as error:
+            log.warning("the classifier is not calibrated: %s", error)
+            self.state.scored["not_calibrated"] = str(error)
 
     def _calibrate(self, name: str, number: int) -> None:
         """A new classifier from sums over the clients, kept beside the old one."""
@@ -213,11 +233,18 @@ class Rounds:
             self.config.round_timeout,
             {partition: self.fixed for partition in partitions if self.fixed and partition not in told},
             template,
+            self._check_reply,
             lambda done, asked: self._say(number, f"{name}: {done} of {asked} clients", PHASE_SILENCE),
         )
         # Who failed may have lost what was fixed: it is sent again.
         self.state.told = sorted((told | phase.replies.keys()) - phase.reasons.keys()) if self.fixed else []
         return phase
+
+    def _check_reply(self, reply: Reply) -> None:
+        known = self.state.examples.get(reply.partition)
+        if known is None and reply.header.phase == TRAIN:
+            known = self.federation.descriptions[reply.partition].statistics.get("num_train")
+        check_work(reply, known, self.config)
 
     def _check_enough(self, phase: Phase) -> None:
         needed = min(self.config.min_replies, len(phase.seconds))
@@ -249,7 +276,7 @@ class Rounds:
         """The summary of the run so far; empty before the clients have met."""
         if not self.federation.nodes:
             return {}
-        return summary(self.config, self.state, self.federation, self.model.figures())
+        return summary(self.config, self.state, self.federation, self.model.figures(), self.settings)
 
     def _say(self, number: int, text: str, silence: float) -> None:
         """A line of progress, if there was none for so many seconds."""

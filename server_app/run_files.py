@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from server_app.global_test import GlobalTest
+from server_app.predictions import GlobalTest
 from strategies.dotted import dotted
 from strategies.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
 

@@ -33,6 +33,8 @@ class State:
         Figures of the round of best mean validation score among those in which every client was scored.
     totals : dict
         Sums over the rounds: bytes, seconds, replies.
+    examples : dict of partition to number
+        Training examples of each client that has trained.
     told : list of partitions
         Who has got the fixed parameters.
     scored : dict
@@ -44,6 +46,7 @@ class State:
     latest: dict[int, dict[str, float]] = field(default_factory=dict)
     best: dict[str, Any] | None = None
     totals: dict[str, float] = field(default_factory=dict)
+    examples: dict[int, int] = field(default_factory=dict)
     told: list[int] = field(default_factory=list)
     scored: dict[str, Any] = field(default_factory=dict)
 
@@ -111,7 +114,7 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
     changed = [p for p, digest in _digests(federation).items() if digests.get(p, digest) != digest]
     if changed:
         raise ConfigError(f"resume = true: the data of partitions {', '.join(changed)} are not those of the run so far")
-    for name in ("stamps", "latest"):  # JSON has no whole numbers as keys
+    for name in ("stamps", "latest", "examples"):  # JSON has no whole numbers as keys
         saved[name] = {int(partition): value for partition, value in saved[name].items()}
     facts["class_names"] = tuple(facts["class_names"])
     return State(**saved), Checkpoint.of(arrays), replace(federation, facts=Facts(**facts))

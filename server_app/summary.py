@@ -14,13 +14,17 @@ LAST = 3
 """Rounds whose global accuracy is averaged: at small alpha a single one can swing by 20 points."""
 
 
-def summary(config: RunConfig, state: State, federation: Federation, aggregation: dict[str, float]) -> dict[str, Any]:
+def summary(
+    config: RunConfig, state: State, federation: Federation, aggregation: dict[str, float], settings: dict[str, Any]
+) -> dict[str, Any]:
     """All keys but status and error.
 
     Parameters
     ----------
     aggregation : dict
         The aggregation's own figures.
+    settings : dict
+        What the run chose where its configuration leaves the choice, by key.
     """
     figures = personal_figures(state.latest, federation.descriptions)
     totals = state.totals
@@ -36,10 +40,12 @@ def summary(config: RunConfig, state: State, federation: Federation, aggregation
             "nodes_refused": len(federation.refused),
         }
     )
-    if last:
+    if len(last) == LAST:
         metrics["global_accuracy_last3"] = float(np.mean(last))
     if calibrated is not None:
         metrics |= {"global_accuracy_uncalibrated": last[-1], "global_accuracy_calibrated": calibrated}
+    if reason := state.scored.get("not_calibrated"):
+        metrics["not_calibrated"] = reason
     return {
         "method": config.method,
         "dataset": config.dataset,
@@ -49,6 +55,7 @@ def summary(config: RunConfig, state: State, federation: Federation, aggregation
         "global_accuracy": calibrated if calibrated is not None else last[-1] if last else None,
         **figures,
         "metrics": metrics,
+        "settled": settings,
         "best_validation": state.best,
         "bytes_up": totals.get("bytes_up", 0.0) / rounds,
         "bytes_down": totals.get("bytes_down", 0.0) / rounds,

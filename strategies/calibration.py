@@ -4,6 +4,7 @@ Clients send sums over their examples, one vector each; the server adds the vect
 is used, so that any way to add vectors serves, one that hides the single ones too (`Summation`).
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,7 @@ Array = NDArray[np.float64]
 Summation = Callable[[Mapping[int, Array]], Array]
 """Partition -> vector, to the sum of the vectors."""
 
+_SLACK = 1 + 1e-9  # for the rounding of sums in float64
 _RANK = 1e-12  # eigenvalues of V up to this share of the largest are rounding
 _UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
 
@@ -74,9 +76,34 @@ class Sums:
         check_vector(vector, length(features, classes))
         split = triangle(features)
         gram = unpack_symmetric(vector[:split], features)
-        if (gram.diagonal() < 0).any():
-            raise CalibrationError("sums with a negative sum of squares")
+        check_products(gram)
         return cls(gram, vector[split:].reshape(features, classes))
+
+    def check(self, examples: int) -> None:
+        """Refuse sums that so many examples cannot have: |Σ zᵢ| over some of them is at most √(N Σ zᵢ²).
+
+        Raises
+        ------
+        CalibrationError
+        """
+        squares = self.gram.diagonal()[:, None]
+        if (np.abs(self.targets) > np.sqrt(squares) * math.sqrt(examples) * _SLACK).any():
+            raise CalibrationError("sums that are too long for their sums of squares")
+
+
+def check_products(products: Array) -> None:
+    """Refuse a matrix that is no sum of z zᵀ: negative squares, or products longer than theirs (Cauchy and Schwarz).
+
+    Raises
+    ------
+    CalibrationError
+    """
+    squares = products.diagonal()
+    if (squares < 0).any():
+        raise CalibrationError("sums with a negative sum of squares")
+    lengths = np.sqrt(squares)
+    if (np.abs(products) > np.outer(lengths, lengths) * _SLACK).any():
+        raise CalibrationError("sums of products that are larger than their squares allow")
 
 
 def triangle(features: int) -> int:
@@ -170,8 +197,16 @@ def solve(gram: Array, targets: Array, ridge: float) -> Array:
     array (C, l), float64
         Classes without an example have rows of zeros. Relative error about eps·cond(V), which is the square of the
         features' condition number.
+
+    Raises
+    ------
+    CalibrationError
+        If V has no eigenvalues.
     """
-    values, vectors = np.linalg.eigh(gram)
+    try:
+        values, vectors = np.linalg.eigh(gram)
+    except np.linalg.LinAlgError:
+        raise CalibrationError("V has no eigenvalues: it is no sum of squares") from None
     if ridge > 0:
         inverse = 1 / (np.maximum(values, 0) + ridge)
     else:

@@ -5,6 +5,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from numpy.typing import NDArray
+
 from strategies.arrays import MessageError
 
 SCORES = ("test", "val", "accuracy")
@@ -12,7 +14,7 @@ SCORES = ("test", "val", "accuracy")
 
 MAX_CLASSES = 10_000
 
-_SHAPE = re.compile(r"([13])x(\d{1,4})x(\d{1,4})")
+_SHAPE = re.compile(r"([13])x([0-9]{1,4})x([0-9]{1,4})")
 
 
 def check_metrics(metrics: Mapping[str, float], known: Collection[str]) -> None:
@@ -33,8 +35,36 @@ def check_metrics(metrics: Mapping[str, float], known: Collection[str]) -> None:
             raise MessageError(f"{name} is {value}; allowed is a whole number, 0 or more")
 
 
-def check_data(task: str, shape: str, num_features: int, names: Sequence[str]) -> None:
-    """Refuse class names that are doubled or too many, and sizes that no data have.
+def check_steps(steps: float | None, num_examples: int, epochs: int, batch_size: int) -> None:
+    """Refuse a number of local steps that so many examples do not make, in batches of `batch_size`, 0 for all at once.
+
+    A last batch may have joined the one before, and a graph's nodes are one batch.
+
+    Raises
+    ------
+    MessageError
+    """
+    batches = -(-num_examples // batch_size) if batch_size else min(num_examples, 1)
+    least, most = (epochs, epochs * batches) if num_examples else (0, 0)
+    if not least <= (steps or 0) <= most:
+        raise MessageError(f"steps is {steps}; {num_examples} examples make {least} to {most}")
+
+
+def check_variances(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse running variances below 0, of which one is enough to spoil an average.
+
+    Raises
+    ------
+    MessageError
+        Names the first one.
+    """
+    for name, array in arrays.items():
+        if name.endswith("running_var") and (array < 0).any():
+            raise MessageError(f"{name} has negative variances")
+
+
+def check_data(task: str, space: str, shape: str, num_features: int, names: Sequence[str]) -> None:
+    """Refuse class names that are doubled or too many, and sizes and spaces that no data have.
 
     Raises
     ------
@@ -44,6 +74,8 @@ def check_data(task: str, shape: str, num_features: int, names: Sequence[str]) -
         raise MessageError(f"there are {len(names)} class names; allowed are 1 to {MAX_CLASSES}, all different")
     if num_features < 1:
         raise MessageError(f"num_features is {num_features}; allowed is 1 or more")
+    if space and task != "graphs":
+        raise MessageError(f"data of {task} have no space of their own")
     sides = _SHAPE.fullmatch(shape)
     if task == "images" and not (sides and num_features == math.prod(map(int, sides.groups())) > 0):
         raise MessageError(

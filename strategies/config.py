@@ -108,9 +108,24 @@ def _check_data(config: RunConfig) -> None:
             f"{', '.join(sorted(partitions))}"
         )
     chosen = settled(config, next(task for task in tasks if task in method.tasks))
+    if chosen.aggregation == "fednova":
+        _check_fednova(chosen)
     if chosen.train_size + chosen.test_size > 1:
         raise ConfigError(
             f"train-size = {chosen.train_size} and test-size = {chosen.test_size}: allowed is a sum of at most 1"
+        )
+
+
+def _check_fednova(config: RunConfig) -> None:
+    """FedNova counts the steps of SGD from rest; what other optimisers and kept moments do it does not know."""
+    method = METHODS[config.method]
+    keeps_trained = method.personal and method.head_from != "client"
+    keeps = config.optimizer_state == "kept" or (config.optimizer_state == "auto" and keeps_trained)
+    if config.optimizer != "sgd" or keeps:
+        raise ConfigError(
+            f'optimizer = "{config.optimizer}" and optimizer-state = "{config.optimizer_state}" with '
+            f'method = "{config.method}": allowed with fednova is sgd that starts afresh every round '
+            '(optimizer="sgd" optimizer-state="fresh")'
         )
 
 
@@ -118,10 +133,6 @@ def _check_together(config: RunConfig) -> None:
     """Other conditions on more than one key."""
     if config.gcfl.eps1 > config.gcfl.eps2:
         raise ConfigError(f"gcfl.eps1 = {config.gcfl.eps1} and gcfl.eps2 = {config.gcfl.eps2}: allowed is eps1 <= eps2")
-    if (config.aggregation == "fednova" or config.method == "fednova") and config.optimizer_state == "kept":
-        raise ConfigError(
-            'optimizer-state = "kept": allowed with fednova, which counts steps from rest, is auto or fresh'
-        )
     for key, folder in (
         ("data-dir", config.data_dir),
         ("results-dir", config.results_dir),

@@ -11,7 +11,7 @@ from strategies.split import AggregationError, Arrays, Update, split_average
 
 Matrix = NDArray[np.float64]
 
-BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
+BUFFERS = ("running_mean", "running_var")
 """Ends of the names of batch normalisation's statistics. They are no direction to go in: they are always averaged."""
 
 _COLUMNS = 65_536  # of a block: enough to keep the overhead small, few enough for float32 sums

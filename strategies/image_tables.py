@@ -45,8 +45,9 @@ class HyperFed(Table):
     slope: Rate = Field(
         default=0.9,
         gt=0,
-        lt=1,
-        description="s, the Euclidean norm that the prototypes are contracted to; 1 would be the boundary, infinitely far",
+        le=0.99999,
+        description="s, the Euclidean norm that the prototypes are contracted to; 1 would be the boundary, infinitely far, "
+        "and float32 tells no more norms apart soon before it",
     )
     margin: Rate = Field(
         default=3.0,

@@ -240,7 +240,8 @@ def decode_reply(content: RecordDict, expected: Header) -> Reply:
     if header.phase == DESCRIBE and not error:
         body = dict(_config(content, _BODY)) | {"statistics": dict(_config(content, "statistics"))}
         description = _build(Description, body)
-        check_data(description.task, description.shape, description.num_features, description.class_names)
+        about = description
+        check_data(about.task, about.space, about.shape, about.num_features, about.class_names)
         check_statistics(description.statistics, len(description.class_names))
     num_examples = _typed(record, "num_examples", int)
     if num_examples < 0:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from strategies.deviations import is_buffer
 from strategies.messages import CURVATURE, Facts
 from strategies.methods import HEAD, METHODS
 from strategies.run_config import ConfigError, RunConfig
@@ -27,8 +28,6 @@ ENCODERS = {
 
 IMAGE_ENCODERS = {1: "cnn", 3: "convnet"}
 """The same for images, by their channels."""
-
-RUNNING = ("running_mean", "running_var")
 
 NO_LAYER = -1
 """`embedding-dim` for the network's own features."""
@@ -128,7 +127,7 @@ def own_head(spec: ModelSpec | ImageModelSpec, seed: int, partition: int) -> dic
 
 def named_state(model: nn.Module) -> dict[str, Tensor]:
     """All that a model computes with: its parameters, and the running statistics of batch normalisation."""
-    running = {name: buffer for name, buffer in model.named_buffers() if name.endswith(RUNNING)}
+    running = {name: buffer for name, buffer in model.named_buffers() if is_buffer(name)}
     return {**dict(model.named_parameters()), **running}
 
 

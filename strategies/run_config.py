@@ -160,8 +160,8 @@ class RunConfig(Table):
         default=-1,
         ge=-1,
         le=10_000,
-        description="passes that each client makes from the global model to a personal one, which stays; 0: none, -1: the "
-        "task's own, 2 for images and none for graphs",
+        description="passes that each client makes from the global model to a personal one, which stays, at the "
+        "learning-rate whatever the schedule; 0: none, -1: the task's own, 2 for images and none for graphs",
     )
     fine_tune_every: int = Field(
         default=0, ge=0, description="rounds between two fine-tunings; 0: after the last round alone"
@@ -179,7 +179,7 @@ class RunConfig(Table):
     )
     aggregation: Literal["auto", "average", "consistent", "fednova", "fedopt"] = Field(
         default="auto",
-        description="what the server makes of the shared parameters; auto: the method's own. With another, an image method "
+        description="what the server makes of the shared parameters; auto: the method's own. With another a method "
         "stands on another base, such as spherefed on fednova",
     )
     mixed_precision: bool = Field(default=False, description="image networks compute in bfloat16 where that is safe")
@@ -219,6 +219,11 @@ class RunConfig(Table):
     def loss(self) -> str:
         """The local loss of an image run."""
         return self.spherefed.loss if self.method == "spherefed" else METHODS[self.method].loss
+
+    @property
+    def fine_tunes(self) -> bool:
+        """Whether clients make personal models of what is shared, if anything is; of a settled configuration."""
+        return self.fine_tune == "closed-form" or self.fine_tune_epochs > 0
 
     @property
     def sparsity(self) -> float:

@@ -95,6 +95,13 @@ class Store:
         # Another process may have written `base`: this one removes it in its turn.
         self._known = {known for known in self._known if known > stamp} | {base, stamp}
 
+    def discard_after(self, stamp: int) -> None:
+        """Remove later stamps, which an earlier run of the same name may have left."""
+        for later in self.stamps():
+            if later > stamp:
+                self._path(later).unlink(missing_ok=True)
+        self._known = None
+
     def load(self, stamp: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and metadata of one stamp.
 

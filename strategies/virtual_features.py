@@ -13,7 +13,17 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch.nn.functional import cross_entropy
 
-from strategies.calibration import Array, CalibrationError, check_vector, pack_symmetric, triangle, unpack_symmetric
+from strategies.calibration import (
+    Array,
+    CalibrationError,
+    check_products,
+    check_vector,
+    pack_symmetric,
+    triangle,
+    unpack_symmetric,
+)
+
+_SLACK = 1 + 1e-9  # for the rounding of sums in float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +67,20 @@ class ClassSums:
         Raises
         ------
         CalibrationError
-            If the vector is of another length or type or not finite, or a count is negative or no whole number.
+            If the vector is of another length or type or not finite, or a count is negative or no whole number, or sums and
+            moments do not go together.
         """
         check_vector(vector, length(features, classes))
         counts, sums, moments = np.split(vector, [classes, classes * (1 + features)])
         if (counts < 0).any() or (counts != np.round(counts)).any():
             raise CalibrationError("numbers of examples that are negative or not whole")
-        return cls(counts, sums.reshape(classes, features), moments.reshape(classes, triangle(features)))
+        found = cls(counts, sums.reshape(classes, features), moments.reshape(classes, triangle(features)))
+        for count, total, packed in zip(counts, found.sums, found.moments, strict=True):
+            products = unpack_symmetric(packed, features)
+            check_products(products)
+            if (np.abs(total) > np.sqrt(count) * np.sqrt(products.diagonal()) * _SLACK).any():
+                raise CalibrationError("sums of a class that are too long for their sums of squares")
+        return found
 
     def gaussian(self, label: int) -> tuple[Array, Array]:
         """Mean (l,) and covariance (l, l) of a class that has examples: divided by N − 1, and zero for a single one.

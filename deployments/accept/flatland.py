@@ -189,6 +189,15 @@ def _best(summary: dict[str, Any]) -> dict[str, Any]:
     return best
 
 
+def paired(what: str, bar: str, differences: list[float]) -> Outcome:
+    """Mean of paired differences with its 95% t interval, for information."""
+    from scipy.stats import ttest_1samp
+
+    low, high = ttest_1samp(differences, 0).confidence_interval(0.95)
+    value = f"{spread(differences, signed=True)}, 95% interval {low:+.2f} to {high:+.2f}"
+    return Outcome(what, bar, value, True)
+
+
 def at_least(what: str, bar: float, values: list[float], signed: bool = False) -> Outcome:
     """A line whose mean is to reach a bar."""
     return Outcome(

@@ -1,14 +1,13 @@
 """The rest of FlatLand: whole graphs, tailored curvature, few dimensions, few clients at a time, Ollivier's curvature."""
 
 import csv
-import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from deployments.accept.flatland import CORA, MINESWEEPER, SEEDS, at_least, best_accuracies, spread
+from deployments.accept.flatland import CORA, MINESWEEPER, SEEDS, at_least, best_accuracies, paired, spread
 from deployments.accept.lab import Lab, Outcome
 from deployments.accept.presets import preset
 
@@ -65,7 +64,7 @@ def curvature(lab: Lab) -> Iterator[Outcome]:
         scores = {name: _scores(lab, settings | way) for name, way in ways.items()}
         for name in ("exp", "sigmoid"):
             differences = [a - b for a, b in zip(scores[name], scores["constant"], strict=True)]
-            yield _paired(f"for information: {where}, {name} minus constant", differences)
+            yield paired(f"for information: {where}, {name} minus constant", "reported", differences)
 
 
 def few_dimensions(lab: Lab) -> Iterator[Outcome]:
@@ -151,14 +150,3 @@ def _scores(lab: Lab, settings: dict[str, Any]) -> list[float]:
         best = lab.summary(settings | {"seed": seed})["best_validation"]
         found.append(100 * best["metrics"].get("roc_auc", best["personal_accuracy_mean"]))
     return found
-
-
-def _paired(what: str, differences: list[float]) -> Outcome:
-    """Mean of paired differences with its 95% t interval."""
-    from scipy import stats
-
-    count = len(differences)
-    mean, error = statistics.mean(differences), statistics.stdev(differences) / math.sqrt(count)
-    half = float(stats.t.ppf(0.975, count - 1)) * error
-    text = f"{mean:+.2f}, 95% interval {mean - half:+.2f} to {mean + half:+.2f}, {count} pairs"
-    return Outcome(what, "reported", text, True)

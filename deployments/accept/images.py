@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from deployments.accept.flatland import SEEDS, at_least, spread
+from deployments.accept.flatland import SEEDS, at_least, paired, spread
 from deployments.accept.flatland_more import MORE_SEEDS
 from deployments.accept.lab import Lab, Outcome
 from deployments.accept.presets import preset
@@ -60,7 +60,9 @@ def mnist_skewed(lab: Lab) -> Iterator[Outcome]:
         if negatives == SHIPPED:
             first = differences[: len(SEEDS)]
             yield at_least(f"{which}, as shipped, seeds 0-2: global accuracy", -1.0, first, signed=True)
-        yield _paired(f"for information: {which}, seeds 0-4 ({spread(ours)}; {spread(theirs)})", differences)
+        yield paired(
+            f"for information: {which}, seeds 0-4 ({spread(ours)}; {spread(theirs)})", "aim: above 0", differences
+        )
     yield _reweighted(lab, "MNIST, alpha .1", pairs[SHIPPED][0])
 
 
@@ -134,12 +136,3 @@ def _reweighted(lab: Lab, where: str, settings: dict[str, Any]) -> Outcome:
         f"{100 * share:.0f}% of {len(apart)} (median distance {100 * statistics.median(apart):.0f}%)",
         share > 0.5,
     )
-
-
-def _paired(what: str, differences: list[float]) -> Outcome:
-    """Mean of paired differences with its 95% t interval."""
-    from scipy.stats import ttest_1samp
-
-    low, high = ttest_1samp(differences, 0).confidence_interval(0.95)
-    value = f"{spread(differences, signed=True)}, 95% interval {low:+.2f} to {high:+.2f}"
-    return Outcome(what, "aim: above 0", value, True)

@@ -203,11 +203,11 @@ def _read(folder: Path, files: Sequence[str], indices: Integers, size: int, chan
         if not place:
             images = torch.empty(len(indices), *image.shape[1:], dtype=torch.uint8)
         if image.shape[2:] != images.shape[2:]:
-            height, width = image.shape[2:]
+            (height, width), (first_height, first_width) = image.shape[2:], images.shape[2:]
             raise DataError(
-                f"{folder}: image {os.path.relpath(files[index], folder)} is {height}x{width}, others are "
-                f"{images.shape[2]}x{images.shape[3]}; images must be of one size, or images.size says which they are "
-                f"brought to"
+                f"{folder}: image {os.path.relpath(files[index], folder)} is {height}x{width} (height x width), those "
+                f"before it are {first_height}x{first_width}; images must be of one size, or be brought to one, such as by "
+                "images.size=32"
             )
         if image.shape[1] > images.shape[1]:  # the first in colour after grey ones
             images = images.repeat(1, 3, 1, 1)

@@ -195,7 +195,7 @@ def test_the_figures_of_a_run_stand_in_order():
         ["global accuracy", "0.9000", ""],
         ["· classifier calibrated", "0.9000", ""],
         ["personal accuracy", "0.8000 ± 0.0500", "0.8000 ± 0.0500"],
-        ["· before local training", "0.7000", ""],
+        ["· of the model as received", "0.7000", ""],
         ["bytes up", "63,312", ""],
         ["replies dropped", "0", ""],
     ]

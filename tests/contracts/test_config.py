@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from strategies.config import BASES, ConfigError, RunConfig, allowed, fields, flatten, parse
-from strategies.methods import METHODS
+from strategies.methods import METHODS, Method
 from tasks.graphs.models import MODELS
 from tasks.images.nets import NETS
 
@@ -46,6 +46,7 @@ TIED = {
     "test-size": [0.0, 0.001, 0.4, 0.8],
     "aggregation": get_args(FIELDS["aggregation"].annotation),
     "fine-tune": get_args(FIELDS["fine-tune"].annotation),
+    "optimizer": get_args(FIELDS["optimizer"].annotation),
     "optimizer-state": get_args(FIELDS["optimizer-state"].annotation),
     "gcfl.eps2": [0.05, 0.1, 2.0],
     "gcfl.eps1": [0.0, 0.06, 1.0],
@@ -53,6 +54,18 @@ TIED = {
     "resume": [False, True],
 }
 """Keys that must fit others, with values of theirs."""
+
+
+def _base(raw: dict[str, Any]) -> str:
+    given = raw.get("aggregation", "auto")
+    return METHODS[raw.get("method", "flatland")].aggregation if given == "auto" else given
+
+
+def from_rest(raw: dict[str, Any], method: Method, task: str) -> bool:
+    """Whether the clients train by SGD that starts afresh in every round."""
+    optimizer, state = raw.get("optimizer", "auto"), raw.get("optimizer-state", "auto")
+    keeps = state == "kept" or (state == "auto" and method.personal and method.head_from != "client")
+    return ({"images": "sgd"}.get(task, "adam") if optimizer == "auto" else optimizer) == "sgd" and not keeps
 
 
 def fits(raw: dict[str, Any]) -> bool:
@@ -70,7 +83,7 @@ def fits(raw: dict[str, Any]) -> bool:
         and raw.get("partition", "auto") in {"auto"}.union(*(DEALT[task] for task in possible))
         and sum(given or own for given, own in zip(sizes, SIZES[common[0]], strict=True)) <= 1
         and (raw.get("aggregation", "auto") == "auto" or method.aggregation in BASES)
-        and not (raw.get("optimizer-state") == "kept" and "fednova" in (raw.get("method"), raw.get("aggregation")))
+        and not (_base(raw) == "fednova" and not from_rest(raw, method, common[0]))
         and (raw.get("fine-tune") != "closed-form" or method.head == "sphere")
         and raw.get("gcfl.eps1", 0.05) <= raw.get("gcfl.eps2", 0.1)
         and not (raw.get("resume") and not raw.get("run-name"))
@@ -239,10 +252,10 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("flatland.curvature-init", "ricci", 'one of "forman", "ollivier", "mlp", "constant"'),
         ("fedprox.mu", -0.1, "a number >= 0"),
         ("images.channels", 2, "one of 0, 1, 3"),
-        ("hyperfed.slope", 1, "a number > 0 and < 1"),
-        ("hyperfed.slope", 0.0, "a number > 0 and < 1"),
-        ("hyperfed.slope", -0.9, "a number > 0 and < 1"),
-        ("hyperfed.slope", math.nan, "a number > 0 and < 1"),
+        ("hyperfed.slope", 1, "a number > 0 and <= 0.99999"),
+        ("hyperfed.slope", 0.0, "a number > 0 and <= 0.99999"),
+        ("hyperfed.slope", -0.9, "a number > 0 and <= 0.99999"),
+        ("hyperfed.slope", math.nan, "a number > 0 and <= 0.99999"),
         ("hyperfed.margin", -1e-9, "a number >= 0"),
         ("hyperfed.margin", math.inf, "a number >= 0"),
         ("hyperfed.radius", -0.2, "a number >= 0"),
@@ -362,7 +375,7 @@ def test_model_and_partition_must_fit_the_data_set_and_the_method(raw, words):
 @pytest.mark.parametrize("method", METHODS)
 def test_one_model_for_all_can_be_made_by_any_of_the_bases(method):
     for base in BASES:
-        raw = {"method": method, "aggregation": base}
+        raw = {"method": method, "aggregation": base, "optimizer": "sgd", "optimizer-state": "fresh"}
         if METHODS[method].aggregation in BASES:
             assert parse(raw).aggregation == base
         else:
@@ -378,15 +391,19 @@ def test_a_closed_form_needs_a_classifier_on_the_sphere():
     )
 
 
-FROM_REST = 'optimizer-state = "kept": allowed with fednova, which counts steps from rest, is auto or fresh'
+FROM_REST = (
+    'optimizer = "{}" and optimizer-state = "{}" with method = "{}": allowed with fednova is sgd that starts afresh every '
+    'round (optimizer="sgd" optimizer-state="fresh")'
+)
 
 
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
         ({"resume": True}, 'resume = true needs run-name, the name of the run to go on with; it is ""'),
-        ({"optimizer-state": "kept", "method": "fednova"}, FROM_REST),
-        ({"optimizer-state": "kept", "aggregation": "fednova"}, FROM_REST),
+        ({"optimizer-state": "kept", "method": "fednova"}, FROM_REST.format("sgd", "kept", "fednova")),
+        ({"aggregation": "fednova"}, FROM_REST.format("adam", "auto", "flatland")),
+        ({"method": "fedrep", "aggregation": "fednova"}, FROM_REST.format("sgd", "auto", "fedrep")),
         ({"gcfl.eps1": 0.2}, "gcfl.eps1 = 0.2 and gcfl.eps2 = 0.1: allowed is eps1 <= eps2"),
         ({"train-size": 0.7, "test-size": 0.4}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),
         ({"train-size": 0.7}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),

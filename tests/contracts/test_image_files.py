@@ -340,7 +340,9 @@ def test_sizes(tmp_path):
     spec = ImageSpec("trees", tmp_path)
     assert load_own(tmp_path / "own", spec).shape == "3x8x12"
     write_classes(tmp_path / "own", {"b": 1}, (12, 8, 3))
-    with pytest.raises(DataError, match=r"image b/0000\.png is 12x8, others are 8x12; .* images\.size says"):
+    with pytest.raises(
+        DataError, match=r"image b/0000\.png is 12x8 \(height x width\), those before it are 8x12; .* images\.size=32"
+    ):
         load_own(tmp_path / "own", spec)
     client = load_own(tmp_path / "own", replace(spec, size=8))
     assert client.shape == "3x8x8"

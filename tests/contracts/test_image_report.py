@@ -22,11 +22,11 @@ from report_page import HOSTILE, Page, drawn_texts
 
 from server_app import gallery, image_gallery, image_pictures, projection
 from server_app.gallery import clients_table
-from server_app.global_test import GlobalTest
 from server_app.image_pictures import Course
 from server_app.outcome import lead, result
 from server_app.page import Html
 from server_app.pictures import MOST_POINTS
+from server_app.predictions import GlobalTest
 from server_app.projection import FAR, MOST_FEATURES, NEAR, project
 from server_app.report import write_report
 from server_app.results import CLIENT_COLUMNS, ROUND_COLUMNS

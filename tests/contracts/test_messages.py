@@ -52,9 +52,10 @@ def descriptions(draw):
     counts = draw(st.lists(ints, min_size=len(names), max_size=len(names)))
     ranges = {"num_test": st.integers(0, 2**53 - 1), "forman": finite, "majority_accuracy": st.floats(0, 1)}
     statistics = draw(st.fixed_dictionaries({}, optional=ranges))
+    task = draw(texts | st.just("graphs"))
     return Description(
-        draw(texts),
-        draw(texts),
+        task,
+        draw(texts) if task == "graphs" else "",
         draw(texts),
         draw(ints) + 1,
         names,

@@ -13,7 +13,7 @@ from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu, write_
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-import client_app.client
+import client_app.live
 import server_app.app
 from deployments import predict
 from deployments.predict import TrainedRun
@@ -31,7 +31,7 @@ def own_home(tmp_path_factory):
         patch.setenv("HOME", str(home))
         patch.setattr(server_app.app, "_report", lambda directory: None)
         yield home
-        client_app.client._live.clear()
+        client_app.live._live.clear()
 
 
 @pytest.fixture(scope="module")

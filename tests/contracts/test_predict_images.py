@@ -15,7 +15,7 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-import client_app.client
+import client_app.live
 import server_app.app
 from deployments import predict
 from strategies.config import parse
@@ -48,7 +48,7 @@ def own_home(tmp_path_factory):
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.setattr(server_app.app, "_report", lambda directory: None)
         yield
-        client_app.client._live.clear()
+        client_app.live._live.clear()
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The app by the real `flwr run`: one run that completes and one that cannot, both at once."""
+"""The app by the real `flwr run`: two runs that complete, on graphs and on images, and one that cannot, all at once."""
 
 import csv
 import json
@@ -10,10 +10,15 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
+from safetensors.numpy import load_file
+
+from deployments.simulate import simulate
 
 CLIENTS, ROUNDS = 4, 2
+IMAGES = {"method": "hyperfed", "dataset": "digits", "images.train-subset": 200, "images.test-subset": 100}
 
 
 @dataclass
@@ -40,7 +45,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def runs(home, mark):
-    """Two runs at the same time, from a folder that is not the app's: `good`, and `bad` with an unknown method."""
+    """Runs at the same time, from a folder that is not the app's: `good`, `images`, and `bad` with an unknown method."""
 
     def start(name, *pairs):
         command = [sys.executable, "-m", "deployments.flower", "dataset=trees", f"num-rounds={ROUNDS}", *pairs]
@@ -51,7 +56,11 @@ def runs(home, mark):
             command, cwd=home, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
         )
 
-    started = {"good": start("good", "method=flatland"), "bad": start("bad", "method=flatlnd")}
+    started = {
+        "good": start("good", "method=flatland"),
+        "images": start("images", *(f"{key}={value}" for key, value in IMAGES.items())),
+        "bad": start("bad", "method=flatlnd"),
+    }
     outputs = {name: process.communicate()[0] for name, process in started.items()}
     return {
         name: Run(process.returncode, outputs[name], home / "results of runs" / name)
@@ -71,6 +80,20 @@ def test_a_run_completes(runs):
     assert 0 <= summary["personal_accuracy_mean"] <= 1
     assert math.isfinite(summary["personal_accuracy_std"])
     assert summary["bytes_up"] > 0
+
+
+def test_images_go_as_in_one_process(runs, tmp_path):
+    """A fixed head that came once to other processes, personal models on the disk, and the same bits in the end."""
+    there = runs["images"]
+    assert there.code == 0, there.output
+    here = simulate(IMAGES | {"num-rounds": ROUNDS, "results-dir": str(tmp_path)}, CLIENTS)
+    one, other = (load_file(folder / "model.safetensors") for folder in (there.folder, here))
+    assert one.keys() == other.keys()
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+    figures = [json.loads((folder / "summary.json").read_text()) for folder in (there.folder, here)]
+    for name in ("global_accuracy", "personal_accuracy_mean", "bytes_up", "bytes_down"):
+        assert figures[0][name] == figures[1][name]
+    assert len(list(there.folder.glob("checkpoint/clients/*/tuned/*.safetensors"))) == CLIENTS
 
 
 def test_a_run_leaves_its_directory(runs):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import client_app.client
+import client_app.live
 import server_app.app
 import strategies.cohort
 
@@ -16,7 +16,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A home below tmp_path, no clients left in memory, no report (it takes longer than the run), the log to pytest."""
     home = tmp_path / "home"
     monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setattr(client_app.client, "_live", client_app.client._live.__class__())
+    monkeypatch.setattr(client_app.live, "_live", client_app.live._live.__class__())
     monkeypatch.setattr(server_app.app, "_report", lambda directory: None)
     # With a handler there already the app adds none: its own would hold on to this test's stdout.
     log, quiet = logging.getLogger("curvfed"), logging.NullHandler()

@@ -245,7 +245,9 @@ def test_a_bad_node_config_refuses_that_node(change, reason, tmp_path):
 
 
 def test_nobody_is_left(tmp_path):
-    with pytest.raises(CohortError, match=r"0 of 2 nodes can take part, needed are 1\. node \d: partition-id is None"):
+    with pytest.raises(
+        CohortError, match=r"0 of 2 nodes can take part, needed are 1\. node \d, node \d: partition-id is None"
+    ):
         run(tmp_path, nodes=[{}, {}])
     assert "0 of 2 nodes can take part" in failed(tmp_path / "run")["error"]
 

@@ -11,6 +11,7 @@ from image_fixtures import write_classes
 from safetensors.numpy import load_file
 
 from client_app import client as client_side
+from client_app import live
 from client_app.data import load_data
 from deployments.inprocess import simulated_nodes
 from server_app.rounds import RoundError
@@ -118,7 +119,7 @@ def test_a_fixed_head_is_sent_once_and_again_to_who_failed(tmp_path):
 
 def test_a_client_that_lost_the_fixed_head_is_dropped_and_gets_it_anew(tmp_path):
     def lose(request, handle):
-        client_side._live.clear()  # as where a process per message is started
+        live._live.clear()  # as where a process per message is started
         for file in (tmp_path / "run").glob("checkpoint/clients/00002/fixed.safetensors"):
             if request.content["header"]["round"] == 2:
                 file.unlink()
@@ -219,6 +220,87 @@ def test_spherefed_on_other_bases(base, tmp_path):
     assert not np.array_equal(found.model["body.0.0.weight"], plain.model["body.0.0.weight"])
 
 
+@pytest.mark.parametrize(("method", "phase", "place"), [
+    ("spherefed", "calibrate", -1), ("spherefed", "calibrate", 1), ("ccvr", "ccvr", -2), ("ccvr", "ccvr", 10),
+])  # fmt: skip
+def test_one_number_of_one_client_does_not_spoil_the_calibration(method, phase, place, tmp_path):
+    def inflated(reply):
+        sums = np.array(reply.arrays["sums"])
+        sums[place] = 1e300
+        return replace(reply, arrays={"sums": sums})
+
+    found = small(tmp_path, method=method, num_rounds=1, intercept=Fault(0, forged(inflated), phase, 1))
+    (row,) = [row for row in found.rounds if row["phase"] == phase]
+    assert (row["replies"], row["dropped"]) == ("2", "1")
+    assert all(np.isfinite(array).all() for array in found.model.values())
+
+
+def test_a_calibration_that_fails_costs_nothing_else(tmp_path):
+    def refuse(request, handle):
+        reply = handle(request)
+        if phase_of(request.content) == "calibrate":
+            return forged(lambda r: replace(r, error="no"))(request, lambda _: reply)
+        return reply
+
+    found = small(tmp_path, method="spherefed", intercept=refuse)
+    assert found.summary["status"] == "completed"
+    assert "0 good replies" in found.summary["metrics"]["not_calibrated"]
+    assert found.summary["global_accuracy"] == float(found.rounds[1]["global_accuracy"])
+    assert not any(name.startswith("calibrated/") for name in found.model)
+    assert found.rounds[-1]["phase"] == "fine-tune"
+
+
+@pytest.mark.parametrize(("change", "reason"), [
+    ({"metrics": {"steps": 1e15}}, "steps is 1000000000000000.0"),
+    ({"metrics": {"steps": 0.0}}, "steps is 0.0"),
+    ({"metrics": {"steps": 2.5}}, "steps is 2.5; allowed is a whole number"),
+    ({"num_examples": 10**15}, "num_examples is 1000000000000000; it was"),
+])  # fmt: skip
+def test_work_that_a_client_cannot_have_done_is_dropped(change, reason, tmp_path):
+    def forge(reply):
+        more = {"metrics": {**reply.metrics, **change["metrics"]}} if "metrics" in change else change
+        return replace(reply, **more)
+
+    found = small(tmp_path, method="fednova", intercept=Fault(1, forged(forge), "train", 2))
+    assert reason in found.rounds[1]["reasons"]
+    assert found.rounds[1]["replies"] == "2"
+
+
+def test_negative_variances_are_dropped(tmp_path):
+    def forge(reply):
+        return replace(reply, arrays={name: -np.array(array) if name.endswith("running_var") else array
+                                      for name, array in reply.arrays.items()})  # fmt: skip
+
+    settings = {"images__norm": "batch", "model": "convnet", "method": "fedavg", "num_rounds": 1, "local_epochs": 1}
+    found = small(tmp_path, intercept=Fault(1, forged(forge), "train", 1), **settings)
+    assert "negative variances" in found.rounds[0]["reasons"]
+
+
+def test_an_aggregate_that_is_not_finite_ends_the_run_before_it_is_kept(tmp_path):
+    huge = forged(lambda r: replace(r, arrays={n: np.full_like(a, 3e38) for n, a in r.arrays.items()}))
+    with pytest.raises(RoundError, match="not finite after the aggregation"):
+        small(tmp_path, method="fedopt", fedopt__learning_rate=10.0, intercept=Fault(1, huge, "train", 1))
+    assert not list((tmp_path / "run" / "checkpoint" / "server").glob("*"))
+
+
+def test_clients_of_hyperfed_fixed_have_prototypes_of_their_own(tmp_path):
+    found = small(tmp_path, method="hyperfed-fixed", num_rounds=1)
+    heads = [found.personal(partition)["parameter/head.weight"] for partition in range(3)]
+    for one, other in ((0, 1), (1, 2), (0, 2)):
+        assert np.abs(heads[one] - heads[other]).max() > 0.1
+        # As far apart as each other's, and only turned.
+        np.testing.assert_allclose(np.linalg.norm(heads[one], axis=1), math.atanh(0.9), rtol=1e-5)
+
+
+@pytest.mark.parametrize("settings", [
+    {"method": "fedrep", "aggregation": "fednova"}, {"method": "fedavg", "aggregation": "fednova", "optimizer": "adam"},
+    {"method": "fednova", "optimizer_state": "kept"},
+])  # fmt: skip
+def test_fednova_counts_steps_of_sgd_from_rest_alone(settings, tmp_path):
+    with pytest.raises(ConfigError, match="allowed with fednova is sgd that starts afresh"):
+        small(tmp_path, **settings)
+
+
 def test_fedprox_is_a_base_by_mu(tmp_path):
     free, held = (small(tmp_path, f"mu{mu}", method="spherefed", spherefed__mu=mu, num_rounds=1) for mu in (0.0, 20.0))
     start = build_model(spec_of(free)[1], 0).get_parameter("body.0.0.weight").detach().numpy()
@@ -302,7 +384,7 @@ def test_sums_that_are_none_are_dropped(change, method, phase, tmp_path):
 
 @pytest.mark.parametrize(("settings", "text"), [
     ({"method": "hyperfed", "embedding_dim": 1}, "embedding-dim 1 has room for 2 prototypes"),
-    ({"method": "hyperfed", "hyperfed__slope": 1.0}, "hyperfed.slope = 1.0: allowed is a number > 0 and < 1"),
+    ({"method": "hyperfed", "hyperfed__slope": 1.0}, "hyperfed.slope = 1.0: allowed is a number > 0 and <= 0.99999"),
     ({"method": "hyperfed", "hyperfed__slope": 0.0}, "hyperfed.slope = 0.0"),
     ({"method": "hyperfed", "hyperfed__margin": -1.0}, "hyperfed.margin = -1.0"),
     ({"method": "flatland"}, 'dataset = "digits" is a data set of images'),

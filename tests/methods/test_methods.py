@@ -24,7 +24,7 @@ REPORT = server_app.app._report
 SUMMARY = {
     "status", "method", "dataset", "seed", "num_clients", "rounds", "global_accuracy", "personal_accuracy_mean",
     "personal_accuracy_std", "metrics", "best_validation", "bytes_up", "bytes_down", "seconds", "seconds_training",
-    "seconds_aggregation", "versions",
+    "seconds_aggregation", "versions", "settled",
 }  # fmt: skip
 ROUND_COLUMNS = ["round", "phase", "global_accuracy", "personal_accuracy_mean", "loss", "replies", "dropped", "bytes_up",
                  "bytes_down", "seconds"]  # fmt: skip
@@ -383,7 +383,7 @@ def test_dropout_differs_from_round_to_round_and_from_client_to_client(tmp_path)
 
 def test_more_clients_than_a_process_keeps_set_up(tmp_path, monkeypatch):
     plain = run(tmp_path, "a", num_rounds=3)
-    monkeypatch.setattr("client_app.client.LIVE_CLIENTS", 1)
+    monkeypatch.setattr("client_app.live.LIVE_CLIENTS", 1)
     assert same(run(tmp_path, "b", num_rounds=3).model, plain.model)
 
 

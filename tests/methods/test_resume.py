@@ -60,7 +60,7 @@ def test_interrupted_anywhere_and_resumed(method, after, fraction, tmp_path):
         name = f"stopped-{at}"
         interrupted(tmp_path, at, after, name=name, **settings)
         stopped = Run(tmp_path / name).summary
-        assert (stopped["status"], stopped["error"]) == ("failed", "KeyboardInterrupt")
+        assert (stopped["status"], stopped["error"]) == ("failed", "interrupted")
         assert run(tmp_path, name, resume=True, **settings).figures == whole.figures, f"stopped at message {at}"
 
 

@@ -127,16 +127,15 @@ def test_it_ends_at_the_optimum_of_the_sum_where_the_average_does_not():
 
 
 def test_buffers_are_averaged_by_examples_alone():
-    start = {"w": np.zeros(2), "n.running_var": np.ones(1), "n.num_batches_tracked": np.array(0)}
+    start = {"w": np.zeros(2), "n.running_var": np.ones(1)}
     found = FedNova(start, 0.9)
     found.aggregate(
         {
-            p: Update(n, {"w": np.ones(2), "n.running_var": np.array([v]), "n.num_batches_tracked": np.array(t)}, t)
+            p: Update(n, {"w": np.ones(2), "n.running_var": np.array([v])}, t)
             for p, (n, v, t) in enumerate([(1, 4.0, 100), (3, 8.0, 20)])
         }
     )
     np.testing.assert_array_equal(found.sent_to(0)["n.running_var"], [7])
-    np.testing.assert_array_equal(found.sent_to(0)["n.num_batches_tracked"], 40)
 
 
 def test_other_arrays_are_refused():

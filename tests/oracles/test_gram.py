@@ -71,7 +71,7 @@ def test_names_decide_not_their_order_and_buffers_do_not_enter():
     start = arrays_of(rng, np.float32)
     models = [around(start, rng, 1.0) for _ in range(4)]
     expected = gram(start, models)
-    buffers = {"a.running_mean": np.zeros(3, np.float32), "a.num_batches_tracked": np.array(5)}
+    buffers = {"a.running_mean": np.zeros(3, np.float32), "a.running_var": np.ones(3, np.float32)}
     turned = [dict(reversed(model.items())) | {n: b + 7 for n, b in buffers.items()} for model in models]
     np.testing.assert_array_equal(gram(dict(reversed(start.items())) | buffers, turned), expected)
     assert is_buffer("bn.running_var")

@@ -1,0 +1,41 @@
+"""Where a client's own curvature starts: at that of its graph, standardised over the clients (FlatLand)."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from client_app.data import Data
+from strategies.config import RunConfig, home
+from strategies.messages import Facts
+from tasks.errors import DataError
+from tasks.graphs.client_graph import ClientGraph
+from tasks.graphs.curved import CURVATURE_MAPS, graph_statistics
+from tasks.graphs.ricci import mean_ricci
+
+REACH = 4.0
+"""k starts within ±4 standard deviations: beyond, either map would hardly move any more."""
+
+
+def ricci(data: Data, config: RunConfig) -> float:
+    """The graph's mean Ricci curvature, of the kind that the run starts from.
+
+    Raises
+    ------
+    DataError
+        If the data are no graph.
+    """
+    if not isinstance(data, ClientGraph):
+        raise DataError(f"the data are {data.task}, which have no Ricci curvature")
+    return mean_ricci(data, config.flatland.curvature_init, config.flatland.triangles, home() / "cache")
+
+
+def start_curvature(parameters: Mapping[str, nn.Parameter], data: Data, config: RunConfig, facts: Facts | None) -> None:
+    """Set k from the graph's curvature, standardised over the clients: taken raw it saturates the sigmoid."""
+    with torch.no_grad():
+        if (statistics := parameters.get("estimator.statistics")) is not None and isinstance(data, ClientGraph):
+            statistics.copy_(graph_statistics(data))
+        if facts is not None and facts.ricci_std > 0:
+            deviations = (ricci(data, config) - facts.ricci_mean) / facts.ricci_std
+            deviations = min(max(deviations, -REACH), REACH)
+            parameters["k"].fill_(deviations * CURVATURE_MAPS[config.flatland.curvature_map].deviation)

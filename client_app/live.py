@@ -1,0 +1,30 @@
+"""The clients that a process keeps set up."""
+
+from collections import OrderedDict
+from typing import Any
+
+from client_app.client import Client
+from strategies.config import RunConfig
+
+LIVE_CLIENTS = 64
+"""How many; a simulation of more sets the others up anew from their files."""
+
+_live: OrderedDict[tuple[Any, ...], Client] = OrderedDict()
+
+
+def live_client(config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> Client:
+    """This process's client of that run and partition, set up at the first call."""
+    key = (config, run, partition, tuple(sorted(node_config.items())))
+    client = _live.get(key)
+    if client is None:
+        client = _live[key] = Client(config, run, partition, node_config)
+        while len(_live) > LIVE_CLIENTS:
+            _live.popitem(last=False)
+    _live.move_to_end(key)
+    return client
+
+
+def forget(client: Client) -> None:
+    """Drop a client whose state in memory is in doubt; the next message sets it up from its files."""
+    for key in [key for key, value in _live.items() if value is client]:
+        del _live[key]

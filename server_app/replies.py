@@ -1,0 +1,38 @@
+"""What a reply that is well formed must be besides: work that such a client can have done."""
+
+import numpy as np
+
+from strategies.arrays import MessageError
+from strategies.checks import check_steps, check_variances
+from strategies.config import RunConfig
+from strategies.messages import TRAIN, Reply
+from strategies.split import Arrays
+
+
+def check_work(reply: Reply, known: int | None, config: RunConfig) -> None:
+    """Refuse a weight that changes, steps that so many examples do not make, and statistics that no data have.
+
+    Parameters
+    ----------
+    known : int or None
+        The client's number of training examples, where the server has heard of it before.
+    config : RunConfig
+        Settled.
+
+    Raises
+    ------
+    MessageError
+    """
+    if reply.header.phase == TRAIN:
+        if known is not None and reply.num_examples != known:
+            raise MessageError(f"num_examples is {reply.num_examples}; it was {known} before")
+        check_steps(reply.metrics.get("steps"), reply.num_examples, config.local_epochs, config.batch_size)
+        check_variances(reply.arrays)
+    elif known is not None and reply.num_examples > known:
+        raise MessageError(f"num_examples is {reply.num_examples}; {known} were trained on")
+
+
+def not_finite(arrays: Arrays) -> str:
+    """Which arrays are not finite, in words; "" for none. Finite replies can add up to more than float32 holds."""
+    broken = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+    return f"{', '.join(broken[:3])} {'is' if len(broken) == 1 else 'are'} not finite" if broken else ""
