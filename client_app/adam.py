@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
+from client_app.moments import copy_into
+
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 _PARTS = ("exp_avg", "exp_avg_sq", "step")
 
@@ -93,7 +95,4 @@ class Adam:
         ValueError
             If one has another shape.
         """
-        for key, mine in self.state().items():
-            if tensors[key].shape != mine.shape:
-                raise ValueError(f"{key} is {list(tensors[key].shape)}, awaited was {list(mine.shape)}")
-            mine.copy_(tensors[key])
+        copy_into(self.state(), tensors)

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.sgd import sgd
 
+from client_app.moments import copy_into
+
 
 class SGD:
     """SGD with heavy-ball momentum, by torch's own functional form; see `client_app.adam` for why not `torch.optim`.
@@ -68,7 +70,4 @@ class SGD:
         ValueError
             If one has another shape.
         """
-        for key, mine in self.state().items():
-            if tensors[key].shape != mine.shape:
-                raise ValueError(f"{key} is {list(tensors[key].shape)}, awaited was {list(mine.shape)}")
-            mine.copy_(tensors[key])
+        copy_into(self.state(), tensors)
