@@ -1,7 +1,7 @@
 """One client as it lives in a process: data and model set up once, personal state always at a known stamp."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from client_app.personal import FixedFile, gather, scatter, state_folder
 from client_app.training import (
     Optimizer,
     Regulariser,
+    Trained,
     TrainingError,
     make_optimizer,
     seed_dropout,
@@ -34,13 +35,6 @@ from tasks.graphs.functional import EMBEDDING, embed
 
 ROUND, FINE_TUNING = 0, 1
 """Streams of a client's draws."""
-
-
-class Trained(NamedTuple):
-    """What came of local training: the loss over the last pass, and the number of steps."""
-
-    loss: float
-    steps: int
 
 
 class Client:

@@ -4,7 +4,7 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,13 @@ from tasks.task import Task
 
 class TrainingError(RuntimeError):
     """Local training that came to nothing; the text is safe to send."""
+
+
+class Trained(NamedTuple):
+    """What came of local training: the loss over the last pass, and the number of steps."""
+
+    loss: float
+    steps: int
 
 
 class Optimizer(Protocol):

@@ -5,14 +5,15 @@ wrong, in words that hold nothing of the content.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from strategies.arrays import MessageError, decode_arrays, encode_arrays
 from strategies.checks import check_data, check_statistics
+from strategies.records import build, config_of, entry, lists, record_of
 
 DESCRIBE = "describe"
 CURVATURE = "curvature"
@@ -177,7 +178,7 @@ def encode_request(request: Request) -> RecordDict:
     """A request as Flower's records."""
     content = RecordDict({_HEADER: ConfigRecord(asdict(request.header) | {"stamp": request.stamp})})
     if request.facts is not None:
-        content[_FACTS] = ConfigRecord(_lists(asdict(request.facts)))
+        content[_FACTS] = ConfigRecord(lists(asdict(request.facts)))
     if request.arrays:
         content[_ARRAYS] = request.arrays
     if request.fixed:
@@ -193,10 +194,10 @@ def decode_request(content: RecordDict) -> Request:
     MessageError
         If a record or a key is absent or of another type.
     """
-    header = _config(content, _HEADER)
-    facts = _build(Facts, _config(content, _FACTS)) if _FACTS in content else None
-    arrays, fixed = (_record(content, name, ArrayRecord) or ArrayRecord() for name in (_ARRAYS, _FIXED))
-    return Request(_build(Header, header), _typed(header, "stamp", int), facts, arrays, fixed)
+    header = config_of(content, _HEADER)
+    facts = build(Facts, config_of(content, _FACTS)) if _FACTS in content else None
+    arrays, fixed = (record_of(content, name, ArrayRecord) or ArrayRecord() for name in (_ARRAYS, _FIXED))
+    return Request(build(Header, header), entry(header, "stamp", int), facts, arrays, fixed)
 
 
 def encode_reply(reply: Reply) -> RecordDict:
@@ -212,8 +213,8 @@ def encode_reply(reply: Reply) -> RecordDict:
     if reply.description is not None:
         body = asdict(reply.description)
         statistics = {key: value for key, value in body.pop("statistics").items() if value is not None}
-        content[_BODY] = ConfigRecord(_lists(body))
-        content["statistics"] = ConfigRecord(_lists(statistics))
+        content[_BODY] = ConfigRecord(lists(body))
+        content["statistics"] = ConfigRecord(lists(statistics))
     if reply.arrays:
         content[_ARRAYS] = encode_arrays(reply.arrays)
     if reply.metrics:
@@ -229,83 +230,32 @@ def decode_reply(content: RecordDict, expected: Header) -> Reply:
     MessageError
         If a record or a key is absent or of another type, or if the reply belongs elsewhere.
     """
-    record = _config(content, _HEADER)
-    header = _build(Header, record)
+    record = config_of(content, _HEADER)
+    header = build(Header, record)
     for name in ("run", "phase", "round"):
         got, wanted = getattr(header, name), getattr(expected, name)
         if got != wanted:
             raise MessageError(f"the reply is of {name} {got}, awaited was {wanted}")
-    error = _typed(record, "error", str)
+    error = entry(record, "error", str)
     description = None
     if header.phase == DESCRIBE and not error:
-        body = dict(_config(content, _BODY)) | {"statistics": dict(_config(content, "statistics"))}
-        description = _build(Description, body)
+        body = dict(config_of(content, _BODY)) | {"statistics": dict(config_of(content, "statistics"))}
+        description = build(Description, body)
         about = description
         check_data(about.task, about.space, about.shape, about.num_features, about.class_names)
         check_statistics(description.statistics, len(description.class_names))
-    num_examples = _typed(record, "num_examples", int)
+    num_examples = entry(record, "num_examples", int)
     if num_examples < 0:
         raise MessageError(f"num_examples is {num_examples}; allowed is 0 or more")
-    metrics = _record(content, _METRICS, MetricRecord) or MetricRecord()
+    metrics = record_of(content, _METRICS, MetricRecord) or MetricRecord()
     if header.phase not in ANSWERED_BY_ARRAYS and _ARRAYS in content:
         raise MessageError(f"arrays are not awaited in phase {header.phase}")
     return Reply(
         header,
-        _typed(record, "partition", int),
+        entry(record, "partition", int),
         error,
         description,
         num_examples,
-        decode_arrays(_record(content, _ARRAYS, ArrayRecord) or ArrayRecord()),
+        decode_arrays(record_of(content, _ARRAYS, ArrayRecord) or ArrayRecord()),
         {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)},
     )
-
-
-def _config(content: RecordDict, key: str) -> ConfigRecord:
-    record = _record(content, key, ConfigRecord)
-    if record is None:
-        raise MessageError(f'the record "{key}" is absent')
-    return record
-
-
-R = TypeVar("R", ArrayRecord, ConfigRecord, MetricRecord)
-
-
-def _record(content: RecordDict, key: str, kind: type[R]) -> R | None:
-    """A record of the given kind, or None.
-
-    Not by way of `content.array_records` and the like: those views and the RecordDict refer to each other, which would
-    keep every message of a round in memory until the next full garbage collection.
-    """
-    record = content.get(key)
-    return record if isinstance(record, kind) else None
-
-
-def _typed(record: Mapping[str, Any], key: str, kind: type) -> Any:
-    value = record.get(key)
-    if type(value) is not kind:
-        raise MessageError(f'"{key}" is {type(value).__name__}, awaited was {kind.__name__}')
-    return value
-
-
-T = TypeVar("T", Header, Facts, Description)
-
-
-def _build(kind: type[T], record: Mapping[str, Any]) -> T:
-    """A dataclass from the keys of a record, types checked."""
-    values: dict[str, Any] = {}
-    for item in fields(kind):
-        value = record.get(item.name)
-        if item.type == tuple[str, ...]:
-            if not isinstance(value, list | tuple) or not all(type(entry) is str for entry in value):
-                raise MessageError(f'"{item.name}" is no list of strings')
-            values[item.name] = tuple(value)
-        elif item.type in (bool, int, float, str):
-            values[item.name] = _typed(record, item.name, item.type)
-        else:
-            values[item.name] = value
-    return kind(**values)
-
-
-def _lists(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Tuples as lists, the only sequence that Flower's records take."""
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
