@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from client_app.calibrating import closed_form, sums
 from client_app.curvature import ricci, start_curvature
-from client_app.data import load_data, make_task, num_features, shape, statistics
+from client_app.data import check_fits, load_data, make_task, num_features, shape, statistics
 from client_app.personal import FixedFile, gather, scatter, state_folder
 from client_app.training import (
     Optimizer,
@@ -30,7 +30,6 @@ from strategies.methods import HEAD, METHODS
 from strategies.model_spec import build_model, is_fixed, model_spec, named_state, own_head
 from strategies.schedule import learning_rate
 from strategies.store import Store, StoreError
-from tasks.errors import DataError
 from tasks.graphs.functional import EMBEDDING, embed
 
 ROUND, FINE_TUNING = 0, 1
@@ -110,15 +109,9 @@ class Client:
             self._restore(stamp)
 
     def _set_up(self, facts: Facts) -> None:
-        width = num_features(self.data)
-        if facts.num_features not in (0, width) or facts.shape != shape(self.data):
-            if facts.shape:
-                raise DataError(
-                    f"the data are images of {shape(self.data) or 'no shape'}, those of this run {facts.shape}"
-                )
-            raise DataError(f"the data have {width} features per node, those of this run {facts.num_features}")
+        check_fits(self.data, facts)
         self.class_names = facts.class_names or self.data.class_names
-        spec = model_spec(self.config, facts, width, len(self.class_names))
+        spec = model_spec(self.config, facts, num_features(self.data), len(self.class_names))
         self.model = placed(build_model(spec, self.config.seed), self.device)
         self.task = make_task(self.data, self.config, self.class_names, self.device, self.model)
         self.parameters = dict(self.model.named_parameters())

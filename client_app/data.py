@@ -12,6 +12,8 @@ from torch import nn
 from strategies.config import ConfigError, RunConfig, home
 from strategies.defaults import settled
 from strategies.image_data import image_spec
+from strategies.messages import Facts
+from tasks.errors import DataError
 from tasks.graphs.client_graph import ClientGraph
 from tasks.graphs.client_task import client_task
 from tasks.graphs.client_task import statistics as graph_statistics
@@ -79,6 +81,21 @@ def num_features(data: Data) -> int:
 def shape(data: Data) -> str:
     """Of an image; "" for graphs."""
     return data.shape if isinstance(data, ClientImages) else ""
+
+
+def check_fits(data: Data, facts: Facts) -> None:
+    """Refuse data of other features, or images of another shape, than the run's.
+
+    Raises
+    ------
+    DataError
+    """
+    if facts.shape != shape(data):
+        raise DataError(
+            f"the data are images of {shape(data) or 'no shape'}, those of this run {facts.shape or 'none'}"
+        )
+    if facts.num_features not in (0, num_features(data)):
+        raise DataError(f"the data have {num_features(data)} features per node, those of this run {facts.num_features}")
 
 
 def statistics(data: Data, config: RunConfig) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from client_app.personal import state_folder
-from server_app.state import CALIBRATED
+from server_app.state import Checkpoint
 from strategies.aggregation import Aggregation
 from strategies.aggregations import aggregation, kept_patterns
 from strategies.config import BASES, RunConfig, parse
@@ -122,12 +122,11 @@ class TrainedRun:
             raise PredictError(f"{path} is not the directory of a run: {error}") from None
         arrays, facts, stamps, last_round = _read_model(path / "model.safetensors", config)
         config = settled(config, facts.task)
-        calibrated = {name: array for name, array in arrays.items() if name.startswith(CALIBRATED)}
-        fixed = {name: array for name, array in arrays.items() if is_fixed(config, name)}
+        parts = Checkpoint.of(arrays)
+        fixed = {name: array for name, array in parts.model.items() if is_fixed(config, name)}
         shared = aggregation(config, facts)
-        shared.load({name: array for name, array in arrays.items() if name not in calibrated | fixed})
-        calibrated = {name.removeprefix(CALIBRATED): array for name, array in calibrated.items()}
-        return cls(path, config, facts, shared, stamps, clients, num_partitions, last_round, fixed, calibrated)
+        shared.load({name: array for name, array in parts.model.items() if name not in fixed})
+        return cls(path, config, facts, shared, stamps, clients, num_partitions, last_round, fixed, parts.calibrated)
 
     def personal_state(self, client: int, state_path: Path | None) -> tuple[Arrays, int]:
         """The personal state of a client that belongs to the shared parameters, and its round.

@@ -14,7 +14,7 @@ from strategies.config import ConfigError, RunConfig, home
 from strategies.device import pick_device, placed
 from strategies.image_data import image_spec
 from strategies.methods import METHODS
-from strategies.model_spec import build_model, fixed_head, has_fixed_head, is_fixed, model_spec, named_state
+from strategies.model_spec import build_model, fixed_head, has_fixed_head, model_spec, named_state
 from strategies.split import Arrays
 from strategies.store import write_atomically
 from tasks.errors import DataError
@@ -62,7 +62,7 @@ class GlobalModel:
         self._device = pick_device(config.device)
         model = placed(build_model(model_spec(config, federation.facts), config.seed), self._device)
         names = list(named_state(model))
-        if any(METHODS[config.method].is_personal(name) and not is_fixed(config, name) for name in names):
+        if any(METHODS[config.method].is_personal(name) for name in names):
             log.info("global accuracy: none, for parts of the model stay with the clients")
             self._test = None
         assert isinstance(model, ImageNet)

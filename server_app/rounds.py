@@ -81,7 +81,8 @@ class Rounds:
             "stamps": {str(partition): stamp for partition, stamp in self.state.stamps.items()},
             "last_round": self.state.round,
         }
-        self.directory.write_model(self.model.state() | self.fixed | _calibrated(self.calibrated), about)
+        arrays = checkpoints.Checkpoint(self.model.state() | self.fixed, calibrated=self.calibrated)
+        self.directory.write_model(arrays.named(), about)
         self.global_model.write(self._whole_model(), self.calibrated, self.directory.path)
 
     def _settle(self) -> None:
@@ -296,7 +297,3 @@ def _short(value: float | None) -> str:
 
 def _global(row: dict[str, Any]) -> str:
     return f"global {_percent(row['global_accuracy'])}  " if row["global_accuracy"] is not None else ""
-
-
-def _calibrated(head: Arrays) -> Arrays:
-    return {f"{checkpoints.CALIBRATED}{name}": array for name, array in head.items()}
