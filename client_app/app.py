@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from flwr.app import Context, Message
+from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
+from client_app import hull, secure
 from client_app.client import Client
 from client_app.live import forget, live_client
 from client_app.training import TrainingError
@@ -19,34 +20,43 @@ from strategies.messages import (
     CCVR,
     CURVATURE,
     DESCRIBE,
+    HULLS,
+    KEYS,
+    MEASURE,
+    SHARES,
+    UNMASK,
     Header,
     Reply,
     Request,
     decode_request,
     encode_reply,
 )
+from strategies.methods import ONE_SHOT
+from strategies.secure_average import check_examples, feature_sums, parameter_sums, weighted
+from strategies.secure_sum.errors import SecureSumError
 from strategies.store import StoreError
 from tasks.errors import DataError
 
 log = logging.getLogger("curvfed")
 
-SAFE_ERRORS = (ConfigError, DataError, MessageError, StoreError, TrainingError)
+SAFE_ERRORS = (ConfigError, DataError, MessageError, SecureSumError, StoreError, TrainingError)
 """Errors whose texts are written to be sent; of any other only the kind leaves the client."""
 
 app = ClientApp()
 
-Handler = Callable[[Client, Request], dict[str, Any]]
+Handler = Callable[[Client, Request, RecordDict], dict[str, Any]]
+"""From the client, what it was sent, and what it keeps between messages, to the content of its reply."""
 
 
-def _describe(client: Client, request: Request) -> dict[str, Any]:
+def _describe(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     return {"description": client.describe()}
 
 
-def _curvature(client: Client, request: Request) -> dict[str, Any]:
+def _curvature(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     return {"metrics": client.mean_curvature()}
 
 
-def _train(client: Client, request: Request) -> dict[str, Any]:
+def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     started = time.perf_counter()
     _prepare(client, request)
     before = client.task.scores(client.model)
@@ -56,20 +66,29 @@ def _train(client: Client, request: Request) -> dict[str, Any]:
     if trained is not None:
         metrics |= {"loss": trained.loss, "steps": float(trained.steps)}
     metrics["seconds"] = time.perf_counter() - started
+    answer: dict[str, Any] = {"arrays": client.share()}
+    if client.config.secure_sum and client.shared:
+        answer, metrics["clipped"] = _masked_parameters(client, request, state)
     client.commit(request.header.round, base=request.stamp)
-    return {
-        "num_examples": client.task.num_examples,
-        "arrays": client.share(),
-        "metrics": metrics | _curvature_in_use(client),
-    }
+    return answer | {"num_examples": client.task.num_examples, "metrics": metrics | _curvature_in_use(client)}
 
 
-def _evaluate(client: Client, request: Request) -> dict[str, Any]:
+def _masked_parameters(client: Client, request: Request, state: RecordDict) -> tuple[dict[str, Any], float]:
+    values, clipped = weighted(client.share(), client.task.num_examples, client.config.secure.clip)
+    if clipped:
+        log.warning("partition %d: %d parameters were clipped (secure.clip)", client.partition, clipped)
+    answer = secure.masked_reals(client, request, state, values, lambda number: parameter_sums(client.config, number))
+    return answer, float(clipped)
+
+
+def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+    if client.method.aggregation == ONE_SHOT:
+        return hull.evaluate(client, request, state)
     _prepare(client, request)
     return {"metrics": client.task.scores(client.model) | _curvature_in_use(client)}
 
 
-def _fine_tune(client: Client, request: Request) -> dict[str, Any]:
+def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     started = time.perf_counter()
     _prepare(client, request)
     before = client.task.scores(client.model)
@@ -80,9 +99,12 @@ def _fine_tune(client: Client, request: Request) -> dict[str, Any]:
     return {"metrics": metrics | {"seconds": time.perf_counter() - started}}
 
 
-def _sums(client: Client, request: Request) -> dict[str, Any]:
+def _sums(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     _prepare(client, request)
     sums, num_examples = client.sums(request.header.phase)
+    if client.config.secure_sum:
+        check_examples(num_examples)
+        return secure.masked_reals(client, request, state, sums, feature_sums) | {"num_examples": num_examples}
     return {"num_examples": num_examples, "arrays": {"sums": sums}}
 
 
@@ -110,7 +132,7 @@ def _answer(message: Message, context: Context, handler: Handler) -> Message:
         node_config = dict(context.node_config)
         partition = _partition(node_config)
         client = live_client(config, header.run, partition, node_config)
-        content = handler(client, request)
+        content = handler(client, request, context.state)
     except SAFE_ERRORS as error:
         log.warning("partition %d, %s of round %d: %s", partition, header.phase, header.round, error)
         content = {"error": str(error)}
@@ -170,6 +192,36 @@ def calibrate(message: Message, context: Context) -> Message:
 def ccvr(message: Message, context: Context) -> Message:
     """Send the sums that class-wise means and covariances of the training features are made of."""
     return _answer(message, context, _sums)
+
+
+@app.query(MEASURE)
+def measure(message: Message, context: Context) -> Message:
+    """Say in this client's log how many of its points would leave it."""
+    return _answer(message, context, hull.measure)
+
+
+@app.query(KEYS)
+def keys(message: Message, context: Context) -> Message:
+    """Begin a secure sum: send fresh public keys."""
+    return _answer(message, context, secure.keys)
+
+
+@app.query(SHARES)
+def shares(message: Message, context: Context) -> Message:
+    """Take the peers' keys; send them shares of this client's secrets, sealed."""
+    return _answer(message, context, secure.shares)
+
+
+@app.query(HULLS)
+def hulls(message: Message, context: Context) -> Message:
+    """Send the quantised hulls, encoded and masked."""
+    return _answer(message, context, hull.hulls)
+
+
+@app.query(UNMASK)
+def unmask(message: Message, context: Context) -> Message:
+    """Reveal what lifts the masks of the sum, and nothing of a single client."""
+    return _answer(message, context, secure.unmask)
 
 
 @app.evaluate()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from client_app.calibrating import closed_form, sums
 from client_app.curvature import ricci, start_curvature
-from client_app.data import check_fits, load_data, make_task, num_features, shape, statistics
+from client_app.data import check_fits, check_secure, class_names, load_data, make_task, num_features, shape, statistics
 from client_app.personal import FixedFile, gather, scatter, state_folder
 from client_app.training import (
     Optimizer,
@@ -58,8 +58,9 @@ class Client:
     def __init__(self, config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> None:
         torch.set_num_threads(config.threads)
         self.run, self.partition = run, partition
-        self.method, self._node_config = METHODS[config.method], node_config
+        self.method, self.node_config = METHODS[config.method], node_config
         self.owns_data = "data-path" in node_config
+        check_secure(config, node_config)
         self.data = load_data(config, partition, node_config)
         self.config = settled(config, self.data.task)
         self.device = pick_device(str(node_config.get("device", config.device)))
@@ -71,7 +72,7 @@ class Client:
     @property
     def shares_statistics(self) -> bool:
         """Whether figures about the data may leave: the run asks for it, and the node's own configuration can refuse."""
-        if self._node_config.get("share-statistics") is False:
+        if self.node_config.get("share-statistics") is False:
             return False
         return self.config.share_statistics or not self.owns_data
 
@@ -83,7 +84,7 @@ class Client:
             metric=self.data.metric,
             num_features=num_features(self.data),
             shape=shape(self.data),
-            class_names=self.data.class_names,
+            class_names=class_names(self.data, self.config),
             digest=self.data.digest,
             partition_digest=self.data.partition_digest,
             statistics=statistics(self.data, self.config) if self.shares_statistics else {},

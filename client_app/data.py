@@ -1,4 +1,4 @@
-"""What a client holds, and the task it is for: a graph, graphs or images, its own or its part of a public data set."""
+"""What a client holds, and the task it is for: graphs, images or points, its own or its part of a public data set."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -13,6 +13,8 @@ from strategies.config import ConfigError, RunConfig, home
 from strategies.defaults import settled
 from strategies.image_data import image_spec
 from strategies.messages import Facts
+from strategies.methods import METHODS, ONE_SHOT
+from strategies.point_data import point_spec
 from tasks.errors import DataError
 from tasks.graphs.client_graph import ClientGraph
 from tasks.graphs.client_task import client_task
@@ -24,13 +26,17 @@ from tasks.images.client_task import ImageTask
 from tasks.images.client_task import statistics as image_statistics
 from tasks.images.nets import has_batch_norm
 from tasks.images.objectives import ObjectiveSpec, objective
+from tasks.points import data as points
+from tasks.points.client_points import ClientPoints
+from tasks.points.client_points import statistics as point_statistics
+from tasks.points.readers import READERS
 from tasks.registry import tasks_of
 from tasks.task import Task
 
 LIVE_PARTS = 64
 """Parts of public data sets that a process keeps; a simulation of more reads the others anew."""
 
-Data = ClientGraph | ClientImages
+Data = ClientGraph | ClientImages | ClientPoints
 
 
 def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any]) -> Data:
@@ -43,6 +49,8 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
     """
     if "data-path" in node_config:
         path = Path(str(node_config["data-path"])).expanduser()
+        if path.suffix.lower() in READERS:
+            return points.load_own(path, point_spec(settled(config, "points")))
         if images.is_image_folder(path):
             return images.load_own(path, image_spec(settled(config, "images")), home() / "cache")
         return load_own(path, _graph_spec(settled(config, "graphs")), home() / "cache")
@@ -56,6 +64,8 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
 
 @lru_cache(maxsize=LIVE_PARTS)
 def _part(config: RunConfig, partition: int, num_partitions: int) -> Data:
+    if tasks_of(config.dataset) == ("points",):
+        return points.load_client(point_spec(config), partition, num_partitions)
     if tasks_of(config.dataset) == ("images",):
         return images.load_client(image_spec(config), partition, num_partitions, home() / "cache")
     return load_client(_graph_spec(config), partition, num_partitions, home() / "cache")
@@ -74,13 +84,32 @@ def _graph_spec(config: RunConfig) -> GraphSpec:
 
 
 def num_features(data: Data) -> int:
-    """Features of a node, or numbers in an image."""
-    return data.num_features if isinstance(data, ClientImages) else data.features.shape[1]
+    """Features of a node, numbers in an image, or coordinates of a point."""
+    return data.features.shape[1] if isinstance(data, ClientGraph) else data.num_features
 
 
 def shape(data: Data) -> str:
-    """Of an image; "" for graphs."""
+    """Of an image; "" for other data."""
     return data.shape if isinstance(data, ClientImages) else ""
+
+
+def class_names(data: Data, config: RunConfig) -> tuple[str, ...]:
+    """The names of the classes, as the server is told them: none of a client's own where their number is public."""
+    if isinstance(data, ClientPoints) and config.hull.num_classes and not data.partition_digest:
+        return tuple(f"class {number}" for number in range(config.hull.num_classes))
+    return data.class_names
+
+
+def check_secure(config: RunConfig, node_config: Mapping[str, Any]) -> None:
+    """Refuse a run that would send in the open what this node's own configuration wants masked (`secure-sum`).
+
+    Raises
+    ------
+    ConfigError
+    """
+    masked = config.secure_sum or METHODS[config.method].aggregation == ONE_SHOT
+    if node_config.get("secure-sum") is True and not masked:
+        raise ConfigError("this node takes part in secure sums alone; the run has secure-sum = false")
 
 
 def check_fits(data: Data, facts: Facts) -> None:
@@ -102,6 +131,8 @@ def statistics(data: Data, config: RunConfig) -> dict[str, Any]:
     """Figures about the data, by name."""
     if isinstance(data, ClientImages):
         return asdict(image_statistics(data))
+    if isinstance(data, ClientPoints):
+        return asdict(point_statistics(data))
     return asdict(graph_statistics(data, config.flatland.triangles))
 
 
@@ -115,6 +146,8 @@ def make_task(
     DataError
         If a class of the client is not among `class_names`.
     """
+    if isinstance(data, ClientPoints):
+        raise DataError("the data are points in a disc, which are not trained on by steps")
     if isinstance(data, ClientGraph):
         return client_task(data, class_names, device, config.batch_size)
     keys = config.hyperfed

@@ -3,8 +3,9 @@
     python -m deployments.check method=flatland dataset=cora data-dir=~/data
     python -m deployments.check presets/flatland.toml seed=1
 
-Where a key leaves the choice to the task or the method, an arrow leads to what it chooses. Nothing is started, read or
-downloaded. Exit status: 0 it can run, 2 it cannot.
+Where a key leaves the choice to the task or the method, an arrow leads to what it chooses. Of a secure sum it says who
+must stay to its end, and of hull what every client would send, where the number of classes is known beforehand. Nothing is
+started, read or downloaded. Exit status: 0 it can run, 2 it cannot.
 """
 
 import sys
@@ -18,7 +19,12 @@ from rich.table import Table
 from deployments.pairs import UsageError, pop_supernodes, read_pairs
 from strategies.config import ConfigError, RunConfig, allowed, fields, flatten, parse
 from strategies.defaults import settled
-from strategies.methods import METHODS
+from strategies.hull.public import Public
+from strategies.methods import METHODS, ONE_SHOT
+from strategies.point_data import point_spec, public
+from strategies.secure_sum.errors import SecureSumError
+from strategies.secure_sum.fixed_point import SUM_PRIME
+from strategies.secure_sum.session import Session
 from tasks.errors import DataError
 from tasks.graphs import tu
 from tasks.graphs.datasets import SOURCES, complete, locate, raw_folders
@@ -26,6 +32,8 @@ from tasks.graphs.tu import graph_dataset_names
 from tasks.graphs.tu_files import find_files
 from tasks.images.datasets import locate as locate_images
 from tasks.images.datasets import locate_folder, source_of
+from tasks.points import datasets as points
+from tasks.points.readers import READERS
 from tasks.registry import tasks_of
 
 NUM_SUPERNODES = 10
@@ -44,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sets = len(graph_dataset_names(config.dataset) or [""])
         if number % sets:
             raise UsageError(f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}")
-        data = where_data_are(config)
+        told = [where_data_are(config), *what_is_summed(settled(config, _task(config)), number)]
     except (UsageError, ConfigError) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 2
@@ -58,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         value = " → ".join(dict.fromkeys((_toml(values[key]), _toml(in_use[key]))))
         table.add_row(key, escape(value), origin, escape(words), style=style)
     console.print(table)
-    console.print(escape(data), soft_wrap=True)
+    for line in told:
+        console.print(escape(line), soft_wrap=True, highlight=False)
     return 0
 
 
@@ -75,7 +84,71 @@ def where_data_are(config: RunConfig) -> str:
     ConfigError
         If `dataset` or `test-data` is a path and there is no file.
     """
-    return _where_images_are(config) if _task(config) == "images" else _where_graphs_are(config)
+    task = _task(config)
+    if task == "points":
+        return _where_points_are(config)
+    return _where_images_are(config) if task == "images" else _where_graphs_are(config)
+
+
+def what_is_summed(config: RunConfig, number: int) -> list[str]:
+    """What follows for the secure sums of so many clients, in words; nothing without any. `config` is settled.
+
+    Raises
+    ------
+    ConfigError
+        If the threshold is none for so many clients, or bins, labels and cap of their hulls do not fit.
+    """
+    one_shot = METHODS[config.method].aggregation == ONE_SHOT
+    if not (one_shot or config.secure_sum):
+        return []
+    keys = config.secure
+    try:
+        sum_of = Session("", "", 0, SUM_PRIME, 1, tuple(range(number)), keys.threshold, keys.neighbours)
+    except SecureSumError as error:
+        raise ConfigError(f"num-supernodes = {number}, secure.threshold = {keys.threshold}: {error}") from None
+    told = [
+        f"secure sum: {sum_of.needed} of {number} clients must stay to its end; each shares its secrets with {sum_of.degree}"
+    ]
+    if one_shot and (classes := _known_classes(config)):
+        told += [_what_hulls_cost(public(config, classes, number), "hulls")]
+        told += [_what_hulls_cost(public(config, classes, number, one), "hulls, sweep") for one in config.hull.epsilons]
+    return told
+
+
+def _known_classes(config: RunConfig) -> int:
+    """The number of classes of a run on points, 0 where it is told by the data alone."""
+    built_in = 2 if config.dataset.lower() == "uniform" else 0
+    return config.hull.num_classes or len(point_spec(config).kept) or built_in
+
+
+def _what_hulls_cost(values: Public, what: str) -> str:
+    form = "a sum for every bin" if values.is_dense else "power sums"
+    return (
+        f"{what}: epsilon = {values.epsilon:g} makes {values.quantizer.num_bins:,} bins; for {values.num_classes} classes "
+        f"every client sends {values.length:,} numbers modulo {values.prime} ({values.length * 8 / 1000:,.1f} kB), {form}"
+    )
+
+
+def _where_points_are(config: RunConfig) -> str:
+    key, dataset, data_dir = "dataset", config.dataset.lower(), config.data_path.expanduser()
+    try:
+        if dataset == "uniform":
+            told = "data: uniform, generated by the run"
+        elif dataset != "olsson":
+            told = f"data: points in {points.locate(config.dataset, data_dir)}"
+        elif (file := data_dir / points.OLSSON).is_file():
+            told = f"data: Olsson, {file}"
+        else:
+            told = f"data: Olsson is not in {file.parent}; the run would try to download it, as does\n"
+            told += points.command(data_dir)
+        if config.test_data not in ("auto", "none"):
+            key, file = "test-data", Path(config.test_data).expanduser()
+            if file.suffix.lower() not in READERS or not file.is_file():
+                raise DataError(f"no file {file}, or no file of points, {', '.join(READERS)}")
+            told += f"\ntest data: points in {file}"
+    except DataError as error:
+        raise ConfigError(f'{key} = "{getattr(config, key.replace("-", "_"))}": {error}') from None
+    return told
 
 
 def _where_images_are(config: RunConfig) -> str:

@@ -6,9 +6,11 @@ import sys
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from server_app.hull_run import HullRun
 from server_app.results import RunDirectory, failed_summary, write_failure
 from server_app.rounds import Rounds
 from strategies.config import ConfigError, RunConfig, flatten, parse
+from strategies.methods import METHODS, ONE_SHOT
 
 log = logging.getLogger("curvfed")
 
@@ -35,16 +37,17 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     """Run in an open run directory; a failure is written there before it is raised."""
     log.info("run directory: %s", directory.path)
     log.info("configuration: %s", "  ".join(f"{key}={value}" for key, value in flatten(config).items()))
-    rounds = Rounds(config, grid, directory)
+    one_shot = METHODS[config.method].aggregation == ONE_SHOT
+    run: HullRun | Rounds = (HullRun if one_shot else Rounds)(config, grid, directory)
     try:
-        rounds.run()
+        run.run()
     except BaseException as error:
         text = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
-        directory.write_summary(failed_summary(text, config) | rounds.figures() | {"status": "failed", "error": text})
+        directory.write_summary(failed_summary(text, config) | run.figures() | {"status": "failed", "error": text})
         _report(directory)
-        log.error("the run failed after round %d: %s", rounds.state.round, text)
+        log.error("the run failed after round %d: %s", run.state.round, text)
         raise
-    directory.write_summary({"status": "completed"} | rounds.figures())
+    directory.write_summary({"status": "completed"} | run.figures())
     if _report(directory):
         log.info("done: %s", directory.path / "report.html")
     else:

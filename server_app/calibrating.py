@@ -1,22 +1,18 @@
 """A new classifier at the server from sums over the clients: SphereFed's calibration, and CCVR."""
 
-import logging
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from server_app.phase import Phase
 from strategies import calibration, virtual_features
-from strategies.calibration import CalibrationError, Summation, Sums, check_trace, plain_sum, solve
+from strategies.calibration import CalibrationError, Sums, check_trace, solve
 from strategies.config import RunConfig
 from strategies.messages import CALIBRATE, CCVR
 from strategies.methods import HEAD
 from strategies.split import Arrays
 from strategies.virtual_features import ClassSums
-
-log = logging.getLogger("curvfed")
 
 Vector = NDArray[np.float64]
 
@@ -44,40 +40,40 @@ def checked(name: str, phase: Phase, model: Arrays, config: RunConfig) -> Phase:
             CHECKS[name](reply.arrays[SUMS], reply.num_examples, model, config)
         except CalibrationError as error:
             reasons[partition] = str(error)
-            log.warning("%s: dropped the sums of partition %d: %s", name, partition, error)
-    good = {partition: reply for partition, reply in phase.replies.items() if partition not in reasons}
-    return replace(phase, replies=good, reasons=phase.reasons | reasons)
+    return phase.without(reasons)
 
 
 def calibrated_head(
-    name: str, phase: Phase, model: Arrays, config: RunConfig, summation: Summation = plain_sum
+    name: str, phase: Phase, total: Vector, model: Arrays, config: RunConfig, noise: float = 0.0
 ) -> Arrays:
-    """The new classifier from the clients' sums.
+    """The new classifier from the sum of the clients' sums.
 
     Parameters
     ----------
-    summation : callable
-        What adds them up; a secure sum can take the place of the plain one, for nothing but the total is looked at here.
+    phase : Phase
+        Whose replies are in the sum; their numbers of examples are looked at alone.
+    total : array
+    noise : float
+        Bound on the absolute error of its entries, that of a secure sum in fixed point.
 
     Raises
     ------
     CalibrationError
         If what came cannot be sums over that many examples, or there are none.
     """
-    total = summation({partition: reply.arrays[SUMS] for partition, reply in phase.replies.items()})
     examples = sum(reply.num_examples for reply in phase.replies.values())
     if examples == 0:
         raise CalibrationError(f"{name}: no client that answered has training data")
-    found = MAKERS[name](total, examples, model, config)
+    found = MAKERS[name](total, examples, model, config, noise)
     if not all(np.isfinite(array).all() for array in found.values()):
         raise CalibrationError(f"{name}: the classifier that comes of the sums is not finite")
     return found
 
 
-def _check_closed_form(vector: Vector, examples: int, model: Arrays, config: RunConfig) -> Sums:
+def _check_closed_form(vector: Vector, examples: int, model: Arrays, config: RunConfig, noise: float = 0.0) -> Sums:
     classes, dim = model[WEIGHT].shape
-    sums = Sums.unpack(vector, dim, classes)
-    sums.check(examples)
+    sums = Sums.unpack(vector, dim, classes, noise)
+    sums.check(examples, noise)
     if config.spherefed.normalize:
         check_trace(sums.gram, examples)
     return sums
@@ -91,15 +87,15 @@ def _check_classes(vector: Vector, examples: int, model: Arrays, config: RunConf
     return sums
 
 
-def _closed_form(total: Vector, examples: int, model: Arrays, config: RunConfig) -> Arrays:
+def _closed_form(total: Vector, examples: int, model: Arrays, config: RunConfig, noise: float) -> Arrays:
     """SphereFed, Eq. 10."""
-    sums = _check_closed_form(total, examples, model, config)
-    found = solve(sums.gram, sums.targets, config.spherefed.ridge * examples)
+    sums = _check_closed_form(total, examples, model, config, noise)
+    found = solve(sums.gram, sums.targets, config.spherefed.ridge * examples, noise)
     return {WEIGHT: found.astype(model[WEIGHT].dtype)}
 
 
-def _retrained(total: Vector, examples: int, model: Arrays, config: RunConfig) -> Arrays:
-    """CCVR, Algorithm 1."""
+def _retrained(total: Vector, examples: int, model: Arrays, config: RunConfig, noise: float) -> Arrays:
+    """CCVR, Algorithm 1; its sums come in the open alone."""
     sums = _check_classes(total, examples, model, config)
     features, labels = virtual_features.sample(sums, config.ccvr.per_class, config.seed)
     weight, bias = virtual_features.retrain(
@@ -119,4 +115,7 @@ CHECKS: dict[str, Callable[[Vector, int, Arrays, RunConfig], object]] = {
     CALIBRATE: _check_closed_form,
     CCVR: _check_classes,
 }
-MAKERS: dict[str, Callable[[Vector, int, Arrays, RunConfig], Arrays]] = {CALIBRATE: _closed_form, CCVR: _retrained}
+MAKERS: dict[str, Callable[[Vector, int, Arrays, RunConfig, float], Arrays]] = {
+    CALIBRATE: _closed_form,
+    CCVR: _retrained,
+}

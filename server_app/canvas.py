@@ -2,10 +2,13 @@
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from server_app.page import Html, element
 
@@ -20,6 +23,8 @@ _VARIABLES = {
     CLIENT: "client",
     PAPER: "paper",
 }
+
+Array = NDArray[np.float64]
 
 WIDTH = 5.0  # inches; about the width of a phone, where 9 points are then still 9 points
 
@@ -59,6 +64,24 @@ def new_figure(height: float) -> tuple[Any, Any]:
 
     figure = Figure(figsize=(WIDTH, height))
     return figure, figure.add_subplot()
+
+
+def stroke(axes: Any, lines: Sequence[Array] | Array, face: Any = None, **style: Any) -> None:
+    """Draw many lines, each an array (n, 2), as one path, which may be filled."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    if len(lines):
+        codes = [np.r_[Path.MOVETO, np.full(len(line) - 1, Path.LINETO)] for line in lines]
+        path = Path(np.concatenate(lines), np.concatenate(codes))
+        path.should_simplify = False  # in a path of 128 points or more matplotlib leaves out lines that stand still
+        style |= {"fill": face is not None, "facecolor": face}
+        axes.add_patch(PathPatch(path, capstyle="round", joinstyle="round", **style))
+
+
+def dots(axes: Any, points: Array, colour: str, size: float, **style: Any) -> None:
+    """Draw points (n, 2) as the round ends of lines that stand still: a tenth of the SVG that markers would be."""
+    stroke(axes, points[:, None].repeat(2, axis=1), edgecolor=colour, linewidth=size, **style)
 
 
 def to_svg(figure: Any, alt: str) -> Html:

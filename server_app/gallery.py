@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from server_app import image_gallery, image_pictures, pictures
+from server_app.hull_gallery import hull_gallery
 from server_app.page import Html, amount, element, figure, is_number, number, percent, table
 from server_app.run_files import RunFiles, own_classes
 from strategies.messages import FINE_TUNE
@@ -40,7 +41,7 @@ def gallery(run: RunFiles) -> list[Html]:
         image_gallery.accuracy, _score, _loss, image_gallery.confusion, image_gallery.features, image_gallery.weights,
         _curvature_course, _curvature, _classes,
     )  # fmt: skip
-    drawn = [picture for draw in draws if (picture := draw(run))]
+    drawn = hull_gallery(run) + [picture for draw in draws if (picture := draw(run))]
     return [element("div", *drawn, class_="gallery")] if drawn else []
 
 

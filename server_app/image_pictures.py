@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from server_app.canvas import INK, MEAN, OTHER, PAPER, SOFT, new_figure, page_style, printable, to_svg
+from server_app.canvas import INK, MEAN, OTHER, PAPER, SOFT, dots, new_figure, page_style, printable, to_svg
+from server_app.hues import HUES, hues
 from server_app.page import Html
 from server_app.pictures import evenly
 from server_app.projection import View
@@ -22,13 +23,6 @@ MOST_CELLS = 200
 
 # Pixels know no CSS variables: these stand out on the page's light paper and on its dark one.
 _LESS, _MORE, _NEUTRAL, _ON_COLOUR = "#2a8fd0", "#d9751a", "#87929d", "#0e1317"
-
-_HUES = (
-    "#2f86c8", "#e0781e", "#3f9d43", "#d6403f", "#8f6bc0", "#94624f", "#d977bd", "#7f8890", "#a3a227", "#1fb0c0",
-    "#4a5fd6", "#b8860b", "#2f8f78", "#b0305c", "#c061e8", "#6d7a3a", "#f0719a", "#5a7d9e", "#7fb34d", "#c9846b",
-)  # fmt: skip
-_COURSE = ("#7b4fc9", "#2a7fd0", "#159a9c", "#3f9e3a", "#a39a1c", "#e07b1a", "#d43a3a", "#d052a8")
-"""What the colour runs through where there are more classes than hues."""
 
 _LAYERS = 4
 """Parts that the dots are drawn in, so that no class covers all others."""
@@ -82,9 +76,9 @@ def courses(name: str, told: Sequence[Course], axis: str, alt: str) -> Html:
                 axes.update_datalim(np.column_stack([one.rounds, one.values]))
                 axes.plot(one.rounds, one.values, one.marker, color=colour, label=one.label, **style)
             else:
-                dots = {"marker": "o", "markersize": 3.5} if len(one.rounds) <= 12 else {}
+                marks = {"marker": "o", "markersize": 3.5} if len(one.rounds) <= 12 else {}
                 at = evenly(len(one.rounds))
-                axes.plot(one.rounds[at], one.values[at], color=colour, linewidth=2.0, label=one.label, **dots)
+                axes.plot(one.rounds[at], one.values[at], color=colour, linewidth=2.0, label=one.label, **marks)
         axes.set(xlabel="round", ylabel=axis)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.margins(x=0.04)
@@ -185,14 +179,14 @@ def features(name: str, view: View, labels: NDArray[np.intp], classes: list[str]
     """
     from matplotlib.patches import Circle
 
-    few = len(classes) <= len(_HUES)
-    colours = _HUES if few else _run_through(len(classes))
+    few, colours = len(classes) <= len(HUES), hues(len(classes))
     with page_style(name):
         figure, axes = new_figure(5.2)
         for layer in range(_LAYERS):
             for number in np.unique(labels):
                 points = view.points[labels == number][layer::_LAYERS]
-                _dots(axes, points, colours[number], 2.6 if len(labels) > 800 else 3.6)
+                dots(axes, points, colours[number], 2.6 if len(labels) > 800 else 3.6, clip_on=False)
+        axes.update_datalim(view.points)
         if len(view.prototypes):
             some = view.prototypes[: len(classes)]
             axes.scatter(
@@ -230,26 +224,6 @@ def _colour_key(axes: Any, colours: Sequence[str], classes: list[str], few: bool
         keys, texts, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, handlelength=1.0, fontsize=8,
         columnspacing=1.0, handletextpad=0.3,
     )  # fmt: skip
-
-
-def _dots(axes: Any, points: Array, colour: str, size: float) -> None:
-    """Dots as the round ends of lines without length: a tenth of the SVG that markers would be."""
-    from matplotlib.patches import PathPatch
-    from matplotlib.path import Path
-
-    if len(points):
-        codes = np.tile([Path.MOVETO, Path.LINETO], len(points))
-        path = Path(points.repeat(2, axis=0), codes)
-        axes.add_patch(PathPatch(path, fill=False, edgecolor=colour, linewidth=size, capstyle="round", clip_on=False))
-        axes.update_datalim(points)
-
-
-def _run_through(count: int) -> list[str]:
-    """So many colours, neighbours alike."""
-    from matplotlib.colors import LinearSegmentedColormap, to_hex
-
-    course = LinearSegmentedColormap.from_list("course", _COURSE)
-    return [to_hex(course(place)) for place in np.linspace(0, 1, count)]
 
 
 def _map(axes: Any, values: Array, there: NDArray[np.bool_], aspect: str = "auto") -> None:

@@ -1,6 +1,6 @@
 """What came of a run: in a sentence or two, and as a table."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from server_app.page import Html, amount, element, is_number, number, percent, table
@@ -75,10 +75,11 @@ def _global(run: RunFiles) -> list[Any]:
 def _trained_last(run: RunFiles) -> str:
     """What local training came to in the last round."""
     mean, std = (run.by_round(f"personal_accuracy_{name}", TRAIN)[1][-1:] for name in ("mean", "std"))
-    return _spread(float(mean[0]), float(std[0])) if len(mean) and len(std) else "–"
+    return spread(float(mean[0]), float(std[0])) if len(mean) and len(std) else "–"
 
 
-def _spread(mean: Any, std: Any) -> str:
+def spread(mean: Any, std: Any) -> str:
+    """Mean ± standard deviation in percent; a dash for no mean."""
     return f"{percent(mean)} ± {percent(std)}" if is_number(mean) else "–"
 
 
@@ -102,7 +103,7 @@ def result(run: RunFiles) -> list[Html]:
     name, key, majority = run.metric_name, run.metric, _metric(run.summary, "majority_accuracy")
 
     def scores(metric: str) -> list[str]:
-        return [_spread(*_score(figures, metric)) for figures in columns]
+        return [spread(*_score(figures, metric)) for figures in columns]
 
     def metrics(metric: str, show: Callable[[Any], str] = percent) -> list[str]:
         return [show(_metric(figures, metric)) for figures in columns]
@@ -137,11 +138,7 @@ def result(run: RunFiles) -> list[Html]:
         f"Validation {name}": metrics("validation"),
     }
     shown = {key, f"{key}_std", f"{key}_before", f"{key}_clients_left_out", *SHOWN}
-    others = [other for other in run.summary["metrics"] if other not in shown]
-    rows |= {
-        other.replace("_", " ").capitalize(): metrics(other, percent if "accuracy" in other else number)
-        for other in others
-    }
+    rows |= other_figures([other for other in run.summary["metrics"] if other not in shown], columns)
     header = ["", f"Last round ({run.summary.get('rounds')})"]
     header += [f"Best validation (round {best.get('round')})"] if best else []
     told = [(title, *cells) for title, cells in rows.items() if any(cell != "–" for cell in cells)]
@@ -151,3 +148,13 @@ def result(run: RunFiles) -> list[Html]:
     if best:
         caption += " Validation data alone choose the best round."
     return [table(header, told, label="Result"), element("p", caption, class_="note")]
+
+
+def other_figures(names: Iterable[str], columns: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Metrics without words of their own, by what is read off their names: a cell from each summary."""
+    return {
+        name.replace("_", " ").capitalize(): [
+            (percent if "accuracy" in name else number)(_metric(figures, name)) for figures in columns
+        ]
+        for name in names
+    }

@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flwr.app import ArrayRecord
@@ -15,15 +15,43 @@ from server_app.meeting import Federation
 from strategies.arrays import MessageError, check_arrays, encode_arrays
 from strategies.checks import check_metrics
 from strategies.cohort import exchange
-from strategies.messages import TRAIN, Header, Reply, Request
+from strategies.messages import TRAIN, Header, Parts, Reply, Request
 from strategies.split import Arrays
 
 log = logging.getLogger("curvfed")
 
 CLIENT_FIGURES = frozenset(
-    {"test", "val", "accuracy", "test_before", "val_before", "accuracy_before", "loss", "curvature", "seconds", "steps"}
-)
+    {"test", "val", "accuracy", "test_before", "val_before", "accuracy_before", "loss", "curvature", "seconds", "steps",
+     "clipped", "points", "revealed", "vertices", "moved", "thinned"}
+)  # fmt: skip
 """What of a client's metrics goes into `clients.csv`; "seconds" is then its own time, without the way there and back."""
+
+
+@dataclass(frozen=True, eq=False)
+class Letter:
+    """What one client is sent in a phase.
+
+    Attributes
+    ----------
+    arrays : dict of str to array
+        The shared parameters; one object for many clients is encoded once.
+    stamp : int
+        The round of the personal state that the client is to start from.
+    fixed : dict of str to array
+        The fixed parameters, for a client that has not got them.
+    parts : mapping
+        What a protocol sends besides.
+    """
+
+    arrays: Arrays = field(default_factory=dict)
+    stamp: int = 0
+    fixed: Arrays = field(default_factory=dict)
+    parts: Parts = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes, without their wrapping."""
+        return size(self.arrays) + size(self.fixed) + parts_size(self.parts)
 
 
 @dataclass(frozen=True)
@@ -33,7 +61,7 @@ class Phase:
     Attributes
     ----------
     header : Header
-    sent : mapping of partition to the parameters sent
+    sent : mapping of partition to Letter
     replies : dict of partition to Reply
         The good ones, sorted by partition.
     reasons : dict of partition to str
@@ -43,7 +71,7 @@ class Phase:
     """
 
     header: Header
-    sent: Mapping[int, Arrays]
+    sent: Mapping[int, Letter]
     replies: dict[int, Reply]
     reasons: dict[int, str]
     seconds: dict[int, float]
@@ -52,6 +80,13 @@ class Phase:
     def scores(self) -> dict[int, Mapping[str, float]]:
         """What the clients measured."""
         return {partition: reply.metrics for partition, reply in self.replies.items()}
+
+    def without(self, reasons: Mapping[int, str]) -> "Phase":
+        """The phase with these replies dropped too."""
+        for partition, reason in reasons.items():
+            log.warning("%s: dropped the reply of partition %d: %s", self.header.phase, partition, reason)
+        good = {partition: reply for partition, reply in self.replies.items() if partition not in reasons}
+        return replace(self, replies=good, reasons=self.reasons | dict(reasons))
 
     def row(self, federation: Federation) -> dict[str, Any]:
         """The phase's row in `rounds.csv`; bytes are means per client that answered."""
@@ -68,8 +103,8 @@ class Phase:
             "loss": mean_std(column(scores, "loss"))[0],
             "replies": len(self.replies),
             "dropped": len(self.reasons),
-            "bytes_up": sum(size(reply.arrays) for reply in self.replies.values()) / max(len(self.replies), 1),
-            "bytes_down": sum(size(self.sent[p]) for p in self.replies) / max(len(self.replies), 1),
+            "bytes_up": sum(map(reply_size, self.replies.values())) / max(len(self.replies), 1),
+            "bytes_down": sum(self.sent[p].size for p in self.replies) / max(len(self.replies), 1),
             "seconds_training": sum(column(scores, "seconds")),
             "reasons": "; ".join(f"partition {partition}: {reason}" for partition, reason in self.reasons.items()),
         }
@@ -82,7 +117,7 @@ class Phase:
                 "round": self.header.round,
                 "phase": self.header.phase,
                 "partition": partition,
-                "bytes_down": size(self.sent[partition]),
+                "bytes_down": self.sent[partition].size,
                 "seconds": seconds,
                 "dropped": self.reasons.get(partition, ""),
             }
@@ -90,7 +125,7 @@ class Phase:
                 row["weight"] = weights[partition]
             if reply := self.replies.get(partition):
                 row |= {name: value for name, value in reply.metrics.items() if name in CLIENT_FIGURES}
-                row |= {"num_examples": reply.num_examples, "bytes_up": size(reply.arrays)}
+                row |= {"num_examples": reply.num_examples, "bytes_up": reply_size(reply)}
             rows.append(row)
         return rows
 
@@ -99,55 +134,49 @@ def run_phase(
     grid: Grid,
     federation: Federation,
     header: Header,
-    stamps: Mapping[int, int],
-    arrays: Mapping[int, Arrays],
+    letters: Mapping[int, Letter],
     timeout: float,
-    fixed: Mapping[int, Arrays],
     awaited: Arrays | None = None,
     check: Callable[[Reply], None] | None = None,
     on_reply: Callable[[int, int], None] | None = None,
 ) -> Phase:
-    """Send the shared parameters to some clients and collect their replies.
+    """Send letters to some clients and collect their replies.
 
     A reply that is late, belongs elsewhere, carries other arrays than those awaited or a value that is not finite is
     dropped with its reason.
 
     Parameters
     ----------
-    stamps : mapping of partition to round
-        Whom to ask, and the personal state that each is to start from.
-    arrays : mapping of partition to arrays
-        What each is sent; arrays that are one object for many clients are encoded once.
-    fixed : mapping of partition to arrays
-        The fixed parameters, for those clients that have not got them.
+    letters : mapping of partition to Letter
     awaited : mapping of str to array, optional
         Names, shapes and dtypes of the arrays in a reply; without it in phase train those sent, else none.
     check : callable, optional
         Raises `MessageError` for a reply that is well formed and yet cannot be.
     """
-    every = {id(one): one for one in (*arrays.values(), *fixed.values())}
-    records = {key: encode_arrays(one) for key, one in every.items()}
+    every = {id(one): one for letter in letters.values() for one in (letter.arrays, letter.fixed)}
+    records = {key: encode_arrays(one) if one else ArrayRecord() for key, one in every.items()}
     nodes = federation.nodes
     requests = {
         nodes[p]: Request(
             header,
-            stamp,
+            letter.stamp,
             federation.facts,
-            records[id(arrays[p])],
-            records[id(fixed[p])] if p in fixed else ArrayRecord(),
+            records[id(letter.arrays)],
+            records[id(letter.fixed)],
+            letter.parts,
         )
-        for p, stamp in stamps.items()
+        for p, letter in letters.items()
     }
     arrived, failures, took = exchange(grid, requests, timeout, on_reply)
     replies: dict[int, Reply] = {}
     reasons: dict[int, str] = {}
-    for partition in sorted(stamps):
+    for partition in sorted(letters):
         node = nodes[partition]
         if node in failures:
             reasons[partition] = failures[node]
             continue
         try:
-            expected = awaited if awaited is not None else arrays[partition] if header.phase == TRAIN else {}
+            expected = awaited if awaited is not None else letters[partition].arrays if header.phase == TRAIN else {}
             _check(arrived[node], partition, expected)
             if check is not None:
                 check(arrived[node])
@@ -157,13 +186,23 @@ def run_phase(
             replies[partition] = arrived[node]
     for partition, reason in reasons.items():
         log.warning("round %d: dropped the reply of partition %d: %s", header.round, partition, reason)
-    sent = {p: {**arrays[p], **fixed.get(p, {})} for p in stamps}
-    return Phase(header, sent, replies, reasons, {p: took.get(nodes[p], math.nan) for p in stamps})
+    return Phase(header, letters, replies, reasons, {p: took.get(nodes[p], math.nan) for p in letters})
 
 
 def size(arrays: Mapping[str, NDArray[Any]]) -> int:
     """Bytes of the parameters in a message, without their wrapping."""
     return sum(array.nbytes for array in arrays.values())
+
+
+def parts_size(parts: Parts) -> int:
+    """Bytes of what a protocol sends besides, numbers as eight."""
+    values = [one for value in parts.values() for one in (value if isinstance(value, list) else [value])]
+    return sum(len(one) if isinstance(one, str | bytes) else 8 for one in values)
+
+
+def reply_size(reply: Reply) -> int:
+    """Bytes of the arrays and parts of a reply."""
+    return size(reply.arrays) + parts_size(reply.parts)
 
 
 def _check(reply: Reply, partition: int, awaited: Arrays) -> None:

@@ -1,11 +1,12 @@
 """What the global model makes of the test images at the server, as it is kept in a run directory."""
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from server_app.npz import read_npz
 
 SPACES = ("flat", "sphere", "poincare")
 
@@ -63,10 +64,10 @@ class GlobalTest:
         """
         if not path.exists():
             return None
+        told = read_npz(path)
         try:
-            with path.open("rb") as file, np.load(file) as told:
-                prototypes = told["prototypes"].astype(np.float64) if "prototypes" in told else None
-                labels, predicted = (told[name].astype(np.intp) for name in ("labels", "predicted"))
-                return cls(labels, predicted, told["features"].astype(np.float64), prototypes, str(told["space"]))
-        except (KeyError, EOFError, zipfile.BadZipFile) as error:
+            prototypes = told["prototypes"].astype(np.float64) if "prototypes" in told else None
+            labels, predicted = (told[name].astype(np.intp) for name in ("labels", "predicted"))
+            return cls(labels, predicted, told["features"].astype(np.float64), prototypes, str(told["space"]))
+        except (KeyError, TypeError) as error:
             raise ValueError(f"{path} does not hold what it should: {error}") from None

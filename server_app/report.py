@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from server_app import hull_outcome, outcome
 from server_app.gallery import clients_table, gallery
-from server_app.outcome import lead, result
-from server_app.page import Html, amount, duration, element, is_number, page, section, size, table
-from server_app.run_files import CALIBRATIONS, RunFiles, numbers
+from server_app.hull_tables import hull_tables
+from server_app.page import Html, amount, duration, element, is_number, page, section, table
+from server_app.run_files import CALIBRATIONS, RunFiles
+from server_app.traffic import messages, phases
 from strategies.config import fields, flatten, parse
 from strategies.messages import FINE_TUNE, TRAIN
-from strategies.methods import ENDS, METHODS
+from strategies.methods import METHODS
 from strategies.store import write_atomically
 
 MOST_DROPPED = 100
@@ -41,15 +43,17 @@ def write_report(run_dir: Path) -> Path:
         If the page cannot be written.
     """
     run = RunFiles.read(run_dir)
+    one_shot = hull_outcome.is_one_shot(run)
     content = page(
         _title(run),
-        _headline(run),
-        section("Result", *result(run)),
+        _headline(run, one_shot),
+        section("Result", *(hull_outcome if one_shot else outcome).result(run)),
         section("Pictures", *gallery(run)),
+        section("Hulls", *hull_tables(run)),
         section("Clients", *clients_table(run)),
-        section("Messages", *_messages(run)),
+        section("Messages", *(phases if one_shot else messages)(run)),
         section("Dropped replies and refused nodes", *_dropped(run)),
-        section("Time", *_time(run)),
+        section("Time", *_time(run, one_shot)),
         section("Run it again", *_again(run)),
         section("Configuration", *_configuration(run)),
         section("Versions", *_versions(run)),
@@ -65,13 +69,14 @@ def _title(run: RunFiles) -> str:
     return f"{method} on {Path(dataset).name}" if method and dataset else f"Run {run.name}"
 
 
-def _headline(run: RunFiles) -> Html:
+def _headline(run: RunFiles, one_shot: bool) -> Html:
     told = run.summary
     status = told.get("status", "not finished")
     about = [element("span", status, class_=status if status in ("completed", "failed") else "open")]
-    for key, words in (("num_clients", "client"), ("rounds", "round")):
-        if is_number(told.get(key)):
-            about.append(element("span", amount(told[key], words)))
+    if is_number(told.get("num_clients")):
+        about.append(element("span", amount(told["num_clients"], "client")))
+    if one_shot or is_number(told.get("rounds")):
+        about.append(element("span", "one shot" if one_shot else amount(told["rounds"], "round")))
     if is_number(told.get("seed")):
         about.append(element("span", f"seed {told['seed']}"))
     about.append(element("span", "run ", element("code", run.name)))
@@ -79,27 +84,15 @@ def _headline(run: RunFiles) -> Html:
     if method := METHODS.get(told.get("method") or ""):
         parts.append(element("p", f"{method.summary[0].upper()}{method.summary[1:]}.", class_="about"))
     if told.get("error"):
-        when = f"after round {told['rounds']}" if told.get("rounds") else "before its first round was over"
-        what = element("strong", f"The run failed {when}.")
+        what = element("strong", f"The run failed {_when_it_failed(run, one_shot)}.")
         parts.append(element("div", what, element("pre", told["error"]), class_="error", role="alert"))
-    return element("header", *parts, lead(run))
+    return element("header", *parts, (hull_outcome if one_shot else outcome).lead(run))
 
 
-def _messages(run: RunFiles) -> list[Html]:
-    if not is_number(run.summary.get("bytes_up")) and not run.scores:
-        return []
-    up, down = (float(np.nansum(numbers(run.scores, name))) for name in ("bytes_up", "bytes_down"))
-    rows = [
-        ("To the server", size(run.summary.get("bytes_up")), size(up)),
-        ("To the clients", size(run.summary.get("bytes_down")), size(down)),
-    ]
-    method = METHODS.get(run.summary.get("method") or "")
-    note = "Parameters alone, without what Flower wraps around them."
-    if personal := dict.fromkeys((method.personal if method else ()) + (ENDS if run.own_ends else ())):
-        rows.append(("Personal parameters sent", "0 B", "0 B"))
-        which = "all" if "*" in personal else ", ".join(personal)
-        note += f" Personal parameters ({which}) stay with the client, and a reply that carries one is refused."
-    return [table(["", "per client and round", "whole run"], rows, label="Messages"), element("p", note, class_="note")]
+def _when_it_failed(run: RunFiles, one_shot: bool) -> str:
+    if one_shot:
+        return f"after phase {run.rounds['phase'][-1]}" if run.rounds else "before its first phase was over"
+    return f"after round {run.summary['rounds']}" if run.summary.get("rounds") else "before its first round was over"
 
 
 def _dropped(run: RunFiles) -> list[Html]:
@@ -119,13 +112,30 @@ def _dropped(run: RunFiles) -> list[Html]:
     return parts
 
 
-def _time(run: RunFiles) -> list[Html]:
+def _time(run: RunFiles, one_shot: bool) -> list[Html]:
+    whole = ("Whole run", duration(run.summary.get("seconds")))
+    rows = [whole, *(_time_of_one_shot(run) if one_shot else _time_of_rounds(run))]
+    rows = [row for row in rows if row[1] != "–"]
+    return [table([], rows, label="Time")] if rows else []
+
+
+def _time_of_one_shot(run: RunFiles) -> list[tuple[str, str]]:
+    decoding, total = (run.summary.get("metrics") or {}).get("seconds_decoding"), run.summary.get("seconds_aggregation")
+    return [
+        ("Decoding of the sum", duration(decoding)),
+        (
+            "Grouping, training of the classifier",
+            duration(total - decoding if is_number(decoding) and is_number(total) and total else None),
+        ),
+    ]
+
+
+def _time_of_rounds(run: RunFiles) -> list[tuple[str, str]]:
     told = run.summary
     rounds, calibration, tuning = (
         run.by_round("seconds", *phases)[1] for phases in ((TRAIN,), CALIBRATIONS, (FINE_TUNE,))
     )
-    rows = [
-        ("Whole run", duration(told.get("seconds"))),
+    return [
         ("Local training, summed over the clients", duration(told.get("seconds_training"))),
         ("Aggregation", duration(told.get("seconds_aggregation"))),
         ("First round, with what is set up once", duration(float(rounds[0]) if len(rounds) else None)),
@@ -133,8 +143,6 @@ def _time(run: RunFiles) -> list[Html]:
         ("Calibration", duration(float(calibration.sum()) if len(calibration) else None)),
         ("Fine-tuning", duration(float(tuning.sum()) if len(tuning) else None)),
     ]
-    rows = [row for row in rows if row[1] != "–"]
-    return [table([], rows, label="Time")] if rows else []
 
 
 def _again(run: RunFiles) -> list[Html]:

@@ -31,7 +31,8 @@ ROUND_COLUMNS = (
 )  # fmt: skip
 CLIENT_COLUMNS = (
     "round", "phase", "partition", "test", "val", "accuracy", "test_before", "val_before", "accuracy_before", "loss",
-    "num_examples", "weight", "steps", "curvature", "bytes_up", "bytes_down", "seconds", "dropped",
+    "num_examples", "weight", "steps", "curvature", "clipped", "points", "revealed", "vertices", "moved", "thinned",
+    "bytes_up", "bytes_down", "seconds", "dropped",
 )  # fmt: skip
 
 FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -10,48 +10,40 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from server_app import state as checkpoints
-from server_app.calibrating import awaited, calibrated_head, checked
+from server_app.calibrating import SUMS, awaited, calibrated_head, checked
 from server_app.figures import column, mean_std, personal_figures
 from server_app.global_model import GlobalModel, fixed_parameters
-from server_app.meeting import Federation, meet
-from server_app.phase import Phase, run_phase
+from server_app.masking import masked_sums, masked_training
+from server_app.phase import Letter, Phase
+from server_app.progress import PHASE_SILENCE, ROUND_SILENCE, Progress, percent, short
 from server_app.replies import check_work, not_finite
 from server_app.results import RunDirectory
-from server_app.state import State
-from server_app.summary import LAST, summary
+from server_app.run import RoundError, Run
+from server_app.secure import Check
+from server_app.summary import LAST
 from strategies.aggregation import Aggregation, Average, Update
 from strategies.aggregations import aggregation
-from strategies.calibration import CalibrationError
+from strategies.calibration import CalibrationError, plain_sum
 from strategies.cohort import sample
-from strategies.config import RunConfig, flatten
-from strategies.defaults import settled
-from strategies.messages import EVALUATE, FINE_TUNE, TRAIN, Facts, Header, Reply
+from strategies.config import RunConfig
+from strategies.messages import EVALUATE, FINE_TUNE, TRAIN, Header, Parts, Reply
 from strategies.methods import METHODS
 from strategies.model_spec import model_spec
+from strategies.secure_sum.errors import SecureSumError
 from strategies.split import Arrays
 
 log = logging.getLogger("curvfed")
 
-ROUND_SILENCE, PHASE_SILENCE = 1.0, 5.0
-"""Seconds of silence after which a round, or the replies of a slow phase, are worth a line."""
 
-
-class RoundError(RuntimeError):
-    """A round that cannot be finished; the checkpoint of the one before is kept."""
-
-
-class Rounds:
-    """One run, from the meeting to the summary."""
+class Rounds(Run):
+    """A run of rounds."""
 
     def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
-        self.config, self.grid, self.directory = config, grid, directory
-        self.state = State()
-        self.federation = Federation({}, {}, Facts("", 0, ()), {})
+        super().__init__(config, grid, directory)
         self.model: Aggregation = Average({})
         self.fixed: Arrays = {}
         self.calibrated: Arrays = {}
-        self.settings: dict[str, Any] = {}
-        self._said = self._counted = time.monotonic()
+        self._progress = Progress(config.num_rounds)
 
     def run(self) -> None:
         """Meet, train, evaluate, store the model.
@@ -60,8 +52,7 @@ class Rounds:
         ------
         CohortError, RoundError, ConfigError
         """
-        self.federation = meet(self.grid, self.config, self.directory.name)
-        self._settle()
+        self.meet()
         self.model = aggregation(self.config, self.federation.facts)
         if self.config.resume:
             self._resume()
@@ -73,7 +64,7 @@ class Rounds:
         if self.config.num_rounds == 0:
             self._score_globally(0)
             self._finish(0, [])
-        self._clock()
+        self.clock()
         about = {
             "method": self.config.method,
             "metric": self.federation.metric,
@@ -85,12 +76,13 @@ class Rounds:
         self.directory.write_model(arrays.named(), about)
         self.global_model.write(self._whole_model(), self.calibrated, self.directory.path)
 
-    def _settle(self) -> None:
-        """Make the choices that the configuration leaves open, and keep them for the summary."""
-        facts, given = self.federation.facts, flatten(self.config)
-        self.config = settled(self.config, facts.task)
-        chosen = flatten(self.config) | {"model": model_spec(self.config, facts).kind}
-        self.settings = {key: value for key, value in chosen.items() if value != given[key]}
+    def own_settings(self) -> dict[str, Any]:
+        """The encoder."""
+        return {"model": model_spec(self.config, self.federation.facts).kind}
+
+    def own_metrics(self) -> dict[str, Any]:
+        """The aggregation's figures."""
+        return self.model.figures()
 
     def _whole_model(self) -> Arrays:
         """The shared and the fixed parameters, where all clients have the same."""
@@ -116,10 +108,10 @@ class Rounds:
         self.calibrated = {}  # one that was made after an earlier last round is of another model
         self.state.scored = {"last": self.state.scored.get("last", [])}
         clients = self.federation.nodes
-        phase = self._phase(TRAIN, number, sample(list(clients), self.config.fraction_train, self.config.seed, number))
-        self._check_enough(phase)
+        cohort = sample(list(clients), self.config.fraction_train, self.config.seed, number)
+        phase, updates = self._train(number, cohort)
         aggregating = time.monotonic()
-        self._aggregate(phase)
+        self._aggregate(number, updates)
         row = phase.row(self.federation) | self.model.round_figures() | {
             "seconds_aggregation": time.monotonic() - aggregating,
             "global_accuracy": self._score_globally(number),
@@ -135,36 +127,44 @@ class Rounds:
             self._note_best(number)
         self._finish(number, phase.replies)
         self.state.round = number
-        self._clock()
+        self.clock()
         arrays = checkpoints.Checkpoint(self.model.state(), self.fixed, self.calibrated)
         checkpoints.save(self.directory.checkpoints, self.state, arrays, self.federation)
         dropped = f"  {row['dropped']} dropped" if row["dropped"] else ""
         word = "AUC" if self.federation.metric == "roc_auc" else "accuracy"
-        self._say(
+        self._progress.say(
             number,
-            f"{_global(row)}{word} {_percent(row['score'])}  loss {_short(row['loss'])}  {row['seconds']:.2f} s{dropped}",
-            silence=0 if number == self.config.num_rounds else ROUND_SILENCE,
+            f"{_global(row)}{word} {percent(row['score'])}  loss {short(row['loss'])}  {row['seconds']:.2f} s{dropped}",
+            0 if number == self.config.num_rounds else ROUND_SILENCE,
         )
 
-    def _clock(self) -> None:
-        """Add the time since the last call to that of the run, resumed ones included."""
-        now = time.monotonic()
-        self.state.add(seconds=now - self._counted)
-        self._counted = now
+    def _train(self, number: int, cohort: list[int]) -> tuple[Phase, dict[int, Update]]:
+        """A round's training: what each client brings, or under a secure sum what they bring together."""
+        shared = self.model.sent_to(0) if self.config.secure_sum else {}
+        if shared:
+            try:
+                phase, update = masked_training(self._ask, self.header(TRAIN, number), cohort, shared, self.config)
+            except SecureSumError as error:
+                raise RoundError(f"round {number}: {error}") from None
+            updates = {0: update}
+        else:
+            phase = self._phase(TRAIN, number, cohort)
+            updates = {
+                p: Update(reply.num_examples, dict(reply.arrays), int(reply.metrics.get("steps", 0)))
+                for p, reply in phase.replies.items()
+            }
+        self._check_enough(phase)
+        return phase, updates
 
-    def _aggregate(self, phase: Phase) -> None:
-        replies = {
-            p: Update(reply.num_examples, dict(reply.arrays), int(reply.metrics.get("steps", 0)))
-            for p, reply in phase.replies.items()
-        }
-        if not any(update.arrays for update in replies.values()):  # nothing is shared
+    def _aggregate(self, number: int, updates: dict[int, Update]) -> None:
+        if not any(update.arrays for update in updates.values()):  # nothing is shared
             return
-        if not any(update.examples for update in replies.values()):
-            log.warning("round %d: no client that answered has training data", phase.header.round)
+        if not any(update.examples for update in updates.values()):
+            log.warning("round %d: no client that answered has training data", number)
         with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
-            self.model.aggregate(replies)
+            self.model.aggregate(updates)
         if reason := not_finite(self.model.state()):
-            raise RoundError(f"round {phase.header.round}: {reason} after the aggregation")
+            raise RoundError(f"round {number}: {reason} after the aggregation")
 
     def _score_globally(self, number: int) -> float | None:
         """Accuracy of the model as it is now on the server's own test data, in the rounds that are due."""
@@ -196,23 +196,28 @@ class Rounds:
         """A calibration that fails must not cost the run its model: the reason is told, the classifier stays."""
         try:
             self._calibrate(name, number)
-        except (CalibrationError, RoundError) as error:
+        except (CalibrationError, RoundError, SecureSumError) as error:
             log.warning("the classifier is not calibrated: %s", error)
             self.state.scored["not_calibrated"] = str(error)
 
     def _calibrate(self, name: str, number: int) -> None:
         """A new classifier from sums over the clients, kept beside the old one."""
         started = time.monotonic()
-        template = awaited(name, self._whole_model())
-        phase = self._phase(name, number, list(self.federation.nodes), template)
-        phase = checked(name, phase, self._whole_model(), self.config)
+        model, noise = self._whole_model(), 0.0
+        template = awaited(name, model)
+        if self.config.secure_sum:
+            header, clients = self.header(name, number), list(self.federation.nodes)
+            phase, total, noise = masked_sums(self._ask, header, clients, template[SUMS].size, self.config)
+        else:
+            phase = checked(name, self._phase(name, number, self.federation.nodes, template), model, self.config)
+            total = plain_sum({partition: reply.arrays[SUMS] for partition, reply in phase.replies.items()})
         self._check_enough(phase)
-        self.calibrated = calibrated_head(name, phase, self._whole_model(), self.config)
+        self.calibrated = calibrated_head(name, phase, total, model, self.config, noise)
         score = self.global_model.score(self._whole_model() | self.calibrated)
         self.state.scored["calibrated"] = score
         seconds = time.monotonic() - started
         self._record(phase, phase.row(self.federation) | {"global_accuracy": score, "seconds": seconds})
-        self._say(number, f"{name}: global accuracy {_percent(score)}", silence=0)
+        self._progress.say(number, f"{name}: global accuracy {percent(score)}")
 
     def _score(self, name: str, number: int, partitions: list[int]) -> None:
         """Score clients, as they are or after fine-tuning, on the parameters as they are now."""
@@ -223,29 +228,52 @@ class Rounds:
             phase = self._phase(name, number, partitions)
             self._record(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started})
 
-    def _phase(self, name: str, number: int, partitions: list[int], template: Arrays | None = None) -> Phase:
+    def _ask(self, header: Header, parts: Mapping[int, Parts], check: Check, awaited: Arrays | None = None) -> Phase:
+        """A phase of a secure sum; the one that it masks is recorded by its caller."""
+        if awaited is not None:
+            return self._phase(header.phase, header.round, parts, awaited, parts, check)
+        started = time.monotonic()
+        phase = self.send(header, {partition: Letter(parts=one) for partition, one in parts.items()}, check)
+        self._record(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started})
+        return phase
+
+    def _phase(
+        self,
+        name: str,
+        number: int,
+        partitions: Iterable[int],
+        template: Arrays | None = None,
+        parts: Mapping[int, Parts] | None = None,
+        check: Check | None = None,
+    ) -> Phase:
         told = set(self.state.told)
-        phase = run_phase(
-            self.grid,
-            self.federation,
-            Header(self.directory.name, name, number),
-            {partition: self.state.stamps.get(partition, 0) for partition in partitions},
-            {partition: self.model.sent_to(partition) for partition in partitions},
-            self.config.round_timeout,
-            {partition: self.fixed for partition in partitions if self.fixed and partition not in told},
+        letters = {
+            partition: Letter(
+                self.model.sent_to(partition),
+                self.state.stamps.get(partition, 0),
+                self.fixed if partition not in told else {},
+                (parts or {}).get(partition, {}),
+            )
+            for partition in partitions
+        }
+        phase = self.send(
+            self.header(name, number),
+            letters,
+            lambda reply: self._check_reply(reply, check),
             template,
-            self._check_reply,
-            lambda done, asked: self._say(number, f"{name}: {done} of {asked} clients", PHASE_SILENCE),
+            lambda done, asked: self._progress.say(number, f"{name}: {done} of {asked} clients", PHASE_SILENCE),
         )
         # Who failed may have lost what was fixed: it is sent again.
         self.state.told = sorted((told | phase.replies.keys()) - phase.reasons.keys()) if self.fixed else []
         return phase
 
-    def _check_reply(self, reply: Reply) -> None:
+    def _check_reply(self, reply: Reply, further: Check | None) -> None:
         known = self.state.examples.get(reply.partition)
         if known is None and reply.header.phase == TRAIN:
             known = self.federation.descriptions[reply.partition].statistics.get("num_train")
         check_work(reply, known, self.config)
+        if further is not None:
+            further(reply)
 
     def _check_enough(self, phase: Phase) -> None:
         needed = min(self.config.min_replies, len(phase.seconds))
@@ -256,16 +284,8 @@ class Rounds:
                 f"{needed} (min-replies). {'; '.join(reasons[:3])}"
             )
 
-    def _record(self, phase: Phase, row: dict[str, Any]) -> None:
-        """Note a phase in the state and in the run directory."""
-        for partition, measured in phase.scores.items():
-            if measured:
-                self.state.latest[partition] = dict(measured)
-        self.state.add(dropped=row["dropped"], seconds_training=row["seconds_training"])
-        if phase.header.phase == TRAIN:
-            self.state.add(rounds=1, **{name: row[name] for name in ("bytes_up", "bytes_down", "seconds_aggregation")})
-        weights = self.model.weights() if phase.header.phase == TRAIN else {}
-        self.directory.append(row, phase.client_rows(weights))
+    def _record(self, phase: Phase, row: Mapping[str, Any]) -> None:
+        self.record(phase, row, self.model.weights() if phase.header.phase == TRAIN else {})
 
     def _note_best(self, number: int) -> None:
         validation = mean_std(column(self.state.latest, "val"))[0]
@@ -273,27 +293,6 @@ class Rounds:
         if validation is not None and (best is None or validation > best["metrics"]["validation"]):
             self.state.best = {"round": number} | personal_figures(self.state.latest, self.federation.descriptions)
 
-    def figures(self) -> dict[str, Any]:
-        """The summary of the run so far; empty before the clients have met."""
-        if not self.federation.nodes:
-            return {}
-        return summary(self.config, self.state, self.federation, self.model.figures(), self.settings)
-
-    def _say(self, number: int, text: str, silence: float) -> None:
-        """A line of progress, if there was none for so many seconds."""
-        now = time.monotonic()
-        if now - self._said >= silence:
-            self._said = now
-            log.info("round %d/%d  %s", number, self.config.num_rounds, text)
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.2f}%"
-
-
-def _short(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
-
 
 def _global(row: dict[str, Any]) -> str:
-    return f"global {_percent(row['global_accuracy'])}  " if row["global_accuracy"] is not None else ""
+    return f"global {percent(row['global_accuracy'])}  " if row["global_accuracy"] is not None else ""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from server_app.hull_file import HullFile
 from server_app.predictions import GlobalTest
 from strategies.dotted import dotted
 from strategies.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
@@ -48,6 +49,8 @@ class RunFiles:
         The files that are not there, or cannot be read.
     global_test : GlobalTest or None
         `global_test.npz`, which runs without a test set at the server do not have.
+    hulls : HullFile or None
+        `hulls.npz`, which one-shot runs alone have.
     """
 
     name: str
@@ -61,6 +64,7 @@ class RunFiles:
     scores: Columns = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
     global_test: GlobalTest | None = None
+    hulls: HullFile | None = None
 
     @classmethod
     def read(cls, folder: Path) -> "RunFiles":
@@ -87,6 +91,7 @@ class RunFiles:
             scores=load("clients.csv", _columns),
             absent=absent,
             global_test=load("global_test.npz", GlobalTest.read) or None,
+            hulls=load("hulls.npz", HullFile.read) or None,
         )
 
     def by_client(self, name: str, *phases: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -140,7 +145,7 @@ class RunFiles:
     @property
     def examples(self) -> str:
         """What the clients hold, in the plural."""
-        tasks = {about.get("task") for about in self.clients} & {"nodes", "graphs", "images"}
+        tasks = {about.get("task") for about in self.clients} & {"nodes", "graphs", "images", "points"}
         return str(tasks.pop()) if len(tasks) == 1 else "examples"
 
     @property

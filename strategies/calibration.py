@@ -1,11 +1,10 @@
 """Closed-form calibration of a linear head (SphereFed's FFC, Dong et al., ECCV 2022): least squares from sums.
 
 Clients send sums over their examples, one vector each; the server adds the vectors and solves once. Nothing but the sum
-is used, so that any way to add vectors serves, one that hides the single ones too (`Summation`).
+is used, so that any way to add vectors serves, one that hides the single ones too.
 """
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,9 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
-
-Summation = Callable[[Mapping[int, Array]], Array]
-"""Partition -> vector, to the sum of the vectors."""
 
 _SLACK = 1 + 1e-9  # for the rounding of sums in float64
 _RANK = 1e-12  # eigenvalues of V up to this share of the largest are rounding
@@ -65,8 +61,8 @@ class Sums:
         return np.concatenate([pack_symmetric(self.gram), self.targets.ravel()])
 
     @classmethod
-    def unpack(cls, vector: Array, features: int, classes: int) -> "Sums":
-        """Inverse of `pack`.
+    def unpack(cls, vector: Array, features: int, classes: int, noise: float = 0.0) -> "Sums":
+        """Inverse of `pack`; `noise` bounds the absolute error of the entries.
 
         Raises
         ------
@@ -76,33 +72,35 @@ class Sums:
         check_vector(vector, length(features, classes))
         split = triangle(features)
         gram = unpack_symmetric(vector[:split], features)
-        check_products(gram)
+        check_products(gram, noise)
         return cls(gram, vector[split:].reshape(features, classes))
 
-    def check(self, examples: int) -> None:
+    def check(self, examples: int, noise: float = 0.0) -> None:
         """Refuse sums that so many examples cannot have: |Σ zᵢ| over some of them is at most √(N Σ zᵢ²).
 
         Raises
         ------
         CalibrationError
         """
-        squares = self.gram.diagonal()[:, None]
-        if (np.abs(self.targets) > np.sqrt(squares) * math.sqrt(examples) * _SLACK).any():
+        squares = self.gram.diagonal()[:, None] + noise
+        if (np.abs(self.targets) > np.sqrt(squares * examples) * _SLACK + noise).any():
             raise CalibrationError("sums that are too long for their sums of squares")
 
 
-def check_products(products: Array) -> None:
+def check_products(products: Array, noise: float = 0.0) -> None:
     """Refuse a matrix that is no sum of z zᵀ: negative squares, or products longer than theirs (Cauchy and Schwarz).
+
+    `noise` bounds the absolute error of the entries.
 
     Raises
     ------
     CalibrationError
     """
-    squares = products.diagonal()
+    squares = products.diagonal() + noise
     if (squares < 0).any():
         raise CalibrationError("sums with a negative sum of squares")
     lengths = np.sqrt(squares)
-    if (np.abs(products) > np.outer(lengths, lengths) * _SLACK).any():
+    if (np.abs(products) > np.outer(lengths, lengths) * _SLACK + noise).any():
         raise CalibrationError("sums of products that are larger than their squares allow")
 
 
@@ -177,7 +175,7 @@ def plain_sum(vectors: Mapping[int, Array]) -> Array:
     return total
 
 
-def solve(gram: Array, targets: Array, ridge: float) -> Array:
+def solve(gram: Array, targets: Array, ridge: float, noise: float = 0.0) -> Array:
     """The head of least squared error over the examples of V and U (Eqs. 10 and 12): the transpose of (V + ridge·I)⁻¹U.
 
     W is min Σ ‖W z − one_hot(y)‖² + ridge·‖W‖². Eq. 12 is this with ridge = λ; its Eq. 11, a mean over N examples and C
@@ -191,6 +189,8 @@ def solve(gram: Array, targets: Array, ridge: float) -> Array:
         U.
     ridge : float
         0 takes the pseudo-inverse of V, without eigenvalues up to 1e-12 of the largest; a head of least norm then.
+    noise : float
+        Bound on the absolute error of V's entries; eigenvalues up to l times that are taken for 0 too.
 
     Returns
     -------
@@ -210,7 +210,7 @@ def solve(gram: Array, targets: Array, ridge: float) -> Array:
     if ridge > 0:
         inverse = 1 / (np.maximum(values, 0) + ridge)
     else:
-        kept = values > _RANK * values[-1]
+        kept = values > max(_RANK * values[-1], len(gram) * noise)
         inverse = np.divide(1, values, out=np.zeros_like(values), where=kept)
     head: Array = (vectors * inverse @ (vectors.T @ targets)).T
     return head

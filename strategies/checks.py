@@ -70,12 +70,15 @@ def check_data(task: str, space: str, shape: str, num_features: int, names: Sequ
     ------
     MessageError
     """
-    if not 0 < len(names) <= MAX_CLASSES or len(set(names)) < len(names):
-        raise MessageError(f"there are {len(names)} class names; allowed are 1 to {MAX_CLASSES}, all different")
+    least = 0 if task == "points" else 1  # a client may have no points at all
+    if not least <= len(names) <= MAX_CLASSES or len(set(names)) < len(names):
+        raise MessageError(f"there are {len(names)} class names; allowed are {least} to {MAX_CLASSES}, all different")
     if num_features < 1:
         raise MessageError(f"num_features is {num_features}; allowed is 1 or more")
     if space and task != "graphs":
         raise MessageError(f"data of {task} have no space of their own")
+    if task == "points" and num_features != 2:
+        raise MessageError(f"num_features is {num_features}; points have 2")
     sides = _SHAPE.fullmatch(shape)
     if task == "images" and not (sides and num_features == math.prod(map(int, sides.groups())) > 0):
         raise MessageError(

@@ -9,14 +9,19 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from geometry.quantizer import PoincareQuantizer
 from strategies.defaults import BUILT_IN, settled
 from strategies.dotted import nested
-from strategies.methods import METHODS
+from strategies.messages import CALIBRATE, CCVR
+from strategies.methods import METHODS, ONE_SHOT
 from strategies.model_spec import MODELS
+from strategies.point_data import point_spec
 from strategies.run_config import ConfigError, RunConfig, Scalar, flatten, home
 from strategies.tables import Table, kebab
+from tasks.errors import DataError
 from tasks.graphs.partition import PARTITIONS as GRAPH_PARTITIONS
 from tasks.images.label_partition import PARTITIONS as LABEL_PARTITIONS
+from tasks.points.partition import PARTITIONS as POINT_PARTITIONS
 from tasks.registry import tasks_of
 
 __all__ = ["ConfigError", "RunConfig", "Scalar", "allowed", "fields", "flatten", "home", "parse"]
@@ -30,7 +35,11 @@ PARTITIONS = {
     "nodes": tuple(GRAPH_PARTITIONS),
     "graphs": tuple(GRAPH_PARTITIONS),
     "images": tuple(LABEL_PARTITIONS),
+    "points": tuple(POINT_PARTITIONS),
 }
+
+SUMMED = ("average", "fedopt")
+"""Aggregations that need nothing but the mean of the parameters, which a secure sum can give."""
 
 
 def parse(raw: Mapping[str, Any]) -> RunConfig:
@@ -110,6 +119,15 @@ def _check_data(config: RunConfig) -> None:
     chosen = settled(config, next(task for task in tasks if task in method.tasks))
     if chosen.aggregation == "fednova":
         _check_fednova(chosen)
+    if config.secure_sum:
+        _check_secure_sum(chosen)
+    if tasks == ("points",):
+        if config.train_size:
+            raise ConfigError(
+                f"train-size = {config.train_size}: allowed for data sets of points is 0, for what is not in the share "
+                "test-size is trained on"
+            )
+        _check_points(chosen)
     if chosen.train_size + chosen.test_size > 1:
         raise ConfigError(
             f"train-size = {chosen.train_size} and test-size = {chosen.test_size}: allowed is a sum of at most 1"
@@ -129,8 +147,75 @@ def _check_fednova(config: RunConfig) -> None:
         )
 
 
+def _check_secure_sum(config: RunConfig) -> None:
+    """What can be made of a sum; `config` is settled."""
+    method = METHODS[config.method]
+    if config.aggregation not in (*SUMMED, ONE_SHOT):
+        raise ConfigError(
+            f'secure-sum = true with method = "{config.method}" and aggregation = "{config.aggregation}": allowed is an '
+            f"aggregation that needs the mean alone, {' or '.join(SUMMED)}"
+        )
+    if CCVR in method.after:
+        raise ConfigError(
+            f'secure-sum = true: allowed with another method, for "{config.method}" asks every client for sums of its own'
+        )
+    if CALIBRATE in method.after and not config.spherefed.normalize:
+        raise ConfigError(
+            "secure-sum = true: allowed with spherefed.normalize = true, for other features have no bound"
+        )
+
+
+def _check_points(config: RunConfig) -> None:
+    """Points in the disc, and what is public about them as far as the configuration tells it; `config` is settled."""
+    keys = config.hull
+    try:
+        spec = point_spec(config)
+    except DataError as error:
+        raise ConfigError(str(error)) from None
+    named = f'"{config.points.classes}"'
+    for key, value, number in (
+        ("hull.num-classes", keys.num_classes, keys.num_classes),
+        ("points.classes", named, len(spec.kept)),
+    ):
+        if number == 1:
+            raise ConfigError(f"{key} = {value}: allowed are 2 classes or more")
+        if number > 2 and keys.grouping == "kernighan-lin":
+            raise ConfigError(f'hull.grouping = "kernighan-lin" and {key} = {value}: allowed are 2 classes')
+    if spec.kept and keys.num_classes not in (0, len(spec.kept)):
+        raise ConfigError(
+            f"hull.num-classes = {keys.num_classes} and points.classes = {named}: allowed are 0 and the "
+            f"number of these, {len(spec.kept)}"
+        )
+    if keys.svm == "hard" and keys.c:
+        raise ConfigError(
+            f'hull.svm = "hard" and hull.c = {keys.c}: allowed is hull.c = 0, for a hard margin has no cost'
+        )
+    if keys.svm == "hard" and keys.classifier != "svm":
+        raise ConfigError(
+            f'hull.svm = "hard" and hull.classifier = "{keys.classifier}": allowed is hull.classifier = "svm"'
+        )
+    for key, epsilon in (("hull.epsilon", keys.epsilon), *(("hull.sweep", one) for one in keys.epsilons)):
+        try:
+            PoincareQuantizer(epsilon, keys.radius / (-spec.curvature) ** 0.5, spec.curvature)
+        except ValueError as error:
+            raise ConfigError(
+                f"{key} = {epsilon}: allowed with hull.radius = {keys.radius} and points.curvature = {spec.curvature} are "
+                f"others: {error}"
+            ) from None
+
+
 def _check_together(config: RunConfig) -> None:
     """Other conditions on more than one key."""
+    masked = config.secure_sum or METHODS[config.method].aggregation == ONE_SHOT
+    for key, number in (("threshold", config.secure.threshold), ("neighbours", config.secure.neighbours)):
+        if number and not masked:
+            raise ConfigError(
+                f"secure.{key} = {number}: allowed with secure-sum = true, without which nothing is masked"
+            )
+    if config.secure.threshold == 1:
+        raise ConfigError(
+            "secure.threshold = 1: allowed is 0, or more than half of the clients, of whom there are 2 or more"
+        )
     if config.gcfl.eps1 > config.gcfl.eps2:
         raise ConfigError(f"gcfl.eps1 = {config.gcfl.eps1} and gcfl.eps2 = {config.gcfl.eps2}: allowed is eps1 <= eps2")
     for key, folder in (

@@ -5,7 +5,7 @@ from typing import Any
 from strategies.methods import METHODS
 from strategies.run_config import RunConfig
 
-BUILT_IN = {"nodes": "trees", "graphs": "trees", "images": "digits"}
+BUILT_IN = {"nodes": "trees", "graphs": "trees", "images": "digits", "points": "uniform"}
 """Data sets that need no files."""
 
 _GRAPHS: dict[str, Any] = {
@@ -28,7 +28,12 @@ _IMAGES: dict[str, Any] = {
     "test_size": 0.25,
     "fine_tune_epochs": 2,
 }
-_OF_TASK = {"nodes": _GRAPHS, "graphs": _GRAPHS, "images": _IMAGES}
+_POINTS: dict[str, Any] = _IMAGES | {
+    "partition": "stratified",
+    "test_size": 0.15,
+    "fine_tune_epochs": 0,
+}
+_OF_TASK = {"nodes": _GRAPHS, "graphs": _GRAPHS, "images": _IMAGES, "points": _POINTS}
 _OTHER_LOSS_RATE = 0.1  # squared errors and distances have smaller gradients than cross-entropy
 
 
@@ -45,6 +50,8 @@ def settled(config: RunConfig, task: str) -> RunConfig:
     }
     if task == "images" and config.loss != "cross-entropy":
         choices["learning_rate"] = _OTHER_LOSS_RATE
+    if task == "points":
+        choices["train_size"] = 1 - (config.test_size or choices["test_size"])
     open_keys = {name: value for name, value in choices.items() if _is_open(name, getattr(config, name))}
     return config.model_copy(update=open_keys)
 

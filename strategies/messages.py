@@ -22,6 +22,11 @@ EVALUATE = "evaluate"
 FINE_TUNE = "fine-tune"
 CALIBRATE = "calibrate"
 CCVR = "ccvr"
+MEASURE = "measure"
+KEYS = "keys"
+SHARES = "shares"
+HULLS = "hulls"
+UNMASK = "unmask"
 
 MESSAGE_TYPES = {
     DESCRIBE: "query.describe",
@@ -31,11 +36,20 @@ MESSAGE_TYPES = {
     FINE_TUNE: "train.fine_tune",
     CALIBRATE: "query.calibrate",
     CCVR: "query.ccvr",
+    MEASURE: "query.measure",
+    KEYS: "query.keys",
+    SHARES: "query.shares",
+    HULLS: "query.hulls",
+    UNMASK: "query.unmask",
 }
 
-ANSWERED_BY_ARRAYS = (TRAIN, CALIBRATE, CCVR)
+ANSWERED_BY_ARRAYS = (TRAIN, CALIBRATE, CCVR, HULLS)
 
 _HEADER, _FACTS, _ARRAYS, _FIXED, _METRICS, _BODY = "header", "facts", "arrays", "fixed", "metrics", "body"
+_PARTS = "parts"
+
+Parts = Mapping[str, Any]
+"""Named values that Flower's records take: numbers, strings, bytes, and lists of one kind of these."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +78,7 @@ class Facts:
     Attributes
     ----------
     task : str
-        "nodes", "graphs" or "images".
+        "nodes", "graphs", "images" or "points".
     num_features : int
     class_names : tuple of str
         Union over the clients; numbers the logits.
@@ -102,6 +116,8 @@ class Request:
         The shared parameters, encoded once per round for all clients.
     fixed : ArrayRecord
         The fixed parameters of the run, for a client that has not got them yet; it keeps them.
+    parts : mapping
+        What a protocol sends besides, by its own names; who takes it checks it.
     """
 
     header: Header
@@ -109,6 +125,7 @@ class Request:
     facts: Facts | None = None
     arrays: ArrayRecord = field(default_factory=ArrayRecord)
     fixed: ArrayRecord = field(default_factory=ArrayRecord)
+    parts: Parts = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,7 +135,7 @@ class Description:
     Attributes
     ----------
     task : str
-        "nodes", "graphs" or "images".
+        "nodes", "graphs", "images" or "points".
     space : str
         Which feature space and which classes these are: the name of a data set among several, else "".
     metric : str
@@ -163,6 +180,8 @@ class Reply:
         The shared parameters after training, or the sums that a phase asks for.
     metrics : mapping of str to float
         What is not defined is left out.
+    parts : mapping
+        As in a request.
     """
 
     header: Header
@@ -172,6 +191,7 @@ class Reply:
     num_examples: int = 0
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
+    parts: Parts = field(default_factory=dict)
 
 
 def encode_request(request: Request) -> RecordDict:
@@ -183,6 +203,8 @@ def encode_request(request: Request) -> RecordDict:
         content[_ARRAYS] = request.arrays
     if request.fixed:
         content[_FIXED] = request.fixed
+    if request.parts:
+        content[_PARTS] = ConfigRecord(dict(request.parts))
     return content
 
 
@@ -197,7 +219,7 @@ def decode_request(content: RecordDict) -> Request:
     header = config_of(content, _HEADER)
     facts = build(Facts, config_of(content, _FACTS)) if _FACTS in content else None
     arrays, fixed = (record_of(content, name, ArrayRecord) or ArrayRecord() for name in (_ARRAYS, _FIXED))
-    return Request(build(Header, header), entry(header, "stamp", int), facts, arrays, fixed)
+    return Request(build(Header, header), entry(header, "stamp", int), facts, arrays, fixed, _parts(content))
 
 
 def encode_reply(reply: Reply) -> RecordDict:
@@ -217,6 +239,8 @@ def encode_reply(reply: Reply) -> RecordDict:
         content["statistics"] = ConfigRecord(lists(statistics))
     if reply.arrays:
         content[_ARRAYS] = encode_arrays(reply.arrays)
+    if reply.parts:
+        content[_PARTS] = ConfigRecord(dict(reply.parts))
     if reply.metrics:
         content[_METRICS] = MetricRecord({name: float(value) for name, value in reply.metrics.items()})
     return content
@@ -258,4 +282,9 @@ def decode_reply(content: RecordDict, expected: Header) -> Reply:
         num_examples,
         decode_arrays(record_of(content, _ARRAYS, ArrayRecord) or ArrayRecord()),
         {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)},
+        _parts(content),
     )
+
+
+def _parts(content: RecordDict) -> Parts:
+    return dict(record_of(content, _PARTS, ConfigRecord) or {})

@@ -14,7 +14,10 @@ ENDS = ("input.*", "head.*")
 HEAD = "head."
 """What the names of a classifier's parameters begin with."""
 
-GRAPHS, IMAGES = ("nodes", "graphs"), ("images",)
+GRAPHS, IMAGES, POINTS = ("nodes", "graphs"), ("images",), ("points",)
+
+ONE_SHOT = "one-shot"
+"""The aggregation of a method whose whole work is before the rounds, of which there are none."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Method:
     summary : str
         One line for tables and help texts.
     space : str
-        "flat", "lorentz" or "split": the family of models it trains; `strategies.model_spec` names the encoder that
+        "flat", "lorentz", "split" or "disc": the family of models it trains; `strategies.model_spec` names the encoder that
         it stands for on a task, where the configuration names none.
     personal : tuple of str
         Patterns of the parameter names that stay with the client; all others, but for a fixed head, are shared.
@@ -50,7 +53,7 @@ class Method:
     before, after : tuple of str
         Query phases that run once, in this order, before the first round and after the last one.
     aggregation : str
-        A key of `strategies.aggregations.AGGREGATIONS`: what the server makes of the shared parameters.
+        A key of `strategies.aggregations.AGGREGATIONS`: what the server makes of the shared parameters; or `ONE_SHOT`.
     tasks : tuple of str
         The kinds of data sets it runs on.
     """
@@ -238,5 +241,12 @@ METHODS: dict[str, Method] = {
         loss="geodesic",
         aggregation="consistent",
         tasks=IMAGES,
+    ),
+    "hull": Method(
+        "one-shot SVM in the Poincaré disc from a secure sum of the clients' quantised convex hulls",
+        space="disc",
+        before=("measure", "hulls"),
+        aggregation=ONE_SHOT,
+        tasks=POINTS,
     ),
 }

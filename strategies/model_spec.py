@@ -18,7 +18,7 @@ from tasks.heads import head_start
 from tasks.images.models import ImageModelSpec, build_image_model, head_spec
 from tasks.images.nets import NETS
 
-MODELS: dict[str, Mapping[str, Any]] = {**GRAPH_MODELS, "images": NETS}
+MODELS: dict[str, Mapping[str, Any]] = {**GRAPH_MODELS, "images": NETS, "points": {}}
 
 ENCODERS = {
     "nodes": {"flat": "gcn", "lorentz": "lorentz", "split": "split"},

@@ -8,6 +8,7 @@ from pydantic import Field
 from strategies.dotted import dotted
 from strategies.image_tables import Ccvr, FedOpt, FedRep, HyperFed, Images, SphereFed
 from strategies.methods import METHODS
+from strategies.point_tables import Hull, Points, Secure
 from strategies.tables import FedProx, FedPub, FlatLand, Gcfl, Rate, Table
 
 ModelName = Literal[
@@ -30,9 +31,10 @@ class RunConfig(Table):
         default="auto",
         description="nodes of a graph: trees (built in), cora, roman-empire, amazon-photo, ogbn-arxiv, …; graphs: "
         "one or several of the TU collection, MUTAG,BZR,PROTEINS, or the groups CHEM, BIO, SN, BIO-CHEM-SN, one client or "
-        "more each; images: digits (built in), mnist, fmnist, emnist, cifar10, cifar100, tinyimagenet; all in any case; "
-        "or a path, of a .pt file with a graph or a list of graphs, of a folder in the TU collection's layout, or of one "
-        "with a folder of images per class; auto: trees, or digits where the method works on images alone",
+        "more each; images: digits (built in), mnist, fmnist, emnist, cifar10, cifar100, tinyimagenet; points in the disc: "
+        "uniform (built in), olsson; all in any case; or a path, of a .pt file with a graph or a list of graphs, of a "
+        "folder in the TU collection's layout, of one with a folder of images per class, or of an .npz, .csv or .h5ad file "
+        "of points; auto: trees, or digits or uniform where the method works on images or points alone",
     )
     data_dir: str = Field(
         default="",
@@ -117,11 +119,11 @@ class RunConfig(Table):
         "features, flatland-shared)",
     )
     fraction_train: float = Field(default=1.0, gt=0, le=1, description="share of the clients that train in a round")
-    partition: Literal["auto", "metis", "random", "dirichlet", "iid", "shards"] = Field(
+    partition: Literal["auto", "metis", "random", "dirichlet", "iid", "shards", "stratified"] = Field(
         default="auto",
         description="how data are dealt to the clients. A graph: metis (auto) or random; of no account for sets of graphs. "
-        "Images: dirichlet (auto; every class by shares of its own), iid, or shards (a few of one class or two each). Of "
-        "no account where clients bring their own data",
+        "Images: dirichlet (auto; every class by shares of its own), iid, or shards (a few of one class or two each). "
+        "Points: stratified (auto; every class evenly), iid or dirichlet. Of no account where clients bring their own data",
     )
     alpha: Rate = Field(
         default=0.5,
@@ -146,12 +148,13 @@ class RunConfig(Table):
         default=0.0,
         ge=0,
         lt=1,
-        description="share to test on; validation takes the rest; 0: the task's own, .4 for graphs and .25 for images",
+        description="share to test on; validation takes the rest; 0: the task's own, .4 for graphs, .25 for images and .15 "
+        "for points, which have no validation part",
     )
     test_data: str = Field(
         default="auto",
-        description="images that score the global model at the server: auto, the data set's own test images where the "
-        "clients have parts of it; none; or the path of a folder with a folder of images per class",
+        description="images or points that score the global model at the server: auto, the data set's own test data where "
+        "the clients have parts of it; none; or the path of a folder with a folder of images per class, or of points",
     )
     global_every: int = Field(
         default=1, ge=0, description="rounds between two scorings of the global model there; 0: after the last alone"
@@ -197,6 +200,11 @@ class RunConfig(Table):
         default=False,
         description="let real nodes tell the server their class counts, sizes and curvature; simulated clients always do",
     )
+    secure_sum: bool = Field(
+        default=False,
+        description="show the server the sum of what the clients send and nothing else of it: their parameters where these "
+        "are averaged, and the sums of spherefed's calibration. hull always does",
+    )
     flatland: FlatLand = FlatLand()
     fedprox: FedProx = FedProx()
     fed_pub: FedPub = FedPub()
@@ -207,6 +215,9 @@ class RunConfig(Table):
     fedopt: FedOpt = FedOpt()
     fedrep: FedRep = FedRep()
     ccvr: Ccvr = Ccvr()
+    points: Points = Points()
+    hull: Hull = Hull()
+    secure: Secure = Secure()
 
     @property
     def proximal(self) -> float:

@@ -16,7 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-_DTYPES = {np.dtype("float32"): "F32", np.dtype("float64"): "F64", np.dtype("int64"): "I64"}
+_DTYPES = {
+    np.dtype("float32"): "F32",
+    np.dtype("float64"): "F64",
+    np.dtype("int64"): "I64",
+    np.dtype("uint64"): "U64",
+}
 _MOST_BUFFERS = 512  # what one system call takes, with room to spare
 _NAME = re.compile(r"^(\d{8})\.safetensors$")
 

@@ -8,6 +8,9 @@ from tasks.graphs.tu import GROUPS, NAMES, graph_dataset_names, is_path
 from tasks.images.datasets import ALIASES, source_of
 from tasks.images.datasets import SOURCES as IMAGES
 from tasks.images.folder import is_image_folder
+from tasks.points.datasets import NAMES as POINTS
+from tasks.points.datasets import is_points
+from tasks.points.readers import READERS
 
 
 def tasks_of(dataset: str) -> tuple[str, ...]:
@@ -16,8 +19,8 @@ def tasks_of(dataset: str) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        "nodes": classification of the nodes of graphs; "graphs": of whole graphs; "images". A `.pt` file may hold either
-        kind of graphs. A folder that is not here, such as another machine's, may hold graphs or images.
+        "nodes": classification of the nodes of graphs; "graphs": of whole graphs; "images"; "points". A `.pt` file may hold
+        either kind of graphs. A folder that is not here, such as another machine's, may hold graphs or images.
 
     Raises
     ------
@@ -30,19 +33,22 @@ def tasks_of(dataset: str) -> tuple[str, ...]:
         return ("nodes", "graphs")
     if name in ("trees", *SOURCES):
         return ("nodes",)
+    if is_points(dataset):
+        return ("points",)
     if source_of(dataset) is not None:
         return ("images",)
     if is_path(dataset):
         return _tasks_of_folder(Path(dataset).expanduser())
     if graph_dataset_names(dataset) is not None:
         return ("graphs",)
-    known = {one.lower(): one for one in ("trees", *SOURCES, *GROUPS, *NAMES, *IMAGES, *ALIASES)}
+    known = {one.lower(): one for one in ("trees", *SOURCES, *GROUPS, *NAMES, *IMAGES, *ALIASES, *POINTS)}
     near = difflib.get_close_matches(name, known, n=1)
     hint = f'; did you mean "{known[near[0]]}"?' if near else ""
     raise ValueError(
         f"no such data set{hint}; allowed are {', '.join(('trees', *SOURCES))} for nodes, {', '.join(GROUPS)} and the "
-        f"names of the TU collection for graphs, {', '.join(IMAGES)} for images, or a path: of a .pt file, of a folder in "
-        "that collection's layout, or of one with a folder of images per class"
+        f"names of the TU collection for graphs, {', '.join(IMAGES)} for images, {', '.join(POINTS)} for points, or a "
+        "path: of a .pt file, of a folder in that collection's layout, of one with a folder of images per class, or of a "
+        f"file of points, {', '.join(READERS)}"
     )
 
 

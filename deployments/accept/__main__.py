@@ -16,11 +16,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from deployments.accept import flatland, flatland_more, image_numerics, images
+from deployments.accept import flatland, flatland_more, hull, hull_more, image_numerics, images
 from deployments.accept.lab import Lab, Outcome, RunFailed
 from tasks.errors import DataError
 
-TABLES = (*flatland.TABLES, *flatland_more.TABLES, *images.TABLES, *image_numerics.TABLES)
+PARTS = (flatland, flatland_more, images, image_numerics, hull, hull_more)
+TABLES = tuple(table for part in PARTS for table in part.TABLES)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

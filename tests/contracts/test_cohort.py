@@ -112,6 +112,20 @@ def test_every_node_gets_its_own_request_of_the_phases_type():
     assert described.asked[11].metadata.message_type == "query.curvature"
 
 
+def test_every_node_gets_its_own_parts_and_its_own_come_back():
+    header = Header("run", "keys", 0)
+    content = encode_reply(Reply(header, 0, parts={"key": b"public"}))
+    grid = Scripted([[lambda asked: Message(content, reply_to=asked[11])]])
+    requests = {node: Request(header, parts={"clients": [node, 7]}) for node in (11, 12)}
+    replies, _, _ = exchange(grid, requests, 0.05)
+    assert {node: message.content["parts"]["clients"] for node, message in grid.asked.items()} == {
+        11: [11, 7],
+        12: [12, 7],
+    }
+    assert {message.metadata.message_type for message in grid.asked.values()} == {"query.keys"}
+    assert {node: reply.parts for node, reply in replies.items()} == {11: {"key": b"public"}}
+
+
 def test_who_is_silent_has_failed_after_the_timeout():
     started = time.monotonic()
     replies, failures, seconds = ask(Scripted([[good(11)]]), (11, 12, 13), timeout=0.1)

@@ -29,13 +29,21 @@ DATASETS = {
     "digits": ("images",),
     "CIFAR10": ("images",),
     "no/such/folder": ("graphs", "images"),
+    "uniform": ("points",),
+    "Olsson": ("points",),
+    "some/points.NPZ": ("points",),
 }
 """Tasks of data sets; auto is one of the built-in ones, by the method."""
 
-BUILT_IN = ("auto", "trees", "digits")
-NAMES = {"nodes": MODELS["nodes"], "graphs": MODELS["graphs"], "images": NETS}
-DEALT = {"nodes": ("metis", "random"), "graphs": ("metis", "random"), "images": ("dirichlet", "iid", "shards")}
-SIZES = {"nodes": (0.2, 0.4), "graphs": (0.2, 0.4), "images": (0.75, 0.25)}
+BUILT_IN = ("auto", "trees", "digits", "uniform")
+NAMES = {"nodes": MODELS["nodes"], "graphs": MODELS["graphs"], "images": NETS, "points": ()}
+DEALT = {
+    "nodes": ("metis", "random"),
+    "graphs": ("metis", "random"),
+    "images": ("dirichlet", "iid", "shards"),
+    "points": ("stratified", "iid", "dirichlet"),
+}
+SIZES = {"nodes": (0.2, 0.4), "graphs": (0.2, 0.4), "images": (0.75, 0.25), "points": (0, 0.15)}
 
 TIED = {
     "method": list(METHODS),
@@ -52,6 +60,19 @@ TIED = {
     "gcfl.eps1": [0.0, 0.06, 1.0],
     "run-name": ["", "mine", "A1._-", "x" * 128],
     "resume": [False, True],
+    "secure-sum": [False, True],
+    "secure.threshold": [0, 1, 7],
+    "secure.neighbours": [0, 5],
+    "spherefed.normalize": [True, False],
+    "points.curvature": [-1.0, -4, -0.01],
+    "points.classes": ["", "0", "0,2", " 7,0, 2 ,7"],
+    "hull.num-classes": [0, 1, 2, 3, 10_000],
+    "hull.grouping": get_args(FIELDS["hull.grouping"].annotation),
+    "hull.svm": get_args(FIELDS["hull.svm"].annotation),
+    "hull.c": [0.0, 0.1, 1],
+    "hull.radius": [0.5, 0.999, 0.999999],
+    "hull.epsilon": [1e-12, 0.01, 20.0],
+    "hull.sweep": ["", "1", "0.01,.1,1e-1,2.", "1,1e-12", "0.0,1", "1e999"],
 }
 """Keys that must fit others, with values of theirs."""
 
@@ -68,10 +89,36 @@ def from_rest(raw: dict[str, Any], method: Method, task: str) -> bool:
     return ({"images": "sgd"}.get(task, "adam") if optimizer == "auto" else optimizer) == "sgd" and not keeps
 
 
+def summable(raw: dict[str, Any], method: Method) -> bool:
+    """Whether the server can do with the sum of what it is sent."""
+    if _base(raw) not in ("average", "fedopt", "one-shot") or "ccvr" in method.after:
+        return False
+    return "calibrate" not in method.after or raw.get("spherefed.normalize", True)
+
+
+def disc_fits(raw: dict[str, Any]) -> bool:
+    """Whether what is said of points in the disc and of their hulls can be.
+
+    At 1e-12 there are more than 2^62 bins on any of these discs, at 0.01 on none.
+    """
+    public = raw.get("hull.num-classes", 0)
+    kept = {"": 0, "0": 1, "0,2": 2, " 7,0, 2 ,7": 3}[raw.get("points.classes", "")]
+    return (
+        1 not in (public, kept)
+        and (public == kept or not (public and kept))
+        and (raw.get("hull.grouping") != "kernighan-lin" or max(public, kept) in (0, 2))
+        and not (raw.get("hull.svm") == "hard" and raw.get("hull.c"))
+        and raw.get("hull.epsilon") != 1e-12
+        and raw.get("hull.sweep", "") not in ("1,1e-12", "0.0,1", "1e999")
+        and (raw.get("dataset") != "Olsson" or raw.get("points.curvature", -1) == -1)
+        and not raw.get("train-size")
+    )
+
+
 def fits(raw: dict[str, Any]) -> bool:
     """Whether the tied keys fit together; those that are absent have their defaults."""
     method, dataset = METHODS[raw.get("method", "flatland")], raw.get("dataset", "auto")
-    tasks = DATASETS[dataset] or (("images",) if method.tasks == ("images",) else ("nodes",))
+    tasks = DATASETS[dataset] or method.tasks[:1]
     possible = method.tasks if dataset in BUILT_IN else tasks  # real nodes may bring others
     common = [task for task in tasks if task in method.tasks]
     if not common:
@@ -87,14 +134,24 @@ def fits(raw: dict[str, Any]) -> bool:
         and (raw.get("fine-tune") != "closed-form" or method.head == "sphere")
         and raw.get("gcfl.eps1", 0.05) <= raw.get("gcfl.eps2", 0.1)
         and not (raw.get("resume") and not raw.get("run-name"))
+        and (not raw.get("secure-sum") or summable(raw, method))
+        and (
+            raw.get("secure-sum")
+            or _base(raw) == "one-shot"
+            or not (raw.get("secure.threshold") or raw.get("secure.neighbours"))
+        )
+        and raw.get("secure.threshold") != 1
+        and (common[0] != "points" or disc_fits(raw))
     )
 
 
 @st.composite
-def fitting(draw: st.DrawFn) -> dict[str, Any]:
-    """Any of the tied keys, each with a value that fits those before it."""
-    raw: dict[str, Any] = {}
+def fitting(draw: st.DrawFn, start: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Any of the tied keys, each with a value that fits those before it, and those of `start`."""
+    raw: dict[str, Any] = dict(start or {})
     for key, choices in TIED.items():
+        if key in raw:
+            continue
         options = [{}, *({key: choice} for choice in choices if fits(raw | {key: choice}))]
         raw |= draw(st.sampled_from(options))
     return raw
@@ -108,17 +165,19 @@ def value(key: str) -> st.SearchStrategy[Any]:
         return st.sampled_from(get_args(kind))
     if kind is bool:
         return st.booleans()
-    if key == "device":
-        return st.sampled_from(["auto", "cpu", "cuda", "cuda:0", "cuda:12"])
+    patterns = [item.pattern for item in field.metadata if getattr(item, "pattern", None)]
+    if patterns:
+        return st.from_regex(patterns[0].replace("$", r"\Z"))
     if kind is str:
         return st.text(st.characters(exclude_characters="\0~"))  # the two that no path can be trusted with
     ends = {
         end: getattr(item, end) for item in field.metadata for end in ("ge", "gt", "le", "lt") if hasattr(item, end)
     }
-    low, high = ends.get("ge", ends.get("gt", 0)), ends.get("le", ends.get("lt", LARGE))
+    high = ends.get("le", ends.get("lt", LARGE))
+    low = ends.get("ge", ends.get("gt", 0 if high > 0 else -LARGE))
     if kind is int:
         return st.integers(low, high - ("lt" in ends))
-    whole = [number for number in (0, 1, 2, 1000) if low + ("gt" in ends) <= number <= high - ("lt" in ends)]
+    whole = [number for number in (-4, 0, 1, 2, 1000) if low + ("gt" in ends) <= number <= high - ("lt" in ends)]
     within = st.floats(low, high, exclude_min="gt" in ends, exclude_max="lt" in ends)
     return within | st.sampled_from(whole) if whole else within
 
@@ -161,9 +220,11 @@ def test_parse_keeps_every_value_and_flatten_is_its_inverse(free, tied):
     assert hash(parse(flat)) == hash(config)
 
 
-@settings(max_examples=400)
-@given(st.fixed_dictionaries({}, optional={key: st.sampled_from(choices) for key, choices in TIED.items()}))
-def test_what_fits_together_is_taken_and_nothing_else(raw):
+@pytest.mark.parametrize("start", [{}, {"method": "hull"}, {"secure-sum": True}])
+@settings(max_examples=120)
+@given(st.data(), st.sampled_from([{key: choice} for key, choices in TIED.items() for choice in choices]))
+def test_what_fits_together_is_taken_and_nothing_else(start, data, change):
+    raw = data.draw(fitting(start)) | change
     if fits(raw):
         parse(raw)
     else:
@@ -238,7 +299,7 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("dropout", 1.0, "a number >= 0 and < 1"),
         ("embedding-dim", -2, "a whole number >= -1 and <= 65536"),
         ("fraction-train", 0.0, "a number > 0 and <= 1"),
-        ("partition", "louvain", 'one of "auto", "metis", "random", "dirichlet", "iid", "shards"'),
+        ("partition", "louvain", 'one of "auto", "metis", "random", "dirichlet", "iid", "shards", "stratified"'),
         ("alpha", 0.0, "a number > 0"),
         ("alpha", -0.5, "a number > 0"),
         ("shards", 0, "a whole number >= 1 and <= 10000"),
@@ -263,6 +324,30 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("spherefed.ridge", -1e-9, "a number >= 0"),
         ("fedopt.beta2", 1.0, "a number >= 0 and < 1"),
         ("fedrep.head-epochs", 0, "a whole number >= 1 and <= 10000"),
+        ("points.curvature", 0, "a number < 0"),
+        ("points.curvature", 1.0, "a number < 0"),
+        ("points.curvature", -math.inf, "a number < 0"),
+        ("points.curvature", math.nan, "a number < 0"),
+        ("points.split-seed", -2, "a whole number >= -1 and < 2147483648"),
+        ("points.lacking", -1, "a whole number >= 0"),
+        ("points.num", 1, "a whole number >= 2 and <= 100000000"),
+        ("points.sample-radius", 1.0, "a number > 0 and < 1"),
+        ("points.reference", 1, "a number >= 0 and < 1"),
+        ("points.margin", -0.1, "a number >= 0"),
+        ("hull.epsilon", 0, "a number > 0"),
+        ("hull.epsilon", -0.01, "a number > 0"),
+        ("hull.epsilon", math.inf, "a number > 0"),
+        ("hull.radius", 1.0, "a number > 0 and < 1"),
+        ("hull.radius", math.nan, "a number > 0 and < 1"),
+        ("hull.cap", 0, "a whole number >= 1 and <= 100000"),
+        ("hull.h", 1, "a whole number >= 2 and <= 16"),
+        ("hull.num-classes", 10_001, "a whole number >= 0 and <= 10000"),
+        ("hull.code", "b3", 'one of "binary", "bose-chowla"'),
+        ("hull.c", -1, "a number >= 0"),
+        ("secure.threshold", -1, "a whole number >= 0"),
+        ("secure.neighbours", -1, "a whole number >= 0"),
+        ("secure.clip", 0.0, "a number > 0 and <= 1000000.0"),
+        ("secure.clip", 1e7, "a number > 0 and <= 1000000.0"),
     ],
 )
 def test_out_of_range_names_key_value_and_range(key, wrong, words):
@@ -271,13 +356,27 @@ def test_out_of_range_names_key_value_and_range(key, wrong, words):
 
 NAMES_OF_RUNS = ["../elsewhere", "a/b", ".hidden", "a b", "a\n", "x" * 129, "ü"]
 DEVICES = ["gpu", "cuda:", "cuda:0\n", "CPU", "mps"]
+BASELINES = ["", "flp", "all,none", "fle,", "cp;ce", "cp, ce", "cp\n", "CP"]
+SWEEPS = [",", "1,", "-1", "1,,2", ".", "1.2.3", "e-1", "0.1;1", "0x1", "nan", "inf", "1\n", "٣"]
+FORMS = {"run-name": NAMES_OF_RUNS, "device": DEVICES, "hull.baselines": BASELINES, "hull.sweep": SWEEPS}
+
+
+@pytest.mark.parametrize(("key", "wrong"), [(key, wrong) for key, wrongs in FORMS.items() for wrong in wrongs])
+def test_names_of_runs_and_devices_and_lists_have_a_form(key, wrong):
+    assert refused({key: wrong}).startswith(f"{key} = {wrong!r}: allowed is a string of the form ^")
+
+
+@pytest.mark.parametrize("given", ["none", "all", "fle", "ch-ce,logistic,cp,fle,ce,ch-cp", "cp,cp"])
+def test_baselines_are_a_choice(given):
+    assert parse({"hull.baselines": given}).hull.baselines == given
 
 
 @pytest.mark.parametrize(
-    ("key", "wrong"), [*(("run-name", name) for name in NAMES_OF_RUNS), *(("device", name) for name in DEVICES)]
+    ("given", "epsilons"),
+    [("", ()), ("1", (1.0,)), ("2.5,1e-2,.5,3.,1E-2".lower(), (0.01, 0.5, 2.5, 3.0)), ("1e+1", (10.0,))],
 )
-def test_names_of_runs_and_devices_have_a_form(key, wrong):
-    assert refused({key: wrong}).startswith(f"{key} = {wrong!r}: allowed is a string of the form ^")
+def test_a_sweep_is_a_list_of_numbers(given, epsilons):
+    assert parse({"method": "hull", "hull.sweep": given}).hull.epsilons == epsilons
 
 
 @pytest.mark.parametrize("key", ["data-dir", "results-dir", "test-data"])
@@ -297,6 +396,10 @@ def test_what_is_no_path_is_refused(key, folder):
         ("embeding-dim", "embedding-dim"),
         ("hyperfed.margins", "hyperfed.margin"),
         ("spherefed.normalise", "spherefed.normalize"),
+        ("hull.eps", "hull.epsilon"),
+        ("points.curvatur", "points.curvature"),
+        ("secure.treshold", "secure.threshold"),
+        ("secure-sums", "secure-sum"),
     ],
 )
 def test_unknown_key_names_the_nearest(key, nearest):
@@ -329,12 +432,19 @@ def test_unknown_method_names_the_nearest_and_all():
 
 
 @pytest.mark.parametrize(
-    ("dataset", "nearest"), [("coral", "cora"), ("minst", "mnist"), ("fashion-mnits", "fashion-mnist")]
+    ("dataset", "nearest"),
+    [
+        ("coral", "cora"),
+        ("minst", "mnist"),
+        ("fashion-mnits", "fashion-mnist"),
+        ("olson", "olsson"),
+        ("unifrom", "uniform"),
+    ],
 )
 def test_unknown_data_set_names_the_nearest(dataset, nearest):
     message = refused({"dataset": dataset})
     assert message.startswith(f'dataset = "{dataset}": no such data set; did you mean "{nearest}"?; allowed are ')
-    assert refused({"dataset": "points.npz"}).startswith('dataset = "points.npz": ')
+    assert refused({"dataset": "points.npy"}).startswith('dataset = "points.npy": ')
 
 
 @pytest.mark.parametrize(
@@ -343,6 +453,8 @@ def test_unknown_data_set_names_the_nearest(dataset, nearest):
         ("MUTAG", "flatland-euclidean", 'graphs, method = "flatland-euclidean" works on nodes'),
         ("digits", "flatland", 'images, method = "flatland" works on nodes and graphs'),
         ("mine.pt", "hyperfed", 'nodes or graphs, method = "hyperfed" works on images'),
+        ("digits", "hull", 'images, method = "hull" works on points'),
+        ("mine.CSV", "fedavg", 'points, method = "fedavg" works on nodes and graphs and images'),
     ],
 )
 def test_method_and_data_set_must_fit(dataset, method, words):
@@ -363,6 +475,13 @@ def test_method_and_data_set_must_fit(dataset, method, words):
             "data sets of images is one of auto, dirichlet, iid, shards",
         ),
         ({"method": "hyperfed", "partition": "random"}, "data sets of images is one of auto, dirichlet, iid, shards"),
+        ({"method": "hull", "partition": "metis"}, "data sets of points is one of auto, dirichlet, iid, stratified"),
+        ({"method": "hull", "model": "gcn"}, "data sets of points is one of auto"),
+        ({"method": "hull", "dataset": "a.h5ad", "model": "cnn"}, "data sets of points is one of auto"),
+        (
+            {"method": "hyperfed", "partition": "stratified"},
+            "data sets of images is one of auto, dirichlet, iid, shards",
+        ),
         ({"method": "fed-pub", "model": "lorentz"}, 'method = "fed-pub" is one of auto, gcn, gin'),
     ],
 )
@@ -380,7 +499,7 @@ def test_one_model_for_all_can_be_made_by_any_of_the_bases(method):
             assert parse(raw).aggregation == base
         else:
             assert refused(raw) == f'aggregation = "{base}": allowed with method = "{method}" is auto, its own'
-    assert {name for name, row in METHODS.items() if row.aggregation not in BASES} == {"fed-pub", "gcfl"}
+    assert {name for name, row in METHODS.items() if row.aggregation not in BASES} == {"fed-pub", "gcfl", "hull"}
 
 
 def test_a_closed_form_needs_a_classifier_on_the_sphere():
@@ -388,6 +507,31 @@ def test_a_closed_form_needs_a_classifier_on_the_sphere():
     assert refused({"method": "hyperfed", "fine-tune": "closed-form"}) == (
         'fine-tune = "closed-form": allowed with a classifier on the sphere, such as spherefed\'s; '
         'method = "hyperfed" has none'
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_sum_is_enough_for_averages_and_hulls(method):
+    able = {"hull", "spherefed", "fedopt", "hyperfed-averaged"} | {
+        name for name, row in METHODS.items() if row.aggregation == "average" and name != "ccvr"
+    }
+    raw = {"method": method, "secure-sum": True}
+    if method in able:
+        assert parse(raw).secure_sum
+    else:
+        assert refused(raw).startswith("secure-sum = true")
+
+
+def test_a_base_that_needs_more_than_a_sum_is_named():
+    for base in ("consistent", "fednova"):
+        raw = {"method": "fedavg", "dataset": "digits", "aggregation": base, "secure-sum": True}
+        assert refused(raw | {"optimizer": "sgd", "optimizer-state": "fresh"}) == (
+            f'secure-sum = true with method = "fedavg" and aggregation = "{base}": allowed is an aggregation that needs '
+            "the mean alone, average or fedopt"
+        )
+    assert parse({"method": "hyperfed", "aggregation": "average", "secure-sum": True}).secure_sum
+    assert refused({"method": "hyperfed", "secure-sum": True}).startswith(
+        'secure-sum = true with method = "hyperfed" and'
     )
 
 
@@ -408,8 +552,66 @@ FROM_REST = (
         ({"train-size": 0.7, "test-size": 0.4}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),
         ({"train-size": 0.7}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),
         ({"test-size": 0.3, "method": "ccvr"}, "train-size = 0.75 and test-size = 0.3: allowed is a sum of at most 1"),
+        (
+            {"method": "ccvr", "secure-sum": True},
+            'secure-sum = true: allowed with another method, for "ccvr" asks every client for sums of its own',
+        ),
+        (
+            {"method": "spherefed", "secure-sum": True, "spherefed.normalize": False},
+            "secure-sum = true: allowed with spherefed.normalize = true, for other features have no bound",
+        ),
+        (
+            {"method": "fedavg", "secure.threshold": 3},
+            "secure.threshold = 3: allowed with secure-sum = true, without which nothing is masked",
+        ),
+        (
+            {"secure.neighbours": 8},
+            "secure.neighbours = 8: allowed with secure-sum = true, without which nothing is masked",
+        ),
+        (
+            {"method": "hull", "secure.threshold": 1},
+            "secure.threshold = 1: allowed is 0, or more than half of the clients, of whom there are 2 or more",
+        ),
+        (
+            {"method": "hull", "train-size": 0.5},
+            "train-size = 0.5: allowed for data sets of points is 0, for what is not in the share test-size is trained on",
+        ),
+        (
+            {"method": "hull", "dataset": "olsson", "points.curvature": -2},
+            "points.curvature is -2.0; allowed: -1.0 for olsson",
+        ),
+        ({"method": "hull", "hull.num-classes": 1}, "hull.num-classes = 1: allowed are 2 classes or more"),
+        ({"method": "hull", "points.classes": "3,3"}, 'points.classes = "3,3": allowed are 2 classes or more'),
+        (
+            {"method": "hull", "hull.grouping": "kernighan-lin", "hull.num-classes": 3},
+            'hull.grouping = "kernighan-lin" and hull.num-classes = 3: allowed are 2 classes',
+        ),
+        (
+            {"method": "hull", "hull.grouping": "kernighan-lin", "points.classes": "0,2,3"},
+            'hull.grouping = "kernighan-lin" and points.classes = "0,2,3": allowed are 2 classes',
+        ),
+        (
+            {"method": "hull", "points.classes": "0,2", "hull.num-classes": 8},
+            'hull.num-classes = 8 and points.classes = "0,2": allowed are 0 and the number of these, 2',
+        ),
+        (
+            {"method": "hull", "hull.svm": "hard", "hull.c": 0.1},
+            'hull.svm = "hard" and hull.c = 0.1: allowed is hull.c = 0, for a hard margin has no cost',
+        ),
     ],
 )
 def test_keys_must_fit_each_other(raw, words):
     """And for a size that is absent what the task takes in its place."""
     assert refused(raw) == words
+
+
+@pytest.mark.parametrize(
+    ("key", "given"), [("hull.epsilon", 1e-12), ("hull.sweep", "1,1e-12"), ("hull.sweep", "0"), ("hull.sweep", "1e999")]
+)
+def test_bins_that_cannot_be_are_refused_before_anything_is_sent(key, given):
+    wrong = min(float(one) for one in str(given).split(","))
+    message = refused({"method": "hull", key: given})
+    assert message.startswith(
+        f"{key} = {wrong}: allowed with hull.radius = 0.999 and points.curvature = -1.0 are others: "
+    )
+    assert parse({"method": "fedavg", key: given})  # which has no use for it

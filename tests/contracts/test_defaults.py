@@ -16,7 +16,7 @@ EXPLICIT: dict[str, list[Any]] = {
     "optimizer": ["adam", "sgd"],
     "learning-rate": [1e-9, 0.3, 10.0],
     "embedding-dim": [-1, 1, 64],
-    "partition": ["random", "iid"],
+    "partition": ["random", "iid", "stratified"],
     "train-size": [0.1, 0.5],
     "test-size": [0.1, 0.2],
     "fine-tune-epochs": [0, 1, 7],
@@ -52,6 +52,8 @@ def test_what_is_given_stays_and_settling_twice_is_settling_once(method_and_task
     assert settled(chosen, task) == chosen
     alone = settled(config_of(method), task)
     others = {name for name in OPEN if name.replace("_", "-") not in given_values}
+    if task == "points":
+        others -= {"train_size"}  # what is left
     assert {name: getattr(chosen, name) for name in others} == {name: getattr(alone, name) for name in others}
 
 
@@ -70,6 +72,13 @@ def test_images_get_what_the_papers_of_images_use():
     assert (chosen.train_size, chosen.test_size) == (0.75, 0.25)
 
 
+def test_points_are_dealt_evenly_and_trained_on_but_for_the_test_part():
+    chosen = settled(config_of("hull"), "points")
+    assert (chosen.partition, chosen.train_size, chosen.test_size) == ("stratified", 0.85, 0.15)
+    assert (chosen.fine_tune_epochs, chosen.aggregation) == (0, "one-shot")
+    assert settled(config_of("hull", **{"test-size": 0.3}), "points").train_size == 0.7
+
+
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if "images" in row.tasks])
 def test_losses_with_smaller_gradients_get_a_larger_rate(method):
     entropy = {"local", "fedavg", "fedprox", "fedper", "fednova", "fedopt", "fedbabu", "fedrep", "lg-fedavg", "ccvr"}
@@ -80,7 +89,7 @@ def test_losses_with_smaller_gradients_get_a_larger_rate(method):
 @pytest.mark.parametrize(("method", "task"), METHOD_AND_TASK)
 def test_aggregation_and_fine_tuning_are_the_methods_own(method, task):
     chosen = settled(config_of(method), task)
-    own = {"gcfl": "clusters", "fed-pub": "similarity", "fednova": "fednova", "fedopt": "fedopt"}
+    own = {"gcfl": "clusters", "fed-pub": "similarity", "fednova": "fednova", "fedopt": "fedopt", "hull": "one-shot"}
     consistent = method.startswith("hyperfed") and method != "hyperfed-averaged"
     assert chosen.aggregation == own.get(method, "consistent" if consistent else "average")
     assert chosen.fine_tune == ("all" if method == "fedbabu" else "trained")
@@ -89,7 +98,8 @@ def test_aggregation_and_fine_tuning_are_the_methods_own(method, task):
 @pytest.mark.parametrize("method", METHODS)
 def test_auto_is_a_built_in_data_set_that_the_method_works_on(method):
     tasks = METHODS[method].tasks
-    assert parse({"method": method}).dataset == BUILT_IN[tasks[0]] == ("trees" if "nodes" in tasks else "digits")
+    built_in = {"nodes": "trees", "images": "digits", "points": "uniform"}[tasks[0]]
+    assert parse({"method": method}).dataset == BUILT_IN[tasks[0]] == built_in
     assert parse({"method": method, "dataset": "auto"}) == parse({"method": method})
     assert set(tasks_of(parse({"method": method}).dataset)) <= set(tasks)
 

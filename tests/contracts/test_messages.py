@@ -16,6 +16,7 @@ from strategies.arrays import MessageError, check_arrays, decode_arrays, encode_
 from strategies.checks import check_metrics
 from strategies.messages import (
     ANSWERED_BY_ARRAYS,
+    HULLS,
     MESSAGE_TYPES,
     TRAIN,
     Description,
@@ -43,21 +44,25 @@ arrays = hnp.arrays(
 )
 headers = st.builds(Header, texts, st.sampled_from(["curvature", "train", "evaluate"]), ints)
 facts = st.builds(Facts, texts, ints, st.lists(texts).map(tuple), texts, st.booleans(), numbers, numbers)
+values = st.one_of(
+    *(one | st.lists(one, min_size=1, max_size=3) for one in (ints, numbers, texts, st.binary(max_size=20)))
+)
+parts = st.dictionaries(texts.filter(bool), values, max_size=4)
 named_arrays = st.dictionaries(texts.filter(bool), arrays, max_size=4)
 
 
 @st.composite
 def descriptions(draw):
-    names = tuple(draw(st.lists(texts, min_size=1, max_size=5, unique=True)))
+    task = draw(texts | st.sampled_from(["graphs", "points"]))
+    names = tuple(draw(st.lists(texts, min_size=task != "points", max_size=5, unique=True)))
     counts = draw(st.lists(ints, min_size=len(names), max_size=len(names)))
     ranges = {"num_test": st.integers(0, 2**53 - 1), "forman": finite, "majority_accuracy": st.floats(0, 1)}
     statistics = draw(st.fixed_dictionaries({}, optional=ranges))
-    task = draw(texts | st.just("graphs"))
     return Description(
         task,
         draw(texts) if task == "graphs" else "",
         draw(texts),
-        draw(ints) + 1,
+        2 if task == "points" else draw(ints) + 1,
         names,
         draw(texts),
         draw(texts),
@@ -129,9 +134,9 @@ def test_arrays_of_no_dimension_of_no_entries_and_not_contiguous():
     assert equal(decode_arrays(encode_arrays(odd)), odd)
 
 
-@given(headers, ints, facts, named_arrays, named_arrays)
-def test_request_round_trip(header, stamp, told, sent, fixed):
-    request = Request(header, stamp, told, encode_arrays(sent), encode_arrays(fixed))
+@given(headers, ints, facts, named_arrays, named_arrays, parts)
+def test_request_round_trip(header, stamp, told, sent, fixed, besides):
+    request = Request(header, stamp, told, encode_arrays(sent), encode_arrays(fixed), besides)
     back = decode_request(encode_request(request))
     assert replace(back, arrays=request.arrays, fixed=request.fixed) == request
     assert equal(decode_arrays(back.arrays), sent)
@@ -144,12 +149,22 @@ def test_request_of_the_first_phase_holds_a_header_alone(phase):
     assert list(content) == ["header"]
     back = decode_request(content)
     assert (back.header, back.stamp, back.facts, dict(back.arrays)) == (Header("run", phase, 0), 0, None, {})
+    assert back.parts == {}
 
 
-@given(headers, ints, texts, ints, named_arrays, st.dictionaries(texts.filter(bool), numbers))
-def test_reply_round_trip(header, partition, error, examples, sent, metrics):
-    header = replace(header, phase=TRAIN)
-    reply = Reply(header, partition, error, None, examples, sent, metrics)
+@given(
+    headers,
+    st.sampled_from([TRAIN, HULLS]),
+    ints,
+    texts,
+    ints,
+    named_arrays,
+    st.dictionaries(texts.filter(bool), numbers),
+    parts,
+)
+def test_reply_round_trip(header, phase, partition, error, examples, sent, metrics, besides):
+    header = replace(header, phase=phase)
+    reply = Reply(header, partition, error, None, examples, sent, metrics, besides)
     back = decode_reply(encode_reply(reply), header)
     assert replace(back, arrays=reply.arrays) == reply
     assert equal(back.arrays, sent)
@@ -159,6 +174,35 @@ def test_reply_round_trip(header, partition, error, examples, sent, metrics):
 def test_description_round_trip(description, partition):
     reply = Reply(ASKED, partition, description=description)
     assert decode_reply(encode_reply(reply), ASKED) == reply
+
+
+def test_parts_that_are_no_record_of_values_are_none():
+    """Who takes parts checks that those awaited are there."""
+    asked, answered = encode_request(Request(HEADER)), encode_reply(Reply(HEADER, 0))
+    asked["parts"], answered["parts"] = MetricRecord({"masked": 1}), ArrayRecord()
+    assert decode_request(asked).parts == decode_reply(answered, HEADER).parts == {}
+
+
+@pytest.mark.parametrize(
+    ("description", "words"),
+    [
+        ({"task": "points", "num_features": 3}, "num_features is 3; points have 2"),
+        ({"task": "points", "num_features": 2, "space": "MUTAG"}, "data of points have no space of their own"),
+        (
+            {"task": "points", "num_features": 2, "class_names": ("a", "a")},
+            "there are 2 class names; allowed are 0 to 10000, all different",
+        ),
+        ({"task": "nodes", "class_names": ()}, "there are 0 class names; allowed are 1 to 10000, all different"),
+    ],
+)
+def test_points_have_two_coordinates_and_may_have_no_classes(description, words):
+    """A client that holds no points may take part."""
+    told = replace(DESCRIPTION, statistics={})
+    reply = Reply(ASKED, 0, description=replace(told, task="points", num_features=2, class_names=()))
+    assert decode_reply(encode_reply(reply), ASKED) == reply
+    with pytest.raises(MessageError) as caught:
+        decode_reply(encode_reply(Reply(ASKED, 0, description=replace(told, **description))), ASKED)
+    assert str(caught.value) == words
 
 
 def test_statistics_that_are_undefined_are_left_out():

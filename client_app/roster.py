@@ -1,0 +1,72 @@
+"""The keys by which the clients of a federation know each other, whatever the server says."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from strategies.config import ConfigError
+
+SIGNING_KEY, ROSTER = "signing-key", "roster"
+"""Keys of a node's own configuration: the PEM file of its Ed25519 key, and a folder with `<partition-id>.pem`, the public
+one of every peer."""
+
+
+def read_signing_key(node_config: Mapping[str, Any]) -> Ed25519PrivateKey | None:
+    """This node's own key, if it is configured.
+
+    Raises
+    ------
+    ConfigError
+        If the file is absent or no Ed25519 key, or there is a roster and no key.
+    """
+    if SIGNING_KEY not in node_config:
+        if ROSTER in node_config:
+            raise ConfigError(f"this node has a {ROSTER} and no {SIGNING_KEY} in its --node-config; needed are both")
+        return None
+    path = Path(str(node_config[SIGNING_KEY])).expanduser()
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ConfigError(
+            f"{SIGNING_KEY} in this node's --node-config is no PEM file of an Ed25519 key without password"
+        )
+    return key
+
+
+def read_roster(node_config: Mapping[str, Any]) -> dict[int, bytes] | None:
+    """The public keys of all clients by partition, if they are configured.
+
+    Raises
+    ------
+    ConfigError
+        If the folder is empty or a file in it is no Ed25519 key.
+    """
+    if ROSTER not in node_config:
+        return None
+    folder = Path(str(node_config[ROSTER])).expanduser()
+    files = {int(path.stem): path for path in folder.glob("*.pem") if re.fullmatch("[0-9]+", path.stem)}
+    if not files:
+        raise ConfigError(f"{ROSTER} in this node's --node-config is no folder with files <partition-id>.pem")
+    return {partition: _public(path) for partition, path in sorted(files.items())}
+
+
+def _public(path: Path) -> bytes:
+    try:
+        key = load_pem_public_key(path.read_bytes())
+    except (OSError, ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise ConfigError(f"{path.name} in the {ROSTER} of this node's --node-config is no public Ed25519 key")
+    return key.public_bytes(Encoding.Raw, PublicFormat.Raw)

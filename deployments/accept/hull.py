@@ -1,0 +1,156 @@
+"""Hulls: accuracy beside the paper's, exact decoding, grouping with missing classes, clients that vanish."""
+
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from deployments.accept.flatland import at_least, paired, spread
+from deployments.accept.hull_cases import hull_case
+from deployments.accept.lab import Lab, Outcome, RunFailed, read_summary
+from deployments.accept.presets import preset
+from strategies.hull.codec import decode_hulls
+from strategies.messages import EVALUATE, HULLS, KEYS, MEASURE, SHARES, UNMASK
+from strategies.secure_sum.memory import sum_in_memory
+from strategies.secure_sum.session import Session
+
+CASES = 200
+PARTITIONS = range(10)
+SPLITS = range(30)
+OLSSON = preset("hull-olsson") | {"num-supernodes": 3}
+PUBLISHED = preset("hull-published") | {"num-supernodes": 3}
+UNIFORM: dict[str, Any] = {"method": "hull", "dataset": "uniform", "num-supernodes": 10, "hull.epsilon": 0.01}
+GONE = (1, 4, 8)
+
+Table = Callable[[Lab], Iterator[Outcome]]
+
+
+def hulls_exact(lab: Lab) -> Iterator[Outcome]:
+    """What is decoded is what was sent, through the whole secure sum."""
+    wrong = 0
+    for seed in range(CASES):
+        case = hull_case(seed)
+        public = case.public
+        session = Session("accept", HULLS, seed, public.prime, public.length, tuple(range(public.num_clients)))
+        total = sum_in_memory(session, dict(enumerate(case.vectors())))
+        decoded = [[hull.tolist() for hull in client] for client in decode_hulls(total, public)]
+        wrong += decoded != case.sent
+    yield Outcome(
+        f"{CASES} random cases, epsilon .01 to 20, 3 and 10 clients, 2 and 8 classes: hulls decoded = hulls sent",
+        "every one",
+        f"{CASES - wrong} of {CASES}",
+        wrong == 0,
+    )
+
+
+def olsson_published(lab: Lab) -> Iterator[Outcome]:
+    """The published setting: one split, ten partitions."""
+    lab.start(PUBLISHED | {"seed": 3 * number} for number in PARTITIONS)
+    runs = [lab.summary(PUBLISHED | {"seed": 3 * number}) for number in PARTITIONS]
+    flp = [100 * run["global_accuracy"] for run in runs]
+    what = "Olsson as published: split seed 3, C = .1, epsilon = .01, 3 clients, 10 partitions"
+    mean = statistics.mean(flp)
+    yield Outcome(f"{what}: FLP", "86.0 +- 2.1", spread(flp), abs(mean - 86.0) <= 2.1)
+    for name, paper in (("fle", 75.0), ("cp", 79.17), ("ce", 68.75), ("ch_cp", 83.33), ("ch_ce", 77.08)):
+        values = [100 * run["metrics"][f"accuracy_{name}"] for run in runs]
+        yield Outcome(f"for information: {name}, the paper's {paper}", "-", spread(values), True)
+
+
+def olsson(lab: Lab) -> Iterator[Outcome]:
+    """Thirty random splits at the defaults, C by cross-validation everywhere."""
+    lab.start(OLSSON | {"seed": seed} for seed in SPLITS)
+    runs = [lab.summary(OLSSON | {"seed": seed}) for seed in SPLITS]
+    flp = [100 * run["global_accuracy"] for run in runs]
+    yield at_least("Olsson, splits of seeds 0-29, defaults: FLP", 87.5, flp)
+    differences = [ours - 100 * run["metrics"]["accuracy_cp"] for ours, run in zip(flp, runs, strict=True)]
+    yield at_least("the same, paired: FLP minus CP, C chosen the same way", 2.0, differences, signed=True)
+    yield paired("for information: its interval", "-", differences)
+    for name in ("fle", "cp", "ce", "ch_cp", "ch_ce", "logistic"):
+        values = [100 * run["metrics"][f"accuracy_{name}"] for run in runs]
+        yield Outcome(f"for information: {name}", "-", f"{statistics.mean(values):.2f}", True)
+    shares = [100 * run["metrics"]["hull_share_revealed"] for run in runs]
+    yield Outcome(
+        "for information: share of the training points that leave", "-", f"{statistics.mean(shares):.1f}%", True
+    )
+    exact = sum(run["metrics"]["hulls_exact"] and run["metrics"]["grouping_accuracy"] == 1 for run in runs)
+    yield Outcome("for information: runs with exact hulls, all rightly grouped", "-", f"{exact} of {len(runs)}", True)
+
+
+def synthetic(lab: Lab) -> Iterator[Outcome]:
+    """The paper's generated data, and clients that lack a class."""
+    lab.start(UNIFORM | {"points.lacking": lacking, "seed": seed} for lacking in (0, 2, 4) for seed in PARTITIONS)
+    runs = [lab.summary(UNIFORM | {"points.lacking": 0, "seed": seed}) for seed in PARTITIONS]
+    yield at_least(
+        "uniform, N = 20,000, 10 clients, epsilon = .01, seeds 0-9: FLP",
+        99.9,
+        [100 * run["global_accuracy"] for run in runs],
+    )
+    for lacking in (2, 4):
+        runs = [lab.summary(UNIFORM | {"points.lacking": lacking, "seed": seed}) for seed in PARTITIONS]
+        right = [100 * run["metrics"]["grouping_accuracy"] for run in runs]
+        flp = [100 * run["global_accuracy"] for run in runs]
+        yield Outcome(
+            f"{lacking} of 10 clients lack a class, seeds 0-9: hulls in the right group (FLP {statistics.mean(flp):.2f})",
+            "100",
+            f"{statistics.mean(right):.2f}, worst {min(right):.2f}",
+            min(right) == 100,
+        )
+
+
+def vanished(lab: Lab) -> Iterator[Outcome]:
+    """Three of ten clients vanish, in every phase in turn: the fault is injected in the in-process Grid."""
+    from deployments.simulate import simulate
+
+    for phase in (MEASURE, KEYS, SHARES, HULLS, UNMASK, EVALUATE):
+
+        def intercept(request: Any, handle: Any, phase: str = phase) -> Any:
+            reply = handle(request)
+            partition = reply.content["header"]["partition"]
+            return None if request.content["header"]["phase"] == phase and partition in GONE else reply
+
+        settings = {key: value for key, value in UNIFORM.items() if key != "num-supernodes"}
+        place = {
+            "results-dir": str(lab.folder),
+            "run-name": f"vanished-{phase}",
+            "points.num": 3000,
+            "round-timeout": 2,
+        }
+        summary = read_summary(simulate(settings | place, 10, intercept=intercept))
+        metrics = summary["metrics"]
+        hulls = np.load(lab.folder / f"vanished-{phase}" / "hulls.npz")
+        clients = len(np.unique(hulls["client"]))
+        # Whose masked vector has come is in the sum, whatever becomes of its sender.
+        missing = 3 if phase in (MEASURE, KEYS, SHARES, HULLS) else 0
+        right = metrics["hulls_exact"] and metrics["dropouts"] == missing == 10 - clients
+        yield Outcome(
+            f"10 clients, 3 of them vanish at {phase}: the sum of those who stay, the model, the count",
+            f"exact, trained, {missing} missing",
+            f"hulls of {clients} clients {'exact' if metrics['hulls_exact'] else 'WRONG'}, "
+            f"accuracy {100 * summary['global_accuracy']:.2f}, {metrics['dropouts']} missing, "
+            f"{metrics['replies_dropped']} replies dropped",
+            right,
+        )
+
+
+def hull_through_flower(lab: Lab) -> Iterator[Outcome]:
+    """One protocol by the real `flwr run`."""
+    settings = UNIFORM | {"points.num": 5000}
+    lab.wait()
+    command = [sys.executable, "-m", "deployments.flower", *lab.command(settings, "hull-flower")[3:]]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RunFailed(f"flwr run: exit status {done.returncode}\n{done.stdout[-3000:]}")
+    ours, theirs = (np.load(folder / "hulls.npz") for folder in (lab.run(settings), lab.folder / "hull-flower"))
+    same = all(np.array_equal(ours[name], theirs[name]) for name in ("bins", "client", "hull", "group"))
+    yield Outcome(
+        "flwr run, 10 clients: decoded hulls and groups",
+        "those of the in-process run",
+        f"{len(np.unique(theirs['hull']))} hulls of {len(theirs['bins'])} bins {'equal' if same else 'DIFFER'}",
+        same,
+    )
+
+
+TABLES: tuple[Table, ...] = (hulls_exact, olsson_published, olsson, synthetic, vanished, hull_through_flower)

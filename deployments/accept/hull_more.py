@@ -1,0 +1,128 @@
+"""Hulls and secure sums: what the server sees, what it costs, and secure sums in other methods."""
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from deployments.accept.flatland import SEEDS, spread
+from deployments.accept.lab import Lab, Outcome
+from deployments.accept.presets import preset
+from strategies.config import RunConfig
+from strategies.hull.learn import Settings
+from strategies.hull.trial import trial
+from strategies.messages import HULLS
+from strategies.point_data import public
+from tasks.points.data import PointSpec, load_client, load_test
+
+IMAGES = preset("mnist") | {"num-supernodes": 20}
+Table = Callable[[Lab], Iterator[Outcome]]
+
+
+def server_view(lab: Lab) -> Iterator[Outcome]:
+    """All numbers that the server sees of the clients in the masked phase."""
+    from scipy.stats import kstest
+
+    from deployments.simulate import simulate
+    from strategies.arrays import decode_arrays
+
+    seen: list[Any] = []
+
+    def intercept(request: Any, handle: Any) -> Any:
+        reply = handle(request)
+        if request.content["header"]["phase"] == HULLS:
+            seen.append(decode_arrays(reply.content["arrays"])["masked"])
+        return reply
+
+    place: dict[str, Any] = {"results-dir": str(lab.folder), "run-name": "recorded-hulls", "points.num": 3000}
+    folder = simulate({"method": "hull", "dataset": "uniform"} | place, 5, intercept=intercept)
+    prime = json.loads((folder / "summary.json").read_text())["metrics"]["hull_prime"]
+    p = float(kstest(np.concatenate(seen).astype(np.float64) / prime, "uniform").pvalue)
+    yield Outcome(
+        f"{sum(map(len, seen)):,} masked numbers of 5 clients against the uniform distribution (tests compare data sets "
+        "of equal sum and record every message)",
+        "p >= 1e-4",
+        f"Kolmogorov-Smirnov p = {p:.3f}",
+        p >= 1e-4,
+    )
+
+
+def secure_averages(lab: Lab) -> Iterator[Outcome]:
+    """Averages and calibration by a secure sum against the same in the open."""
+    for method, what in (("fedavg", "plain averaging"), ("spherefed", "averaging and calibration")):
+        settings = IMAGES | {"method": method, "num-rounds": 10}
+        pairs = [{"secure-sum": secure} for secure in (False, True)]
+        lab.start(settings | pair | {"seed": seed} for pair in pairs for seed in SEEDS)
+        opened, secured = (
+            [100 * lab.summary(settings | pair | {"seed": seed})["global_accuracy"] for seed in SEEDS] for pair in pairs
+        )
+        differences = [two - one for one, two in zip(opened, secured, strict=True)]
+        yield Outcome(
+            f"MNIST, 20 clients, 10 rounds, {method}, {what}: secure-sum=true minus false ({spread(opened)})",
+            "within 0.2",
+            spread(differences, signed=True),
+            max(map(abs, differences)) <= 0.2,
+        )
+
+
+def hull_speed(lab: Lab) -> Iterator[Outcome]:
+    """Seconds and ratios; nothing else runs meanwhile."""
+    from benchmarks.decode import decode_seconds
+    from benchmarks.hulls import against_qhull, against_the_scan
+    from benchmarks.secure_sum import recovery
+
+    lab.wait()
+    found = recovery(50, 4, threshold=34)
+    yield Outcome(
+        "server recovery, 50 clients, threshold 34, 4 vanished, 2,500 numbers",
+        "<= 0.1 s",
+        f"{found.seconds:.3f} s, {found.megabytes:.1f} MB",
+        found.seconds <= 0.1,
+    )
+    large = recovery(1000, 100)
+    yield Outcome(
+        "1,000 clients, sparse, 10% vanished",
+        "reported",
+        f"{large.seconds:.2f} s, {large.megabytes:.1f} MB, {large.neighbours} neighbours each, "
+        f"messages {large.gathering:.0f} MB",
+        True,
+    )
+    seconds = decode_seconds()
+    yield Outcome("decode at 5,000 bins", "<= 0.6 s", f"{seconds:.2f} s", seconds <= 0.6)
+    scan, qhull = against_the_scan(), against_qhull()
+    yield Outcome(
+        "hull of 100,000 points against the paper's scan",
+        ">= 100 times as fast",
+        f"{1 / scan.ratio:.0f} times ({scan.ours:.3f} s / {scan.theirs:.1f} s)",
+        1 / scan.ratio >= 100,
+    )
+    yield Outcome(
+        "the same against Qhull on the Euclidean points",
+        "<= 1.5",
+        f"{qhull.ratio:.2f} ({qhull.low:.2f}-{qhull.high:.2f})",
+        qhull.ratio <= 1.5,
+    )
+    for words, c in (("C = .1 as published", 0.1), ("C by cross-validation", 0.0)):
+        median = one_trial(lab, c)
+        yield Outcome(f"one Olsson trial, all stages, {words}", "<= 0.15 s", f"{median:.3f} s", median <= 0.15)
+
+
+def one_trial(lab: Lab, c: float) -> float:
+    """Median seconds of hulls, quantisation, masks, their sum, decoding, grouping, training and scoring."""
+    spec = PointSpec("olsson", lab.data)
+    clients = [(one.train_points, one.train_labels) for one in (load_client(spec, p, 3) for p in range(3))]
+    test = load_test(spec)
+    assert test is not None
+    values = public(RunConfig(method="hull"), 8, 3)
+    seconds = []
+    for _ in range(12):
+        started = time.perf_counter()
+        trial(clients, (test.points, test.labels), values, Settings(c=c))
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds[2:])
+
+
+TABLES: tuple[Table, ...] = (server_view, secure_averages, hull_speed)

@@ -1,0 +1,111 @@
+"""The cost C of a classifier by cross-validation."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from geometry.one_vs_rest import OneVsRest
+
+GRID = tuple(10.0**power for power in range(-2, 6))
+FOLDS = 5
+
+
+class Estimator(Protocol):
+    """A classifier in scikit-learn's manner."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
+        """Train."""
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Labels of points."""
+
+
+def best_c(
+    make: Callable[[float], Estimator],
+    X: ArrayLike,
+    y: ArrayLike,
+    grid: Sequence[float] = GRID,
+    folds: int = FOLDS,
+    seed: int = 0,
+) -> float:
+    """The C that classifies the most points rightly when they are held out.
+
+    Parameters
+    ----------
+    make : callable
+        C to a classifier. Those of `geometry.svm` are trained on all folds at once.
+    X : array (n, d)
+    y : array (n,)
+    grid : sequence of floats, > 0 and finite
+    folds : int ≥ 2
+        See `stratified_folds`.
+    seed : int
+
+    Returns
+    -------
+    float
+        Of the values of C that are equally good the middle one in ascending order, the smaller of two. The ends of the
+        range where C does not matter are near those where it does, so its middle is the safest.
+
+    Raises
+    ------
+    ValueError
+        If the grid is empty or has values that are not > 0 and finite, or folds < 2; and what `fit` raises.
+    """
+    costs = sorted(float(cost) for cost in grid)
+    if not costs or not (costs[0] > 0 and math.isfinite(costs[-1])):
+        raise ValueError("a grid of C must have values, > 0 and finite")
+    points, labels = np.asarray(X), np.asarray(y)
+    kept = stratified_folds(labels, folds, seed)
+    model = make(costs[0])
+    if isinstance(model, OneVsRest):
+        right = model.held_out(points, labels, kept, costs).sum(axis=1)
+    else:
+        right = np.array([sum(_right(make(cost), points, labels, fold) for fold in kept) for cost in costs])
+    best = np.flatnonzero(right == right.max())
+    return costs[int(best[(best.size - 1) // 2])]
+
+
+def stratified_folds(y: ArrayLike, folds: int, seed: int) -> NDArray[np.bool_]:
+    """What is trained on in each fold: every point is held out of one, and the members of a class of different ones.
+
+    Parameters
+    ----------
+    y : array (n,)
+    folds : int ≥ 2
+    seed : int
+
+    Returns
+    -------
+    array (folds, n), bool
+        Folds hold out the same number of points and of members of each class, but for one. The only member of a class
+        is never held out, so that every fold is trained on all classes.
+
+    Raises
+    ------
+    ValueError
+        If folds < 2.
+    """
+    if folds < 2:
+        raise ValueError(f"{folds} folds; there must be at least 2")
+    labels = np.asarray(y)
+    rng = np.random.default_rng(seed)
+    kept = np.ones((folds, labels.size), bool)
+    dealt = 0
+    for label in np.unique(labels):
+        members = rng.permutation(np.flatnonzero(labels == label))
+        if members.size > 1:
+            kept[(dealt + np.arange(members.size)) % folds, members] = False
+            dealt += members.size
+    return kept
+
+
+def _right(model: Estimator, points: NDArray[Any], labels: NDArray[Any], kept: NDArray[np.bool_]) -> int:
+    """How many of those held out `model` classifies rightly."""
+    if kept.all():
+        return 0
+    model.fit(points[kept], labels[kept])
+    return int(np.count_nonzero(model.predict(points[~kept]) == labels[~kept]))

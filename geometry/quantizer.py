@@ -1,0 +1,205 @@
+"""Points of the Poincaré disc to numbered bins and back: concentric rings of one width, cut into sectors of one angle.
+
+Everything here is NumPy; coordinates are float64, bins uint64.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from geometry.safe_math import magnitude
+
+Points = NDArray[np.float64]
+Bins = NDArray[np.uint64]
+
+MOST_BINS = 2**62
+MOST_SECTORS = 2**48  # half a sector is then 1e-14, five times what rounding does to an angle on its way there and back
+_SLACK = 1 + 4 * float(np.finfo(np.float64).eps)  # a point brought onto the circle may land this much outside
+
+
+@dataclass(frozen=True)
+class PoincareQuantizer:
+    """Bins whose points are near each other, for points of the disc up to a radius.
+
+    The rings are at most `epsilon`/2 wide, and the arcs of the outermost circle at most `epsilon`/2 long. Hence, in
+    hyperbolic distance, a point is at most `epsilon`/√8 from the centre of its bin, and two points of a bin are at most
+    `epsilon`/√2 apart: with s = 1/√|c|, sinh²(d/2s) is at most sinh²(Δ/2s) + (Δ/2s)² ≤ 2·sinh²(Δ/2s), Δ the larger of
+    width and arc between the points, and asinh(√2·sinh t) ≤ √2·t.
+
+    Bins are numbered from 1, ring by ring from the innermost outwards, counter-clockwise from angle 0. A bin holds its
+    inner border and that of the smaller angle, the last ring also the outermost circle. ``encode(decode(b)) == b`` for
+    every bin.
+
+    Parameters
+    ----------
+    epsilon : float
+        A distance, > 0.
+    radius : float
+        A Euclidean norm, 0 < radius < 1/√|c|.
+    curvature : float
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range, if there were more than 2^62 bins, or more than 2^48 sectors: float64 could
+        not tell their angles apart, nor, near the boundary, the radii of so many rings.
+
+    Notes
+    -----
+    Pan et al., Section 5.2. In Eq. 11 the numbers of bins must be rounded up, and a ring's borders are those of n₂, not n₁.
+    """
+
+    epsilon: float
+    radius: float
+    curvature: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < math.inf:
+            raise ValueError(f"quantizer: epsilon {self.epsilon}; it must be a positive, finite distance")
+        if not 0 < self._unit_radius < 1:
+            raise ValueError(
+                f"quantizer: radius {self.radius}; it must be > 0 and < 1/√|c|, the radius of the disc of curvature "
+                f"{self.curvature}"
+            )
+        if self._sectors > MOST_SECTORS:
+            raise ValueError(
+                f"{self} has more than 2^48 sectors, which float64 cannot tell apart; epsilon must be larger"
+            )
+        if self.num_bins > MOST_BINS:
+            raise ValueError(f"{self} has more than 2^62 bins; epsilon must be larger")
+
+    @property
+    def num_rings(self) -> int:
+        """⌈2ρ/ε⌉, ρ the hyperbolic radius."""
+        return max(1, math.ceil(2 * self._scale * self._reach / self.epsilon))
+
+    @property
+    def num_sectors(self) -> int:
+        """⌈2C/ε⌉, C the circumference."""
+        return max(1, math.ceil(self._sectors))
+
+    @property
+    def num_bins(self) -> int:
+        """`num_rings` · `num_sectors`."""
+        return self.num_rings * self.num_sectors
+
+    def encode(self, points: ArrayLike) -> Bins:
+        """Bins of points.
+
+        Parameters
+        ----------
+        points : array (n, 2)
+
+        Returns
+        -------
+        array (n,), uint64
+            From 1 to `num_bins`.
+
+        Raises
+        ------
+        ValueError
+            If the shape is another, a coordinate is not finite or a point lies beyond the radius.
+        """
+        given, norm = _with_norm(points)
+        beyond = int((norm > self.radius * _SLACK).sum())
+        if beyond:
+            raise ValueError(f"quantizer: {beyond} of {len(given)} points lie beyond the radius {self.radius}")
+        radial = 2 * np.arctanh(np.minimum(norm / self._scale, self._unit_radius))
+        ring = np.minimum(np.floor(radial / self._reach * self.num_rings), self.num_rings - 1)
+        # Angles in (−π, π], so that one just below 0 counts down from the last sector and cannot round up to 2π.
+        turn = np.arctan2(given[:, 1], given[:, 0]) / (2 * math.pi)
+        sector = np.floor(turn * self.num_sectors).astype(np.int64) % self.num_sectors
+        return ring.astype(np.uint64) * np.uint64(self.num_sectors) + sector.astype(np.uint64) + np.uint64(1)
+
+    def decode(self, bins: ArrayLike) -> Points:
+        """Centres of bins, halfway in radius and in angle.
+
+        Parameters
+        ----------
+        bins : array (n,) of integers
+
+        Returns
+        -------
+        array (n, 2), float64
+
+        Raises
+        ------
+        ValueError
+            If the shape is another, or a bin is no integer or not in 1..`num_bins`.
+        """
+        given = np.asarray(bins)
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise ValueError(
+                f"quantizer: bins of shape {given.shape} and type {given.dtype}; they must be (n,) integers"
+            )
+        wrong = int(((given < 1) | (given > self.num_bins)).sum())
+        if wrong:
+            raise ValueError(f"quantizer: {wrong} of {given.size} bins are not in 1..{self.num_bins}")
+        ring, sector = np.divmod(given.astype(np.uint64) - np.uint64(1), np.uint64(self.num_sectors))
+        norm = self._scale * np.tanh((ring.astype(np.float64) + 0.5) / self.num_rings * self._reach / 2)
+        # The sectors of the upper half, then those of the lower one from angle −π on: smaller angles are more exact.
+        turn = np.where(2 * sector < self.num_sectors, 0.0, -float(self.num_sectors)) + sector.astype(np.float64) + 0.5
+        angle = turn / self.num_sectors * (2 * math.pi)
+        return np.asarray(norm[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1))
+
+    def clamp(self, points: ArrayLike) -> tuple[Points, int]:
+        """Bring points of the disc that lie beyond the radius back onto it, each on its ray.
+
+        Parameters
+        ----------
+        points : array (n, 2)
+
+        Returns
+        -------
+        points : array (n, 2), float64
+        moved : int
+            How many.
+
+        Raises
+        ------
+        ValueError
+            If the shape is another, a coordinate is not finite or a point is not in the disc.
+        """
+        given, norm = _with_norm(points)
+        outside = int((norm / self._scale >= 1).sum())
+        if outside:
+            raise ValueError(
+                f"quantizer: {outside} of {len(given)} points lie on or outside the boundary of the disc of curvature "
+                f"{self.curvature}"
+            )
+        beyond = norm > self.radius * _SLACK
+        factor = np.where(beyond, self.radius / np.maximum(norm, self.radius), 1.0)
+        return given * factor[:, None], int(beyond.sum())
+
+    @property
+    def _scale(self) -> float:
+        """The radius of the disc, 1/√|c|."""
+        return 1 / math.sqrt(float(magnitude(self.curvature)))
+
+    @property
+    def _unit_radius(self) -> float:
+        return self.radius / self._scale
+
+    @property
+    def _reach(self) -> float:
+        """√|c| times the hyperbolic radius; Eq. 9."""
+        return 2 * math.atanh(self._unit_radius)
+
+    @property
+    def _sectors(self) -> float:
+        """2C/ε with C = 2π·sinh(√|c|ρ)/√|c| (Eq. 10), where sinh is of 2·artanh."""
+        sinh = 2 * self._unit_radius / ((1 - self._unit_radius) * (1 + self._unit_radius))
+        return 4 * math.pi * self._scale * sinh / self.epsilon
+
+
+def _with_norm(points: ArrayLike) -> tuple[Points, Points]:
+    """Points and their distance from the origin, whose coordinates have no sign."""
+    given = np.asarray(points, dtype=np.float64) + 0.0  # −0 has the angle π
+    if given.ndim != 2 or given.shape[1] != 2:
+        raise ValueError(f"quantizer: points of shape {given.shape}; it must be (n, 2)")
+    wrong = int((~np.isfinite(given).all(axis=1)).sum())
+    if wrong:
+        raise ValueError(f"quantizer: {wrong} of {len(given)} points are not finite")
+    return given, np.hypot(*given.T)

@@ -1,0 +1,146 @@
+"""What came of a one-shot run: in a sentence or two, and as a table."""
+
+from typing import Any
+
+from server_app.hull_tables import FIGURES, PHASE_FIGURES
+from server_app.outcome import SHOWN, other_figures, spread
+from server_app.page import Html, element, is_number, number, percent, table
+from server_app.run_files import RunFiles
+from strategies.methods import METHODS, ONE_SHOT
+
+SHARED, POOLED, EXTREME = "the clients' hulls", "all points in one place", "hulls of all points in one place"
+
+ACCURACIES = {
+    "global_accuracy": ("FLP", "Poincaré SVM, this run", SHARED),
+    "accuracy_fle": ("FLE", "Euclidean SVM", SHARED),
+    "accuracy_cp": ("CP", "Poincaré SVM", POOLED),
+    "accuracy_ce": ("CE", "Euclidean SVM", POOLED),
+    "accuracy_ch_cp": ("CH-CP", "Poincaré SVM", EXTREME),
+    "accuracy_ch_ce": ("CH-CE", "Euclidean SVM", EXTREME),
+    "accuracy_logistic": ("logistic", "logistic model of tangent vectors", POOLED),
+}
+"""Classifiers by the figure of the summary: the short name, what it is, and what it is trained on."""
+
+
+def is_one_shot(run: RunFiles) -> bool:
+    """Whether the run has a protocol in the place of rounds."""
+    method = METHODS.get(run.summary.get("method") or "")
+    return run.hulls is not None or (method is not None and method.aggregation == ONE_SHOT)
+
+
+def lead(run: RunFiles) -> Html | None:
+    """The result in a sentence or two."""
+    if run.hulls is not None:
+        return element("p", *_reached(run, len({hull.client for hull in run.hulls.hulls})), _left(run), class_="lead")
+    if run.config.get("hull.dry-run") and run.summary.get("status") == "completed":
+        text = f"A dry run: the clients have counted, and nothing else was sent. {_would_leave(run)}"
+        return element("p", text, class_="lead")
+    return None
+
+
+def _reached(run: RunFiles, clients: int) -> list[Any]:
+    """What the classifier scores, beside what it is compared with."""
+    told, mean = _told(run), run.summary.get("personal_accuracy_mean")
+    source = f"the secure sum of {clients:,} clients' convex hulls"
+    if not is_number(told["global_accuracy"]) and not is_number(mean):
+        return [f"A hyperbolic SVM is trained on {source}; there are no test points to score it on."]
+    who = f"The hyperbolic SVM trained on {source}"
+    parts: list[Any] = []
+    if is_number(told["global_accuracy"]):
+        parts += [f"{who} has a test accuracy of ", element("strong", percent(told["global_accuracy"]))]
+        who = " It"
+        if is_number(told.get("accuracy_fle")):
+            parts.append(f"; a Euclidean one on the same hulls (FLE) has {percent(told['accuracy_fle'])}")
+        parts.append(".")
+    pooled = [
+        f"{percent(told[key])} ({short})"
+        for key, (short, _, source) in ACCURACIES.items()
+        if source != SHARED and is_number(told.get(key))
+    ]
+    if pooled:
+        parts.append(f" With all points in one place, classifiers reach {', '.join(pooled)}.")
+    if is_number(mean):
+        score = element("strong", percent(mean))
+        deviation = percent(run.summary.get("personal_accuracy_std"))
+        parts += [f"{who} has a mean accuracy of ", score, " on the clients' own test points (standard deviation over "
+                  f"clients {deviation})."]  # fmt: skip
+    return parts
+
+
+def _left(run: RunFiles) -> str:
+    """What of the points the server has seen."""
+    told, file = _told(run), run.hulls
+    assert file is not None
+    share = _share(told) or f"{len(file.points):,} vertices of hulls"
+    return f" {share} left the clients, {_as_bins(file.epsilon)}"
+
+
+def _would_leave(run: RunFiles) -> str:
+    share = _share(_told(run))
+    if not share:
+        return "How many of its points would leave a client, that client's own log says."
+    return f"{share} would leave the clients, {_as_bins(run.config.get('hull.epsilon'))}"
+
+
+def _share(told: dict[str, Any]) -> str:
+    """How many of the points are vertices of hulls; nothing where the clients do not tell."""
+    shared, points, share = (told.get(f"hull_{name}") for name in ("points_shared", "points", "share_revealed"))
+    if not (is_number(shared) and is_number(points) and is_number(share)):
+        return ""
+    return f"{shared:,} of {points:,} training points ({percent(share)})"
+
+
+def _as_bins(epsilon: Any) -> str:
+    wide = f" (ε = {epsilon:g})" if is_number(epsilon) else ""
+    return f"each as the bin{wide} that it lies in."
+
+
+def result(run: RunFiles) -> list[Html]:
+    """The classifier's accuracies and the baselines', and what has no other place."""
+    return [*_accuracies(run), *_others(run)]
+
+
+def _accuracies(run: RunFiles) -> list[Html]:
+    told = _told(run)
+    rows = [
+        (short, what, source, percent(told[key]))
+        for key, (short, what, source) in ACCURACIES.items()
+        if is_number(told.get(key))
+    ]
+    if not rows:
+        return []
+    header = ["", "classifier", "trained on", "test accuracy"]
+    note = "On the same test points. The names of groups are those that make most test points right."
+    return [table(header, rows, "text", label="Accuracies"), element("p", note, class_="note")]
+
+
+def _others(run: RunFiles) -> list[Html]:
+    """Figures of the clients' own test points, and those that nothing else tells."""
+    told = _told(run)
+    own = {
+        "Accuracy on the clients' own test points": spread(
+            told["personal_accuracy_mean"], told["personal_accuracy_std"]
+        ),
+        "… pooled over the clients": percent(told.get("personal_accuracy_pooled")),
+        "… of the most frequent class alone": percent(told.get("majority_accuracy")),
+        "… clients left out, without test points": number(told.get("clients_left_out")),
+    }
+    scored = is_number(told["personal_accuracy_mean"])
+    rows = [(title, cell) for title, cell in own.items() if scored and cell != "–"]
+    shown = {*ACCURACIES, *FIGURES, *SHOWN, "nodes_refused"}
+    names = [
+        name for name in run.summary.get("metrics") or {} if name not in shown and not name.startswith(PHASE_FIGURES)
+    ]
+    rows += [(title, *cells) for title, cells in other_figures(names, [run.summary]).items() if cells != ["–"]]
+    if not rows:
+        return []
+    note = "Every client counts the same in a mean, and ± is the standard deviation over the clients; there, groups have the "
+    note += "names that make most of the client's training points right."
+    return [table([], rows, label="Other figures"), element("p", note, class_="note") if scored else None]
+
+
+def _told(run: RunFiles) -> dict[str, Any]:
+    """All figures of the summary by name."""
+    metrics = run.summary.get("metrics") or {}
+    names = ("global_accuracy", "personal_accuracy_mean", "personal_accuracy_std")
+    return {**metrics, **{name: run.summary.get(name) for name in names}}

@@ -1,0 +1,230 @@
+"""A one-shot run: measure, sum the hulls in secret, decode, group, train, score. There are no rounds."""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from server_app.hull_scores import Known, hull_arrays, learn_settings, scores, sweep
+from server_app.phase import Letter, Phase
+from server_app.results import RunDirectory
+from server_app.run import RoundError, Run
+from server_app.secure import Check, secure_sum
+from strategies.config import ConfigError, RunConfig
+from strategies.hull.codec import decode_hulls
+from strategies.hull.errors import HullError
+from strategies.hull.learn import learn
+from strategies.hull.public import Public
+from strategies.messages import EVALUATE, HULLS, MEASURE, Header, Parts
+from strategies.point_data import public
+from strategies.secure_sum.errors import SecureSumError
+from strategies.split import Arrays
+from strategies.store import Store, StoreError, write_atomically
+
+log = logging.getLogger("curvfed")
+
+Hulls = list[list[NDArray[np.uint64]]]
+
+DECODED = 1
+"""Stamp of the decoded hulls, which a resumed run takes up: nobody is asked to reveal anything again."""
+
+
+class HullRun(Run):
+    """A run of one shot."""
+
+    def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
+        super().__init__(config, grid, directory)
+        self.metrics: dict[str, Any] = {}
+        self._store = Store(directory.path / "checkpoint" / "hulls")
+
+    def run(self) -> None:
+        """Meet, sum, train, score, store.
+
+        Raises
+        ------
+        CohortError, ConfigError, RoundError
+        """
+        self.meet()
+        self.directory.write_clients(self.federation.record())
+        known = Known.of(self.config, self.federation)  # a test set that cannot be read costs nobody a secret
+        found = self._stored() if self.config.resume else None
+        if found is None:
+            self.directory.truncate(-1)
+            found = self._protocol()
+        if found is not None:
+            self._learn(found, known)
+        self.clock()
+
+    def own_settings(self) -> dict[str, Any]:
+        """Nothing that is no key."""
+        return {}
+
+    def own_metrics(self) -> dict[str, Any]:
+        """Figures of the protocol, the hulls and the baselines."""
+        return self.metrics
+
+    def _agree(self, num_clients: int) -> Public:
+        """The public values, from what all know."""
+        if num_clients < 2:
+            raise ConfigError(f"{num_clients} client can take part; a sum hides nothing of fewer than 2")
+        classes, keys = len(self.federation.facts.class_names), self.config.hull
+        if classes < 2:
+            raise ConfigError(f"classes of all clients: {classes}; at least 2 are needed to tell them apart")
+        if keys.num_classes not in (0, classes):
+            raise ConfigError(
+                f"hull.num-classes = {keys.num_classes}, but the clients name {classes}; allowed is 0, too"
+            )
+        if keys.grouping == "kernighan-lin" and classes != 2:
+            raise ConfigError(
+                f'hull.grouping = "kernighan-lin" makes 2 groups, and there are {classes} classes; allowed are assignment '
+                "and spectral"
+            )
+        return public(self.config, classes, num_clients)
+
+    def _protocol(self) -> Hulls | None:
+        """The clients' hulls by the secure sum; None where the run is to stop before it."""
+        self.public = self._agree(len(self.federation.nodes))
+        told = {"clients": self.public.num_clients, "digest": self.public.digest}
+        measured = self._ask(self.header(MEASURE), dict.fromkeys(self.federation.nodes, told))
+        self._note_revealed(measured)
+        able, needed = sorted(measured.replies), max(2, self.config.min_replies)
+        if len(able) < needed:
+            reasons = [f"partition {partition}: {reason}" for partition, reason in measured.reasons.items()]
+            raise RoundError(
+                f"{len(able)} of {len(measured.seconds)} clients can take part, needed are {needed} (min-replies). "
+                f"{'; '.join(reasons[:3])}"
+            )
+        self.public = self._agree(len(able))
+        values = self.public
+        log.info(
+            "epsilon = %g: %d bins, sums modulo %d; every client sends %d numbers, the sum tells of them all hulls and of "
+            "no hull whose it is", values.epsilon, values.quantizer.num_bins, values.prime, values.length,
+        )  # fmt: skip
+        if self.config.hull.dry_run:
+            log.info("hull.dry-run = true: %d clients have reported, and nothing else was sent", len(able))
+            return None
+        try:
+            phase, total = secure_sum(self._ask, self.header(HULLS), able, values.prime, values.length, self.config)
+        except SecureSumError as error:
+            raise RoundError(f"the secure sum ends without a result: {error}") from None
+        self.metrics["dropouts"] = len(self.federation.nodes) - len(phase.replies)
+        started = time.monotonic()
+        try:
+            hulls = decode_hulls(total, values)
+        except HullError as error:
+            raise RoundError(str(error)) from None
+        self.metrics["seconds_decoding"] = time.monotonic() - started
+        agreed = {"clients": values.num_clients, "classes": values.num_classes}
+        about = {"agreed": agreed, "metrics": self.metrics, "totals": self.state.totals}
+        self._store.save(DECODED, _packed(hulls), about, durable=True)
+        return hulls
+
+    def _stored(self) -> Hulls | None:
+        """The hulls that this run has decoded before; None if it has not come so far."""
+        try:
+            arrays, metadata = self._store.load(DECODED)
+        except StoreError:
+            log.info("no hulls yet: starting anew")
+            return None
+        agreed = metadata["agreed"]
+        self.public = public(self.config, agreed["classes"], agreed["clients"])
+        self.metrics, self.state.totals = metadata["metrics"], metadata["totals"]
+        log.info("resuming with the hulls that were decoded before")
+        return _unpacked(arrays)
+
+    def _learn(self, hulls: Hulls, known: Known) -> None:
+        """Group, train, and only then look at labels, to score."""
+        started = time.monotonic()
+        settings = learn_settings(self.config)
+        try:
+            learned = learn(hulls, self.public, settings)
+        except ValueError as error:
+            raise RoundError(str(error)) from None
+        seconds = time.monotonic() - started
+        self.state.add(seconds_aggregation=seconds + self.metrics["seconds_decoding"])
+        log.info("%d hulls of %d clients in %d groups; C = %g  %.2f s", len(np.unique(learned.hulls)), len(hulls),
+                 self.public.num_classes, learned.classifier.c, seconds)  # fmt: skip
+        arrays = learned.classifier.arrays()
+        told = self._ask(self.header(EVALUATE), {p: {} for p in self.federation.nodes}, arrays=arrays)
+        self.state.latest = {p: dict(measured) for p, measured in told.scores.items() if measured}
+        found = scores(learned, known, self.public, self.config)
+        self.metrics |= found.metrics
+        self.state.scored["last"] = [found.accuracy] if found.accuracy is not None else []
+        content: dict[str, Any] = {**hull_arrays(learned, known, found, self.public)}
+        if self.config.hull.sweep:
+            content |= sweep(known, self.config)
+        file = BytesIO()
+        np.savez_compressed(file, **content)
+        write_atomically(self.directory.path / "hulls.npz", file.getvalue())
+        about = {
+            "method": self.config.method,
+            "metric": self.federation.metric,
+            "facts": asdict(self.federation.facts),
+            "stamps": {},
+            "last_round": 0,
+            "groups": list(found.group_names),
+        }
+        self.directory.write_model(arrays, about)
+
+    def _note_revealed(self, measured: Phase) -> None:
+        """How much of the points is told by their hulls, where all clients tell that."""
+        told = [reply.metrics for reply in measured.replies.values() if "points" in reply.metrics]
+        if len(told) < len(measured.replies) or not told:
+            return
+        points, revealed = (sum(one[name] for one in told) for name in ("points", "revealed"))
+        self.metrics |= {
+            "hull_points": int(points),
+            "hull_points_shared": int(revealed),
+            "hull_share_revealed": revealed / points if points else 0.0,
+            "hull_points_moved": int(sum(one["moved"] for one in told)),
+            "hull_vertices_thinned": int(sum(one["thinned"] for one in told)),
+        }
+        log.info(
+            "%d of %d training points (%.1f%%) are vertices of hulls", revealed, points, 100 * revealed / max(points, 1)
+        )
+
+    def _ask(
+        self,
+        header: Header,
+        parts: Mapping[int, Parts],
+        check: Check | None = None,
+        awaited: Arrays | None = None,
+        arrays: Arrays | None = None,
+    ) -> Phase:
+        """One phase, recorded."""
+        started = time.monotonic()
+        letters = {partition: Letter(arrays=arrays or {}, parts=one) for partition, one in parts.items()}
+        phase = self.send(header, letters, check, awaited)
+        name, seconds = header.phase, time.monotonic() - started
+        row = phase.row(self.federation) | {"seconds": seconds}
+        self.record(phase, row, {})
+        self.metrics |= {
+            f"seconds_{name}": seconds,
+            f"bytes_up_{name}": row["bytes_up"],
+            f"bytes_down_{name}": row["bytes_down"],
+        }
+        log.info("%s: %d of %d clients  %.2f s", name, len(phase.replies), len(parts), seconds)
+        return phase
+
+
+def _packed(hulls: Hulls) -> dict[str, NDArray[Any]]:
+    """Hulls as arrays: all bins, and of each hull its size and its client."""
+    flat = [hull for client in hulls for hull in client]
+    return {
+        "bins": np.concatenate([np.zeros(0, np.uint64), *flat]),
+        "sizes": np.array([len(hull) for hull in flat], np.int64),
+        "clients": np.repeat(np.arange(len(hulls)), [len(client) for client in hulls]),
+    }
+
+
+def _unpacked(arrays: Mapping[str, NDArray[Any]]) -> Hulls:
+    """Inverse of `_packed`."""
+    hulls = np.split(arrays["bins"], np.cumsum(arrays["sizes"])[:-1])
+    clients = arrays["clients"]
+    return [[hulls[i] for i in np.flatnonzero(clients == one)] for one in np.unique(clients)]

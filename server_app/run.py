@@ -1,0 +1,110 @@
+"""What every run has: clients that meet, phases that are sent and recorded, figures for the summary."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flwr.serverapp import Grid
+
+from server_app.meeting import Federation, meet
+from server_app.phase import Letter, Phase, run_phase
+from server_app.results import RunDirectory
+from server_app.secure import Check
+from server_app.state import State
+from server_app.summary import summary
+from strategies.config import RunConfig, flatten
+from strategies.defaults import settled
+from strategies.messages import HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
+from strategies.split import Arrays
+
+WITHIN_ROUND = (TRAIN, KEYS, SHARES, UNMASK, MEASURE, HULLS)
+"""Phases whose messages are what a round costs, or one shot."""
+
+
+class RoundError(RuntimeError):
+    """A round, or a protocol, that cannot be finished; the checkpoint of the one before is kept."""
+
+
+class Run(ABC):
+    """One run, from the meeting to the summary.
+
+    Parameters
+    ----------
+    config : RunConfig
+    grid : Grid
+    directory : RunDirectory
+    """
+
+    def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
+        self.config, self.grid, self.directory = config, grid, directory
+        self.state = State()
+        self.federation = Federation({}, {}, Facts("", 0, ()), {})
+        self.settings: dict[str, Any] = {}
+        self._counted = time.monotonic()
+
+    @abstractmethod
+    def run(self) -> None:
+        """Meet, learn, score, store the model.
+
+        Raises
+        ------
+        CohortError, RoundError, ConfigError
+        """
+
+    @abstractmethod
+    def own_metrics(self) -> dict[str, Any]:
+        """Figures of this kind of run for the summary, by name."""
+
+    @abstractmethod
+    def own_settings(self) -> dict[str, Any]:
+        """What it chose besides the settled keys, by key."""
+
+    def figures(self) -> dict[str, Any]:
+        """The summary of the run so far; empty before the clients have met."""
+        if not self.federation.nodes:
+            return {}
+        return summary(self.config, self.state, self.federation, self.own_metrics(), self.settings)
+
+    def meet(self) -> None:
+        """Bring the clients together, and make the choices that the configuration leaves open."""
+        self.federation = meet(self.grid, self.config, self.directory.name)
+        given = flatten(self.config)
+        self.config = settled(self.config, self.federation.facts.task)
+        chosen = flatten(self.config) | self.own_settings()
+        self.settings = {key: value for key, value in chosen.items() if value != given[key]}
+
+    def header(self, phase: str, number: int = 0) -> Header:
+        """Where the messages of a phase belong."""
+        return Header(self.directory.name, phase, number)
+
+    def send(
+        self,
+        header: Header,
+        letters: Mapping[int, Letter],
+        check: Check | None = None,
+        awaited: Arrays | None = None,
+        on_reply: Callable[[int, int], None] | None = None,
+    ) -> Phase:
+        """One phase; see `run_phase`."""
+        return run_phase(
+            self.grid, self.federation, header, letters, self.config.round_timeout, awaited, check, on_reply
+        )
+
+    def record(self, phase: Phase, row: Mapping[str, Any], weights: Mapping[int, float]) -> None:
+        """Note a phase in the state and in the run directory."""
+        for partition, measured in phase.scores.items():
+            if measured:
+                self.state.latest[partition] = dict(measured)
+        self.state.add(dropped=row["dropped"], seconds_training=row["seconds_training"])
+        if phase.header.phase in WITHIN_ROUND:
+            self.state.add(bytes_up=row["bytes_up"], bytes_down=row["bytes_down"])
+        if phase.header.phase == TRAIN:
+            self.state.add(rounds=1, seconds_aggregation=row["seconds_aggregation"])
+        self.directory.append(row, phase.client_rows(weights))
+
+    def clock(self) -> None:
+        """Add the time since the last call to that of the run, resumed ones included."""
+        now = time.monotonic()
+        self.state.add(seconds=now - self._counted)
+        self._counted = now

@@ -1,0 +1,124 @@
+"""The server's half of a secure sum: four phases, of which the third is the one whose replies are masked."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from server_app.phase import Phase
+from strategies.arrays import MessageError
+from strategies.config import RunConfig
+from strategies.messages import KEYS, SHARES, UNMASK, Header, Parts, Reply
+from strategies.secure_phases import MASKED, Opening
+from strategies.secure_sum.collector import Collector
+from strategies.secure_sum.errors import SecureSumError
+from strategies.secure_sum.wire import (
+    Keys,
+    Shares,
+    by_partition,
+    by_partition_parts,
+    bytes_in,
+    check_names,
+    key_book_parts,
+)
+from strategies.split import Arrays
+
+log = logging.getLogger("curvfed")
+
+Check = Callable[[Reply], None]
+T = TypeVar("T")
+
+
+class Ask(Protocol):
+    """What sends parts to clients in a phase and collects their replies."""
+
+    def __call__(
+        self, header: Header, parts: Mapping[int, Parts], check: Check, awaited: Arrays | None = None
+    ) -> Phase:
+        """`awaited` are the arrays of masked replies."""
+        ...
+
+
+def secure_sum(
+    ask: Ask, header: Header, clients: Sequence[int], modulus: int, length: int, config: RunConfig
+) -> tuple[Phase, NDArray[np.uint64]]:
+    """The sum of one vector per client, of which no single one is seen.
+
+    Parameters
+    ----------
+    header : Header
+        Of the phase that is masked.
+    clients : sequence of int
+        Partitions to ask, ascending.
+
+    Returns
+    -------
+    phase : Phase
+        The masked phase, with the replies that are in the sum.
+    total : uint64 array (length,)
+
+    Raises
+    ------
+    SecureSumError
+        If fewer clients than the threshold are left at some step: nothing is revealed then.
+    """
+    opening = Opening(header.phase, modulus, length, tuple(clients))
+    collector = Collector(opening.session(header, config))
+    phase = ask(replace(header, phase=KEYS), dict.fromkeys(clients, opening.as_parts()), _keys(collector))
+    _finish(collector.close_keys, phase)
+    book = key_book_parts(collector.keys)
+    phase = ask(replace(header, phase=SHARES), dict.fromkeys(collector.keys, book), _shares(collector))
+    _finish(collector.close_shares, phase)
+    letters = {partition: by_partition_parts(collector.delivery(partition)) for partition in phase.replies}
+    phase = ask(header, letters, _masked(collector), {MASKED: np.zeros(length, np.uint64)})
+    _finish(collector.close_masked, phase)
+    told = {"survivors": list(collector.survivors)}
+    last = ask(replace(header, phase=UNMASK), dict.fromkeys(collector.survivors, told), _revealed(collector))
+    total = _finish(collector.total, last)
+    for partition in collector.suspects:
+        log.warning("secure sum: shares that came from or through partition %d do not fit and were left out", partition)
+    return phase, total
+
+
+def _finish(step: Callable[[], T], phase: Phase) -> T:
+    """Take a step of the collector; what it misses is explained by the replies that were dropped."""
+    try:
+        return step()
+    except SecureSumError as error:
+        reasons = [f"partition {partition}: {reason}" for partition, reason in phase.reasons.items()]
+        raise SecureSumError(f"{error}. {'; '.join(reasons[:3])}" if reasons else str(error)) from None
+
+
+def _keys(collector: Collector) -> Check:
+    return _check(lambda reply: collector.take_keys(reply.partition, Keys.from_parts(reply.parts)))
+
+
+def _shares(collector: Collector) -> Check:
+    return _check(lambda reply: collector.take_shares(reply.partition, Shares.from_parts(reply.parts)))
+
+
+def _masked(collector: Collector) -> Check:
+    def take(reply: Reply) -> None:
+        check_names(reply.parts, "checksum")
+        collector.take_masked(reply.partition, reply.arrays[MASKED], bytes_in(reply.parts, "checksum"))
+
+    return _check(take)
+
+
+def _revealed(collector: Collector) -> Check:
+    return _check(lambda reply: collector.take_revealed(reply.partition, by_partition(reply.parts)))
+
+
+def _check(take: Callable[[Reply], Any]) -> Check:
+    """Hand a reply to the collector; what it refuses is a bad reply, which harms nobody else's."""
+
+    def check(reply: Reply) -> None:
+        try:
+            take(reply)
+        except SecureSumError as error:
+            raise MessageError(str(error)) from None
+
+    return check

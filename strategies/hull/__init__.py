@@ -1,0 +1,1 @@
+"""One-shot federated classification by a secure sum of convex hulls."""

@@ -1,0 +1,185 @@
+"""Labels whose sums of up to h tell their terms: a B_h set of Bose and Chowla (1962), with a counter.
+
+With x primitive in GF(p^h), x^a' = x + α gives a number a'(α) for each α of GF(p), and sums of h of them tell their α's
+apart: products of h factors x + α that agree in the field agree as polynomials. As a'(0) = 1 is the smallest, the
+numbers a(α) = a'(α) − 1 of the α ≠ 0 tell sums of *up to* h apart, the missing terms being zeros (hulls paper,
+Appendix G, where the difference is taken to the neighbour, which does not).
+
+A sum is decoded in the field rather than by trying: x^(A + c), for A the sum of c numbers, is the product of the factors
+x + α itself, modulo the polynomial of x where c = h, and its roots are the −α.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strategies.hull.errors import HullError, undecodable
+from strategies.hull.labels import MAX_BITS, Members, Sums
+
+Rows = NDArray[np.int64]
+
+MAX_LABELS = 2000
+"""Slots at most."""
+_SMOOTH = 2**34  # largest prime factor of p^h − 1: discrete logarithms take 2^17 to 2^20 steps, under a second
+
+
+class BoseChowla:
+    """Slot s adds a(s + 1)·2^k + 1: the low k bits count the labels in a bin, so that more than h of them are noticed.
+
+    Parameters
+    ----------
+    num_labels : int
+        Slots, up to `MAX_LABELS`.
+    h : int
+        Labels that may meet in one bin, 2 to `num_labels`.
+
+    Raises
+    ------
+    ValueError
+        If h or the number of labels is out of range, or the sum of all labels may exceed `labels.MAX_BITS` bits.
+    """
+
+    num_words = 1
+
+    def __init__(self, num_labels: int, h: int) -> None:
+        from flint import fq_default_ctx
+
+        if num_labels > MAX_LABELS:
+            raise ValueError(f"{num_labels} hulls in all; hull.code=bose-chowla has labels for up to {MAX_LABELS}")
+        if not 2 <= h <= num_labels:
+            raise ValueError(f"hull.h = {h}; allowed are 2 up to the number of hulls in all, {num_labels}")
+        self.width, self.h = num_labels, h
+        self._counter = num_labels.bit_length()
+        self._prime = self._field_prime()
+        self._field = fq_default_ctx(modulus=_primitive_polynomial(self._prime, h), fq_type="FQ_NMOD")
+        shifts = np.arange(1, num_labels + 1)
+        linear = np.zeros((num_labels, h), dtype=np.int64)
+        linear[:, 0], linear[:, 1] = shifts, 1
+        self.numbers = [log - 1 for log in _logarithms(self._field, linear)]
+        """The B_h set, one number per slot."""
+        self.largest = sum(map(self.label, range(num_labels)))
+
+    def label(self, slot: int) -> int:
+        """Of a slot."""
+        return (self.numbers[slot] << self._counter) + 1
+
+    def members(self, sums: Sums) -> Members:
+        """As in `LabelCode`."""
+        distinct, where = np.unique(sums, return_inverse=True)
+        counts = (distinct & np.uint64((1 << self._counter) - 1)).astype(np.int64)
+        if counts.max(initial=0) > self.h:
+            raise HullError(
+                f"{counts.max()} hulls meet in one bin and hull.h = {self.h} tells up to {self.h} apart; raise hull.h, "
+                "take a smaller hull.epsilon, or hull.code=binary, which tells any number apart"
+            )
+        totals = (distinct >> np.uint64(self._counter)).astype(np.int64)
+        powers = totals + counts
+        factors = _coefficients([self._field.gen() ** power for power in powers.tolist()], self.h)
+        factors = np.pad(factors, ((0, 0), (0, 1)))
+        modulus = np.array([int(c) for c in self._field.modulus().coeffs()])
+        factors[counts == self.h] = (factors[counts == self.h] + modulus) % self._prime
+        found = _values(factors, -np.arange(1, self.width + 1), self._prime) == 0
+        exact = found @ np.array(self.numbers, dtype=np.int64)
+        if not np.array_equal(found.sum(axis=1), counts) or not np.array_equal(exact, totals):
+            raise undecodable("the sum in a bin is none of labels")
+        members: Members = found[where]
+        return members
+
+    def _field_prime(self) -> int:
+        """The least p > slots with p^h − 1 smooth enough for logarithms."""
+        from flint import fmpz
+
+        prime = self.width + 1
+        while (self.width * prime**self.h << self._counter).bit_length() <= MAX_BITS:
+            if fmpz(prime).is_prime() and max(fmpz(prime**self.h - 1).factor())[0] <= _SMOOTH:
+                return prime
+            prime += 1
+        raise ValueError(
+            f"hull.h = {self.h} with {self.width} hulls in all needs sums of more than {MAX_BITS} bits; "
+            "take a smaller hull.h, or hull.code=binary, which tells any number of hulls apart"
+        )
+
+
+def _primitive_polynomial(prime: int, degree: int) -> Any:
+    """The first, by its lower coefficients read as a number, of which x is a primitive root: equal on every machine."""
+    from flint import fmpz, fmpz_mod_ctx, fmpz_mod_poly_ctx
+
+    polynomials = fmpz_mod_poly_ctx(fmpz_mod_ctx(prime))
+    order = prime**degree - 1
+    cofactors = [order // int(factor) for factor, _ in fmpz(order).factor()]
+    candidates = (
+        polynomials([number // prime**power % prime for power in range(degree)] + [1]) for number in range(1, order + 1)
+    )
+    return next(
+        candidate
+        for candidate in candidates
+        if candidate.is_irreducible() and not any(polynomials.gen().pow_mod(n, candidate).is_one() for n in cofactors)
+    )
+
+
+def _logarithms(field: Any, elements: Rows) -> list[int]:
+    """Exponents of the generator that give the elements, rows of coefficients (m, h): Pohlig and Hellman's algorithm."""
+    from flint import fmpz
+
+    generator, order = field.gen(), int(field.order()) - 1
+    targets = [field(row) for row in elements.tolist()]
+    logs, modulus = [0] * len(targets), 1
+    for factor, exponent in ((int(factor), exponent) for factor, exponent in fmpz(order).factor()):
+        base, part, digits = generator ** (order // factor), 1, [0] * len(targets)
+        for _ in range(exponent):
+            part *= factor
+            left = [
+                (y * generator ** (order - digit)) ** (order // part) for y, digit in zip(targets, digits, strict=True)
+            ]
+            steps = _steps(field, base, factor, left)
+            digits = [digit + step * (part // factor) for digit, step in zip(digits, steps, strict=True)]
+        inverse = pow(modulus, -1, part)
+        logs = [log + modulus * ((digit - log) * inverse % part) for log, digit in zip(logs, digits, strict=True)]
+        modulus *= part
+    return logs
+
+
+def _steps(field: Any, base: Any, order: int, targets: list[Any]) -> list[int]:
+    """Baby steps, giant steps: exponents below the prime `order` of `base`, for all targets at once."""
+    prime, degree = int(field.prime()), int(field.degree())
+    digits = prime ** np.arange(degree, dtype=np.int64)
+    num = min(order, max(2, int((order * len(targets)) ** 0.5)), 2**20)
+    baby = np.zeros((1, degree), dtype=np.int64)
+    baby[0, 0] = 1
+    while len(baby) < num:  # 1, b, …, b^(2^i − 1), times b^(2^i)
+        baby = np.concatenate([baby, baby @ _times(field, base ** len(baby)) % prime])
+    keys = baby @ digits
+    ascending = np.argsort(keys, kind="stable")
+    keys = keys[ascending]
+    rows, back = _coefficients(targets, degree), _times(field, base ** ((-len(baby)) % order))
+    found = np.full(len(targets), -1)
+    for start in range(0, order, len(baby)):
+        codes = rows @ digits
+        place = np.minimum(np.searchsorted(keys, codes), len(keys) - 1)
+        hit = (keys[place] == codes) & (found < 0)
+        found[hit] = (start + ascending[place[hit]]) % order
+        if (found >= 0).all():
+            break
+        rows = rows @ back % prime
+    result: list[int] = found.tolist()
+    return result
+
+
+def _times(field: Any, element: Any) -> Rows:
+    """Multiplication by an element, as a matrix on rows of coefficients."""
+    degree = int(field.degree())
+    return _coefficients([element * field.gen() ** power for power in range(degree)], degree)
+
+
+def _coefficients(elements: list[Any], degree: int) -> Rows:
+    """(n, degree), the constant first."""
+    return np.array([[int(c) for c in element.to_list()] for element in elements], dtype=np.int64).reshape(-1, degree)
+
+
+def _values(polynomials: Rows, points: Rows, prime: int) -> Rows:
+    """Of each polynomial, a row of coefficients, at each point: (n, m)."""
+    values = np.zeros((len(polynomials), len(points)), dtype=np.int64)
+    for column in polynomials.T[::-1]:
+        values = (values * points + column[:, None]) % prime
+    return values

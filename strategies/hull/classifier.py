@@ -1,0 +1,191 @@
+"""The classifier of groups of hulls, and the arrays that it is stored as."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from geometry.cross_validation import best_c
+from geometry.logistic import Log0Logistic
+from geometry.one_vs_rest import checked_curvature, checked_points
+from geometry.svm import EuclideanSVM, PoincareSVM
+
+Array = NDArray[np.float64]
+Groups = NDArray[np.int64]
+Kind = Literal["poincare", "euclidean", "logistic"]
+Model = PoincareSVM | EuclideanSVM | Log0Logistic
+
+_KINDS: tuple[Kind, ...] = ("poincare", "euclidean", "logistic")
+_PARTS: dict[Kind, dict[str, tuple[int, ...]]] = {
+    "poincare": {"normals": (2,), "references": (2,), "platt": (2,)},
+    "euclidean": {"normals": (2,), "intercepts": (), "platt": (2,)},
+    "logistic": {"normals": (2,), "intercepts": ()},
+}
+"""What each of the m lines consists of, and its shape: attributes of the model, there with an underscore."""
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """A trained classifier of points in the Poincaré disc.
+
+    Attributes
+    ----------
+    kind : {"poincare", "euclidean", "logistic"}
+    curvature : float
+    model : PoincareSVM, EuclideanSVM or Log0Logistic
+    """
+
+    kind: Kind
+    curvature: float
+    model: Model
+
+    @classmethod
+    def train(
+        cls,
+        points: ArrayLike,
+        groups: ArrayLike,
+        curvature: float,
+        c: float,
+        hard: bool,
+        seed: int,
+        kind: Kind = "poincare",
+    ) -> Self:
+        """Train on grouped points.
+
+        Parameters
+        ----------
+        points : array (n, 2)
+        groups : array of integers (n,)
+        curvature : float < 0
+        c : float
+            0 takes the best by cross-validation on the points.
+        hard : bool
+            A hard margin, whatever `c` is.
+        seed : int
+            Of the folds.
+        kind : {"poincare", "euclidean", "logistic"}
+
+        Raises
+        ------
+        ValueError
+            If the points are not of shape (n, 2), finite and inside the disc; if the groups are not n integers or fewer
+            than two; if `c`, the curvature or the kind is none that is allowed; if a logistic model is to be hard.
+        geometry.margin.NotSeparableError
+            A ValueError, if a group cannot be separated from the rest by a hard margin.
+        """
+        inside = _inside(points, curvature)
+        numbers = np.asarray(groups)
+        if not np.issubdtype(numbers.dtype, np.integer):
+            raise ValueError(f"classifier: groups of type {numbers.dtype}; they must be integers")
+
+        def make(cost: float) -> Model:
+            return _make(kind, curvature, cost)
+
+        cost = np.inf if hard else c or best_c(make, inside, numbers.astype(np.int64), seed=seed)
+        return cls(kind, float(curvature), make(cost).fit(inside, numbers.astype(np.int64)))
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        """Inverse of `arrays`.
+
+        Raises
+        ------
+        ValueError
+            If arrays are missing, of another shape or type than `arrays` makes, or have values that are not allowed.
+        """
+        number, curvature, c = (float(_read(arrays, name, ())) for name in ("kind", "curvature", "c"))
+        if number not in range(len(_KINDS)):
+            raise ValueError(f"classifier: array kind must be one of 0 to {len(_KINDS) - 1}")
+        kind = _KINDS[int(number)]
+        model = _make(kind, curvature, c)
+        groups = _read(arrays, "groups", (-1,))
+        if groups.size < 2 or (groups != np.round(groups)).any() or (np.diff(groups) <= 0).any():
+            raise ValueError("classifier: array groups must have at least two integers, in ascending order")
+        model.classes_ = groups.astype(np.int64)
+        lines = 1 if groups.size == 2 else groups.size
+        for name, shape in _PARTS[kind].items():
+            setattr(model, f"{name}_", _read(arrays, name, (lines, *shape)).copy())
+        if isinstance(model, PoincareSVM):
+            _inside(model.references_, curvature)
+        return cls(kind, curvature, model)
+
+    def arrays(self) -> dict[str, Array]:
+        """What the classifier consists of, float64: kind, curvature, c and groups (J,), then the parts of m lines.
+
+        m = 1 for two groups, else J. Normals are (m, 2); references (m, 2) of `poincare`, intercepts (m,) of the others;
+        platt (m, 2) of all but `logistic`.
+        """
+        head = {"kind": _KINDS.index(self.kind), "curvature": self.curvature, "c": self.c, "groups": self.groups}
+        parts = {name: getattr(self.model, f"{name}_") for name in _PARTS[self.kind]}
+        return {name: np.array(part, np.float64) for name, part in (head | parts).items()}
+
+    @property
+    def c(self) -> float:
+        """The cost in use, inf for a hard margin."""
+        return self.model.C
+
+    @property
+    def groups(self) -> Groups:
+        """(J,), in ascending order."""
+        return self.model.classes_
+
+    @property
+    def references(self) -> Array:
+        """Reference points of the geodesics, (m, 2); (0, 2) where the kind has none."""
+        return self.model.references_ if isinstance(self.model, PoincareSVM) else np.empty((0, 2))
+
+    @property
+    def normals(self) -> Array:
+        """Normals of the lines, (m, 2); of `poincare` tangent at the reference points."""
+        return self.model.normals_
+
+    def predict(self, points: ArrayLike) -> Groups:
+        """Groups (n,) of points (n, 2).
+
+        Raises
+        ------
+        ValueError
+            If the points are not of shape (n, 2), finite and inside the disc.
+        """
+        groups: Groups = self.model.predict(_inside(points, self.curvature))
+        return groups
+
+    def probabilities(self, points: ArrayLike) -> Array:
+        """Probabilities (n, J) of the groups in ascending order; raises as `predict`."""
+        return self.model.predict_proba(_inside(points, self.curvature))
+
+
+def _make(kind: Kind, curvature: float, c: float) -> Model:
+    match kind:
+        case "poincare":
+            return PoincareSVM(curvature, c)
+        case "euclidean":
+            return EuclideanSVM(c)
+        case "logistic":
+            return Log0Logistic(curvature, c)
+    raise ValueError(f"classifier: kind {kind!r}; it must be one of {', '.join(_KINDS)}")
+
+
+def _inside(points: ArrayLike, curvature: float) -> Array:
+    try:
+        return checked_points(points, checked_curvature(curvature))
+    except ValueError as error:
+        raise ValueError(f"classifier: {error}") from None
+
+
+def _read(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
+    """A stored array of a shape, of which -1 is any length."""
+    array = arrays.get(name)
+    if array is None:
+        raise ValueError(f"classifier: array {name} is missing")
+    if (
+        array.dtype != np.float64
+        or array.ndim != len(shape)
+        or any(want not in (-1, got) for want, got in zip(shape, array.shape))
+    ):
+        raise ValueError(f"classifier: array {name} is {array.dtype} {array.shape}; it must be float64 {shape}")
+    if not np.isfinite(array).all() and name != "c":
+        raise ValueError(f"classifier: array {name} has entries that are not finite")
+    return array

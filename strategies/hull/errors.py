@@ -1,0 +1,15 @@
+"""The error of the hull protocol."""
+
+
+class HullError(ValueError):
+    """Hulls that cannot be encoded, or a sum that is none of encoded hulls.
+
+    The text travels to the server: it names what is wrong and what is allowed, never a bin, a slot or a position.
+    """
+
+
+def undecodable(why: str) -> HullError:
+    """The error of a sum that is none of encoded hulls."""
+    return HullError(
+        f"the sum of the hulls cannot be decoded: {why}; a client's vector or a mask is missing or damaged"
+    )

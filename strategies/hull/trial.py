@@ -1,0 +1,75 @@
+"""The whole protocol in one process, without messages: for sweeps over epsilon and for studies of many splits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strategies.hull.codec import decode_hulls, encode_hulls
+from strategies.hull.learn import Learned, Settings, learn
+from strategies.hull.local import LocalHulls, local_hulls
+from strategies.hull.naming import accuracy, name_groups
+from strategies.hull.order import draw_note, draw_slots, position
+from strategies.hull.public import Public
+from strategies.secure_sum.memory import sum_in_memory
+from strategies.secure_sum.session import Session
+
+Points = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What came of one.
+
+    Attributes
+    ----------
+    locals : tuple of LocalHulls
+        Per client what it would have sent.
+    learned : Learned
+    names : int array (J,)
+        The class of every group, by the test points.
+    accuracy : float or None
+        On the test points.
+    """
+
+    locals: tuple[LocalHulls, ...]
+    learned: Learned
+    names: Labels
+    accuracy: float | None
+
+
+def trial(
+    clients: Sequence[tuple[Points, Labels]],
+    test: tuple[Points, Labels],
+    public: Public,
+    settings: Settings,
+    dropped: Sequence[int] = (),
+) -> Trial:
+    """Hulls, quantisation, labels, symbols, masks, their sum, decoding, grouping, training, scoring.
+
+    Parameters
+    ----------
+    clients : sequence of (points (n, 2), labels (n,))
+    test : (points, labels)
+    dropped : sequence of int
+        Clients that vanish after their shares went out.
+
+    Raises
+    ------
+    ValueError
+        As the steps do.
+    """
+    mine = tuple(local_hulls(points, labels, public) for points, labels in clients)
+    notes = {number: draw_note() for number in range(len(mine))}
+    vectors = {
+        number: encode_hulls(one.hulls, position(notes, number), draw_slots(public.num_classes, len(one.hulls)), public)
+        for number, one in enumerate(mine)
+    }
+    session = Session("trial", "hulls", 0, public.prime, public.length, tuple(range(len(mine))))
+    learned = learn(decode_hulls(sum_in_memory(session, vectors, dropped), public), public, settings)
+    points, labels = test
+    predicted = learned.classifier.predict(points)
+    names = name_groups(predicted, labels, public.num_classes, public.num_classes)
+    return Trial(mine, learned, names, accuracy(predicted, labels, names))

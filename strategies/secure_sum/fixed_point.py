@@ -1,0 +1,115 @@
+"""Real vectors as residues, so that they can be added modulo a prime: fixed point, clipped, without overflow."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from strategies.secure_sum.errors import SecureSumError
+from strategies.secure_sum.modular import Residues, check_modulus
+
+SUM_PRIME = 2**61 - 1
+"""A prime for sums of fixed-point numbers."""
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """Numbers x as round(x·scale) mod q, negative ones as q − |…|, for sums of a known number of terms.
+
+    The scale is the largest power of two with terms·(limit·scale + 1) < q/2: no sum leaves (−q/2, q/2), whatever the
+    numbers are.
+
+    Attributes
+    ----------
+    limit : float
+        Largest absolute value; larger ones are clipped to it.
+    terms : int
+        Most vectors that are added.
+    modulus : int
+        q, odd and below 2⁶³.
+
+    Raises
+    ------
+    SecureSumError
+        If one of them is out of range, or the modulus too small for so many terms.
+    """
+
+    limit: float
+    terms: int
+    modulus: int
+
+    def __post_init__(self) -> None:
+        check_modulus(self.modulus)
+        if not (math.isfinite(self.limit) and self.limit > 0):
+            raise SecureSumError(f"fixed point: limit {self.limit}; it must be positive and finite")
+        if self.terms < 1:
+            raise SecureSumError(f"fixed point: {self.terms} terms; there must be at least one")
+        if 2 * self.terms >= self.modulus:
+            raise SecureSumError(
+                f"fixed point: the modulus {self.modulus} is too small for a sum of {self.terms} terms"
+            )
+        exponent = self._exponent()
+        if not -1000 <= exponent <= 1000:
+            raise SecureSumError(f"fixed point: limit {self.limit} needs a scale of 2^{exponent}, beyond float64")
+
+    @property
+    def scale(self) -> float:
+        """Steps per unit."""
+        return math.ldexp(1.0, self._exponent())
+
+    @property
+    def error(self) -> float:
+        """Bound on the absolute error of a sum of numbers within the limit: half a step per term."""
+        return self.terms / (2 * self.scale)
+
+    def encode(self, values: ArrayLike) -> tuple[Residues, int]:
+        """Residues of a vector, each number rounded to the nearest step, and how many numbers were clipped.
+
+        Parameters
+        ----------
+        values : array (n,)
+
+        Returns
+        -------
+        residues : array (n,), uint64
+        clipped : int
+
+        Raises
+        ------
+        SecureSumError
+            If a number is not finite.
+        """
+        numbers = np.asarray(values, dtype=np.float64)
+        if not np.isfinite(numbers).all():
+            raise SecureSumError("fixed point: a vector with numbers that are not finite")
+        clipped = int((np.abs(numbers) > self.limit).sum())
+        # Exact but for rint: the scale is a power of two, and |steps| < 2⁶².
+        steps = np.rint(np.clip(numbers, -self.limit, self.limit) * self.scale).astype(np.int64)
+        return np.where(steps < 0, steps + self.modulus, steps).astype(np.uint64), clipped
+
+    def decode(self, total: Residues) -> NDArray[np.float64]:
+        """The sum of the numbers from the sum of their residues.
+
+        Parameters
+        ----------
+        total : array (n,), uint64
+            Residues modulo q.
+
+        Returns
+        -------
+        array (n,), float64
+            Within `error` of the sum of the clipped numbers, and 2⁻⁵³ of itself, the rounding of float64.
+        """
+        steps = total.astype(np.int64)
+        signed: NDArray[np.int64] = np.where(steps > self.modulus // 2, steps - self.modulus, steps)
+        return signed.astype(np.float64) / self.scale
+
+    def _exponent(self) -> int:
+        """Largest e with terms·(limit·2ᵉ + 1) < q/2, by exact arithmetic."""
+        bound = (Fraction(self.modulus, 2 * self.terms) - 1) / Fraction(self.limit)  # 2ᵉ is below this
+        exponent = bound.numerator.bit_length() - bound.denominator.bit_length()
+        while Fraction(2) ** exponent >= bound:
+            exponent -= 1
+        return exponent

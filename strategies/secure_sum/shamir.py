@@ -1,0 +1,107 @@
+"""Shamir's secret sharing (1979) over a prime field that holds 32-byte secrets.
+
+The field's elements fill 33 bytes. Any `threshold` shares give the secret; fewer are uniform and independent of it.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from strategies.secure_sum.errors import SecureSumError
+
+PRIME = 2**264 - 275
+SECRET_BYTES = 32
+SHARE_BYTES = 33
+
+
+def split(secret: bytes, points: Sequence[int], threshold: int, entropy: Callable[[int], bytes]) -> dict[int, bytes]:
+    """Shares of a secret: values at the points of a random polynomial of degree threshold − 1 that has it at 0.
+
+    Parameters
+    ----------
+    secret : bytes, 32
+    points : sequence of int
+        Distinct, from 1 to below the prime.
+    threshold : int
+        1 to the number of points.
+    entropy : callable
+        So many uniform bytes.
+
+    Returns
+    -------
+    dict of int to bytes, 33
+        By point.
+    """
+    coefficients = [int.from_bytes(secret), *(_element(entropy) for _ in range(threshold - 1))]
+    shares = {}
+    for point in points:
+        value = 0
+        for coefficient in reversed(coefficients):
+            value = (value * point + coefficient) % PRIME
+        shares[point] = value.to_bytes(SHARE_BYTES)
+    return shares
+
+
+def weights(points: Sequence[int]) -> list[int]:
+    """Lagrange's weights at 0 of distinct points from 1 to 2⁶³ − 1, in their order.
+
+    f(0) = Σ wᵢ f(xᵢ) for every polynomial f of degree below the number of points, with wᵢ = Π x_j / Π (x_j − xᵢ), both
+    over j ≠ i; one inversion serves them all.
+    """
+    below = _products(points)
+    # Montgomery's trick: products up to each one, the inverse of the last, and back.
+    ahead = [1]
+    for value in below:
+        ahead.append(ahead[-1] * value % PRIME)
+    inverse = pow(ahead[-1], -1, PRIME) * math.prod(points) % PRIME
+    found = [0] * len(below)
+    for i in range(len(below) - 1, -1, -1):
+        found[i] = inverse * ahead[i] % PRIME
+        inverse = inverse * below[i] % PRIME
+    return found
+
+
+def combine(shares: Mapping[int, bytes], weights: Mapping[int, int]) -> bytes | None:
+    """The secret from the shares at the weighted points; None if it is longer than a secret, as it is from wrong shares.
+
+    Parameters
+    ----------
+    shares : mapping of int to bytes, 33
+        By point; others than the weighted ones are not looked at.
+    weights : mapping of int to int
+        By point, from `weights` of as many points as the threshold.
+    """
+    value = sum(weight * int.from_bytes(shares[point]) for point, weight in weights.items()) % PRIME
+    return value.to_bytes(SECRET_BYTES) if value < 1 << 8 * SECRET_BYTES else None
+
+
+def check_share(share: bytes) -> None:
+    """Refuse what is no element of the field in 33 bytes.
+
+    Raises
+    ------
+    SecureSumError
+    """
+    if len(share) != SHARE_BYTES:
+        raise SecureSumError(f"a share of {len(share)} bytes; it must have {SHARE_BYTES}")
+    if int.from_bytes(share) >= PRIME:
+        raise SecureSumError("a share that is no element of the field")
+
+
+def _products(points: Sequence[int]) -> list[int]:
+    """xᵢ·Π (x_j − xᵢ) over j ≠ i, in the field: as many factors at a time as fit 64 bits, the rest in Python's integers."""
+    x = np.array(points, np.int64)
+    factors = x - x[:, None]
+    np.fill_diagonal(factors, x)
+    together = 63 // int(x.max()).bit_length()
+    padded = np.pad(factors, ((0, 0), (0, -len(x) % together)), constant_values=1)
+    rows = padded.reshape(len(x), -1, together).prod(axis=2).tolist()
+    return [math.prod(row) % PRIME for row in rows]
+
+
+def _element(entropy: Callable[[int], bytes]) -> int:
+    """Uniform in the field; a second draw is needed once in 10⁷⁷."""
+    while (value := int.from_bytes(entropy(SHARE_BYTES))) >= PRIME:
+        pass
+    return value

@@ -1,0 +1,1 @@
+"""Classification of points in the Poincaré disc: data sets, their partition, a sampler. Needs no torch."""

@@ -1,0 +1,263 @@
+"""Files of points with their classes: `.npz`, `.csv` and `.h5ad`."""
+
+import csv
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.errors import DataError
+from tasks.points.client_points import Booleans, Floats, Integers
+
+NPZ_KEYS = "x_train (n, 2), y_train (n,) and, if wanted, x_test (t, 2), y_test (t,)"
+CSV_COLUMNS = "two columns of coordinates and one of classes, separated by commas"
+ANNDATA_INSTALL = 'pip install "curvfed[anndata]"'
+
+
+@dataclass(frozen=True, eq=False)
+class RawPoints:
+    """Points of one file or data set.
+
+    Attributes
+    ----------
+    points : (n, 2), float64
+        Finite.
+    labels : (n,), int64
+        Indices into `class_names`.
+    class_names : tuple of str
+        In numerical order where all are whole numbers, else in alphabetical order.
+    test : (n,), bool, or None
+        The data set's own test part, if it has one.
+    """
+
+    points: Floats
+    labels: Integers
+    class_names: tuple[str, ...]
+    test: Booleans | None
+
+    def only(self, class_names: Sequence[str]) -> "RawPoints":
+        """The points of these classes, which number them anew; one that has no points is a class, too."""
+        numbers = {name: number for number, name in enumerate(in_order(class_names))}
+        labels = np.array([numbers.get(name, -1) for name in self.class_names], dtype=np.int64)[self.labels]
+        kept = labels >= 0
+        return RawPoints(
+            self.points[kept], labels[kept], tuple(numbers), self.test[kept] if self.test is not None else None
+        )
+
+
+def in_order(class_names: Sequence[str]) -> list[str]:
+    """Each name once: by value where all are whole numbers, else by alphabet."""
+    names = sorted(set(class_names))
+    return sorted(names, key=int) if all(name.removeprefix("-").isdecimal() for name in names) else names
+
+
+def read_points(path: Path, curvature: float, embedding_key: str, label_key: str) -> RawPoints:
+    """Read a file by its ending, in any case.
+
+    Parameters
+    ----------
+    path : Path
+        An `.npz` of `NPZ_KEYS`, without pickled objects; a `.csv`, in UTF-8, with a header or none, whose class is in the
+        column named `label_key`, else in the last, and whose coordinates are the first two other columns that are
+        numbers and, where there is a header, have a name; or an `.h5ad` of AnnData.
+    curvature : float
+        Negative.
+    embedding_key, label_key : str
+        Of an `.h5ad`: the coordinates in obsm, the classes in obs.
+
+    Raises
+    ------
+    DataError
+        The file is absent or cannot be read, lacks something, or holds points that are not finite or not inside the disc
+        of that curvature; for `.h5ad` also where anndata is not installed.
+    """
+    allowed = f"allowed is a file of points, {', '.join(READERS)}"
+    if path.suffix.lower() not in READERS:
+        raise DataError(f"{path} is of no kind that is read; {allowed}")
+    if not path.is_file():
+        raise DataError(f"no file {path}; {allowed}")
+    try:
+        raw = READERS[path.suffix.lower()](path, embedding_key, label_key)
+    except (DataError, ImportError):
+        raise
+    except Exception as error:  # every format has errors of its own
+        raise DataError(
+            f"{path} cannot be read ({type(error).__name__}): it is damaged, or no {path.suffix.lower()} file of numbers "
+            "and strings"
+        ) from error
+    check_inside(str(path), raw.points, curvature)
+    return raw
+
+
+def check_inside(where: str, points: Floats, curvature: float) -> None:
+    """Refuse points on or outside the boundary of the disc.
+
+    Raises
+    ------
+    DataError
+        Says how many there are.
+    """
+    with np.errstate(over="ignore"):
+        outside = int((-curvature * (points * points).sum(axis=1) >= 1).sum())
+    if outside:
+        raise DataError(
+            f"{where}: {outside} of {len(points)} points lie on or outside the boundary of the disc of curvature "
+            f"{curvature}; allowed is |curvature|·(x² + y²) < 1. Is points.curvature that of the embedding?"
+        )
+
+
+def raw_points(where: str, coordinates: object, classes: object, what: tuple[str, str]) -> RawPoints:
+    """Points of one part, checked.
+
+    Parameters
+    ----------
+    where : str
+        Begins an error's text.
+    coordinates : array-like, (n, 2), of real numbers
+    classes : array-like, (n,), of whole numbers or strings
+    what : tuple of str
+        What the two are called there.
+
+    Raises
+    ------
+    DataError
+        Of shapes, of types, or of values that are not finite.
+    """
+    points, labels = np.asarray(coordinates), np.asarray(classes)
+    if points.shape == (0,):
+        points = points.reshape(0, 2)
+    if points.ndim != 2 or points.shape[1] != 2 or points.dtype.kind not in "fiu":
+        raise DataError(
+            f"{where}: {what[0]} is {points.dtype} of shape {points.shape}; allowed are real numbers of shape (n, 2)"
+        )
+    if labels.shape != (len(points),):
+        raise DataError(f"{where}: {what[1]} has shape {labels.shape}; allowed is {(len(points),)}, a class per point")
+    if len(labels) and not _are_names(labels):
+        raise DataError(f"{where}: {what[1]} is {labels.dtype}; allowed are whole numbers or strings")
+    with np.errstate(over="ignore"):  # what float64 cannot hold becomes infinite
+        points = points.astype(np.float64)
+    wild = int((~np.isfinite(points).all(axis=1)).sum())
+    if wild:
+        raise DataError(f"{where}: {wild} of {len(points)} rows of {what[0]} are NaN or infinite; allowed are numbers")
+    found, inverse = np.unique(labels.astype(np.str_), return_inverse=True)
+    unnamed = int((labels == "").sum()) if "" in found else 0
+    if unnamed:
+        raise DataError(f"{where}: {unnamed} of {len(labels)} entries of {what[1]} are empty; allowed are names")
+    raw = RawPoints(points, inverse.reshape(-1).astype(np.int64), tuple(found.tolist()), None)
+    return raw.only(raw.class_names)
+
+
+def _are_names(labels: NDArray[Any]) -> bool:
+    return labels.dtype.kind in "iuUS" or (labels.dtype.kind == "O" and all(isinstance(one, str) for one in labels))
+
+
+def _read_npz(path: Path, embedding_key: str, label_key: str) -> RawPoints:
+    # Opened here: NumPy leaves a file open that is no whole archive.
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+        arrays = {key: stored[key] for key in ("x_train", "y_train", "x_test", "y_test") if key in stored}
+        there = ", ".join(stored) or "nothing"
+    absent = {"x_train", "y_train", *(("x_test", "y_test") if "x_test" in arrays or "y_test" in arrays else ())} - {
+        *arrays
+    }
+    if absent:
+        raise DataError(f"{path} lacks {', '.join(sorted(absent))}; it holds {there}, wanted are {NPZ_KEYS}")
+    parts = [
+        raw_points(str(path), arrays[f"x_{part}"], arrays[f"y_{part}"], (f"x_{part}", f"y_{part}"))
+        for part in ("train", "test")
+        if f"x_{part}" in arrays
+    ]
+    names = in_order([name for part in parts for name in part.class_names])
+    numbered = [part.only(names) for part in parts]
+    return RawPoints(
+        np.concatenate([part.points for part in numbered]),
+        np.concatenate([part.labels for part in numbered]),
+        tuple(names),
+        np.repeat([False, True], [len(part.points) for part in parts]) if len(parts) == 2 else None,
+    )
+
+
+def _read_csv(path: Path, embedding_key: str, label_key: str) -> RawPoints:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file)
+        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+    rows = [(line, row) for line, row in rows if any(row)]
+    if not rows:
+        raise DataError(f"{path} is empty; wanted are {CSV_COLUMNS}")
+    width = len(rows[0][1])
+    if width < 3:
+        raise DataError(f"{path}, line {rows[0][0]}: there are {width} columns; wanted are {CSV_COLUMNS}")
+    for line, row in rows:
+        if len(row) != width:
+            raise DataError(f"{path}, line {line}: there are {len(row)} columns, in the first line {width}")
+    header = None if any(_number(cell) is not None for cell in rows[0][1]) else rows[0][1]
+    label = header.index(label_key) if header and label_key in header else width - 1
+    body = rows[1:] if header else rows
+    columns = _coordinate_columns(path, header, body[0], label) if body else []
+    points = np.empty((len(body), 2))
+    for place, (line, row) in enumerate(body):
+        for axis, column in enumerate(columns):
+            value = _number(row[column])
+            if value is None or not math.isfinite(value):
+                raise DataError(f"{path}, line {line}: column {column + 1} is no finite number; it is a coordinate")
+            points[place, axis] = value
+        if not row[label]:
+            raise DataError(f"{path}, line {line}: column {label + 1} is empty; it is the class")
+    classes = np.array([row[label] for _, row in body], dtype=np.str_)
+    return raw_points(str(path), points, classes, ("coordinates", "classes"))
+
+
+def _coordinate_columns(path: Path, header: list[str] | None, first: tuple[int, list[str]], label: int) -> list[int]:
+    line, row = first
+    # A column whose header is empty is the index that pandas writes.
+    named = [place for place in range(len(row)) if place != label and (header is None or header[place])]
+    columns = [place for place in named if _number(row[place]) is not None][:2]
+    if len(columns) < 2:
+        raise DataError(
+            f"{path}, line {line}: beside the class, column {label + 1}, {len(columns)} columns are numbers; wanted are "
+            f"{CSV_COLUMNS}"
+        )
+    return columns
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def _read_h5ad(path: Path, embedding_key: str, label_key: str) -> RawPoints:
+    try:
+        import anndata
+    except ImportError as error:
+        raise DataError(f"{path} needs the package anndata, which is not installed here: {ANNDATA_INSTALL}") from error
+    # Backed: the expression matrix, which may be larger than the memory, stays on the disk.
+    stored = anndata.read_h5ad(path, backed="r")
+    try:
+        if embedding_key not in stored.obsm:
+            raise DataError(_lacks(path, "obsm", embedding_key, stored.obsm, "points.embedding-key"))
+        if label_key not in stored.obs:
+            raise DataError(_lacks(path, "obs", label_key, stored.obs, "points.label-key"))
+        coordinates, classes = np.asarray(stored.obsm[embedding_key]), stored.obs[label_key]
+    finally:
+        stored.file.close()
+    unlabelled = int(classes.isna().sum())
+    if unlabelled:
+        raise DataError(f'{path}: {unlabelled} of {len(classes)} rows have no class in obs["{label_key}"]')
+    return raw_points(str(path), coordinates, classes, (f'obsm["{embedding_key}"]', f'obs["{label_key}"]'))
+
+
+def _lacks(path: Path, part: str, key: str, there: Any, option: str) -> str:
+    return f'{path} has no {part}["{key}"]; {option} names it, and there are {", ".join(map(str, there)) or "none"}'
+
+
+READERS: dict[str, Callable[[Path, str, str], RawPoints]] = {
+    ".npz": _read_npz,
+    ".csv": _read_csv,
+    ".h5ad": _read_h5ad,
+}
+"""By the ending of the file's name."""

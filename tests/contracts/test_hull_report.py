@@ -1,0 +1,431 @@
+"""The report of one-shot runs: the disc with its hulls, curves over epsilon, and tables."""
+
+import base64
+import html
+import io
+import itertools
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hull_run import make_hull_run
+from image_run import make_image_run
+from PIL import Image
+from report_page import HOSTILE, Page, drawn_texts
+
+from server_app.hull_file import SWEEP
+from server_app.hull_gallery import MOST_DOTS, hull_gallery, hull_tables
+from server_app.hull_pictures import GRID, MOST_KEYS, geodesic
+from server_app.image_pictures import _HUES
+from server_app.page import Html
+from server_app.report import write_report
+from server_app.run_files import RunFiles
+
+
+def draw(folder: Path, number: int = 0) -> Html:
+    return hull_gallery(RunFiles.read(folder))[number]
+
+
+def words(figure: Html) -> tuple[str, str]:
+    """The picture in words, and its caption."""
+    label, caption = (re.search(p, figure) for p in ('aria-label="(.*?)"', "<figcaption>(.*?)</figcaption>"))
+    assert label is not None
+    assert caption is not None
+    return html.unescape(label[1]), html.unescape(caption[1])
+
+
+def texts(figure: Html) -> list[str]:
+    return [html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", figure)]
+
+
+class Drawing:
+    """The paths of a picture of the whole disc, in the coordinates of the disc."""
+
+    def __init__(self, figure: Html) -> None:
+        found = re.findall(r'<path d="([^"]*)"[^>]*style="([^"]*)"', figure)
+        (circle,) = (numbers(d) for d, style in found if "var(--soft)" in style and "C" in d)
+        self.low, self.high = circle.min(axis=0), circle.max(axis=0)
+        self.paths = [(re.split(r"(?=M)", d)[1:], style) for d, style in found]
+
+    def lines(self, *marks: str) -> list[np.ndarray]:
+        """The lines of all paths whose style has all of these."""
+        parts = [part for lines, style in self.paths if all(mark in style for mark in marks) for part in lines]
+        return [self.place(numbers(part)) for part in parts]
+
+    def place(self, at: np.ndarray) -> np.ndarray:
+        return (2 * (at - self.low) / (self.high - self.low) - 1) * [1, -1]
+
+
+def numbers(path: str) -> np.ndarray:
+    return np.array(re.findall(r"-?\d+\.?\d*", path), dtype=float).reshape(-1, 2)
+
+
+PIXEL = 2 / 320  # of the disc to a point of print; coordinates have two decimals
+DOT, WRONG, DECISION = ("stroke-width: 3", "opacity: 0.4"), ("var(--ink)", "stroke-width: 0.9"), "stroke-width: 1.8"
+
+
+def arrays(folder: Path) -> dict[str, np.ndarray]:
+    with np.load(folder / "hulls.npz") as told:
+        return dict(told)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has everything. Read only."""
+    return make_hull_run(tmp_path_factory.mktemp("whole"), swept=True)
+
+
+@pytest.fixture(scope="module")
+def drawn(whole: Path) -> list[Html]:
+    """Its pictures."""
+    return hull_gallery(RunFiles.read(whole))
+
+
+def test_the_page_is_complete_in_itself(whole: Path) -> None:
+    page = Page(write_report(whole))
+    beginnings = [
+        "Poincaré disc with 9 convex hulls of 3 clients in 3 groups, with 180 training points, the hulls before "
+        "quantisation, 3 decision geodesics, 6 test points predicted wrongly.",
+        "Line chart of test accuracy by epsilon. Poincaré SVM: 90.00% at 0.01 to 60.00% at 10. Euclidean SVM: 80.00%",
+        "Line chart of vertices of a hull by epsilon. Mean: 9.00 at 0.01 to 3.00 at 10. Most: 14.00 at",
+        "Line chart of share of points revealed by epsilon. Revealed: 50.00% at 0.01 to 20.00% at 10.",
+    ]
+    assert [text[: len(beginning)] for text, beginning in zip(page.labels, beginnings, strict=False)] == beginnings
+    assert page.tags.count("figcaption") == page.tags.count("figure") == page.tags.count("svg")
+    assert not {"script", "iframe", "object", "img", "base"} & set(page.tags)
+    pointing = [value for name, value in page.attributes if name in ("src", "href", "xlink:href", "action", "data")]
+    assert all(target.startswith(("#", "data:")) for target in pointing)
+    assert "://" not in page.source
+    names = [value for name, value in page.attributes if name == "id"]
+    assert len(names) == len(set(names))
+    assert write_report(whole).read_text() == page.source  # equal files, equal bytes
+    drawings = "".join(re.findall(r"<svg.*?</svg>", page.source, re.DOTALL))
+    assert set(re.findall(r"(?:fill|stroke): (?!none)(?!var\()([^;\"]+)", drawings)) <= set(_HUES)
+
+
+def test_tables_tell_what_the_summary_does(whole: Path) -> None:
+    parts = hull_tables(RunFiles.read(whole))
+    (whole.parent / "tables.html").write_text("".join(parts))
+    rows = Page(whole.parent / "tables.html").rows
+    assert rows["Poincaré SVM, this run"] == ["the clients' hulls", "86.04%"]
+    assert rows["Euclidean SVM"] == ["the clients' hulls", "75.12%"]
+    assert rows["Poincaré SVM"] == ["hulls of all points in one place", "78.33%"]
+    assert rows["Training points of all clients"] == ["180"]
+    file = arrays(whole)
+    assert rows["… vertices of hulls, which left the clients as bins"] == [str(len(file["points"]))]
+    assert rows["… as a share of the training points"] == [f"{100 * len(file['points']) / 180:.2f}%"]
+    assert rows["Prime of the sums"] == ["4,215,309,883"]
+    assert rows["ε, hyperbolic distance"] == ["0.01"]
+    assert rows["Decoded hulls are those of the clients"] == ["yes"]
+    assert rows["Hulls in the group of their class"] == ["87.50%"]
+    assert rows["Clients that dropped out"] == ["2"]
+    assert rows["measure"] == ["40 B", "64 B", "0.40 s"]
+    assert rows["hulls"] == ["9.2 kB", "8 B", "1.25 s"]
+    for one, count in Counter(file["hull"].tolist()).items():
+        first = int(np.argmax(file["hull"] == one))
+        client, group = file["client"][first], file["group"][first]
+        assert rows[str(one + 1)] == [str(client + 1), str(group + 1), str(file["names"][group]), str(count)]
+
+
+def test_figures_may_be_absent(tmp_path: Path) -> None:
+    folder = make_hull_run(tmp_path)
+    told = json.loads((folder / "summary.json").read_text())
+    (folder / "summary.json").write_text(json.dumps(told | {"metrics": None, "global_accuracy": None}))
+    source = "".join(hull_tables(RunFiles.read(folder)))
+    assert re.findall(r'aria-label="(.*?)"', source) == ["Hulls"]
+    (folder / "summary.json").unlink()
+    assert len(hull_gallery(RunFiles.read(folder))) == 1
+
+
+def test_hulls_are_drawn_with_all_their_corners_in_order(whole: Path, drawn: list[Html]) -> None:
+    drawing, file = Drawing(drawn[0]), arrays(whole)
+    styles = {"fill-opacity: 0.12": ("points", "hull"), "dasharray": ("true_points", "true_hull")}
+    for mark, (points, hulls) in styles.items():
+        lines = drawing.lines(mark)
+        assert len(lines) == 9
+        for number in range(9):
+            corners = file[points][file[hulls] == number]
+            (line,) = [line for line in lines if max(off_line(corner, line) for corner in corners) < 0.1 * PIXEL]
+            assert (line[0] == line[-1]).all()
+            # Once round, however the corners are stored.
+            turned = np.unwrap(np.arctan2(*(line - corners.mean(axis=0)).T[::-1]))
+            assert (np.diff(turned) > -0.01).all()
+            assert turned[-1] - turned[0] == pytest.approx(2 * np.pi)
+
+
+def test_colours_of_groups_are_those_of_their_classes(whole: Path, drawn: list[Html]) -> None:
+    """Groups are not numbered as the classes are."""
+    drawing, file = Drawing(drawn[0]), arrays(whole)
+    for label, hue in enumerate(_HUES[:3]):
+        group = file["names"].tolist().index(file["class_names"][label])
+        centre = file["sample_points"][file["sample_labels"] == label].mean(axis=0)
+        assert np.hypot(*(file["points"][file["group"] == group].mean(axis=0) - centre)) < 0.1
+        for marks in (("fill-opacity: 0.12",), ("dasharray",), DOT):
+            for line in drawing.lines(hue, *marks):
+                assert np.hypot(*(line.mean(axis=0) - centre)) < 0.3
+
+
+@pytest.mark.parametrize("per_hull", [20, 3000])
+def test_every_dot_is_drawn_up_to_the_most(tmp_path: Path, per_hull: int) -> None:
+    folder = make_hull_run(tmp_path, classes=("a", "b"), clients=1, per_hull=per_hull)
+    figure, file = draw(folder), arrays(folder)
+    kept = file["sample_labels"][:MOST_DOTS]
+    marks = ("opacity: 0.4", "stroke-width: 2.2" if len(kept) > 400 else "stroke-width: 3")
+    for label in np.unique(kept):
+        dots = Drawing(figure).lines(_HUES[label], *marks)
+        assert len(dots) == (kept == label).sum()
+        assert all(len(dot) == 2 and (dot[0] == dot[1]).all() for dot in dots)
+        expected = file["sample_points"][:MOST_DOTS][kept == label]
+        np.testing.assert_allclose([dot[0] for dot in dots], expected, atol=0.1 * PIXEL)
+    assert ("(3,000 are drawn)" in words(figure)[1]) == (per_hull == 3000)
+
+
+def test_crosses_are_on_what_is_predicted_wrongly(whole: Path, drawn: list[Html]) -> None:
+    figure, file = drawn[0], arrays(whole)
+    wrong = file["test_points"][file["test_labels"] != file["test_predicted"]]
+    strokes = Drawing(figure).lines(*WRONG)
+    assert len(strokes) == 2 * len(wrong) == 12
+    middles = np.reshape([stroke.mean(axis=0) for stroke in strokes], (-1, 2, 2))
+    np.testing.assert_allclose(middles, wrong[:, None].repeat(2, axis=1), atol=0.2 * PIXEL)
+    assert "Crosses are the test points that are predicted wrongly, 6 of 90." in words(figure)[1]
+
+
+@pytest.mark.parametrize("curvature", [-1.0, -0.04])
+def test_lines_are_where_the_classifier_is_undecided(tmp_path: Path, curvature: float) -> None:
+    folder = make_hull_run(tmp_path, classes=("a", "b"), curvature=curvature)
+    run = RunFiles.read(folder)
+    assert run.hulls is not None
+    assert run.hulls.classifier is not None
+    (line,) = Drawing(draw(folder)).lines("var(--ink)", DECISION)
+    np.testing.assert_allclose(np.hypot(*line[[0, -1]].T), 1, atol=0.1 * PIXEL)
+    inner = 0.999 * line / np.sqrt(-curvature)
+    scores = run.hulls.classifier.model.decision_function(inner)
+    scale = np.abs(run.hulls.classifier.model.decision_function(arrays(folder)["points"])).min()
+    assert np.abs(scores).max() < 0.05 * scale
+    assert "The line is the classifier's decision, the diamond its reference point." in words(draw(folder))[1]
+
+
+def test_the_background_is_what_the_classifier_decides(whole: Path, drawn: list[Html]) -> None:
+    figure, run = drawn[0], RunFiles.read(whole)
+    assert run.hulls is not None
+    assert run.hulls.classifier is not None
+    data = re.search(r'base64,([^"]*)"', figure)
+    assert data is not None
+    image = np.asarray(Image.open(io.BytesIO(base64.b64decode(data[1]))).convert("RGBA"))
+    upwards = re.search(r"matrix\(\S+ \S+ \S+ (\S+)", figure)
+    image = image[::-1] if upwards is None or float(upwards[1]) > 0 else image  # from the lower left pixel on
+    assert image.shape == (GRID, GRID, 4)
+    colour_of = {tuple(int(hue[at : at + 2], 16) for at in (1, 3, 5)): hue for hue in _HUES[:3]}
+    names = run.hulls.names
+    for row, column in np.random.default_rng(0).integers(0, GRID, (300, 2)):
+        point = 1.02 * (2 * np.array([column, row]) + 1 - GRID) / GRID
+        if np.hypot(*point) > 0.99:
+            continue
+        group = int(run.hulls.classifier.predict(point[None])[0])
+        hue = _HUES[run.hulls.class_names.index(names[group])]
+        assert colour_of[tuple(image[row, column, :3].tolist())] == hue
+    assert not image[0, 0, 3]
+
+
+@pytest.mark.parametrize("spoil", [lambda path: path.unlink(), lambda path: path.write_bytes(b"none"), None])
+def test_without_its_classifier_there_is_no_background(tmp_path: Path, spoil: Any) -> None:
+    """Nor with that of another number of groups."""
+    folder = make_hull_run(tmp_path)
+    if spoil is None:
+        other = make_hull_run(tmp_path / "other", classes=("a", "b"))
+        (folder / "model.safetensors").write_bytes((other / "model.safetensors").read_bytes())
+    else:
+        spoil(folder / "model.safetensors")
+    figure = draw(folder)
+    assert "base64" not in figure
+    assert "background" not in words(figure)[1]
+    assert len(Drawing(figure).lines("stroke-width: 1.1")) == 3
+
+
+def test_real_nodes_points_stay_unknown(tmp_path: Path) -> None:
+    folder = make_hull_run(tmp_path, simulated=False, tested=False)
+    figure = draw(folder)
+    label, caption = words(figure)
+    assert label == "Poincaré disc with 9 convex hulls of 3 clients in 3 groups, with 3 decision geodesics."
+    assert "the server does not know which class a group is" in caption
+    assert "Dots" not in caption
+    assert "Crosses" not in caption
+    assert texts(figure) == ["group 1", "group 2", "group 3"]
+    assert Drawing(figure).lines("opacity: 0.4") == Drawing(figure).lines("dasharray") == []
+    tested = draw(make_hull_run(tmp_path / "tested", simulated=False))
+    assert texts(tested) == ["ant", "bee", "cat"]
+    assert len(Drawing(tested).lines(*WRONG)) == 12
+
+
+def test_points_near_the_origin_are_drawn_from_nearer(tmp_path: Path) -> None:
+    folder = make_hull_run(tmp_path, curvature=-0.0015, reach=0.1, classes=tuple("abcd"))
+    figure, file = draw(folder), arrays(folder)
+    told = re.search(r"The view is (\S+) times less wide than the disc, and (\S+) from side to side", words(figure)[1])
+    assert told is not None
+    extent = np.ptp(np.concatenate([file["sample_points"], file["points"]]), axis=0).max() * np.sqrt(0.0015)
+    assert float(told[1]) == pytest.approx(2 / (1.1 * extent), rel=0.01)
+    # Where the disc is nearly flat, a length is twice that of the coordinates.
+    assert float(told[2]) == pytest.approx(2 * 1.1 * extent / np.sqrt(0.0015), rel=0.05)
+    assert "less wide" not in words(draw(make_hull_run(tmp_path / "far")))[1]
+
+
+def test_curves_over_epsilon(tmp_path: Path, drawn: list[Html]) -> None:
+    assert [text for text in texts(drawn[1]) if "SVM" in text or "run" in text] == [
+        "Poincaré SVM",
+        "Euclidean SVM",
+        "this run",
+    ]
+    assert {"0.01", "0.1", "1", "10"} <= set(texts(drawn[1]))
+    gaps = {"sweep_epsilon": np.array([10.0, 0.1, 1.0])}  # in any order
+    gaps |= {f"sweep_{name}": np.array([0.5, 0.9, np.nan]) for name in SWEEP[1:]}
+    label, caption = words(draw(make_hull_run(tmp_path, changes=gaps), 1))
+    assert "Poincaré SVM: 90.00% at 0.1 to 50.00% at 10." in label
+    assert caption.endswith("Nothing came of ε = 1.")
+    single = {name: values[:1] for name, values in gaps.items()}
+    assert "Poincaré SVM: 50.00% at 10." in words(draw(make_hull_run(tmp_path / "one", changes=single), 1))[0]
+    lost = gaps | {"sweep_epsilon": np.zeros(3)}
+    assert len(hull_gallery(RunFiles.read(make_hull_run(tmp_path / "lost", changes=lost)))) == 1
+
+
+def test_many_hulls_are_a_small_page(tmp_path: Path) -> None:
+    classes = tuple(f"class {one}" for one in range(8))
+    folder = make_hull_run(tmp_path, clients=10, classes=classes, per_hull=100, reach=0.9, swept=True)
+    page = Page(write_report(folder))
+    assert len(page.source) < 700_000
+    assert drawn_texts(page)[0] == list(classes)
+    assert page.labels[0].startswith("Poincaré disc with 80 convex hulls of 10 clients in 8 groups")
+
+
+def test_a_group_may_have_no_hulls(tmp_path: Path) -> None:
+    names = {"names": np.array(["cat", "ant", "bee", ""]), "class_names": np.array(["ant", "bee", "cat", "dog"])}
+    figure = draw(make_hull_run(tmp_path, changes=names))
+    assert texts(figure) == ["ant", "bee", "cat", "group 4"]
+    assert len(Drawing(figure).lines("stroke-width: 1.1")) == 3
+    assert "background" in words(figure)[1]
+
+
+def test_more_classes_than_hues(tmp_path: Path) -> None:
+    classes = tuple(f"class {one}" for one in range(30))
+    assert texts(draw(make_hull_run(tmp_path, clients=1, classes=classes, per_hull=5))) == list(classes[:MOST_KEYS])
+
+
+def test_names_from_other_machines_do_no_harm(tmp_path: Path) -> None:
+    page = Page(write_report(make_hull_run(tmp_path, classes=(HOSTILE, "b" * 400, "\x00\ud800"[:1] + "c"))))
+    assert not {"script", "img"} & set(page.tags)
+    assert max(map(len, drawn_texts(page)[0])) < 40
+
+
+@pytest.mark.parametrize("kind", ["points", "segments", "equal", "far"])
+def test_hulls_of_few_points(tmp_path: Path, kind: str) -> None:
+    """Single points, segments, one point many times, and at the edge of what quantisation reaches."""
+    rng = np.random.default_rng(1)
+    hull = np.arange(6).repeat({"points": 1, "segments": 2, "equal": 1, "far": 3}[kind])
+    points = rng.uniform(-0.6, 0.6, (len(hull), 2))
+    if kind == "equal":
+        points[:] = [0.3, 0.4]
+    if kind == "far":
+        points *= 0.99999 / np.hypot(*points.T)[:, None]
+    changes: dict[str, Any] = {"points": points, "hull": hull, "client": hull // 3, "group": hull % 3}
+    changes |= {"bins": np.arange(len(hull)), "true_points": points, "true_hull": hull, "true_class": hull % 3}
+    folder = make_hull_run(tmp_path, changes=changes)
+    lines = Drawing(draw(folder)).lines("fill-opacity: 0.12")
+    assert len(lines) == 6
+    for number in range(6):
+        for corner in points[hull == number]:
+            assert min(np.hypot(*(line - corner).T).min() for line in lines) < 0.1 * PIXEL
+
+
+def test_other_runs_have_none(tmp_path: Path) -> None:
+    run = RunFiles.read(make_image_run(tmp_path, clients=2, rounds=2, classes=("a", "b"), images=20, dim=3))
+    assert run.hulls is None
+    assert "hulls.npz" not in run.absent
+    assert hull_gallery(run) == hull_tables(run) == []
+
+
+def rewrite(path: Path, **changes: Any) -> None:
+    told = arrays(path.parent) | changes
+    np.savez_compressed(path, **{name: array for name, array in told.items() if array is not None})
+
+
+def torn(path: Path) -> None:
+    """Bytes within the archive that are not those that were written."""
+    data = bytearray(path.read_bytes())
+    for at in range(60, len(data) - 400, 40):
+        data[at] ^= 255
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: path.write_bytes(path.read_bytes()[:-40]),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(b"not an archive"),
+        torn,
+        lambda path: rewrite(path, group=None),
+        lambda path: rewrite(path, names=np.array(["one"])),
+        lambda path: rewrite(path, names=np.array([{"a": 1}], dtype=object)),
+        lambda path: rewrite(path, points=np.zeros(9)),
+        lambda path: rewrite(path, points=arrays(path.parent)["points"] * np.nan),
+        lambda path: rewrite(path, points=arrays(path.parent)["points"] * 2),
+        lambda path: rewrite(path, hull=arrays(path.parent)["hull"][:-1]),
+        lambda path: rewrite(path, hull=np.zeros_like(arrays(path.parent)["hull"])),
+        lambda path: rewrite(path, client=arrays(path.parent)["client"] - 1),
+        lambda path: rewrite(path, group=arrays(path.parent)["group"] + 1),
+        lambda path: rewrite(path, curvature=np.array(1.0)),
+        lambda path: rewrite(path, curvature=np.array([1.0, 2.0])),
+        lambda path: rewrite(path, curvature=np.array("flat")),
+        lambda path: rewrite(path, epsilon=np.array(np.nan)),
+        lambda path: rewrite(path, normals=np.zeros((2, 2))),
+        lambda path: rewrite(path, normals=np.full((3, 2), np.inf)),
+        lambda path: rewrite(path, sample_labels=arrays(path.parent)["sample_labels"] + 1),
+        lambda path: rewrite(path, sample_labels=None),
+        lambda path: rewrite(path, test_predicted=np.full(90, -2)),
+        lambda path: rewrite(path, true_hull=np.zeros(3, int)),
+        lambda path: rewrite(path, class_names=None),
+        lambda path: rewrite(path, sweep_epsilon=np.ones(3)),
+        lambda path: rewrite(path, **{f"sweep_{name}": np.ones(3) for name in SWEEP[:-1]}, sweep_share=np.ones(2)),
+        lambda path: rewrite(path, points=np.empty((0, 2)), hull=np.empty(0), client=np.empty(0), group=np.empty(0)),
+    ],
+)  # fmt: skip
+def test_an_unfit_file_is_left_out(tmp_path: Path, spoil: Any) -> None:
+    folder = make_hull_run(tmp_path, model=False)
+    spoil(folder / "hulls.npz")
+    run = RunFiles.read(folder)
+    assert run.absent == ["rounds.csv", "clients.csv", "hulls.npz"]
+    assert hull_gallery(run) == hull_tables(run) == []
+
+
+def test_polylines_look_like_geodesics() -> None:
+    """Their points lie on the geodesic: distances add up. What lies between is nearly straight."""
+
+    def distance(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        gaps = (1 - np.square(one).sum(axis=-1)) * (1 - np.square(other).sum(axis=-1))
+        return 2 * np.arcsinh(np.sqrt(np.square(one - other).sum(axis=-1) / gaps))
+
+    rng = np.random.default_rng(2)
+    for radius in (0.01, 0.6, 0.99, 0.9999):
+        for _ in range(20):
+            turns = 2 * np.pi * rng.random(2)
+            start, end = radius * np.stack([np.cos(turns), np.sin(turns)], axis=1) * rng.uniform(0.5, 1, (2, 1))
+            line = geodesic(start, end, 2 / 340)
+            assert (line[[0, -1]] == [start, end]).all()
+            whole = distance(start, end)
+            np.testing.assert_allclose(distance(start, line) + distance(line, end), whole, rtol=1e-6, atol=1e-9)
+            fine = geodesic(start, end, 2e-4)
+            assert max(off_line(point, line) for point in fine) < 0.3 * 2 / 340
+            assert len(line) < 60
+
+
+def off_line(point: np.ndarray, line: np.ndarray) -> float:
+    return min(off_segment(point, start, end) for start, end in itertools.pairwise(line))
+
+
+def off_segment(point: np.ndarray, start: np.ndarray, end: np.ndarray) -> float:
+    along = end - start
+    share = np.clip((point - start) @ along / max(float(along @ along), 1e-300), 0, 1)
+    return float(np.hypot(*(start + share * along - point)))

@@ -1,0 +1,364 @@
+"""Points of a client: partitions, splits, classes that are kept or lacking, statistics, and the data set's task."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.model_selection import train_test_split
+
+from strategies.checks import check_statistics
+from tasks.errors import DataError
+from tasks.points.client_points import client_points, statistics
+from tasks.points.data import PointSpec, load_client, load_own, load_pooled, load_test, load_test_file
+from tasks.points.partition import PARTITIONS, deal_out
+from tasks.registry import tasks_of
+
+COUNTS = {"b": 23, "a": 40, "d": 7, "c": 3}
+
+
+@pytest.fixture
+def own(tmp_path):
+    return write(tmp_path / "own.npz", COUNTS)
+
+
+def write(path: Path, counts: dict[str, int], test: dict[str, int] | None = None, seed: int = 0) -> Path:
+    rng = np.random.default_rng(seed)
+    arrays = {}
+    for part, sizes in (("train", counts), ("test", test)):
+        if sizes is not None:
+            num = sum(sizes.values())
+            arrays[f"x_{part}"] = rng.uniform(-0.6, 0.6, size=(num, 2))
+            arrays[f"y_{part}"] = rng.permutation(np.repeat([*sizes], [*sizes.values()]))
+    np.savez(path, **arrays)
+    return path
+
+
+def rows(data, mask=None):
+    """Points with their class names, which tell them apart."""
+    chosen = np.ones(len(data.points), dtype=bool) if mask is None else mask
+    return {
+        (*point, data.class_names[label]) for point, label in zip(data.points[chosen].tolist(), data.labels[chosen])
+    }
+
+
+def all_clients(spec, num):
+    return [load_client(spec, number, num) for number in range(num)]
+
+
+def counts(client):
+    return np.bincount(client.labels, minlength=len(client.class_names))
+
+
+# Clients of a data set
+
+
+@pytest.mark.parametrize("partition", [*PARTITIONS])
+@pytest.mark.parametrize("num", [1, 3, 5, 6, 100])
+def test_clients_share_the_training_points(own, partition, num):
+    spec = PointSpec(str(own), own.parent, partition=partition, seed=2)
+    whole, test, clients = load_pooled(spec), load_test(spec), all_clients(spec, num)
+    assert sum(len(client.points) for client in clients) == whole.train.sum() == 73 - 11
+    assert set().union(*map(rows, clients)) == rows(whole, whole.train)
+    assert rows(test) == rows(whole, whole.test)
+    assert test.test.all()
+    assert len({client.partition_digest for client in clients}) == 1
+    assert test.partition_digest == whole.partition_digest == ""
+    for client in (*clients, test, whole):
+        assert client.class_names == ("a", "b", "c", "d")
+        assert client.points.dtype == np.float64
+        assert client.labels.dtype == np.int64
+        assert (client.train ^ client.test).all()
+        assert client.curvature == -1
+    assert not any(client.test.any() for client in clients)
+
+
+@pytest.mark.parametrize("num", [1, 3, 5, 6, 100])
+def test_stratified_deals_every_class_evenly(own, num):
+    clients = all_clients(PointSpec(str(own), own.parent), num)
+    for table in (np.array([counts(client) for client in clients]), np.array([[len(one.points)] for one in clients])):
+        assert (np.ptp(table, axis=0) <= 1).all()
+    if num == 100:
+        assert min(len(client.points) for client in clients) == 0
+
+
+def test_iid_and_dirichlet(own):
+    iid = all_clients(PointSpec(str(own), own.parent, partition="iid"), 5)
+    assert np.ptp([len(client.points) for client in iid]) <= 1
+    even, skewed = (
+        np.array([counts(one) for one in all_clients(PointSpec(str(own), own.parent, "dirichlet", alpha), 3)])
+        for alpha in (1e6, 1e-3)
+    )
+    assert np.ptp(even[:, 0]) <= 2
+    # Each class falls to about one client.
+    assert (skewed.max(axis=0) / skewed.sum(axis=0)).mean() > 0.9
+
+
+def digests(spec, num=3):
+    return [client.digest for client in all_clients(spec, num)]
+
+
+def test_the_same_spec_gives_the_same_data(own):
+    spec = PointSpec(str(own), own.parent, seed=4)
+    assert digests(spec) == digests(dataclasses.replace(spec, data_dir=Path("elsewhere")))
+    for change in ({"seed": 5}, {"split_seed": 5}, {"partition": "iid"}, {"lacking": 1}, {"test_size": 0.3}):
+        assert digests(dataclasses.replace(spec, **change)) != digests(spec)
+    fixed, other = (PointSpec(str(own), own.parent, seed=seed, split_seed=3) for seed in (0, 1))
+    assert load_test(fixed).digest == load_test(other).digest
+    assert digests(fixed) != digests(other)
+    # What these draw is for good: runs can be repeated years later.
+    owners = deal_out(np.arange(12) % 3, 3, "stratified", 0.5, 7, lacking=1)
+    assert owners.tolist() == [2, 1, 2, 0, 2, 2, 1, 0, 1, 1, 0, 2]
+
+
+def test_a_file_that_is_written_over_is_read_again(own):
+    spec = PointSpec(str(own), own.parent)
+    before = digests(spec)
+    # Of the same size: its time tells.
+    write(own, COUNTS, seed=1)
+    assert not {*before} & {*digests(spec)}
+
+
+def test_data_are_not_shared_with_the_next_caller(own):
+    given = np.zeros((2, 2)), np.zeros(2, dtype=np.int64), np.zeros(2, dtype=bool)
+    kept = client_points(*given, ("a",), -1.0)
+    for array, copy in zip(given, (kept.points, kept.labels, kept.test), strict=True):
+        assert not np.shares_memory(array, copy)
+    spec = PointSpec(str(own), own.parent)
+    for load in (lambda: load_client(spec, 0, 2), lambda: load_test(spec), lambda: load_pooled(spec)):
+        first = load()
+        expected = first.points.copy()
+        first.points[:] = 0
+        first.labels[:] = 0
+        assert (load().points == expected).all()
+        assert len(np.unique(load().labels)) > 1
+
+
+# The split
+
+
+@pytest.mark.parametrize(("seed", "split_seed"), [(3, -1), (0, 3), (9, 2**31 - 1)])
+@pytest.mark.parametrize("test_size", [0.15, 0.1, 0.5])
+def test_the_split_is_the_published_one(tmp_path, seed, split_seed, test_size):
+    """Scikit-learn's, of training and test part of the file one after the other: that of the figures for Olsson."""
+    (tmp_path / "poincare").mkdir()
+    path = write(tmp_path / "poincare/olsson.npz", {"0": 130, "1": 101}, {"0": 40, "1": 48})
+    data = load_pooled(PointSpec("olsson", tmp_path, seed=seed, split_seed=split_seed, test_size=test_size))
+    with np.load(path) as stored:
+        assert (data.points == np.concatenate([stored["x_train"], stored["x_test"]])).all()
+    drawn = split_seed if split_seed >= 0 else seed
+    train, test = train_test_split(np.arange(319), test_size=test_size, random_state=drawn)
+    assert (np.flatnonzero(data.test) == np.sort(test)).all()
+    assert (np.flatnonzero(data.train) == np.sort(train)).all()
+
+
+def test_a_files_own_test_part_is_the_test_set(tmp_path):
+    path = write(tmp_path / "a.npz", {"a": 5, "b": 6}, {"a": 2, "c": 3})
+    spec = PointSpec(str(path), tmp_path, test_size=0.5)
+    own, test = load_own(path, spec), load_test(spec)
+    assert own.test.tolist() == [False] * 11 + [True] * 5
+    assert rows(test) == rows(own, own.test) == rows(load_test_file(path, spec))
+    assert set().union(*map(rows, all_clients(spec, 2))) == rows(own, own.train)
+    assert own.class_names == ("a", "b", "c")
+    assert own.partition_digest == ""
+
+
+def test_own_data_are_split_by_class(own):
+    spec = PointSpec("uniform", own.parent, test_size=0.25, seed=1)
+    data = load_own(own, spec)
+    assert dict(zip(data.class_names, np.bincount(data.test_labels))) == {"a": 10, "b": 6, "c": 1, "d": 2}
+    assert len(data.train_points) == len(data.train_labels) == 73 - 19
+    assert len(data.test_points) == 19
+    assert load_own(own, dataclasses.replace(spec, seed=0, split_seed=1)).digest == data.digest
+    assert load_own(own, dataclasses.replace(spec, seed=2)).digest != data.digest
+    assert not load_own(own, dataclasses.replace(spec, test_size=0)).test.any()
+    greedy = load_own(own, dataclasses.replace(spec, test_size=0.99))
+    assert np.bincount(greedy.train_labels).tolist() == [1, 1, 1, 1]
+
+
+def test_test_sets(own):
+    spec = PointSpec(str(own), own.parent, test_size=0)
+    assert load_test(spec) is None
+    whole = load_test_file(own, spec)
+    assert whole.test.all()
+    assert len(whole.points) == 73
+    assert load_test_file(write(own.parent / "no.npz", {}), spec) is None
+
+
+@pytest.mark.parametrize("part", [{}, {"a": 1}, {"a": 4}])
+def test_small_clients(tmp_path, part):
+    path = write(tmp_path / "small.npz", part)
+    data = load_own(path, PointSpec("uniform", tmp_path))
+    assert len(data.points) == sum(part.values())
+    assert data.class_names == (*part,)
+    figures = statistics(data)
+    assert figures.num_train + figures.num_test == len(data.points)
+    # In a CSV no points are a header alone.
+    (tmp_path / "none.csv").write_text("x,y,label\n")
+    assert load_own(tmp_path / "none.csv", PointSpec("uniform", tmp_path)).points.shape == (0, 2)
+
+
+# Classes
+
+
+def test_kept_classes(own):
+    spec = PointSpec(str(own), own.parent, classes=" d, a ,d", test_size=0.1)
+    whole = load_pooled(spec)
+    assert whole.class_names == ("a", "d")
+    assert counts(whole).tolist() == [40, 7]
+    assert rows(whole) == {row for row in rows(load_pooled(PointSpec(str(own), own.parent))) if row[2] in "ad"}
+    assert whole.test.sum() == 5  # of those that are kept
+    mine = load_own(own, dataclasses.replace(spec, classes="a,e"))
+    assert mine.class_names == ("a", "e")
+    assert counts(mine).tolist() == [40, 0]
+
+
+def test_classes_that_are_not_there(own):
+    with pytest.raises(DataError, match=r"points\.classes: .* has no points of the classes e, f"):
+        load_pooled(PointSpec(str(own), own.parent, classes="a,f,e"))
+    with pytest.raises(DataError, match="training points of 1 classes; at least 2"):
+        load_pooled(PointSpec(str(own), own.parent, classes="a"))
+    with pytest.raises(DataError, match="training points of 0 classes"):
+        load_test(PointSpec(str(write(own.parent / "no.npz", {})), own.parent))
+
+
+def test_numbers_are_in_their_order(tmp_path):
+    path = write(tmp_path / "a.npz", {"10": 5, "9": 5, "-1": 5})
+    assert load_own(path, PointSpec("uniform", tmp_path)).class_names == ("-1", "9", "10")
+
+
+@pytest.mark.parametrize("partition", [*PARTITIONS])
+@pytest.mark.parametrize(("num_clients", "lacking"), [(10, 2), (10, 4), (10, 10), (3, 3), (2, 2)])
+@pytest.mark.parametrize("num_classes", [2, 8])
+def test_lacking_classes(partition, num_clients, lacking, num_classes):
+    for seed in range(5):
+        labels = np.random.default_rng(seed).permutation(np.arange(100 * num_classes) % num_classes)
+        before, after = (deal_out(labels, num_clients, partition, 1e3, seed, least) for least in (0, lacking))
+        had, has = (np.zeros((num_clients, num_classes), dtype=int) for _ in range(2))
+        np.add.at(had, (before, labels), 1)
+        np.add.at(has, (after, labels), 1)
+        assert (had > 0).all()
+        assert (has.sum(axis=0) == 100).all()
+        assert (has == 0).sum() == lacking
+        assert ((has == 0).sum(axis=1) <= 1).all()
+        # Only points of a lacking client move, and those evenly.
+        moved = before != after
+        assert set(before[moved]) <= set(np.flatnonzero((has == 0).any(axis=1)))
+        if partition == "stratified" and (has == 0).sum(axis=0).max() == 1:
+            assert all(np.ptp(column[column > 0]) <= 2 for column in has.T)
+
+
+def test_lacking_is_random():
+    labels = np.arange(200) % 4
+    drawn = set()
+    for seed in range(200):
+        owners = deal_out(labels, 5, "stratified", 0.5, seed, 1)
+        has = np.zeros((5, 4), dtype=bool)
+        has[owners, labels] = True
+        drawn.add(tuple(np.argwhere(~has)[0]))
+    assert len(drawn) == 20
+
+
+@pytest.mark.parametrize(
+    ("labels", "num", "lacking", "possible"), [([0, 1] * 5, 2, 3, 2), ([0, 1], 1, 1, 0), ([0, 0, 0, 0, 0], 3, 3, 2)]
+)
+def test_too_many_lack_a_class(labels, num, lacking, possible):
+    with pytest.raises(DataError, match=rf"points\.lacking is {lacking}; of {num} clients, only {possible} can"):
+        deal_out(np.array(labels), num, "stratified", 0.5, 0, lacking)
+
+
+def test_a_client_without_points_lacks_nothing_more():
+    """Four clients for two points; those two can each lose their one class, to another."""
+    for seed in range(20):
+        owners = deal_out(np.array([0, 1]), 4, "stratified", 0.5, seed, 2)
+        before = deal_out(np.array([0, 1]), 4, "stratified", 0.5, seed)
+        assert (owners != before).any()
+
+
+# The built-in sampler
+
+
+@pytest.mark.parametrize("curvature", [-1.0, -0.25])
+def test_uniform(tmp_path, curvature):
+    spec = PointSpec("Uniform", tmp_path / "absent", num_points=500, curvature=curvature, test_size=0.1)
+    whole = load_pooled(spec)
+    assert whole.class_names == ("0", "1")
+    assert whole.curvature == curvature
+    norm = np.hypot(*whole.points.T).max() * (-curvature) ** 0.5
+    assert 0.9 < norm < 0.951
+    assert whole.test.sum() == -(-len(whole.points) // 10)
+    assert len(whole.points) < 500
+    assert load_pooled(dataclasses.replace(spec, margin=0)).points.shape == (500, 2)
+    for change in ({"seed": 1}, {"reference": 0.1}, {"sample_radius": 0.5}):
+        assert load_pooled(dataclasses.replace(spec, **change)).digest != whole.digest
+
+
+# Spec, statistics, digest
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"partition": "shards"}, "partition is shards; allowed: stratified, iid, dirichlet"),
+        ({"alpha": 0.0}, "alpha is 0.0; allowed: above 0"),
+        ({"alpha": float("nan")}, "alpha is nan"),
+        ({"seed": -1}, "seed is -1; allowed: at least 0"),
+        ({"split_seed": -2}, "points.split-seed is -2; allowed: at least -1"),
+        ({"test_size": 1.0}, r"test-size is 1.0; allowed: in \[0, 1\)"),
+        ({"curvature": 0.0}, "points.curvature is 0.0; allowed: below 0"),
+        ({"curvature": float("-inf")}, "points.curvature is -inf"),
+        ({"lacking": -1}, "points.lacking is -1"),
+        ({"num_points": 1}, "points.num is 1"),
+        ({"sample_radius": 1.0}, "points.sample-radius is 1.0"),
+        ({"margin": -0.1}, "points.margin is -0.1"),
+        ({"reference": 1.0}, "points.reference is 1.0"),
+    ],
+)
+def test_settings_out_of_range(tmp_path, change, message):
+    with pytest.raises(DataError, match=message):
+        PointSpec("uniform", tmp_path, **change)
+
+
+@pytest.mark.parametrize("partition_id", [-1, 3])
+def test_a_partition_id_out_of_range(own, partition_id):
+    with pytest.raises(DataError, match=rf"partition-id is {partition_id}; with 3 clients it must be in 0\.\.2"):
+        load_client(PointSpec(str(own), own.parent), partition_id, 3)
+
+
+def made(points=((0.1, 0.2), (0.3, 0.4), (0.5, 0.6)), labels=(1, 1, 0), test=(0, 1, 1), names=("a", "b"), curvature=-1):
+    return client_points(np.array(points), np.array(labels), np.array(test), names, curvature)
+
+
+def test_statistics():
+    figures = dataclasses.asdict(statistics(made()))
+    assert figures == {"num_train": 1, "num_test": 2, "class_counts": [0, 1], "majority_accuracy": 0.5}
+    check_statistics(figures, 2)
+    for data in (made(test=(0, 0, 0)), made(test=(1, 1, 1)), made(np.zeros((0, 2)), (), (), ())):
+        figures = dataclasses.asdict(statistics(data))
+        assert figures.pop("majority_accuracy") is None
+        check_statistics(figures, len(data.class_names))
+
+
+def test_the_digest_covers_everything():
+    changed = [
+        {"points": ((0.1, 0.2), (0.3, 0.4), (0.5, 0.6000001))},
+        {"labels": (1, 0, 0)},
+        {"test": (1, 1, 0)},
+        {"names": ("a", "c")},
+        {"curvature": -0.5},
+    ]
+    assert len({made(**change).digest for change in ({}, *changed)}) == len(changed) + 1
+    assert made(curvature=-1.0).digest == made(curvature=-1).digest
+
+
+# What kind of task
+
+
+@pytest.mark.parametrize("dataset", ["olsson", "Uniform", "OLSSON", "a.npz", "x/y.CSV", "~/cells.h5ad", "absent/B.NPZ"])
+def test_names_and_files_in_any_case(dataset):
+    assert tasks_of(dataset) == ("points",)
+
+
+def test_an_unknown_name():
+    with pytest.raises(ValueError, match=r'mean "olsson".* uniform, olsson for points, .* \.npz, \.csv, \.h5ad$'):
+        tasks_of("olson")

@@ -1,0 +1,150 @@
+"""Small whole runs of the one-shot protocol, files of points for real nodes, and what must come of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import app_runs
+import numpy as np
+from app_runs import Handle, Run
+from flwr.app import Message
+
+from geometry.hull import convex_hull
+from geometry.quantizer import PoincareQuantizer
+from strategies.config import RunConfig, flatten, parse
+from strategies.defaults import settled
+from strategies.point_data import point_spec
+from tasks.points.data import load_client
+
+Points = tuple[np.ndarray, np.ndarray]
+Hulls = list[list[tuple[int, ...]]]
+
+QUICK = {"method": "hull", "dataset": "uniform", "points__num": 300, "hull__c": 1000.0, "hull__baselines": "none"}
+PHASES = ("measure", "keys", "shares", "hulls", "unmask", "evaluate")
+"""After the meeting, in order."""
+TIMES = ("seconds", "training", "aggregation")
+
+
+def hull_run(folder: Path, name: str = "run", **settings: Any) -> Run:
+    """A run on a few uniform points; arguments as of `app_runs.run`."""
+    return app_runs.run(folder, name, **QUICK | settings)
+
+
+def parts_of(clients: int, **settings: Any) -> list[Points]:
+    """Training points and labels of the clients of `hull_run` with these settings."""
+    keys = {key.replace("__", ".").replace("_", "-"): value for key, value in (QUICK | settings).items()}
+    spec = point_spec(settled(parse(flatten(RunConfig()) | keys), "points"))
+    data = [load_client(spec, partition, clients) for partition in range(clients)]
+    return [(one.train_points, one.train_labels) for one in data]
+
+
+def expected(parts: Sequence[Points], epsilon: float, curvature: float = -1.0, radius: float = 0.999) -> Hulls:
+    """Hulls of quantised hulls in the order in which the server puts them."""
+    quantizer = PoincareQuantizer(epsilon, radius / np.sqrt(-curvature), curvature)
+    clients = []
+    for points, labels in parts:
+        hulls = []
+        for one in np.unique(labels):
+            mine = points[labels == one]
+            bins = np.unique(quantizer.encode(mine[convex_hull(mine, curvature)]))
+            corners = bins[convex_hull(quantizer.decode(bins), curvature)]
+            hulls.append(tuple(sorted(corners.tolist())))
+        clients.append(sorted(hulls))
+    return sorted(hulls for hulls in clients if hulls)
+
+
+def decoded(run: Run) -> Hulls:
+    """The hulls in `hulls.npz`, in the same order."""
+    stored = arrays_of(run)
+    rows = np.stack([stored["client"], stored["hull"]], axis=1)
+    clients: dict[int, list[tuple[int, ...]]] = {}
+    for client, hull in np.unique(rows, axis=0).tolist():
+        chosen = (rows == (client, hull)).all(axis=1)
+        clients.setdefault(client, []).append(tuple(stored["bins"][chosen].tolist()))
+    return list(clients.values())
+
+
+def arrays_of(run: Run) -> dict[str, np.ndarray]:
+    """`hulls.npz`."""
+    with np.load(run.path / "hulls.npz", allow_pickle=False) as file:
+        return dict(file)
+
+
+def figures(run: Run) -> dict[str, Any]:
+    """Everything that equal runs have in common."""
+    summary = {key: value for key, value in run.figures["summary"].items() if key != "metrics"}
+    metrics = {key: value for key, value in run.summary["metrics"].items() if not key.startswith("seconds_")}
+    arrays = {name: array.tolist() for name, array in arrays_of(run).items()}
+    return run.figures | {"summary": summary, "metrics": metrics, "arrays": arrays}
+
+
+def nodes_of(folder: Path, parts: Sequence[Mapping[str, Any] | str], **node_config: Any) -> list[dict[str, Any]]:
+    """Configurations of real nodes with the arrays of an .npz or the text of a .csv each, and disks of their own."""
+    folder.mkdir(exist_ok=True)
+    nodes = []
+    for index, part in enumerate(parts):
+        path = folder / f"{index}.{'csv' if isinstance(part, str) else 'npz'}"
+        if isinstance(part, str):
+            path.write_text(part)
+        else:
+            np.savez(path, **part)
+        nodes.append({"partition-id": index, "data-path": str(path), "state-path": str(folder / f"state{index}")}
+                     | node_config)  # fmt: skip
+    return nodes
+
+
+def blobs(classes: Sequence[Any], per_class: int = 12, seed: int = 0, test: int = 4, radius: float = 1.0) -> dict:
+    """The arrays of an .npz: each class round a place of its own, which its name decides, apart from the others."""
+    rng, turns = np.random.default_rng(seed), [2 * np.pi * int(str(one)[-1]) / 8 for one in classes]
+    centres = 0.6 * radius * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+    labels = np.repeat(np.arange(len(classes)), per_class + test)
+    points = centres[labels] + 0.15 * radius * rng.uniform(-1, 1, (len(labels), 2))
+    tested = np.tile(np.arange(per_class + test) >= per_class, len(classes))
+    names = np.array(list(classes))[labels]
+    return {"x_train": points[~tested], "y_train": names[~tested], "x_test": points[tested], "y_test": names[tested]}
+
+
+def training(part: Mapping[str, Any]) -> Points:
+    """What `expected` wants of the arrays of an .npz."""
+    return np.asarray(part["x_train"]), np.unique(part["y_train"], return_inverse=True)[1]
+
+
+Intercept = Callable[[Message, Handle], Message | None]
+
+
+def chain(*intercepts: Intercept) -> Intercept:
+    """The first sees the request first and the reply last."""
+
+    def intercept(request: Message, handle: Handle) -> Message | None:
+        for inner in reversed(intercepts[1:]):
+            handle = _bound(inner, handle)
+        return intercepts[0](request, handle)
+
+    return intercept
+
+
+def _bound(inner: Intercept, handle: Handle) -> Handle:
+    return lambda request: inner(request, handle)  # type: ignore[return-value]
+
+
+class Silent:
+    """Clients that vanish at a phase: they get its message or not, do not answer, and never again."""
+
+    def __init__(self, gone: Mapping[int, str], works: bool = False) -> None:
+        self.gone, self.works = gone, works
+        self._partitions: dict[int, int] = {}
+        self._dead: set[int] = set()
+
+    def __call__(self, request: Message, handle: Handle) -> Message | None:
+        node, phase = request.metadata.dst_node_id, request.content.config_records["header"]["phase"]
+        if phase == "describe":
+            self._partitions[node] = app_runs.partition_of(handle(request).content)
+        partition = self._partitions[node]
+        if partition in self._dead:
+            return None
+        if self.gone.get(partition) == phase:
+            self._dead.add(partition)
+            if self.works:
+                handle(request)
+            return None
+        return handle(request)

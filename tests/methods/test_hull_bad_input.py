@@ -1,0 +1,276 @@
+"""One-shot runs on data, configurations and keys that are odd or wrong: refused in words, or right all the same."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from app_runs import Recorder, Run, phase_of
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, training
+
+from server_app.run import RoundError
+from strategies.cohort import CohortError
+from strategies.config import ConfigError
+
+PAIR = [blobs("02"), blobs("20", seed=1)]
+"""Two good clients of two classes."""
+
+
+def npz(points, labels) -> dict:
+    """All of them for training, the first one for a test, too."""
+    x, y = np.array(points, dtype=np.float64), np.array(list(labels))
+    return {"x_train": x, "y_train": y, "x_test": x[:1], "y_test": y[:1]}
+
+
+def phases(recorder: Recorder) -> set[str]:
+    return {phase_of(asked) for asked, _ in recorder.pairs}
+
+
+WRONG_DATA = {
+    "on the boundary": (npz([[0.5, 0], [1, 0]], "02"), "1 of 3 points lie on or outside the boundary"),
+    "outside": ("x,y,label\n0.1,0.2,0\n3.5,1,2\n", "1 of 2 points lie on or outside the boundary"),
+    "NaN": (npz([[0.5, 0], [math.nan, 0]], "02"), "finite"),
+    "infinite": ("x,y,label\n0.1,inf,0\n", "finite"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_DATA)
+def test_points_that_are_none_refuse_their_node(case, tmp_path):
+    data, reason = WRONG_DATA[case]
+    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", [data, *PAIR]))
+    assert decoded(run) == expected([training(part) for part in PAIR], 0.01)
+    (told,) = run.described["refused"].values()
+    assert reason in told
+    assert "3.5" not in told
+
+
+def test_another_curvature_than_that_of_the_points_is_named(tmp_path):
+    nodes = nodes_of(tmp_path / "nodes", [blobs("02", radius=2.0), blobs("02", seed=1, radius=2.0)])
+    with pytest.raises(CohortError, match=r"boundary of the disc of curvature -1.* Is points.curvature that of the"):
+        hull_run(tmp_path, nodes=nodes)
+    assert hull_run(tmp_path, "right", nodes=nodes, points__curvature=-0.25).summary["status"] == "completed"
+
+
+ODD = {
+    "one point per class": [npz([[0.5, 0.1], [-0.5, 0]], "02"), npz([[0.4, 0], [-0.4, 0.2]], "02")],
+    "all points equal": [npz([[0.5, 0]] * 4 + [[-0.5, 0]] * 3, "0000222"), npz([[0.5, 0]] * 2 + [[-0.5, 0]], "002")],
+    "all on one geodesic": [npz([[x, 0] for x in np.linspace(-0.9, 0.9, 12)], "0" * 6 + "2" * 6),
+                            npz([[x, 0] for x in np.linspace(-0.8, 0.8, 9)], "0" * 5 + "2" * 4)],
+    "at the origin": [npz([[0, 0], [0.5, 0.5]], "02"), npz([[0, 0], [0.4, 0.5]], "02")],
+    "an empty client": [*PAIR, npz(np.zeros((0, 2)), "")],
+    "an empty class": [*PAIR, blobs("0", seed=3)],
+    "no class in common": [*PAIR, blobs("0", seed=3), blobs("2", seed=4)],
+    "from csv": ["x,y,label\n0.1,0.2,a\n0.2,0.1,a\n-0.5,0,b\n", "x,y,label\n0.15,0.2,a\n-0.4,0,b\n-0.4,0.1,b\n"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 2.0])
+@pytest.mark.parametrize("case", ODD)
+def test_odd_points_are_summed_and_trained_on(case, epsilon, tmp_path):
+    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", ODD[case]), hull__epsilon=epsilon)
+    assert run.summary["status"] == "completed"
+    assert len(run.described["clients"]) == len(ODD[case])
+    if case != "from csv":
+        assert decoded(run) == expected([training(part) for part in ODD[case]], epsilon)
+    stored = arrays_of(run)
+    assert set(stored["group"].tolist()) == {0, 1}
+    assert np.isfinite(stored["normals"]).all()
+
+
+@pytest.mark.parametrize("svm", ["soft", "hard"])
+def test_two_classes_in_the_same_place(svm, tmp_path):
+    """Nothing separates them: a soft margin trains all the same, a hard one says that it cannot."""
+    same = [npz([[0.1, 0.1], [0.2, 0.1], [0.1, 0.2]] * 2, "000222")] * 2
+    settings = {"nodes": nodes_of(tmp_path / "nodes", same), "hull__svm": svm, "hull__c": 0.0}
+    if svm == "hard":
+        with pytest.raises(RoundError, match="separate"):
+            hull_run(tmp_path, **settings)
+    else:
+        assert decoded(hull_run(tmp_path, **settings)) == expected([training(part) for part in same], 0.01)
+
+
+ONE_BIN = {"hull__epsilon": 400.0, "hull__radius": 0.96}
+
+
+def test_all_hulls_are_one_bin(tmp_path):
+    run = hull_run(tmp_path, hull__c=0.0, hull__baselines="all", **ONE_BIN)
+    assert run.summary["metrics"]["hull_bins"] == 1
+    assert decoded(run) == [[(1,), (1,)]] * 3
+    assert 0 <= run.summary["global_accuracy"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("parts", "settings", "text"),
+    [
+        ([blobs("0"), blobs("0", seed=1)], {}, "classes of all clients: 1; at least 2"),
+        ([blobs("024"), blobs("024", seed=1)], {"hull__grouping": "kernighan-lin"}, "hull.grouping = .* 3 classes"),
+        (PAIR, {"test_data": "/none.npz"}, 'test-data = "/none.npz": no file'),
+        (PAIR[:1], {}, "1 client can take part"),
+        (PAIR, {"hull__cap": 100_000, "hull__num_classes": 5000}, r"hull\.cap|hull\.num"),
+    ],
+    ids=["one class", "bisection of three", "test data", "one client", "length"],
+)
+def test_what_cannot_be_done_ends_the_run_before_anything_is_sent(parts, settings, text, tmp_path):
+    recorder = Recorder()
+    with pytest.raises(ConfigError, match=text) as caught:
+        hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), intercept=recorder, **settings)
+    assert phases(recorder) == {"describe"}
+    assert Run(tmp_path / "run").summary["error"] == str(caught.value)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 1e-8, 1e-18])
+def test_an_epsilon_that_is_no_distance_or_makes_too_many_bins(epsilon, tmp_path):
+    with pytest.raises(ConfigError, match=r"hull\.epsilon"):
+        hull_run(tmp_path, hull__epsilon=epsilon)
+
+
+def test_more_classes_than_the_public_number(tmp_path, caplog):
+    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", [*PAIR, blobs("024", seed=2)]), hull__num_classes=2)
+    assert decoded(run) == expected([training(part) for part in PAIR], 0.01)
+    (row,) = [row for row in run.clients if row["dropped"]]
+    assert (row["partition"], row["phase"]) == ("2", "measure")
+    assert row["dropped"] == "there are points of 3 classes; allowed are up to 2"
+
+
+def test_a_simulation_with_another_number_of_classes(tmp_path):
+    with pytest.raises(ConfigError, match=r"hull\.num-classes = 5, but the clients name 2"):
+        hull_run(tmp_path, hull__num_classes=5)
+
+
+def test_a_cap_below_a_hull_thins_it_and_says_so(tmp_path, caplog):
+    plain = hull_run(tmp_path, "plain", hull__epsilon=0.1)
+    thinned = hull_run(tmp_path, "thinned", hull__epsilon=0.1, hull__cap=5)
+    everything, kept = decoded(plain), decoded(thinned)
+    assert all(len(hull) == 5 for client in kept for hull in client)
+    whole = {frozenset(hull) for client in everything for hull in client}
+    assert all(any(set(hull) <= one for one in whole) for client in kept for hull in client)
+    lost = sum(len(hull) - 5 for client in everything for hull in client)
+    assert thinned.summary["metrics"]["hull_vertices_thinned"] == lost
+    assert caplog.text.count("vertices are left out, for a hull may have 5 (hull.cap)") == 3
+    assert thinned.summary["global_accuracy"] > 0.8
+
+
+def test_points_beyond_the_public_radius_are_moved_onto_it(tmp_path, caplog):
+    run = hull_run(tmp_path, hull__radius=0.5)
+    assert run.summary["metrics"]["hull_points_moved"] > 0
+    assert "lie beyond the public radius and were moved onto it (hull.radius)" in caplog.text
+    assert (np.hypot(*arrays_of(run)["points"].T) <= 0.5).all()
+
+
+def test_more_hulls_in_a_bin_than_h_are_noticed(tmp_path):
+    with pytest.raises(RoundError, match=r"hull\.h = 2 .* raise hull\.h"):
+        hull_run(tmp_path, clients=5, hull__code="bose-chowla", hull__h=2, **ONE_BIN)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["at first", "whatever is asked"])
+def test_a_node_that_would_tell_too_much_takes_no_part(again, tmp_path):
+    """Even where the server does not mind its refusal."""
+    nodes = nodes_of(tmp_path / "nodes", [*PAIR, blobs("02", seed=2)])
+    nodes[0]["hull-max-share"] = 0.05
+    reason = "this node's hull-max-share is 0.05, and more of its points would leave it at epsilon = 0.01"
+    allow = _Deaf() if again else None
+    run = hull_run(tmp_path, nodes=nodes, intercept=allow)
+    assert decoded(run) == expected([training(part) for part in (PAIR[1], blobs("02", seed=2))], 0.01)
+    (row,) = [row for row in run.clients if row["dropped"]]
+    assert (row["partition"], row["phase"], row["dropped"]) == ("0", "hulls" if again else "measure", reason)
+
+
+class _Deaf:
+    """Turns refusals of the phase measure into assent."""
+
+    def __call__(self, request, handle):
+        reply = handle(request)
+        if phase_of(request.content) == "measure":
+            reply.content["header"]["error"] = ""
+        return reply
+
+
+@pytest.mark.parametrize("share", ["nan", math.nan, -0.1, 50, True])
+def test_a_share_that_is_none(share, tmp_path):
+    nodes = nodes_of(tmp_path / "nodes", [*PAIR, blobs("02", seed=2)])
+    nodes[2]["hull-max-share"] = share
+    run = hull_run(tmp_path, nodes=nodes)
+    (row,) = [row for row in run.clients if row["dropped"]]
+    assert row["dropped"] == f"hull-max-share is {share!r} in this node's --node-config; allowed is a share in [0, 1]"
+
+
+def test_too_few_that_can_take_part_are_named_with_their_reasons(tmp_path):
+    nodes = nodes_of(tmp_path / "nodes", PAIR, **{"hull-max-share": 0.0})
+    recorder = Recorder()
+    with pytest.raises(
+        RoundError, match=r"0 of 2 clients can take part, needed are 2 .* partition 0: this node's hull"
+    ):
+        hull_run(tmp_path, nodes=nodes, intercept=recorder)
+    assert phases(recorder) == {"describe", "measure"}
+
+
+def write_keys(folder: Path, nodes: list[dict]) -> None:
+    """A signing key for every node, and one roster for all."""
+    roster = folder / "roster"
+    roster.mkdir(parents=True)
+    for node in nodes:
+        key, name = Ed25519PrivateKey.generate(), f"{node['partition-id']}.pem"
+        (folder / name).write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        (roster / name).write_bytes(public)
+        node |= {"signing-key": str(folder / name), "roster": str(roster)}
+
+
+@pytest.fixture
+def signed(tmp_path) -> list[dict]:
+    """Three real nodes with keys and a roster."""
+    nodes = nodes_of(tmp_path / "nodes", [*PAIR, blobs("02", seed=2)])
+    write_keys(tmp_path / "keys", nodes)
+    return nodes
+
+
+def test_with_a_roster_a_run_is_the_same(signed, tmp_path):
+    recorder = Recorder()
+    run = hull_run(tmp_path, nodes=signed, intercept=recorder)
+    assert decoded(run) == expected([training(part) for part in [*PAIR, blobs("02", seed=2)]], 0.01)
+    assert all(len(reply["parts"]["signature"]) == 64 for reply in recorder.replies("keys"))
+
+
+def test_a_key_of_somebody_else_ends_the_run(signed, tmp_path):
+    signed[1]["signing-key"] = signed[0]["signing-key"]
+    recorder = Recorder()
+    with pytest.raises(RoundError, match=r"partition 1: its keys are not signed by its key in the roster"):
+        hull_run(tmp_path, nodes=signed, intercept=recorder)
+    assert phases(recorder) == {"describe", "measure", "keys", "shares"}
+
+
+def test_a_server_in_the_middle_is_refused(signed, tmp_path):
+    """It puts a key of its own in the place of a client's, and signs it as well as it can."""
+
+    def swap(request, handle):
+        if phase_of(request.content) == "shares":
+            book = request.content["parts"]
+            book["seal_keys"] = [bytes(range(32)), *book["seal_keys"][1:]]
+        return handle(request)
+
+    with pytest.raises(RoundError, match=r"partition 0: its keys are not signed|the keys of partition 0 are not those"):
+        hull_run(tmp_path, nodes=signed, intercept=swap)
+    assert not (tmp_path / "run" / "hulls.npz").exists()
+
+
+WRONG_KEYS = {
+    "no key": (lambda node: node.pop("signing-key"), "this node has a roster and no signing-key"),
+    "no file": (lambda node: node.update({"signing-key": "/none.pem"}), "signing-key .* is no PEM file of an Ed25519 key"),
+    "no roster": (lambda node: node.update(roster="/none"), "roster .* is no folder with files"),
+    "no PEM": (lambda node: (Path(node["roster"]) / "2.pem").write_text("x"), "2.pem in the roster .* is no public"),
+    "not in it": (lambda node: (Path(node["roster"]) / "2.pem").unlink(), "partition 2 is not in the roster"),
+    "private": (lambda node: (Path(node["roster"]) / "2.pem").write_bytes(Path(node["signing-key"]).read_bytes()),
+                "2.pem in the roster .* is no public"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG_KEYS)
+def test_a_wrong_key_ends_it_with_words(case, signed, tmp_path):
+    change, text = WRONG_KEYS[case]
+    for node in signed if case in ("no key", "no file", "no roster") else signed[:1]:
+        change(node)
+    with pytest.raises(RoundError, match=text) as caught:
+        hull_run(tmp_path, nodes=signed)
+    assert str(tmp_path) not in str(caught.value)

@@ -1,0 +1,230 @@
+"""What the server sees of one client in a one-shot run, what a client keeps, and what a log tells."""
+
+import logging
+
+import numpy as np
+import pytest
+from app_runs import Fault, Recorder, all_bytes, partition_of, value_names
+from hull_nodes import blobs, decoded, expected, hull_run, nodes_of, parts_of, training
+from scipy import stats
+
+import client_app.hull
+import client_app.secure
+import deployments.simulate as simulation
+from deployments.inprocess import InProcessGrid
+from strategies.hull.codec import encode_hulls
+from strategies.hull.local import local_hulls
+from strategies.hull.public import Public
+from strategies.secure_phases import MASKED
+from strategies.secure_sum.state import State
+
+RARE = 1e-7
+"""Masks are fresh in every run: a good one fails a test of them as seldom."""
+
+HEADER = {f"header.{name}" for name in ("run", "phase", "round")}
+ASKED = HEADER | {"header.stamp"} | {f"facts.{name}" for name in ("task", "num_features", "class_names", "shape",
+                                                                  "own_ends", "ricci_mean", "ricci_std")}  # fmt: skip
+TOLD = HEADER | {"header.partition", "header.error", "header.num_examples"}
+PARTS = {
+    "measure": ({"clients", "digest"}, set()),
+    "keys": ({"target", "modulus", "length", "clients"}, {"mask_key", "seal_key", "signature"}),
+    "shares": ({"partitions", "mask_keys", "seal_keys", "signatures"}, {"partitions", "values", "commitment"}),
+    "hulls": ({"partitions", "values"}, {"checksum"}),
+    "unmask": ({"survivors"}, {"partitions", "values"}),
+    "evaluate": (set(), set()),
+}
+"""What travels in the two ways besides header and facts: nothing else can hide a secret."""
+
+
+def test_the_messages_have_these_values_and_no_others(tmp_path):
+    recorder = Recorder()
+    nodes = nodes_of(tmp_path / "nodes", [blobs("02"), blobs("02", seed=1)])
+    hull_run(tmp_path, nodes=nodes, intercept=recorder)
+    for phase, (asked, told) in PARTS.items():
+        arrays = ({"arrays.*"} if phase == "evaluate" else set(), {"arrays.*"} if phase == "hulls" else set())
+        for request in recorder.requests(phase):
+            assert value_names(request) == ASKED | {f"parts.{name}" for name in asked} | arrays[0]
+        for reply in recorder.replies(phase):
+            own = {"metrics.test"} if phase == "evaluate" else set()
+            assert value_names(reply) == TOLD | {f"parts.{name}" for name in told} | arrays[1] | own
+
+
+def masked(recorder: Recorder) -> dict[int, np.ndarray]:
+    return {partition_of(reply): reply["arrays"][MASKED].numpy() for reply in recorder.replies("hulls")}
+
+
+def is_uniform(vector: np.ndarray, modulus: int) -> bool:
+    """Chi-square over 64 cells, and Kolmogorov and Smirnov's."""
+    shares = vector.astype(np.float64) / modulus
+    cells = np.bincount((shares * 64).astype(int), minlength=64)
+    return min(stats.chisquare(cells).pvalue, stats.kstest(shares, "uniform").pvalue) > RARE
+
+
+DENSE = {"hull__epsilon": 3.0, "hull__cap": 2000}
+"""So few bins that one number is sent for each, most of them 0 before they are masked."""
+
+
+@pytest.mark.parametrize("settings", [{}, DENSE], ids=["symbols", "dense"])
+def test_masked_vectors_are_uniform(settings, tmp_path):
+    recorder = Recorder()
+    run = hull_run(tmp_path, intercept=recorder, clients=4, **settings)
+    modulus, vectors = run.summary["metrics"]["hull_prime"], masked(recorder)
+    assert len(vectors) == 4
+    for vector in vectors.values():
+        assert vector.max() < modulus
+        assert is_uniform(vector, modulus)
+    assert is_uniform((vectors[0] + vectors[1]) % np.uint64(modulus), modulus)
+    # All of them together are the sum, were it not for the masks that each client adds for itself.
+    assert is_uniform(sum(vectors.values()) % np.uint64(modulus), modulus)
+
+
+def test_a_vector_without_masks_is_not():
+    values = Public(-1.0, 0.999, 3.0, 2, 4, 2000)
+    points, labels = parts_of(4)[0]
+    vector = encode_hulls(local_hulls(points, labels, values).hulls, 0, [0, 1], values)
+    assert values.is_dense
+    assert not is_uniform(vector, values.prime)
+
+
+def test_data_sets_with_one_sum_look_alike(tmp_path):
+    """Clients who exchange their points leave the sum as it is, and of what one of them sent nothing tells which it had."""
+    parts, seen = [blobs("02", 30), blobs("24", 5, seed=1), blobs("40", 9, seed=2)], []
+    for name, order in (("one", (0, 1, 2)), ("two", (1, 2, 0))):
+        recorder = Recorder()
+        nodes = nodes_of(tmp_path / f"nodes-{name}", [parts[number] for number in order])
+        run = hull_run(tmp_path, name, nodes=nodes, intercept=recorder, **DENSE)
+        seen.append((run, masked(recorder)))
+    (one, first), (two, second) = seen
+    assert decoded(one) == decoded(two)
+    for name, array in one.model.items():
+        np.testing.assert_array_equal(array, two.model[name])
+    for partition in range(3):
+        assert stats.ks_2samp(first[partition], second[partition]).pvalue > RARE
+
+
+class Watched:
+    """The states that clients kept between the messages of a run, each as it was stored."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.states: list[State] = []
+        self.grids: list[InProcessGrid] = []
+        keep = client_app.secure._keep
+
+        def watched(member, state) -> None:
+            self.states.append(member._state)
+            keep(member, state)
+
+        def grid(*arguments) -> InProcessGrid:
+            self.grids.append(InProcessGrid(*arguments))
+            return self.grids[-1]
+
+        monkeypatch.setattr(client_app.secure, "_keep", watched)
+        monkeypatch.setattr(simulation, "InProcessGrid", grid)
+
+    def secrets(self) -> set[bytes]:
+        """Seeds, secret keys, order numbers."""
+        found = {one for state in self.states for one in (state.mask_secret, state.seal_secret, state.seed, state.note)}
+        return found - {b""}
+
+    def shares(self) -> set[bytes]:
+        """Both shares of every letter, apart."""
+        texts = {text for state in self.states for text in state.shares.values()}
+        return {half for text in texts for half in (text[: len(text) // 2], text[len(text) // 2 :])}
+
+    def kept(self) -> list[State]:
+        """What is in the clients' contexts now."""
+        contexts = self.grids[-1]._contexts.values()
+        return [State.from_parts(dict(context.state["secure-sum"])) for context in contexts]
+
+
+@pytest.fixture
+def watched(monkeypatch) -> Watched:
+    return Watched(monkeypatch)
+
+
+FINE = {"hull__epsilon": 1e-4, "points__num": 100}
+"""So many bins that a random number is none of them."""
+
+
+def test_no_secret_and_no_point_is_in_a_message(watched, tmp_path):
+    recorder = Recorder()
+    run = hull_run(tmp_path, intercept=recorder, **FINE)
+    sent = {phase: b"".join(all_bytes(record) for record in [*recorder.requests(phase), *recorder.replies(phase)])
+            for phase in PARTS}  # fmt: skip
+    everything = b"".join(sent.values())
+    assert len(watched.secrets()) == 3 * 4
+    assert not [
+        secret for secret in watched.secrets() if secret in everything or repr(secret)[2:-1].encode() in everything
+    ]
+    parts = parts_of(3, **FINE)
+    hulls = expected(parts, FINE["hull__epsilon"])
+    assert decoded(run) == hulls
+    numbers = {number for client in hulls for hull in client for number in hull}
+    words = np.concatenate(list(masked(recorder).values()))
+    assert not numbers & set(words.tolist())
+    assert not [number for number in numbers if str(number).encode() in everything]
+    # The classifier comes from points, and is sent when all is over.
+    before = b"".join(text for phase, text in sent.items() if phase != "evaluate")
+    for points, _ in parts:
+        assert not [
+            value for value in points.ravel() if value.tobytes() in before or repr(float(value)).encode() in before
+        ]
+
+
+def test_shares_are_sealed_and_half_of_them_never_seen(watched, tmp_path):
+    recorder = Recorder()
+    hull_run(tmp_path, intercept=recorder, **FINE)
+    sealed = b"".join(all_bytes(reply) for reply in recorder.replies("shares"))
+    letters = [one for reply in recorder.replies("shares") for one in reply["parts"]["values"]]
+    shares, revealed = watched.shares(), {one[1:] for reply in recorder.replies("unmask")
+                                          for one in reply["parts"]["values"]}  # fmt: skip
+    assert len(shares) == 2 * 3 * 3
+    assert not [share for share in shares if any(share in letter for letter in letters) or share in sealed]
+    assert revealed < shares
+    assert len(revealed) == 3 * 3
+    for state in watched.states:
+        for text in state.shares.values():
+            assert len({text[: len(text) // 2], text[len(text) // 2 :]} & revealed) == 1
+
+
+@pytest.mark.usefixtures("clock")
+def test_after_the_run_a_client_keeps_nothing_but_that_it_was(watched, tmp_path):
+    def lost(request, handle) -> None:
+        handle(request)
+
+    run = hull_run(tmp_path, clients=4, intercept=Fault(2, lost, "hulls", 0))
+    assert run.summary["metrics"]["dropouts"] == 1
+    states = watched.kept()
+    assert len(states) == 4
+    for state in states:
+        assert state == State(state.session, state.me, "done")
+
+
+@pytest.mark.usefixtures("clock")
+def test_no_log_and_no_file_tells_a_secret_or_a_point(watched, tmp_path, caplog):
+    with caplog.at_level(logging.DEBUG):
+        run = hull_run(tmp_path, intercept=Fault(1, lambda request, handle: None, "hulls", 0),
+                       hull__radius=0.9, hull__cap=4, **FINE)  # fmt: skip
+    files = [path.read_bytes() for path in sorted(run.path.rglob("*")) if path.is_file() and path.suffix != ".npz"]
+    told = caplog.text.encode() + b"".join(files)
+    assert b"were moved onto it" in told
+    assert b"are left out" in told
+    for secret in watched.secrets() | watched.shares():
+        assert secret not in told
+        assert secret.hex().encode() not in told
+        assert repr(secret)[2:-1].encode() not in told
+    for points, _ in parts_of(3, **FINE):
+        assert not [value for value in points.ravel() if f"{value:.5f}".encode() in told]
+
+
+def test_of_an_error_nobody_foresaw_only_its_kind_leaves(tmp_path, monkeypatch):
+    def fail(points, labels, public):
+        if len(points) == len(training(blobs("02", 30))[0]):
+            raise RuntimeError(f"Qhull: {points[0]}") from None
+        return local_hulls(points, labels, public)
+
+    monkeypatch.setattr(client_app.hull, "local_hulls", fail)
+    parts = [blobs("02"), blobs("02", 30), blobs("02", seed=2)]
+    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts))
+    (row,) = [row for row in run.clients if row["dropped"]]
+    assert row["dropped"] == "RuntimeError at the client; its own log says more"

@@ -1,0 +1,249 @@
+"""Whole one-shot runs: what the server decodes is what the clients sent, whatever is drawn at random."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from app_runs import Recorder, Run, all_bytes, phase_of
+from hull_nodes import PHASES, arrays_of, blobs, decoded, expected, figures, hull_run, nodes_of, parts_of, training
+from safetensors import safe_open
+
+import client_app.live
+from strategies.hull.classifier import Classifier
+
+SUMMED = ("measure", "keys", "shares", "hulls", "unmask")
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0, 20.0])
+def test_the_decoded_hulls_are_those_of_the_clients(epsilon, tmp_path):
+    run = hull_run(tmp_path, clients=4, hull__epsilon=epsilon)
+    assert decoded(run) == expected(parts_of(4), epsilon)
+    assert run.summary["metrics"]["hulls_exact"] is True
+    stored = arrays_of(run)
+    assert set(stored["group"].tolist()) == {0, 1}
+    assert (stored["epsilon"], stored["curvature"], stored["radius"]) == (epsilon, -1.0, 0.999)
+
+
+def test_equal_runs_are_equal_though_their_secrets_are_not(tmp_path):
+    one, two = Recorder(), Recorder()
+    first = hull_run(tmp_path / "one", intercept=one, hull__baselines="fle")
+    again = hull_run(tmp_path / "two", intercept=two, hull__baselines="fle")
+    assert figures(first) == figures(again)
+    for phase in ("keys", "shares", "hulls", "unmask"):
+        for reply, other in zip(one.replies(phase), two.replies(phase), strict=True):
+            assert not any(
+                reply[record][name] == other[record][name]
+                for record, names in (("parts", reply.get("parts", {})), ("arrays", reply.get("arrays", {})))
+                for name in names
+                if name not in ("partitions", "signature")
+            )
+
+
+def test_another_seed_is_another_run(tmp_path):
+    assert decoded(hull_run(tmp_path, "one")) != decoded(hull_run(tmp_path, "two", seed=1))
+
+
+def test_switched_labels_change_nothing(tmp_path):
+    plain, switched = (hull_run(tmp_path, str(flag), hull__switch_labels=flag, seed=2) for flag in (False, True))
+    assert figures(plain) == figures(switched)
+
+
+def test_both_codes_decode_the_same(tmp_path):
+    plain = hull_run(tmp_path, "binary", hull__epsilon=0.5)
+    other = hull_run(tmp_path, "b-h", hull__epsilon=0.5, hull__code="bose-chowla", hull__h=6)
+    for run in (plain, other):
+        assert decoded(run) == expected(parts_of(3), 0.5)
+    assert plain.model_bytes == other.model_bytes
+
+
+@pytest.mark.parametrize("grouping", ["assignment", "spectral", "kernighan-lin"])
+def test_every_grouping_finds_the_classes(grouping, tmp_path):
+    run = hull_run(tmp_path, hull__grouping=grouping)
+    assert run.summary["metrics"]["grouping_accuracy"] == 1.0
+    assert run.summary["global_accuracy"] > 0.95
+
+
+def test_the_hard_margin(tmp_path):
+    run = hull_run(tmp_path, hull__svm="hard", hull__c=0.0)
+    classifier, stored = Classifier.from_arrays(run.model), arrays_of(run)
+    assert classifier.c == math.inf
+    np.testing.assert_array_equal(classifier.predict(stored["points"]), stored["group"])
+
+
+def test_a_dry_run_stops_before_anything_is_sent(tmp_path):
+    recorder = Recorder()
+    run = hull_run(tmp_path, hull__dry_run=True, intercept=recorder)
+    assert {phase_of(asked) for asked, _ in recorder.pairs} == {"describe", "measure"}
+    for reply in recorder.replies("measure"):
+        assert set(reply) == {"header", "metrics"}
+    assert run.summary["status"] == "completed"
+    assert run.summary["global_accuracy"] is None
+    hulls = expected(parts_of(3), 0.01)
+    assert run.summary["metrics"]["hull_points_shared"] == sum(len(hull) for client in hulls for hull in client)
+    assert {path.name for path in run.path.iterdir()} == {"clients.csv", "clients.json", "config.toml", "rounds.csv",
+                                                          "summary.json"}  # fmt: skip
+
+
+def test_baselines_and_a_sweep(tmp_path):
+    run = hull_run(tmp_path, hull__baselines="all", hull__c=0.0, hull__sweep="5,0.1")
+    metrics = run.summary["metrics"]
+    names = [f"accuracy_{name}" for name in ("fle", "cp", "ce", "ch_cp", "ch_ce", "logistic")]
+    assert all(metrics[name] > 0.9 for name in names)
+    stored = arrays_of(run)
+    assert stored["sweep_epsilon"].tolist() == [0.1, 5.0]
+    for name in ("flp", "fle", "share"):
+        assert ((stored[f"sweep_{name}"] >= 0) & (stored[f"sweep_{name}"] <= 1)).all()
+    sizes = [[len(hull) for client in expected(parts_of(3), epsilon) for hull in client] for epsilon in (0.1, 5.0)]
+    assert stored["sweep_vertices_mean"].tolist() == [np.mean(one) for one in sizes]
+    assert stored["sweep_vertices_max"].tolist() == [max(one) for one in sizes]
+
+
+def test_a_baseline_that_cannot_be_trained_costs_nothing_else(tmp_path, caplog):
+    """A geodesic separates the classes and no straight line does."""
+    run = hull_run(tmp_path, hull__svm="hard", hull__c=0.0, hull__baselines="ce,cp", points__num=1000)
+    assert run.summary["metrics"]["accuracy_ce"] is None
+    assert run.summary["metrics"]["accuracy_cp"] > 0.95
+    assert run.summary["global_accuracy"] > 0.95
+    assert "hull.baselines: nothing for ce: C = inf, but a class cannot be separated from the rest" in caplog.text
+
+
+def test_two_clients_are_enough(tmp_path):
+    assert decoded(hull_run(tmp_path, clients=2)) == expected(parts_of(2), 0.01)
+
+
+def test_every_message_may_come_to_another_process(tmp_path):
+    def fresh(request, handle):
+        client_app.live._live.clear()
+        return handle(request)
+
+    assert figures(hull_run(tmp_path / "one", intercept=fresh)) == figures(hull_run(tmp_path / "two"))
+
+
+def test_what_a_run_leaves(tmp_path):
+    run = hull_run(tmp_path, clients=4, hull__baselines="fle")
+    metrics, clients = run.summary["metrics"], 4
+    assert run.summary["status"] == "completed"
+    assert (run.summary["method"], run.summary["num_clients"], run.summary["rounds"]) == ("hull", clients, 0)
+    assert run.summary["global_accuracy"] > 0.95
+    assert (metrics["dropouts"], metrics["replies_dropped"], metrics["nodes_refused"]) == (0, 0, 0)
+    hulls = [hull for client in expected(parts_of(clients), 0.01) for hull in client]
+    sizes = [len(hull) for hull in hulls]
+    points = sum(len(labels) for _, labels in parts_of(clients))
+    assert (metrics["hull_points"], metrics["hull_points_shared"]) == (points, sum(sizes))
+    assert metrics["hull_share_revealed"] == sum(sizes) / points
+    assert (metrics["hull_count"], metrics["hull_vertices_max"]) == (8, max(sizes))
+    assert metrics["hull_vertices_mean"] == np.mean(sizes)
+    assert metrics["hull_prime"] > metrics["hull_bins"] > max(max(hull) for hull in hulls)
+    assert [row["phase"] for row in run.rounds] == [*PHASES]
+    assert all((row["round"], row["replies"], row["dropped"], row["reasons"]) == ("0", "4", "0", "")
+               for row in run.rounds)  # fmt: skip
+    for phase in PHASES:
+        assert all(metrics[f"{kind}_{phase}"] >= 0 for kind in ("seconds", "bytes_up", "bytes_down"))
+    assert metrics["bytes_up_hulls"] == 8 * metrics["hull_symbols"] + 32
+    assert run.summary["bytes_up"] == sum(metrics[f"bytes_up_{phase}"] for phase in SUMMED)
+    assert [(row["phase"], row["partition"]) for row in run.clients] == [
+        (phase, str(partition)) for phase in PHASES for partition in range(clients)]  # fmt: skip
+    measured = [row for row in run.clients if row["phase"] == "measure"]
+    assert sum(int(float(row["revealed"])) for row in measured) == sum(sizes)
+    assert all(row["points"] == "" for row in run.clients if row["phase"] != "measure")
+
+
+def test_the_model_is_read_back(tmp_path):
+    run = hull_run(tmp_path)
+    classifier, stored = Classifier.from_arrays(run.model), arrays_of(run)
+    with safe_open(run.path / "model.safetensors", framework="np") as file:
+        about = json.loads(file.metadata()["curvfed"])
+    assert (about["method"], about["facts"]["task"], about["groups"]) == ("hull", "points", stored["names"].tolist())
+    names = stored["class_names"].tolist()
+    predicted = [names.index(about["groups"][one]) for one in classifier.predict(stored["test_points"])]
+    assert predicted == stored["test_predicted"].tolist()
+    assert run.summary["global_accuracy"] == (stored["test_predicted"] == stored["test_labels"]).mean()
+    np.testing.assert_array_equal(stored["normals"], classifier.normals)
+    np.testing.assert_array_equal(stored["references"], classifier.references)
+
+
+@pytest.mark.parametrize("grouping", ["assignment", "spectral"])
+def test_more_than_two_classes(grouping, tmp_path):
+    np.savez(tmp_path / "data.npz", **blobs("0246", 40))
+    settings = {"dataset": str(tmp_path / "data.npz"), "hull__epsilon": 0.3}
+    run = hull_run(tmp_path, clients=5, hull__grouping=grouping, **settings)
+    assert decoded(run) == expected(parts_of(5, **settings), 0.3)
+    metrics, stored = run.summary["metrics"], arrays_of(run)
+    assert (metrics["hull_count"], metrics["grouping_accuracy"], run.summary["global_accuracy"]) == (20, 1.0, 1.0)
+    assert stored["normals"].shape == stored["references"].shape == (4, 2)
+    assert sorted(stored["names"]) == ["0", "2", "4", "6"]
+
+
+@pytest.mark.parametrize("curvature", [-0.25, -4.0])
+def test_real_nodes_with_other_classes_and_a_test_file(curvature, tmp_path):
+    radius = 1 / math.sqrt(-curvature)
+    parts = [blobs(classes, seed=seed, radius=radius) for seed, classes in enumerate(["02", "24", "420", "0"])]
+    np.savez(tmp_path / "test.npz", **blobs("024", seed=9, radius=radius))
+    recorder = Recorder()
+    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), test_data=str(tmp_path / "test.npz"),
+                   points__curvature=curvature, intercept=recorder)  # fmt: skip
+    assert decoded(run) == expected([training(part) for part in parts], 0.01, curvature)
+    stored = arrays_of(run)
+    assert not {"sample_points", "true_points"} & stored.keys()
+    assert sorted(stored["names"]) == ["0", "2", "4"]
+    assert (run.summary["global_accuracy"], run.summary["personal_accuracy_mean"]) == (1.0, 1.0)
+    assert "hull_points" not in run.summary["metrics"]  # how much leaves them is their business
+    assert all(set(reply) == {"header"} for reply in recorder.replies("measure"))
+
+
+def test_a_public_number_of_classes_keeps_their_names_at_the_nodes(tmp_path):
+    parts = [
+        blobs(["bumblebee 0", "carpenter 3"]),
+        blobs(["caterpillar 6", "carpenter 3"], seed=1),
+        blobs(["caterpillar 6"], seed=2),
+    ]
+    recorder = Recorder()
+    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), hull__num_classes=3, intercept=recorder)
+    assert decoded(run) == expected([training(part) for part in parts], 0.01)
+    assert arrays_of(run)["names"].tolist() == ["", "", ""]
+    assert run.summary["personal_accuracy_mean"] == 1.0
+    sent = b"".join(all_bytes(record) for pair in recorder.pairs for record in pair)
+    assert not any(name in sent for name in (b"bumblebee", b"carpenter", b"caterpillar"))
+
+
+class Crash:
+    """Ends the run at a phase; counts the messages of each."""
+
+    def __init__(self, phase: str = "") -> None:
+        self.phase, self.asked = phase, dict.fromkeys(("describe", *PHASES), 0)
+
+    def __call__(self, request, handle):
+        phase = phase_of(request.content)
+        if phase == self.phase:
+            raise KeyboardInterrupt
+        self.asked[phase] += 1
+        return handle(request)
+
+
+def test_a_run_that_crashed_with_the_hulls_asks_for_no_secret_again(tmp_path):
+    whole = hull_run(tmp_path / "whole", hull__baselines="fle")
+    with pytest.raises(KeyboardInterrupt):
+        hull_run(tmp_path, hull__baselines="fle", intercept=Crash("evaluate"))
+    assert Run(tmp_path / "run").summary["error"] == "interrupted"
+    counted = Crash()
+    resumed = hull_run(tmp_path, hull__baselines="fle", resume=True, intercept=counted)
+    assert counted.asked == dict.fromkeys(PHASES, 0) | {"describe": 3, "evaluate": 3}
+    assert figures(resumed) == figures(whole)
+
+
+@pytest.mark.parametrize("phase", ["keys", "unmask"])
+def test_a_run_that_crashed_without_the_hulls_starts_anew(phase, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        hull_run(tmp_path, intercept=Crash(phase))
+    counted = Crash()
+    resumed = hull_run(tmp_path, resume=True, intercept=counted)
+    assert set(counted.asked.values()) == {3}
+    assert figures(resumed) == figures(hull_run(tmp_path / "whole"))
+
+
+def test_a_finished_run_resumed_is_the_same_run(tmp_path):
+    before, counted = figures(hull_run(tmp_path)), Crash()
+    after = figures(hull_run(tmp_path, resume=True, intercept=counted))
+    assert counted.asked == dict.fromkeys(PHASES, 0) | {"describe": 3, "evaluate": 3}
+    assert all(after[part] == before[part] for part in ("summary", "metrics", "arrays", "model"))

@@ -1,0 +1,157 @@
+"""Label codes against sums that are enumerated: no two sets of labels that the code tells apart have one sum."""
+
+from functools import lru_cache
+from itertools import combinations, combinations_with_replacement
+
+import numpy as np
+import pytest
+from flint import fmpz
+
+from strategies.hull.bose_chowla import BoseChowla
+from strategies.hull.errors import HullError
+from strategies.hull.labels import MAX_BITS, BinaryCode
+
+bose_chowla = lru_cache(BoseChowla)
+
+
+def sums(code: BinaryCode | BoseChowla, sets: list[tuple[int, ...]]) -> np.ndarray:
+    return np.array([sum(code.label(slot) for slot in one) for one in sets], dtype=np.uint64)
+
+
+def members(code: BinaryCode | BoseChowla, values: np.ndarray) -> list[tuple[int, ...]]:
+    return [tuple(np.flatnonzero(row).tolist()) for row in code.members(values)]
+
+
+def is_b_h(numbers: list[int], h: int) -> bool:
+    """Whether all sums of up to h numbers, repetition allowed, differ."""
+    found = [sum(some) for count in range(h + 1) for some in combinations_with_replacement(numbers, count)]
+    return len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize(("num", "h"), [(2, 2), (3, 3), (6, 2), (6, 4), (6, 6), (16, 3), (20, 2), (20, 4), (80, 2)])
+def test_bose_chowla_numbers_are_a_b_h_set(num: int, h: int) -> None:
+    numbers = BoseChowla(num, h).numbers
+    assert len(numbers) == num
+    assert min(numbers) > 0
+    assert is_b_h(numbers, h)
+
+
+def test_the_test_of_a_b_h_set_can_fail() -> None:
+    numbers = sorted(BoseChowla(6, 3).numbers)
+    assert not is_b_h(np.diff([0, *numbers]).tolist(), 3)  # differences of neighbours
+    assert not is_b_h([1, 2, 3], 2)
+    assert is_b_h([1, 3, 7, 12, 20, 30, 44], 2)
+
+
+@pytest.mark.parametrize(("num", "h"), [(6, 2), (16, 3), (20, 4), (80, 5), (80, 7)])
+def test_bose_chowla_numbers_are_logarithms(num: int, h: int) -> None:
+    """x^(a + 1) = x + α, by square and multiply on lists; h = 7 with 80 labels is among the larger primes in the order."""
+    code = bose_chowla(num, h)
+    prime, modulus = code._prime, [int(c) for c in code._field.modulus().coeffs()]
+    assert fmpz(prime).is_prime()
+    assert prime > num
+
+    def times(one: list[int], other: list[int]) -> list[int]:
+        product = [0] * (2 * h - 1)
+        for i, a in enumerate(one):
+            for j, b in enumerate(other):
+                product[i + j] += a * b
+        for top in range(2 * h - 2, h - 1, -1):
+            for j in range(h + 1):
+                product[top - h + j] -= product[top] * modulus[j] if j < h else 0
+        return [c % prime for c in product[:h]]
+
+    for slot in range(0, num, 7):
+        power, square, exponent = [1] + [0] * (h - 1), [0, 1] + [0] * (h - 2), code.numbers[slot] + 1
+        while exponent:
+            if exponent % 2:
+                power = times(power, square)
+            square, exponent = times(square, square), exponent // 2
+        assert power == [slot + 1, 1] + [0] * (h - 2)
+
+
+@pytest.mark.parametrize(("num", "h"), [(2, 2), (6, 2), (6, 6), (10, 5), (20, 3)])
+def test_bose_chowla_decodes_every_sum_and_refuses_every_other_up_to_h(num: int, h: int) -> None:
+    code = BoseChowla(num, h)
+    sets = [one for count in range(h + 1) for one in combinations(range(num), count)]
+    values = sums(code, sets)
+    assert len(set(values.tolist())) == len(sets)
+    assert members(code, values) == sets
+    assert int(values.max()) <= code.largest
+
+
+@pytest.mark.parametrize("count", range(4, 11))
+def test_more_than_h_labels_are_counted_and_never_decoded(count: int) -> None:
+    code = BoseChowla(10, 3)
+    for one in combinations(range(10), count):
+        with pytest.raises(HullError, match=f"^{count} hulls meet in one bin and hull.h = 3 .* hull.code=binary"):
+            code.members(sums(code, [one]))
+
+
+def test_all_labels_together_stay_below_what_a_prime_can_hold() -> None:
+    for num, h in ((6, 6), (20, 10), (80, 7), (2000, 3)):
+        code = bose_chowla(num, h)
+        assert code.largest == sum(code.label(slot) for slot in range(num)) < 2**MAX_BITS
+        assert num < 2 ** num.bit_length()  # the counter does not run into the numbers
+
+
+def test_what_is_no_sum_of_bose_chowla_labels_is_refused() -> None:
+    code = BoseChowla(10, 3)
+    single = {code.label(slot) for slot in range(10)}
+    wrong = [value for value in range(1, 3000, 16) if value not in single]  # the count is 1
+    assert len(wrong) > 100
+    for value in [*wrong, 0b10, 16 * 5, 2**60 + 1, 2**62 - 16 + 2, 2 * code.label(4)]:
+        with pytest.raises(HullError, match="cannot be decoded"):
+            code.members(np.array([value], dtype=np.uint64))
+
+
+@pytest.mark.parametrize("num", [1, 5, 23, 24, 25, 80, 100])
+def test_binary_code_decodes_any_set(num: int) -> None:
+    code = BinaryCode(num, 24)
+    assert code.width <= 24
+    assert code.width * (code.num_words - 1) < num <= code.width * code.num_words
+    rng = np.random.default_rng(num)
+    sets = [tuple(np.flatnonzero(rng.random(code.width) < share).tolist()) for share in (0, 0.1, 0.5, 1) * 9]
+    assert members(code, sums(code, sets)) == sets
+    assert code.largest == sum(code.label(slot) for slot in range(code.width))
+
+
+def test_binary_code_is_exhaustively_right_and_wide_words_fit() -> None:
+    code = BinaryCode(8, 24)
+    assert members(code, np.arange(256, dtype=np.uint64)) == [
+        tuple(bit for bit in range(8) if value >> bit & 1) for value in range(256)
+    ]
+    wide = BinaryCode(124, 62)
+    assert wide.num_words == 2
+    assert wide.label(61) == wide.label(123) == 2**61
+    assert members(wide, np.array([2**61 + 1, 2**62 - 1], dtype=np.uint64)) == [(0, 61), tuple(range(62))]
+    with pytest.raises(HullError, match="cannot be decoded"):
+        code.members(np.array([3, 256], dtype=np.uint64))
+
+
+@pytest.mark.parametrize(
+    ("num", "h", "match"),
+    [
+        (6, 1, "hull.h = 1; allowed are 2 up to the number of hulls in all, 6"),
+        (6, 7, "hull.h = 7; allowed are 2 up to the number of hulls in all, 6"),
+        (1, 2, "allowed are 2 up to the number of hulls in all, 1"),
+        (20, 11, "hull.h = 11 with 20 hulls in all needs sums of more than 62 bits; take a smaller hull.h"),
+        (2001, 2, "2001 hulls in all; hull.code=bose-chowla has labels for up to 2000"),
+    ],
+)
+def test_codes_that_cannot_be_are_refused(num: int, h: int, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        BoseChowla(num, h)
+
+
+def test_the_construction_is_the_same_everywhere() -> None:
+    """Clients and server each make their own: numbers of a small code, worked out once with x² + x + 3 over GF(7)."""
+    code = BoseChowla(6, 2)
+    assert [int(c) for c in code._field.modulus().coeffs()] == [3, 1, 1]
+    powers, element = {}, (1, 0)
+    for exponent in range(48):
+        powers[element] = exponent
+        constant, linear = element
+        element = (-3 * linear) % 7, (constant - linear) % 7
+    assert len(powers) == 48
+    assert code.numbers == [powers[shift, 1] - 1 for shift in range(1, 7)]

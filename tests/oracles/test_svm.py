@@ -1,0 +1,572 @@
+"""The classifiers against LinearSVC, a QP solver, mpmath, geoopt, scikit-learn and the optimality conditions."""
+
+import math
+
+import clarabel
+import geoopt.manifolds.stereographic.math as geoopt_ball
+import mpmath
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+from scipy.sparse import csc_array, eye_array
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+from geometry.cross_validation import GRID, best_c, stratified_folds
+from geometry.logistic import Log0Logistic
+from geometry.margin import NotSeparableError, hard_margin
+from geometry.platt import fit_platt, log_platt
+from geometry.squared_hinge import soft_margin
+from geometry.svm import EuclideanSVM, PoincareSVM
+
+EPS = np.finfo(np.float64).eps
+KINDS = [
+    lambda C: PoincareSVM(-1.3, C),
+    EuclideanSVM,
+    lambda C: Log0Logistic(-1.3, C),
+]
+
+
+def clusters(num, size, seed, spread=0.15, curvature=-1.3):
+    """Points of `num` overlapping classes around a circle, and their labels."""
+    rng = np.random.default_rng(seed)
+    angles = 2 * np.pi * np.arange(num) / num
+    centres = 0.5 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    labels = np.repeat(np.arange(num), size)
+    points = centres[labels] + spread * rng.standard_normal((num * size, 2))
+    norms = np.linalg.norm(points, axis=1, keepdims=True)
+    return points / np.maximum(1, norms / 0.95) / math.sqrt(-curvature), labels
+
+
+def features(model, points, line):
+    """log_p(x) by geoopt in float64."""
+    k = torch.tensor(model.curvature, dtype=torch.float64)
+    return geoopt_ball.logmap(torch.tensor(model.references_[line]), torch.tensor(points), k=k).numpy()
+
+
+# The squared hinge
+
+
+@pytest.mark.parametrize("C", [1e-2, 1, 1e3, 2e4])
+@pytest.mark.parametrize("dim", [2, 3])
+def test_soft_margins_equal_linear_svc(C, dim):
+    rng = np.random.default_rng(dim)
+    rows = rng.standard_normal((4, 80, dim))
+    signs = np.where(rows[..., 0] + 0.5 * rng.standard_normal((4, 80)) > 0, 1, -1)
+    kept = rng.random((4, 80)) < 0.8
+    found = soft_margin((signs[..., None] * rows).transpose(0, 2, 1), C * kept)
+    for normal, x, y, shown in zip(found, rows, signs, kept, strict=True):
+        svc = LinearSVC(C=C, loss="squared_hinge", dual=False, fit_intercept=False, tol=1e-12, max_iter=10_000)
+        np.testing.assert_allclose(normal, svc.fit(x[shown], y[shown]).coef_[0], rtol=2e-7, atol=2e-7)
+
+
+@given(
+    seed=st.integers(0, 10**6), power=st.floats(-4, 12), kind=st.sampled_from(["random", "line", "equal", "lengths"])
+)
+@example(0, 12, "line")
+@example(0, 12, "equal")
+@example(12, 3, "lengths")  # the minimum lies just beyond where the Hessian jumps
+def test_soft_margins_are_optimal(seed, power, kind):
+    rng = np.random.default_rng(seed)
+    products = rng.standard_normal((3, 2, 30)) + np.array([[0.7], [0.2]])
+    if kind == "line":
+        products = products[:, :1] * np.array([[1.0], [0.3]])
+    elif kind == "equal":
+        products = np.repeat(products[..., :1], 30, axis=2)
+    elif kind == "lengths":
+        products = products * 10 ** rng.uniform(-6, 3, (3, 1, 30))
+    cost = np.broadcast_to(10.0**power, (3, 30))
+    for normal, z in zip(soft_margin(products, cost), products, strict=True):
+        slack = np.maximum(1 - normal @ z, 0)
+        gradient = normal - 2 * 10.0**power * z @ slack
+        lengths = np.linalg.norm(z, axis=0)
+        stated = 2e-12 * 10.0**power * lengths.sum()
+        rounding = 8 * EPS * (1 + 2 * 10.0**power * np.square(lengths).sum()) * np.linalg.norm(normal)
+        assert np.linalg.norm(gradient) <= stated + rounding
+
+
+def test_rows_do_not_depend_on_each_other():
+    products = np.random.default_rng(0).standard_normal((40, 2, 50)) + np.array([[0.4], [0]])
+    cost = np.logspace(1, 5, 40)[:, None] * np.ones(50)
+    products[::20] = 0  # end at once
+    together = soft_margin(products, cost)
+    alone = [soft_margin(products[i : i + 1], cost[i : i + 1])[0] for i in range(40)]
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_nothing_to_learn_from_gives_no_normal():
+    np.testing.assert_array_equal(soft_margin(np.zeros((2, 2, 5)), np.ones((2, 5))), np.zeros((2, 2)))
+    np.testing.assert_array_equal(soft_margin(np.ones((1, 2, 5)), np.zeros((1, 5))), np.zeros((1, 2)))
+
+
+# The hard margin
+
+
+def quadratic_program(vectors):
+    num, dim = vectors.shape
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
+    cones = [clarabel.NonnegativeConeT(num)]
+    problem = (csc_array(eye_array(dim)), np.zeros(dim), csc_array(-vectors), -np.ones(num))
+    solution = clarabel.DefaultSolver(*problem, cones, settings).solve()
+    return np.array(solution.x) if str(solution.status) == "Solved" else None
+
+
+@given(seed=st.integers(0, 10**6), num=st.integers(1, 40), dim=st.sampled_from([2, 3]), shift=st.floats(0, 4))
+def test_hard_margins_equal_a_quadratic_program(seed, num, dim, shift):
+    rng = np.random.default_rng(seed)
+    vectors = rng.standard_normal((num, dim)) + shift * np.eye(dim)[0]
+    expected = quadratic_program(vectors)
+    if expected is None or np.linalg.norm(expected) > 1e6:
+        with pytest.raises(NotSeparableError):
+            hard_margin(vectors)
+    else:
+        normal = hard_margin(vectors)
+        np.testing.assert_allclose(normal, expected, rtol=1e-6, atol=1e-6 * np.linalg.norm(expected))
+        assert (vectors @ normal).min() == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "normal"),
+    [
+        ([[0, 2]], [0, 0.5]),
+        ([[3, 4]] * 5, [3 / 25, 4 / 25]),
+        ([[1, 1], [1, -1], [1, 0], [1, 0.5]], [1, 0]),  # all on a line
+        ([[1, 0], [2, 0], [7, 0]], [1, 0]),  # and on one through 0
+        ([[1e-5, 1], [-1e-5, 1], [5, 3]], [0, 1]),
+        ([[1e-3, 1], [1e-3, -1]], [1000, 0]),
+    ],
+)
+def test_hard_margins_by_hand(vectors, normal):
+    np.testing.assert_allclose(hard_margin(np.array(vectors, float)), normal, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "vectors", [[[0, 0]], [[1, 0], [-1, 0]], [[1, 0], [0, 0]], [[1, 0], [-1, 1], [-1, -1]], [[1, 1e-14], [-1, 0]]]
+)
+def test_what_has_no_hard_margin(vectors):
+    with pytest.raises(NotSeparableError):
+        hard_margin(np.array(vectors, float))
+
+
+def test_a_high_cost_comes_near_the_hard_margin():
+    vectors = np.random.default_rng(1).standard_normal((50, 2)) + np.array([4, 0])
+    soft = soft_margin(vectors.T[None], np.full((1, 50), 1e10))[0]
+    np.testing.assert_allclose(soft, hard_margin(vectors), rtol=1e-8)
+
+
+# Platt's probabilities
+
+
+@pytest.mark.parametrize("kind", ["overlap", "apart", "large", "small", "one positive"])
+def test_platt_is_the_maximum_of_the_likelihood(kind):
+    rng = np.random.default_rng(3)
+    positive = rng.random((2, 40)) < (0 if kind == "one positive" else 0.3)
+    positive[:, 0], positive[:, 1] = True, False
+    kept = rng.random((2, 40)) < 0.8
+    kept[:, :2] = True
+    noise = 0 if kind == "apart" else 1
+    scores = np.where(positive, 1, -1) + noise * rng.standard_normal((2, 40))
+    scores *= {"large": 1e5, "small": 1e-9}.get(kind, 1)
+    found = fit_platt(scores, positive, kept)
+    for row in range(2):
+        f, y = scores[row, kept[row]], positive[row, kept[row]]
+        high, low = (y.sum() + 1) / (y.sum() + 2), 1 / ((~y).sum() + 2)
+        with mpmath.workdps(40):
+            a, b = map(mpmath.mpf, found[row])
+            residual = [(high if one else low) - 1 / (1 + mpmath.exp(a * s + b)) for s, one in zip(f, y, strict=True)]
+            slopes = mpmath.fsum(residual), mpmath.fsum(r * s for r, s in zip(residual, f, strict=True))
+        assert abs(slopes[0]) <= 1e-10 * f.size
+        assert abs(slopes[1]) <= 1e-10 * f.size * np.abs(f).max()
+        assert a < 0
+
+
+def test_platt_of_scores_that_say_nothing_is_the_share():
+    positive = np.arange(20)[None] < 5
+    a, b = fit_platt(np.zeros((1, 20)), positive, np.ones((1, 20), bool))[0]
+    assert a == 0
+    targets = np.where(positive, 6 / 7, 1 / 17)
+    assert 1 / (1 + math.exp(b)) == pytest.approx(targets.mean(), rel=1e-12)
+
+
+def test_log_probabilities_do_not_overflow():
+    logs = log_platt(np.array([-1e6, 0, 1e6]), np.array([-3.0, 0]))
+    np.testing.assert_allclose(logs, [-3e6, -math.log(2), 0])
+
+
+# In the disc
+
+
+@pytest.mark.parametrize("curvature", [-1.0, -0.0015, -4.0])
+@pytest.mark.parametrize("num", [2, 4])
+def test_scores_are_the_papers_formula(num, curvature):
+    points, labels = clusters(num, 12, 1, curvature=curvature)
+    model = PoincareSVM(curvature, 1.0).fit(points, labels)
+    edge = np.array([[0, 0], [0.999999, 0], [0, -1 + 1e-9], [1e-12, 0]]) / math.sqrt(-curvature)
+    queries = np.concatenate([points[:8], edge, model.references_])
+    scores = model.decision_function(queries).reshape(len(queries), -1)
+    with mpmath.workdps(50):
+        for row, x in zip(scores, queries, strict=True):
+            for score, p, w in zip(row, model.references_, model.normals_, strict=True):
+                vector = equation_1(p, x, -mpmath.mpf(curvature))
+                expected = mpmath.fdot(zip(vector, map(mpmath.mpf, w), strict=True))
+                size = mpmath.norm(vector) * float(np.linalg.norm(w))
+                # 1 − k‖x‖² is that of the coordinates to eps·cosh²(r/2).
+                kappa = 1 / (1 + curvature * float(x @ x)) + 1 / (1 + curvature * float(p @ p))
+                assert abs(expected - score) <= 20 * EPS * kappa * size
+
+
+def equation_1(p, x, k):
+    p, x = ([mpmath.mpf(value) for value in vector] for vector in (p, x))
+    p_p, x_x, inner = (mpmath.fdot(zip(a, b, strict=True)) for a, b in ((p, p), (x, x), (p, x)))
+    divisor = 1 - 2 * k * inner + k**2 * p_p * x_x
+    moved = [(-(1 - 2 * k * inner + k * x_x) * a + (1 - k * p_p) * b) / divisor for a, b in zip(p, x, strict=True)]
+    size = mpmath.norm(moved)
+    if size == 0:
+        return moved
+    return [(1 - k * p_p) / mpmath.sqrt(k) * mpmath.atanh(mpmath.sqrt(k) * size) * a / size for a in moved]
+
+
+@pytest.mark.parametrize("C", [0.1, 10, 1000])
+def test_normals_equal_linear_svc_on_logarithms(C):
+    points, labels = clusters(4, 30, 2)
+    model = PoincareSVM(-1.3, C).fit(points, labels)
+    for line in range(4):
+        svc = LinearSVC(C=C, loss="squared_hinge", dual=False, fit_intercept=False, tol=1e-12, max_iter=10_000)
+        svc.fit(features(model, points, line), labels == line)
+        np.testing.assert_allclose(model.normals_[line], svc.coef_[0], rtol=1e-6, atol=1e-6)
+
+
+def closest_midpoints(first, second, curvature):
+    """Of all pairs of extreme points: midpoints in the order of distance."""
+    k = torch.tensor(curvature, dtype=torch.float64)
+    start, end = (torch.tensor(side[extreme(side, curvature)]) for side in (first, second))
+    apart = geoopt_ball.dist(start[:, None], end, k=k).numpy()
+    i, j = np.unravel_index(np.argsort(apart, axis=None), apart.shape)
+    return geoopt_ball.geodesic(torch.tensor(0.5), start[i], end[j], k=k).numpy()
+
+
+def extreme(points, curvature):
+    """Those from which all others are seen within less than half a turn, by the directions of the geodesics to them."""
+    k = torch.tensor(curvature, dtype=torch.float64)
+    corners = []
+    for i in range(len(points)):
+        others = torch.tensor(np.delete(points, i, axis=0))
+        x, y = geoopt_ball.logmap(torch.tensor(points[i]), others, k=k).numpy().T
+        angles = np.sort(np.arctan2(y, x))
+        if np.append(np.diff(angles), 2 * np.pi + angles[0] - angles[-1]).max() > np.pi:
+            corners.append(i)
+    return corners
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_reference_is_the_best_of_the_three_closest_midpoints(seed):
+    points, labels = clusters(4, 15, seed, spread=0.25)
+    model = PoincareSVM(-1.3, 1.0).fit(points, labels)
+    for line in range(4):
+        mine = labels == line
+        tried = closest_midpoints(points[mine], points[~mine], -1.3)[:3]
+        accuracies = []
+        for reference in tried:
+            alone = PoincareSVM(-1.3, 1.0, reference).fit(points, mine)
+            accuracies.append((alone.predict(points) == mine).mean())
+        np.testing.assert_allclose(model.references_[line], tried[int(np.argmax(accuracies))], rtol=1e-9, atol=1e-12)
+
+
+def test_with_one_point_each_the_reference_is_their_midpoint():
+    points = np.array([[0.3, 0.1], [-0.3, -0.1]])
+    model = PoincareSVM(-1, math.inf).fit(points, ["b", "a"])
+    np.testing.assert_allclose(model.references_, [[0, 0]], atol=1e-16)
+    np.testing.assert_array_equal(model.predict(points), ["b", "a"])
+    assert model.decision_function(points) == pytest.approx([1, -1], rel=1e-12)  # both on the margin
+
+
+def test_given_references_are_used():
+    points, labels = clusters(3, 10, 0)
+    one = PoincareSVM(-1.3, 1, [0.1, 0.2]).fit(points, labels)
+    np.testing.assert_array_equal(one.references_, [[0.1, 0.2]] * 3)
+    each = np.array([[0.1, 0.2], [0, 0], [-0.3, 0.1]])
+    model = PoincareSVM(-1.3, 1, each).fit(points, labels)
+    np.testing.assert_array_equal(model.references_, each)
+    np.testing.assert_array_equal(model.normals_[0], one.normals_[0])
+    with pytest.raises(ValueError, match="3 reference points for 1 classifiers"):
+        PoincareSVM(-1.3, 1, each).fit(points, labels == 0)
+
+
+@pytest.mark.parametrize("C", [1.0, math.inf])
+def test_the_unit_of_length_does_not_matter(C):
+    points, labels = clusters(2, 20, 0, spread=0.05, curvature=-1)
+    model = PoincareSVM(-1, C).fit(points, labels)
+    scaled = PoincareSVM(-0.0625, C / 16).fit(4 * points, labels)
+    np.testing.assert_allclose(scaled.references_, 4 * model.references_, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(scaled.normals_, model.normals_ / 4, rtol=1e-9)
+
+
+def test_rotation_turns_references_and_normals():
+    points, labels = clusters(5, 20, 0)
+    turn = np.array([[math.cos(1), -math.sin(1)], [math.sin(1), math.cos(1)]])
+    model, turned = PoincareSVM(-1.3, 1).fit(points, labels), PoincareSVM(-1.3, 1).fit(points @ turn, labels)
+    np.testing.assert_allclose(turned.references_, model.references_ @ turn, atol=1e-12)
+    np.testing.assert_allclose(turned.normals_, model.normals_ @ turn, rtol=1e-7, atol=1e-7)
+    np.testing.assert_array_equal(turned.predict(points @ turn), model.predict(points))
+
+
+def test_a_geodesic_is_learnt_from_a_hard_margin():
+    rng = np.random.default_rng(0)
+    points = 0.95 * np.sqrt(rng.random((4000, 1))) * np.array([np.cos(t := rng.random(4000) * 7), np.sin(t)]).T
+    # The geodesic with ends at angles ±1 is a circle around 1/cos 1, of radius tan 1.
+    height = np.hypot(points[:, 0] - 1 / math.cos(1), points[:, 1]) - math.tan(1)
+    points, labels = points[np.abs(height) > 0.01], (height < 0)[np.abs(height) > 0.01]
+    for C in (math.inf, 1e5):
+        model = PoincareSVM(-1, C).fit(points[::2], labels[::2])
+        assert (model.predict(points[1::2]) == labels[1::2]).mean() >= 0.999
+    assert (EuclideanSVM(1e5).fit(points, labels).predict(points) == labels).mean() < 0.97
+
+
+def test_hard_margin_in_the_disc_equals_a_quadratic_program():
+    points, labels = clusters(2, 20, 0, spread=0.05)
+    model = PoincareSVM(-1.3, math.inf).fit(points, labels)
+    signed = np.where(labels == 1, 1, -1)[:, None] * features(model, points, 0)
+    np.testing.assert_allclose(model.normals_[0], quadratic_program(signed), rtol=1e-7)
+
+
+def test_a_hard_margin_that_does_not_exist():
+    points, labels = clusters(2, 40, 0, spread=0.4)
+    for model in (PoincareSVM(-1.3, math.inf), EuclideanSVM(math.inf)):
+        with pytest.raises(NotSeparableError, match="C = inf, but a class cannot be separated"):
+            model.fit(points, labels)
+
+
+def test_points_of_two_classes_at_one_place():
+    points, labels = np.full((6, 2), 0.25), np.arange(6) % 2
+    model = PoincareSVM(-1, 1).fit(points, labels)
+    np.testing.assert_allclose(model.references_, [[0.25, 0.25]])
+    np.testing.assert_allclose(model.predict_proba(points), 0.5)
+
+
+def test_all_on_one_geodesic():
+    x = np.linspace(-0.8, 0.8, 17)
+    points, labels = np.stack([x, x / 2], axis=1), (x > 0.31).astype(int)
+    for C in (100, math.inf):
+        model = PoincareSVM(-1, C).fit(points, labels)
+        np.testing.assert_array_equal(model.predict(points), labels)
+        assert abs(model.normals_[0] @ [1, -2]) <= 1e-9 * np.linalg.norm(model.normals_)
+
+
+# In the plane
+
+
+@pytest.mark.parametrize("num", [2, 4])
+def test_euclidean_equals_linear_svc(num):
+    points, labels = clusters(num, 30, 5)
+    model = EuclideanSVM(3).fit(points, labels)
+    svc = LinearSVC(C=3, loss="squared_hinge", dual=False, tol=1e-12, max_iter=10_000).fit(points, labels)
+    np.testing.assert_allclose(model.normals_, svc.coef_, rtol=1e-6)
+    np.testing.assert_allclose(model.intercepts_, svc.intercept_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.decision_function(points), svc.decision_function(points), atol=1e-6)
+    if num == 2:
+        np.testing.assert_array_equal(model.predict(points), svc.predict(points))
+
+
+# Logistic regression
+
+
+@pytest.mark.parametrize("C", [1e-2, 1, 1e4])
+@pytest.mark.parametrize("num", [2, 4])
+def test_logistic_equals_scikit_learn(num, C):
+    points, labels = clusters(num, 30, 6, spread=0.3)
+    model = Log0Logistic(-1.3, C).fit(points, labels)
+    k = torch.tensor(-1.3, dtype=torch.float64)
+    tangent = geoopt_ball.logmap0(torch.tensor(points), k=k).numpy()
+    peer = LogisticRegression(C=C, solver="newton-cg", tol=1e-9, max_iter=1000).fit(tangent, labels)
+    np.testing.assert_allclose(model.normals_, peer.coef_, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(model.predict_proba(points), peer.predict_proba(tangent), rtol=1e-5, atol=1e-8)
+    np.testing.assert_array_equal(model.predict(points), peer.predict(tangent))
+
+
+# What all have in common
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("num", [2, 5])
+def test_probabilities_sum_to_one_and_decide(make, num):
+    points, labels = clusters(num, 20, 7)
+    model = make(1.0).fit(points, np.array(list("edcba"))[labels])
+    shares = model.predict_proba(points)
+    assert shares.shape == (num * 20, num)
+    assert (shares > 0).all()
+    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-15)
+    np.testing.assert_array_equal(model.classes_, sorted("edcba"[:num]))
+    if num > 2:
+        np.testing.assert_array_equal(model.predict(points), model.classes_[shares.argmax(axis=1)])
+        assert model.decision_function(points).shape == (num * 20, num)
+    else:
+        np.testing.assert_array_equal(model.predict(points) == "e", model.decision_function(points) > 0)
+    assert (model.predict(points) == np.array(list("edcba"))[labels]).mean() > 0.9
+
+
+def test_one_against_the_rest_is_normalised_platt():
+    points, labels = clusters(4, 20, 8)
+    model = PoincareSVM(-1.3, 1).fit(points, labels)
+    scores = model.decision_function(points)
+    each = np.empty_like(scores)
+    for line in range(4):
+        alone = PoincareSVM(-1.3, 1).fit(points, labels == line)
+        np.testing.assert_allclose(alone.decision_function(points), scores[:, line], rtol=1e-9, atol=1e-12)
+        a, b = alone.platt_[0]
+        each[:, line] = alone.predict_proba(points)[:, 1]
+        np.testing.assert_allclose(each[:, line], 1 / (1 + np.exp(a * scores[:, line] + b)), rtol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(points), each / each.sum(axis=1, keepdims=True), rtol=1e-7)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_the_same_twice(make):
+    points, labels = clusters(3, 20, 9)
+    first, second = (make(2.0).fit(points, labels) for _ in range(2))
+    np.testing.assert_array_equal(first.predict_proba(points), second.predict_proba(points))
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize(
+    ("points", "labels", "message"),
+    [
+        (np.zeros((4, 3)), [0, 1, 0, 1], r"points of shape \(4, 3\)"),
+        (np.zeros(4), [0, 1, 0, 1], r"points of shape \(4,\)"),
+        ([[0, 0], [np.nan, 0]], [0, 1], "not finite"),
+        ([[0, 0], [np.inf, 0]], [0, 1], "not finite"),
+        (np.zeros((4, 2)), [0, 1], r"labels of shape \(2,\) for 4 points"),
+        (np.zeros((4, 2)), [1, 1, 1, 1], "points of 1 classes; a classifier wants at least two"),
+        (np.zeros((0, 2)), [], "points of 0 classes"),
+    ],
+)
+def test_what_is_refused(make, points, labels, message):
+    with pytest.raises(ValueError, match=message):
+        make(1.0).fit(points, labels)
+
+
+@pytest.mark.parametrize("make", [KINDS[0], KINDS[2]])
+def test_points_outside_the_disc(make):
+    points = np.array([[0.1, 0.2], [0.9, 0]])
+    with pytest.raises(ValueError, match=r"not inside the disc of curvature -1\.3"):
+        make(1.0).fit(points, [0, 1])
+    model = make(1.0).fit(points / 2, [0, 1])
+    for ask in (model.predict, model.predict_proba, model.decision_function):
+        with pytest.raises(ValueError, match="not inside the disc"):
+            ask(points)
+    EuclideanSVM(1.0).fit(points * 10, [0, 1])
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("C", [0, -1, math.nan, 1e13])
+def test_costs_that_are_refused(make, C):
+    with pytest.raises(ValueError, match="it must be > 0 and at most 1e\\+12, or inf"):
+        make(C)
+
+
+@pytest.mark.parametrize("curvature", [0, 1, math.nan, -math.inf])
+def test_curvatures_that_are_refused(curvature):
+    for kind in (PoincareSVM, Log0Logistic):
+        with pytest.raises(ValueError, match="it must be negative and finite"):
+            kind(curvature, 1.0)
+
+
+def test_references_that_are_refused():
+    for reference in ([1, 0], [math.nan, 0], [0, 0, 0]):
+        with pytest.raises(ValueError, match="points"):
+            PoincareSVM(-1, 1, reference)
+    with pytest.raises(ValueError, match="no hard margin"):
+        Log0Logistic(-1, math.inf)
+
+
+# Cross-validation
+
+
+@pytest.mark.parametrize("make", KINDS[:2])
+@pytest.mark.parametrize("num", [2, 4])
+def test_held_out_is_fit_and_predict(make, num):
+    points, labels = clusters(num, 13, 10, spread=0.3)
+    kept = stratified_folds(labels, 4, 0)
+    grid = [0.01, 1, 1000]
+    expected = [
+        [(make(C).fit(points[k], labels[k]).predict(points[~k]) == labels[~k]).sum() for k in kept] for C in grid
+    ]
+    np.testing.assert_array_equal(make(1.0).held_out(points, labels, kept, grid), expected)
+
+
+def test_many_points_are_taken_in_blocks(monkeypatch):
+    points, labels = clusters(3, 13, 10, spread=0.3)
+    kept = stratified_folds(labels, 5, 0)
+    whole = PoincareSVM(-1.3, 1).held_out(points, labels, kept, GRID)
+    monkeypatch.setattr("geometry.one_vs_rest._BLOCK", 250)
+    np.testing.assert_array_equal(PoincareSVM(-1.3, 1).held_out(points, labels, kept, GRID), whole)
+
+
+def test_a_fold_without_a_class():
+    points, labels = clusters(3, 4, 0)
+    with pytest.raises(ValueError, match="a fold keeps nothing of a class"):
+        PoincareSVM(-1.3, 1).held_out(points, labels, labels[None] > 0, [1.0])
+
+
+@given(counts=st.lists(st.integers(1, 12), min_size=2, max_size=6), folds=st.integers(2, 7), seed=st.integers(0, 99))
+def test_folds_are_stratified(counts, folds, seed):
+    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
+    out = ~stratified_folds(labels, folds, seed)
+    times = out.sum(axis=0)
+    for label, count in enumerate(counts):
+        mine = labels == label
+        assert (times[mine] == (count > 1)).all()
+        assert np.ptp(out[:, mine].sum(axis=1)) <= 1
+        assert (~out[:, mine]).any(axis=1).all()
+    assert np.ptp(out.sum(axis=1)) <= 1
+    np.testing.assert_array_equal(out, ~stratified_folds(labels, folds, seed))
+
+
+def test_folds_differ_by_seed():
+    labels = np.repeat([0, 1], 30)
+    assert (stratified_folds(labels, 5, 0) != stratified_folds(labels, 5, 1)).any()
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_best_c_has_the_highest_accuracy_and_is_the_middle_of_equals(make):
+    points, labels = clusters(3, 12, 12, spread=0.35)
+    labels[-9:] = 0  # leaves a class with fewer members than folds
+    grid = [1e3, 0.01, 0.1, 1, 10, 100]
+    kept = stratified_folds(labels, 5, 3)
+    right = {
+        C: sum((make(C).fit(points[k], labels[k]).predict(points[~k]) == labels[~k]).sum() for k in kept) for C in grid
+    }
+    best = sorted(C for C in grid if right[C] == max(right.values()))
+    assert best_c(make, points, labels, grid, 5, 3) == best[(len(best) - 1) // 2]
+    assert len(set(right.values())) > 1
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_best_c_where_nothing_can_be_held_out(make):
+    points, labels = clusters(3, 1, 0)
+    assert best_c(make, points, labels, [1, 2, 3]) == 2
+    assert best_c(make, points, labels, [4, 1, 2, 3]) == 2
+
+
+def test_points_that_can_be_separated_are_with_the_best_c():
+    x = np.random.default_rng(0).uniform(-0.6, 0.6, (1500, 2))
+    height = x[:, 1] - 0.5 - x[:, 0] / 3
+    points, labels = x[np.abs(height) > 0.01], (height > 0)[np.abs(height) > 0.01]
+    C = best_c(EuclideanSVM, points, labels)
+    assert C >= 1000
+    assert (EuclideanSVM(C).fit(points, labels).predict(points) == labels).all()
+    assert not (EuclideanSVM(1).fit(points, labels).predict(points) == labels).all()
+
+
+@pytest.mark.parametrize("grid", [[], [0.0, 1.0], [1, math.inf], [-1.0]])
+def test_grids_that_are_refused(grid):
+    points, labels = clusters(2, 5, 0)
+    with pytest.raises(ValueError, match="a grid of C"):
+        best_c(EuclideanSVM, points, labels, grid)
+
+
+def test_folds_that_are_refused():
+    with pytest.raises(ValueError, match="1 folds; there must be at least 2"):
+        stratified_folds([0, 1], 1, 0)
