@@ -17,9 +17,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.decode import decode_times
 from benchmarks.gram import gram_against_one_product
+from benchmarks.hulls import against_qhull
 from benchmarks.inprocess import against_plain_loop
 from benchmarks.parts import codec_against_copies, forman_against_loop, sparse_against_dense
+from benchmarks.secure_sum import recovery_against_its_parts
 from benchmarks.steps import lorentz_against_flat
 from benchmarks.timing import Ratio
 
@@ -42,6 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "encode and decode 1M float32 / copy them twice": codec_against_copies,
         "Forman-Ricci by sparse products / counting in a Python loop, 2,000 nodes": forman_against_loop,
         "Gram matrix of 20 models' deviations of 11M float32 / one matrix product": gram_against_one_product,
+        "hyperbolic hull of 100,000 points / Qhull on them as Euclidean points": against_qhull,
+        "decode of 5,000 bins / FLINT's roots of its locator alone": decode_times,
+        "recovery of a secure sum, 50 clients, 4 gone / its key agreements and streams alone": recovery_against_its_parts,
     }
     logging.getLogger("curvfed").addHandler(logging.NullHandler())
     table = Table("what", "ratio", "smallest-largest", "ours, s", "theirs, s")

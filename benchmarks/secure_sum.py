@@ -32,7 +32,7 @@ class Recovery:
     megabytes : float
         The most that it allocates at any time.
     gathering : float
-        Megabytes, the most that the collector holds before: keys and sealed letters.
+        Megabytes of sealed letters that pass through before, without what Python's objects add.
     neighbours : int
         Of each client.
     """
@@ -91,7 +91,7 @@ def recovery_against_its_parts(clients: int = 50, dropped: int = 4, length: int 
 
 
 def _gathered(clients: int, dropped: int, length: int, threshold: int) -> tuple[Collector, np.ndarray, float]:
-    """A collector that has all messages, the sum, and megabytes of keys and letters at its fullest."""
+    """A collector that has all messages, the sum, and the megabytes of letters that it passed on."""
     session = Session("benchmark", "sum", 0, SUM_PRIME, length, tuple(range(clients)), threshold)
     collector = Collector(session)
     members = {p: Member.begin(session, p) for p in session.clients}

@@ -101,18 +101,18 @@ def what_is_summed(config: RunConfig, number: int) -> list[str]:
     one_shot = METHODS[config.method].aggregation == ONE_SHOT
     if not (one_shot or config.secure_sum):
         return []
+    asked = number if one_shot else max(1, round(config.fraction_train * number))
     keys = config.secure
     try:
-        sum_of = Session("", "", 0, SUM_PRIME, 1, tuple(range(number)), keys.threshold, keys.neighbours)
+        session = Session("", "", 0, SUM_PRIME, 1, tuple(range(asked)), keys.threshold, keys.neighbours)
     except SecureSumError as error:
-        raise ConfigError(f"num-supernodes = {number}, secure.threshold = {keys.threshold}: {error}") from None
+        raise ConfigError(f"num-supernodes = {number}, of whom {asked} would be summed: {error}") from None
     told = [
-        f"secure sum: {sum_of.needed} of {number} clients must stay to its end; each shares its secrets with {sum_of.degree}"
+        f"secure sum: {session.needed} of {asked} clients must stay to its end; each shares its secrets with "
+        f"{session.degree} others"
     ]
-    if one_shot and (classes := _known_classes(config)):
-        told += [_what_hulls_cost(public(config, classes, number), "hulls")]
-        told += [_what_hulls_cost(public(config, classes, number, one), "hulls, sweep") for one in config.hull.epsilons]
-    return told
+    classes = _known_classes(config) if one_shot else 0
+    return told + ([_what_hulls_cost(public(config, classes, number))] if classes else [])
 
 
 def _known_classes(config: RunConfig) -> int:
@@ -121,10 +121,10 @@ def _known_classes(config: RunConfig) -> int:
     return config.hull.num_classes or len(point_spec(config).kept) or built_in
 
 
-def _what_hulls_cost(values: Public, what: str) -> str:
+def _what_hulls_cost(values: Public) -> str:
     form = "a sum for every bin" if values.is_dense else "power sums"
     return (
-        f"{what}: epsilon = {values.epsilon:g} makes {values.quantizer.num_bins:,} bins; for {values.num_classes} classes "
+        f"hulls: epsilon = {values.epsilon:g} makes {values.quantizer.num_bins:,} bins; for {values.num_classes} classes "
         f"every client sends {values.length:,} numbers modulo {values.prime} ({values.length * 8 / 1000:,.1f} kB), {form}"
     )
 

@@ -10,15 +10,20 @@ RUN is a run directory. DATA is the name of the run's data set, or new data as t
   set --client says the part;
 - of images, a file, a folder of files, or one with a folder per class, which then also tells the accuracy. Images are
   brought to the run's size and channels and normalised as the run's were. Of the run's data set --client says the part,
-  and without it these are the global test images.
+  and without it these are the global test images;
+- of points in the disc, an `.npz`, `.csv` or `.h5ad` file as a run reads it, in the run's curvature. It may lack the
+  classes: a `.csv` of the two coordinates alone, an `.npz` of x_train, x_test or one array, an `.h5ad` without the labels.
+  The run's own data set stands for its global test points. There is no --client.
 
 The model is the one after the last aggregation: the shared and fixed parameters, with the calibrated classifier where
 there is one. With --client it is that client's own: for images the fine-tuned one where the client has kept one, else the
 shared parameters with its personal ones where any stay there. There is no further training.
 
-The CSV has a row per node, graph or image: its number or path, class, probability. The probability is the softmax of the
-model's logits. Where these are trained as distances or cosines it ranks images and is no calibrated chance: hyperfed's
-logits are negative distances to the prototypes, spherefed's cosines. Without --out the rows go to the standard output.
+The CSV has a row per node, graph, image or point: its number or path, class, probability. Points are numbered as they come
+in the file, and a class that the run's server could not name is a "group", numbered as in the report. The probability is
+the softmax of the model's logits, for points and an SVM Platt's scaling of its margins. Where logits are trained as distances or cosines it
+ranks images and is no calibrated chance: hyperfed's logits are negative distances to the prototypes, spherefed's cosines.
+Without --out the rows go to the standard output.
 
 Exit status: 0 predicted, 1 it cannot be done, 2 wrong usage.
 """
@@ -35,6 +40,7 @@ from rich.markup import escape
 
 from deployments.predict_graphs import predict_graphs
 from deployments.predict_images import predict_images
+from deployments.predict_points import predict_points
 from deployments.trained_run import PredictError, Prediction, TrainedRun
 from strategies.arrays import MessageError
 from strategies.config import ConfigError
@@ -49,7 +55,7 @@ EXPECTED = (PredictError, ConfigError, DataError, MessageError, StoreError)
 def predict(
     run: TrainedRun, data: str, client: int | None = None, state_path: Path | None = None, calibrated: bool = True
 ) -> Prediction:
-    """Predict the classes of all nodes, graphs or images of `data`.
+    """Predict the classes of all nodes, graphs, images or points of `data`.
 
     Parameters
     ----------
@@ -68,6 +74,8 @@ def predict(
     PredictError, ConfigError, DataError, MessageError, StoreError
         If something is absent, or data, model and personal state do not fit together.
     """
+    if run.facts.task == "points":
+        return predict_points(run, data, client)
     if client is None and (kept := run.kept_at_clients):
         raise PredictError(
             f"--client N is needed: {run.config.method} {kept}, so there is a model for every one of the clients "
@@ -95,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
-    parser.add_argument("data", metavar="DATA", help="a .pt file, images, or the run's own data set")
+    parser.add_argument("data", metavar="DATA", help="a .pt file, images, points, or the run's own data set")
     parser.add_argument("--client", type=int, metavar="N", help="whose model, and of the run's own data set which part")
     parser.add_argument("--state-path", type=Path, metavar="DIR", help="state-path of the node that keeps the client")
     parser.add_argument("--uncalibrated", action="store_true", help="the classifier from before the calibration")

@@ -3,11 +3,11 @@
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -19,6 +19,7 @@ from strategies.config import BASES, RunConfig, parse
 from strategies.defaults import settled
 from strategies.dotted import dotted
 from strategies.messages import Facts
+from strategies.methods import ONE_SHOT
 from strategies.model_spec import is_fixed
 from strategies.split import Arrays
 from strategies.store import Store
@@ -51,32 +52,58 @@ class TrainedRun:
     config : RunConfig
         Settled.
     facts : Facts
-    shared : Aggregation
-        The shared parameters, of every client.
+    arrays : dict of str to array
+        All that the server kept of the model, by the names in its file.
+    groups : tuple of str
+        Of a one-shot run: the class that each group of hulls stands for, "" where that is not known.
     stamps : mapping of partition to round
         The personal state that belongs to these parameters.
     clients : mapping of partition to Met
     num_partitions, last_round : int
-    fixed : dict of str to array
-        The parameters that the server fixed for all.
-    calibrated : dict of str to array
-        The classifier that a calibration gave, by the names in the model; empty for most runs.
     """
 
     path: Path
     config: RunConfig
     facts: Facts
-    shared: Aggregation
+    arrays: Arrays
+    groups: tuple[str, ...]
     stamps: Mapping[int, int]
     clients: Mapping[int, Met]
     num_partitions: int
     last_round: int
-    fixed: Arrays = field(default_factory=dict)
-    calibrated: Arrays = field(default_factory=dict)
+
+    @cached_property
+    def shared(self) -> Aggregation:
+        """The shared parameters, of every client; of a run of rounds.
+
+        Raises
+        ------
+        MessageError
+            If they are not those of the run's model.
+        """
+        found = aggregation(self.config, self.facts)
+        found.load({name: array for name, array in self._parts.model.items() if name not in self.fixed})
+        return found
+
+    @cached_property
+    def fixed(self) -> Arrays:
+        """The parameters that the server fixed for all."""
+        return {name: array for name, array in self._parts.model.items() if is_fixed(self.config, name)}
+
+    @property
+    def calibrated(self) -> Arrays:
+        """The classifier that a calibration gave, by the names in the model; empty for most runs."""
+        return self._parts.calibrated
+
+    @cached_property
+    def _parts(self) -> Checkpoint:
+        return Checkpoint.of(self.arrays)
 
     @property
     def kept_at_clients(self) -> str:
         """Why every client has a model of its own, in words; "" if there is one for all."""
+        if self.config.aggregation == ONE_SHOT:
+            return ""
         if personal := kept_patterns(self.config, self.facts):
             return f"keeps {', '.join(personal)} at each client"
         return "" if self.config.aggregation in BASES else "sends clients different parameters"
@@ -120,13 +147,9 @@ class TrainedRun:
             raise PredictError(f"{path} is not the directory of a run: no {Path(error.filename).name}") from None
         except (tomllib.TOMLDecodeError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise PredictError(f"{path} is not the directory of a run: {error}") from None
-        arrays, facts, stamps, last_round = _read_model(path / "model.safetensors", config)
-        config = settled(config, facts.task)
-        parts = Checkpoint.of(arrays)
-        fixed = {name: array for name, array in parts.model.items() if is_fixed(config, name)}
-        shared = aggregation(config, facts)
-        shared.load({name: array for name, array in parts.model.items() if name not in fixed})
-        return cls(path, config, facts, shared, stamps, clients, num_partitions, last_round, fixed, parts.calibrated)
+        model = _read_model(path / "model.safetensors", config)
+        config = settled(config, model.facts.task)
+        return cls(path, config, **vars(model), clients=clients, num_partitions=num_partitions)
 
     def personal_state(self, client: int, state_path: Path | None) -> tuple[Arrays, int]:
         """The personal state of a client that belongs to the shared parameters, and its round.
@@ -206,13 +229,13 @@ class Prediction:
     Attributes
     ----------
     noun : str
-        What is classified: "node", "graph" or "image".
+        What is classified: "node", "graph", "image" or "point".
     names : list of str
         Of each: a number, or the path of an image.
     classes : list of str
         Of each.
     probabilities : Tensor, (n,)
-        Of these classes, by softmax of the logits.
+        Of these classes: by softmax of the logits, of points by the classifier's own.
     about : dict of str to str
         What was used and what it scored, in words.
     """
@@ -233,18 +256,35 @@ def _met(about: Mapping[str, Any]) -> Met:
     )
 
 
-def _read_model(path: Path, config: RunConfig) -> tuple[dict[str, NDArray[Any]], Facts, dict[int, int], int]:
+@dataclass(frozen=True)
+class _Model:
+    """What is read of `model.safetensors`; see `TrainedRun`."""
+
+    facts: Facts
+    arrays: Arrays
+    groups: tuple[str, ...]
+    stamps: dict[int, int]
+    last_round: int
+
+
+def _read_model(path: Path, config: RunConfig) -> _Model:
     try:
         with safe_open(path, framework="np") as file:
             about = json.loads(file.metadata()["curvfed"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        stamps = {int(partition): int(stamp) for partition, stamp in about["stamps"].items()}
-        last_round = int(about["last_round"])
-        facts = Facts(**about["facts"] | {"class_names": tuple(about["facts"]["class_names"])})
+        found = _Model(
+            facts=Facts(**about["facts"] | {"class_names": tuple(about["facts"]["class_names"])}),
+            arrays=arrays,
+            groups=tuple(str(name) for name in about.get("groups", ())),
+            stamps={int(partition): int(stamp) for partition, stamp in about["stamps"].items()},
+            last_round=int(about["last_round"]),
+        )
     except FileNotFoundError:
-        raise PredictError(f"no {path}: the run has not come to its end; go on with it by resume=true") from None
+        dry = "this was a dry run (hull.dry-run), which trains nothing"
+        told = dry if config.hull.dry_run else "the run has not come to its end; go on with it by resume=true"
+        raise PredictError(f"no {path}: {told}") from None
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise PredictError(f"{path} is not the model of a run ({type(error).__name__})") from None
     if about["method"] != config.method:
         raise PredictError(f"{path} is of method {about['method']}, config.toml beside it of {config.method}")
-    return arrays, facts, stamps, last_round
+    return found

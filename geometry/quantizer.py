@@ -15,7 +15,9 @@ Points = NDArray[np.float64]
 Bins = NDArray[np.uint64]
 
 MOST_BINS = 2**62
-MOST_SECTORS = 2**48  # half a sector is then 1e-14, five times what rounding does to an angle on its way there and back
+MOST_SECTORS = (
+    2**48
+)  # half a sector is then 1e-14, a few times what rounding does to an angle on its way there and back
 _SLACK = 1 + 4 * float(np.finfo(np.float64).eps)  # a point brought onto the circle may land this much outside
 
 
@@ -139,9 +141,7 @@ class PoincareQuantizer:
             raise ValueError(f"quantizer: {wrong} of {given.size} bins are not in 1..{self.num_bins}")
         ring, sector = np.divmod(given.astype(np.uint64) - np.uint64(1), np.uint64(self.num_sectors))
         norm = self._scale * np.tanh((ring.astype(np.float64) + 0.5) / self.num_rings * self._reach / 2)
-        # The sectors of the upper half, then those of the lower one from angle −π on: smaller angles are more exact.
-        turn = np.where(2 * sector < self.num_sectors, 0.0, -float(self.num_sectors)) + sector.astype(np.float64) + 0.5
-        angle = turn / self.num_sectors * (2 * math.pi)
+        angle = (sector.astype(np.float64) + 0.5) / self.num_sectors * (2 * math.pi)
         return np.asarray(norm[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1))
 
     def clamp(self, points: ArrayLike) -> tuple[Points, int]:

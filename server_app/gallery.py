@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from server_app import image_gallery, image_pictures, pictures
 from server_app.hull_gallery import hull_gallery
+from server_app.hull_outcome import is_one_shot
 from server_app.page import Html, amount, element, figure, is_number, number, percent, table
 from server_app.run_files import RunFiles, own_classes
-from strategies.messages import FINE_TUNE
+from strategies.messages import FINE_TUNE, TRAIN
 from strategies.methods import METHODS
 
 Array = NDArray[np.float64]
@@ -168,7 +169,8 @@ def clients_table(run: RunFiles) -> list[Html]:
     partitions = sorted({*about, *run.partitions})
     if not partitions:
         return []
-    last = {name: _last(run, name) for name in ("test", "test_before", "val", "accuracy", "curvature", "num_examples")}
+    last = {name: _last(run, name) for name in ("test", "test_before", "val", "accuracy", "curvature")}
+    last["num_examples"] = _last(run, "num_examples", TRAIN)
     tuned = _last(run, "test", FINE_TUNE)
 
     def told(name: str, show: Callable[[Any], str] = number) -> list[Any]:
@@ -177,14 +179,15 @@ def clients_table(run: RunFiles) -> list[Html]:
     def measured(name: str, show: Callable[[Any], str] = percent) -> list[Any]:
         return [show(last[name].get(partition)) for partition in partitions]
 
-    name = run.metric_name
+    name, one_shot = run.metric_name, is_one_shot(run)
+    after = f"test {name}" if one_shot else f"{name} after"
     columns: dict[str, list[Any]] = {"data set": [run.data_sets.get(partition, "–") for partition in partitions]}
     columns |= {title: told(key) for key, title in SIZES.items() if key != "num_graphs" or run.examples == "graphs"}
     if all(cell == "–" for cell in columns["training"]):
         columns["training"] = measured("num_examples", lambda value: number(value, 0))
     columns |= {
         f"{name} before": measured("test_before"),
-        f"{name} after": measured("test"),
+        after: measured("test"),
         "fine-tuned": [percent(tuned.get(partition)) for partition in partitions],
         f"validation {name}": measured("val"),
         "accuracy": measured("accuracy"),
@@ -193,13 +196,16 @@ def clients_table(run: RunFiles) -> list[Html]:
         "Forman–Ricci": told("forman", lambda value: number(value, 2)),
     }
     columns = {title: cells for title, cells in columns.items() if any(cell != "–" for cell in cells)}
-    if f"{name} after" in columns:
-        columns[f"{name} after"] = [_bar(cell) for cell in columns[f"{name} after"]]
+    if after in columns:
+        columns[after] = [_bar(cell) for cell in columns[after]]
     rows = list(zip(partitions, *columns.values(), strict=True))
-    note = f"Clients by partition; sizes in {run.examples}. Scores are from the last round that scored the client."
+    note = f"Clients by partition; sizes in {run.examples}."
+    if not one_shot:
+        note += " Scores are from the last round that scored the client."
     differ = (run.summary.get("metrics") or {}).get("heterogeneity")
     if run.clients and not any(about.values()):
-        note += " The clients keep their class counts, sizes and curvatures to themselves (share-statistics = false)."
+        theirs = "class counts and sizes" if one_shot else "class counts, sizes and curvatures"
+        note += f" The clients keep their {theirs} to themselves (share-statistics = false)."
     if is_number(differ):
         note += f" Median Jensen–Shannon distance of two clients' classes: {differ:.3f}, of at most 0.833."
     return [table(["client", *columns], rows, "figures wide", label="Clients"), element("p", note, class_="note")]

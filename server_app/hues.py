@@ -1,4 +1,4 @@
-"""The colours of classes. Pictures name all others by the page's variables; these are the same on light paper and on dark."""
+"""The colours of classes: unlike all others, which are the page's own, the same on light paper and on dark."""
 
 from collections.abc import Sequence
 

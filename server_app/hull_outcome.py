@@ -58,7 +58,8 @@ def _reached(run: RunFiles, clients: int) -> list[Any]:
         if source != SHARED and is_number(told.get(key))
     ]
     if pooled:
-        parts.append(f" With all points in one place, classifiers reach {', '.join(pooled)}.")
+        who_else = "classifiers reach" if len(pooled) > 1 else "a classifier reaches"
+        parts.append(f" With all points in one place, {who_else} {', '.join(pooled)}.")
     if is_number(mean):
         score = element("strong", percent(mean))
         deviation = percent(run.summary.get("personal_accuracy_std"))
@@ -78,7 +79,7 @@ def _left(run: RunFiles) -> str:
 def _would_leave(run: RunFiles) -> str:
     share = _share(_told(run))
     if not share:
-        return "How many of its points would leave a client, that client's own log says."
+        return "How many of a client's points would leave it is in that client's own log."
     return f"{share} would leave the clients, {_as_bins(run.config.get('hull.epsilon'))}"
 
 
@@ -128,15 +129,15 @@ def _others(run: RunFiles) -> list[Html]:
     scored = is_number(told["personal_accuracy_mean"])
     rows = [(title, cell) for title, cell in own.items() if scored and cell != "–"]
     shown = {*ACCURACIES, *FIGURES, *SHOWN, "nodes_refused"}
-    names = [
-        name for name in run.summary.get("metrics") or {} if name not in shown and not name.startswith(PHASE_FIGURES)
-    ]
-    rows += [(title, *cells) for title, cells in other_figures(names, [run.summary]).items() if cells != ["–"]]
+    names = [name for name in told if name not in shown and not name.startswith(PHASE_FIGURES)]
+    rows += [(title, cell) for title, (cell,) in other_figures(names, [run.summary]).items() if cell != "–"]
     if not rows:
         return []
-    note = "Every client counts the same in a mean, and ± is the standard deviation over the clients; there, groups have the "
-    note += "names that make most of the client's training points right."
-    return [table([], rows, label="Other figures"), element("p", note, class_="note") if scored else None]
+    note = (
+        "Every client counts the same in a mean, and ± is the standard deviation over the clients; there, groups have the "
+        "names that make most of the client's training points right."
+    )
+    return [table([], rows, label="Other figures"), *([element("p", note, class_="note")] if scored else [])]
 
 
 def _told(run: RunFiles) -> dict[str, Any]:

@@ -105,15 +105,10 @@ def disc(name: str, seen: Disc, alt: str) -> Html:
             stroke(axes, outlines, edgecolor=colours[colour], linewidth=0.7, linestyle=(0, (3, 2)), alpha=0.9)
         many = _count(seen.hulls) > MANY
         for colour, outlines in _by_colour(seen.hulls, pixel):
-            stroke(
-                axes,
-                outlines,
-                to_rgba(colours[colour], 0.12),
-                edgecolor=colours[colour],
-                linewidth=0.7 if many else 1.0,
-            )
+            shade = colours[colour]
+            stroke(axes, outlines, to_rgba(shade, 0.12), edgecolor=shade, linewidth=0.7 if many else 1.0)
             corners = np.concatenate([c for other, c in seen.hulls if other == colour])
-            dots(axes, corners, colours[colour], 1.6 if many else 2.6)
+            dots(axes, corners, shade, 1.6 if many else 2.6)
         _lines(axes, seen, colours, pixel)
         reach = 2.2 * pixel * np.array([[-1, -1], [1, 1], [-1, 1], [1, -1]]).reshape(2, 2, 2)
         stroke(axes, (seen.wrong[:, None, None] + reach).reshape(-1, 2, 2), edgecolor=INK, linewidth=0.9)

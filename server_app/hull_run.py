@@ -31,6 +31,9 @@ log = logging.getLogger("curvfed")
 
 Hulls = list[list[NDArray[np.uint64]]]
 
+PROTOCOL, EVALUATION = 0, 1
+"""Rounds of the messages: a resumed run drops the rows of the second and asks again."""
+
 DECODED = 1
 """Stamp of the decoded hulls, which a resumed run takes up: nobody is asked to reveal anything again."""
 
@@ -41,6 +44,7 @@ class HullRun(Run):
     def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
         super().__init__(config, grid, directory)
         self.metrics: dict[str, Any] = {}
+        self.summed: list[int] = []
         self._store = Store(directory.path / "checkpoint" / "hulls")
 
     def run(self) -> None:
@@ -54,8 +58,8 @@ class HullRun(Run):
         self.directory.write_clients(self.federation.record())
         known = Known.of(self.config, self.federation)  # a test set that cannot be read costs nobody a secret
         found = self._stored() if self.config.resume else None
+        self.directory.truncate(PROTOCOL if found else PROTOCOL - 1)
         if found is None:
-            self.directory.truncate(-1)
             found = self._protocol()
         if found is not None:
             self._learn(found, known)
@@ -91,7 +95,7 @@ class HullRun(Run):
         """The clients' hulls by the secure sum; None where the run is to stop before it."""
         self.public = self._agree(len(self.federation.nodes))
         told = {"clients": self.public.num_clients, "digest": self.public.digest}
-        measured = self._ask(self.header(MEASURE), dict.fromkeys(self.federation.nodes, told))
+        measured = self._ask(self.header(MEASURE, PROTOCOL), dict.fromkeys(self.federation.nodes, told))
         self._note_revealed(measured)
         able, needed = sorted(measured.replies), max(2, self.config.min_replies)
         if len(able) < needed:
@@ -110,10 +114,13 @@ class HullRun(Run):
             log.info("hull.dry-run = true: %d clients have reported, and nothing else was sent", len(able))
             return None
         try:
-            phase, total = secure_sum(self._ask, self.header(HULLS), able, values.prime, values.length, self.config)
+            phase, total = secure_sum(
+                self._ask, self.header(HULLS, PROTOCOL), able, values.prime, values.length, self.config
+            )
         except SecureSumError as error:
             raise RoundError(f"the secure sum ends without a result: {error}") from None
         self.metrics["dropouts"] = len(self.federation.nodes) - len(phase.replies)
+        self.summed = sorted(phase.replies)
         started = time.monotonic()
         try:
             hulls = decode_hulls(total, values)
@@ -121,7 +128,7 @@ class HullRun(Run):
             raise RoundError(str(error)) from None
         self.metrics["seconds_decoding"] = time.monotonic() - started
         agreed = {"clients": values.num_clients, "classes": values.num_classes}
-        about = {"agreed": agreed, "metrics": self.metrics, "totals": self.state.totals}
+        about = {"agreed": agreed, "summed": self.summed, "metrics": self.metrics, "totals": self.state.totals}
         self._store.save(DECODED, _packed(hulls), about, durable=True)
         return hulls
 
@@ -134,7 +141,7 @@ class HullRun(Run):
             return None
         agreed = metadata["agreed"]
         self.public = public(self.config, agreed["classes"], agreed["clients"])
-        self.metrics, self.state.totals = metadata["metrics"], metadata["totals"]
+        self.metrics, self.state.totals, self.summed = (metadata[name] for name in ("metrics", "totals", "summed"))
         log.info("resuming with the hulls that were decoded before")
         return _unpacked(arrays)
 
@@ -151,9 +158,9 @@ class HullRun(Run):
         log.info("%d hulls of %d clients in %d groups; C = %g  %.2f s", len(np.unique(learned.hulls)), len(hulls),
                  self.public.num_classes, learned.classifier.c, seconds)  # fmt: skip
         arrays = learned.classifier.arrays()
-        told = self._ask(self.header(EVALUATE), {p: {} for p in self.federation.nodes}, arrays=arrays)
+        told = self._ask(self.header(EVALUATE, EVALUATION), {p: {} for p in self.federation.nodes}, arrays=arrays)
         self.state.latest = {p: dict(measured) for p, measured in told.scores.items() if measured}
-        found = scores(learned, known, self.public, self.config)
+        found = scores(learned, known, self.summed, self.public, self.config)
         self.metrics |= found.metrics
         self.state.scored["last"] = [found.accuracy] if found.accuracy is not None else []
         content: dict[str, Any] = {**hull_arrays(learned, known, found, self.public)}

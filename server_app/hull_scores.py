@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,13 +42,13 @@ class Known:
         Labelled points that no client has.
     pooled : ClientPoints or None
         All points of a simulation; real clients' points are nowhere but with them.
-    clients : tuple of ClientPoints
+    clients : mapping of partition to ClientPoints
         The clients' parts of it.
     """
 
     test: ClientPoints | None
     pooled: ClientPoints | None
-    clients: tuple[ClientPoints, ...]
+    clients: Mapping[int, ClientPoints]
 
     @classmethod
     def of(cls, config: RunConfig, federation: Federation) -> "Known":
@@ -72,10 +72,10 @@ class Known:
         else:
             log.info("global accuracy: none, for the server has no test data (test-data)")
         if not simulated:
-            return cls(test, None, ())
+            return cls(test, None, {})
         number = len(federation.nodes) + len(federation.refused)
         try:
-            parts = tuple(load_client(spec, partition, number) for partition in federation.nodes)
+            parts = {partition: load_client(spec, partition, number) for partition in federation.nodes}
             return cls(test, load_pooled(spec), parts)
         except DataError as error:
             raise ConfigError(str(error)) from None
@@ -102,8 +102,11 @@ class Found:
     group_names: tuple[str, ...]
 
 
-def scores(learned: Learned, known: Known, public_values: Public, config: RunConfig) -> Found:
-    """Everything that the summary tells of the hulls, of the classifier and of what it is compared with."""
+def scores(learned: Learned, known: Known, summed: Sequence[int], public_values: Public, config: RunConfig) -> Found:
+    """Everything that the summary tells of the hulls, of the classifier and of what it is compared with.
+
+    `summed` are the partitions whose vectors are in the sum.
+    """
     groups = public_values.num_classes
     sizes = np.unique(learned.hulls, return_counts=True)[1]
     metrics: dict[str, Any] = {
@@ -117,7 +120,7 @@ def scores(learned: Learned, known: Known, public_values: Public, config: RunCon
         "svm_c": learned.classifier.c,
     }
     if known.clients:
-        metrics |= _against_the_truth(learned, known, public_values)
+        metrics |= _against_the_truth(learned, known, summed, public_values)
     if known.test is None:
         return Found(None, metrics, np.zeros(0, np.int64), ("",) * groups)
     points, labels, classes = known.test.points, known.test.labels, known.test.class_names
@@ -160,26 +163,27 @@ def learn_settings(config: RunConfig) -> Settings:
     return Settings(keys.grouping, kind, keys.svm == "hard", keys.c, config.seed)
 
 
-def _against_the_truth(learned: Learned, known: Known, public_values: Public) -> dict[str, Any]:
+def _against_the_truth(learned: Learned, known: Known, summed: Sequence[int], public_values: Public) -> dict[str, Any]:
     """In a simulation: are the hulls those that the clients have, and are those of one class in one group?"""
     true = [
         (tuple(bins.tolist()), one)
-        for mine in _locals(known, public_values)
+        for partition in summed
+        for mine in [_local(known.clients[partition], public_values)]
         for bins, one in zip(mine.hulls, mine.classes)
     ]
     order = np.argsort(learned.hulls, kind="stable")
     starts = np.unique(learned.hulls[order], return_index=True)[1]
     decoded = [tuple(bins.tolist()) for bins in np.split(learned.bins[order], starts[1:])]
     groups = learned.groups[order][starts]
-    exact = not Counter(decoded) - Counter(bins for bins, _ in true)
+    exact = Counter(decoded) == Counter(bins for bins, _ in true)
     class_of = dict(true)
     classes = np.array([class_of.get(bins, 0) for bins in decoded])
     names = name_groups(groups, classes, public_values.num_classes, public_values.num_classes)
     return {"hulls_exact": exact, "grouping_accuracy": accuracy(groups, classes, names)}
 
 
-def _locals(known: Known, public_values: Public) -> list[LocalHulls]:
-    return [local_hulls(one.train_points, one.train_labels, public_values) for one in known.clients]
+def _local(one: ClientPoints, public_values: Public) -> LocalHulls:
+    return local_hulls(one.train_points, one.train_labels, public_values)
 
 
 def hull_arrays(learned: Learned, known: Known, found: Found, public_values: Public) -> Arrays:
@@ -207,7 +211,8 @@ def hull_arrays(learned: Learned, known: Known, found: Found, public_values: Pub
     if known.pooled is not None:
         points, labels = known.pooled.train_points, known.pooled.train_labels
         shown = np.random.default_rng(0).permutation(len(points))[:SHOWN_POINTS]
-        true = [(v, one) for mine in _locals(known, public_values) for v, one in zip(mine.vertices, mine.classes)]
+        locals_ = [_local(one, public_values) for one in known.clients.values()]
+        true = [(v, one) for mine in locals_ for v, one in zip(mine.vertices, mine.classes)]
         sizes = [len(vertices) for vertices, _ in true]
         arrays |= {
             "class_names": np.array(known.pooled.class_names),
@@ -240,7 +245,7 @@ def _at(epsilon: float, known: Known, config: RunConfig) -> Sequence[float]:
     test = (known.test.points, known.test.labels)
     try:
         values = public(config, len(known.pooled.class_names), len(known.clients), epsilon)
-        run = trial([(one.train_points, one.train_labels) for one in known.clients], test, values, settings)
+        run = trial([(one.train_points, one.train_labels) for one in known.clients.values()], test, values, settings)
     except ValueError as error:
         log.warning("hull.sweep: nothing at epsilon = %g: %s", epsilon, error)
         return (np.nan,) * 5

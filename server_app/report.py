@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from server_app import hull_outcome, outcome
+from server_app import hull_outcome, outcome, traffic
 from server_app.gallery import clients_table, gallery
 from server_app.hull_tables import hull_tables
 from server_app.page import Html, amount, duration, element, is_number, page, section, table
 from server_app.run_files import CALIBRATIONS, RunFiles
-from server_app.traffic import messages, phases
 from strategies.config import fields, flatten, parse
 from strategies.messages import FINE_TUNE, TRAIN
 from strategies.methods import METHODS
@@ -51,8 +50,8 @@ def write_report(run_dir: Path) -> Path:
         section("Pictures", *gallery(run)),
         section("Hulls", *hull_tables(run)),
         section("Clients", *clients_table(run)),
-        section("Messages", *(phases if one_shot else messages)(run)),
-        section("Dropped replies and refused nodes", *_dropped(run)),
+        section("Messages", *(traffic.phases if one_shot else traffic.messages)(run)),
+        section("Dropped replies and refused nodes", *_dropped(run, one_shot)),
         section("Time", *_time(run, one_shot)),
         section("Run it again", *_again(run)),
         section("Configuration", *_configuration(run)),
@@ -95,11 +94,11 @@ def _when_it_failed(run: RunFiles, one_shot: bool) -> str:
     return f"after round {run.summary['rounds']}" if run.summary.get("rounds") else "before its first round was over"
 
 
-def _dropped(run: RunFiles) -> list[Html]:
+def _dropped(run: RunFiles, one_shot: bool) -> list[Html]:
     """Everything that did not count, with its reason: a row each."""
     reasons = run.scores.get("dropped", ())
     dropped = [
-        (f"round {run.scores['round'][i]}", f"partition {run.scores['partition'][i]}", reason)
+        (_where(run, i, one_shot), f"partition {run.scores['partition'][i]}", reason)
         for i, reason in enumerate(reasons)
         if reason
     ]
@@ -112,6 +111,14 @@ def _dropped(run: RunFiles) -> list[Html]:
     return parts
 
 
+def _where(run: RunFiles, row: int, one_shot: bool) -> str:
+    """The round of a row of clients.csv, and its phase where there are others of the same clients in it."""
+    phase, number = run.scores["phase"][row], f"round {run.scores['round'][row]}"
+    if one_shot:
+        return f"phase {phase}"
+    return f"{number}, phase {phase}" if phase in traffic.MASKING else number
+
+
 def _time(run: RunFiles, one_shot: bool) -> list[Html]:
     whole = ("Whole run", duration(run.summary.get("seconds")))
     rows = [whole, *(_time_of_one_shot(run) if one_shot else _time_of_rounds(run))]
@@ -120,14 +127,10 @@ def _time(run: RunFiles, one_shot: bool) -> list[Html]:
 
 
 def _time_of_one_shot(run: RunFiles) -> list[tuple[str, str]]:
-    decoding, total = (run.summary.get("metrics") or {}).get("seconds_decoding"), run.summary.get("seconds_aggregation")
-    return [
-        ("Decoding of the sum", duration(decoding)),
-        (
-            "Grouping, training of the classifier",
-            duration(total - decoding if is_number(decoding) and is_number(total) and total else None),
-        ),
-    ]
+    decoding: Any = (run.summary.get("metrics") or {}).get("seconds_decoding")
+    total: Any = run.summary.get("seconds_aggregation")
+    learning = total - decoding if is_number(decoding) and is_number(total) else None
+    return [("Decoding of the sum", duration(decoding)), ("Grouping, training of the classifier", duration(learning))]
 
 
 def _time_of_rounds(run: RunFiles) -> list[tuple[str, str]]:

@@ -35,9 +35,10 @@ def messages(run: RunFiles) -> list[Html]:
             _masking(run, "… keys, shares and unmask, to the clients", "bytes_down"),
         ]
         note = (
-            f"Parameters were seen as their sum over the clients alone (secure-sum = true): {amount(masked, 'secure sum')}, "
-            "each with the phases keys, shares and unmask besides that of the masked parameters. Numbers of examples, "
-            f"losses and accuracies are each client's own. Bytes are counted {UNWRAPPED}."
+            "Parameters were seen as their sum over the clients alone (secure-sum = true): "
+            f"{amount(masked, 'secure sum')}, each with the phases keys, shares and unmask besides that of the masked "
+            "parameters. Numbers of examples, losses and accuracies are each client's own. Bytes are counted "
+            f"{UNWRAPPED}."
         )
     method = METHODS.get(run.summary.get("method") or "")
     if personal := dict.fromkeys((method.personal if method else ()) + (ENDS if run.own_ends else ())):

@@ -199,8 +199,8 @@ def _check_points(config: RunConfig) -> None:
             PoincareQuantizer(epsilon, keys.radius / (-spec.curvature) ** 0.5, spec.curvature)
         except ValueError as error:
             raise ConfigError(
-                f"{key} = {epsilon}: allowed with hull.radius = {keys.radius} and points.curvature = {spec.curvature} are "
-                f"others: {error}"
+                f"{key} = {epsilon}: not allowed with hull.radius = {keys.radius} and points.curvature = "
+                f"{spec.curvature}: {error}"
             ) from None
 
 

@@ -86,7 +86,7 @@ class Hull(Table):
     )
     classifier: Literal["svm", "logistic"] = Field(
         default="svm",
-        description="what the server trains on the hulls: svm, the published one, one-vs-rest in tangent spaces at reference "
+        description="what the server trains on the hulls: svm, the published one-vs-rest in tangent spaces at reference "
         "points, or logistic, a multinomial model in the one at the origin",
     )
     svm: Literal["soft", "hard"] = Field(default="soft", description="margin of the hyperbolic SVM; hard needs no c")

@@ -67,6 +67,8 @@ def decode_hulls(total: Words, public: Public) -> list[list[Words]]:
     """
     if total.shape != (public.length,):
         raise undecodable(f"{total.size} numbers; {public.length} are needed")
+    if int(total.max()) >= public.prime:
+        raise undecodable("a number is not below the prime")
     clients: dict[int, list[list[int]]] = {}
     for number, word in enumerate(total.reshape(public.labels.num_words, -1)):
         bins, values = _decode_word(word, public)
@@ -97,7 +99,7 @@ def _decode_word(word: Words, public: Public) -> tuple[Words, Words]:
     dense, spare = word[:-SPARE], word[-SPARE:]
     places = np.flatnonzero(dense)
     bins, values = places.astype(np.uint64) + np.uint64(1), dense[places]
-    if int(word.max()) >= public.prime or not np.array_equal(encode(bins, values, SPARE, public.prime), spare):
+    if not np.array_equal(encode(bins, values, SPARE, public.prime), spare):
         raise undecodable("its entries contradict each other")
     return bins, values
 

@@ -35,11 +35,11 @@ def roots(polynomial: Any, prime: int) -> list[int]:
     twos = (prime - 1) & (1 - prime)  # the largest power of two that divides q − 1
     while (degree := polynomial.degree()) > _FEW and (prime - 1) // twos <= _CROWD * degree:
         lone = _lone(polynomial, prime, shift)
-        rest, remainder = divmod(polynomial, _product([polynomial.context().gen() - root for root in lone]))
-        if len(lone) < degree / 4 or not remainder.is_zero():  # it has fewer roots than its degree, or repeated ones
+        if len(lone) < degree / 4:  # it has fewer roots than its degree, or repeated ones
             break
-        polynomial, shift = rest, shifts.randrange(prime)
         found += lone
+        polynomial //= _product([polynomial.context().gen() - root for root in lone])
+        shift = shifts.randrange(prime)
     return found + [int(root) for root, _ in polynomial.roots()]
 
 
@@ -58,7 +58,10 @@ def prime_above(bound: int) -> int:
 
 
 def _lone(polynomial: Any, prime: int, shift: int) -> list[int]:
-    """Those roots whose 2^s-th power, after the shift, is no other root's; all of them right if all roots are here."""
+    """Those roots whose 2^s-th power, after the shift, is no other root's, nor one's from an extension field.
+
+    Such a one would share its power in this field with its conjugate: what is alone is a simple root in the field.
+    """
     variable = polynomial.context().gen()
     if shift:
         polynomial = polynomial.compose(variable + shift)
@@ -75,7 +78,7 @@ def _lone(polynomial: Any, prime: int, shift: int) -> list[int]:
     return [
         int(slope * (power * squared) / along + shift)
         for power, slope, along in zip(powers, slopes, tangents, strict=True)
-        if slope != 0 and along != 0
+        if slope != 0
     ]
 
 
@@ -100,8 +103,8 @@ def _generator(prime: int) -> int:
 
 
 def _product(factors: list[Any]) -> Any:
-    """Of polynomials, in a tree; 1 for none."""
+    """Of polynomials, in a tree."""
     while len(factors) > 1:
         odd = factors[-1:] if len(factors) % 2 else []
         factors = [one * other for one, other in zip(factors[::2], factors[1::2])] + odd
-    return factors[0] if factors else 1
+    return factors[0]

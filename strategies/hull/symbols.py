@@ -90,8 +90,6 @@ def decode(symbols: Words, prime: int, num_bins: int, most: int) -> tuple[Words,
 
     if symbols.size < 2 * most + SPARE:
         raise undecodable(f"{symbols.size} symbols, {2 * most + SPARE} are needed")
-    if symbols.size and int(symbols.max()) >= prime:
-        raise undecodable("a symbol is not below the prime")
     polynomials = fmpz_mod_poly_ctx(fmpz_mod_ctx(prime))
     locator = polynomials.minpoly(symbols.tolist())
     degree = locator.degree()
@@ -100,10 +98,9 @@ def decode(symbols: Words, prime: int, num_bins: int, most: int) -> tuple[Words,
     places = sorted(roots(locator, prime))
     if len(set(places)) < degree or (degree and not 1 <= places[0] <= places[-1] <= num_bins):
         raise undecodable("what they locate are not bins")
-    values = _values(polynomials, locator, places, symbols)
-    if 0 in values:
-        raise undecodable("a bin has no value")
-    bins, held = np.array(places, dtype=np.uint64), np.array(values, dtype=np.uint64)
+    bins = np.array(places, dtype=np.uint64)
+    held = np.array(_values(polynomials, locator, places, symbols), dtype=np.uint64)
+    # The recurrence holds for all symbols, so this is for those that are not reduced, and for mistakes on the way here.
     if not np.array_equal(encode(bins, held, symbols.size, prime), symbols):
         raise undecodable("they contradict each other")
     return bins, held

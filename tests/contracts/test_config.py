@@ -598,6 +598,10 @@ FROM_REST = (
             {"method": "hull", "hull.svm": "hard", "hull.c": 0.1},
             'hull.svm = "hard" and hull.c = 0.1: allowed is hull.c = 0, for a hard margin has no cost',
         ),
+        (
+            {"method": "hull", "hull.svm": "hard", "hull.classifier": "logistic"},
+            'hull.svm = "hard" and hull.classifier = "logistic": allowed is hull.classifier = "svm"',
+        ),
     ],
 )
 def test_keys_must_fit_each_other(raw, words):
@@ -611,7 +615,5 @@ def test_keys_must_fit_each_other(raw, words):
 def test_bins_that_cannot_be_are_refused_before_anything_is_sent(key, given):
     wrong = min(float(one) for one in str(given).split(","))
     message = refused({"method": "hull", key: given})
-    assert message.startswith(
-        f"{key} = {wrong}: allowed with hull.radius = 0.999 and points.curvature = -1.0 are others: "
-    )
+    assert message.startswith(f"{key} = {wrong}: not allowed with hull.radius = 0.999 and points.curvature = -1.0: ")
     assert parse({"method": "fedavg", key: given})  # which has no use for it

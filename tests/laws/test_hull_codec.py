@@ -123,6 +123,14 @@ def test_a_damaged_sum_is_refused(damage: Callable[..., np.ndarray], code: str) 
     assert damaged > 8
 
 
+def test_a_number_that_is_not_reduced_is_not_taken_for_more_hulls() -> None:
+    public = replace(DENSE, code="bose-chowla")
+    total = encode_hulls([hull(1), hull(1)], 0, [0, 1], public)
+    total[0] += np.uint64(public.prime)
+    with pytest.raises(HullError, match="not below the prime"):
+        decode_hulls(total, public)
+
+
 def test_every_single_flip_is_refused() -> None:
     for public in (replace(PUBLIC, cap=3), replace(DENSE, cap=3)):
         total = small(public).total()

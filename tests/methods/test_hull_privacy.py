@@ -202,9 +202,11 @@ def test_after_the_run_a_client_keeps_nothing_but_that_it_was(watched, tmp_path)
 
 @pytest.mark.usefixtures("clock")
 def test_no_log_and_no_file_tells_a_secret_or_a_point(watched, tmp_path, caplog):
+    """The disc is so wide that no coordinate looked for can be a time that was measured."""
+    wide = {"points__num": 100, "points__curvature": -1e-8, "hull__epsilon": 1.0}
     with caplog.at_level(logging.DEBUG):
-        run = hull_run(tmp_path, intercept=Fault(1, lambda request, handle: None, "hulls", 0),
-                       hull__radius=0.9, hull__cap=4, **FINE)  # fmt: skip
+        run = hull_run(tmp_path, intercept=Fault(1, lambda request, handle: None, "hulls", 0), hull__radius=0.9,
+                       hull__cap=4, **wide)  # fmt: skip
     files = [path.read_bytes() for path in sorted(run.path.rglob("*")) if path.is_file() and path.suffix != ".npz"]
     told = caplog.text.encode() + b"".join(files)
     assert b"were moved onto it" in told
@@ -213,8 +215,27 @@ def test_no_log_and_no_file_tells_a_secret_or_a_point(watched, tmp_path, caplog)
         assert secret not in told
         assert secret.hex().encode() not in told
         assert repr(secret)[2:-1].encode() not in told
-    for points, _ in parts_of(3, **FINE):
-        assert not [value for value in points.ravel() if f"{value:.5f}".encode() in told]
+    values = np.concatenate([points.ravel() for points, _ in parts_of(3, **wide)])
+    far = values[np.abs(values) > 1000]
+    assert len(far) > 100
+    assert not [value for value in far if f"{value:.1f}".encode() in told]
+
+
+def test_places_and_slots_are_drawn_afresh(tmp_path, monkeypatch):
+    """Ten runs with one order, or one client with the same slots, come once in ten million."""
+    drawn = []
+
+    def spy(hulls, position, slots, public):
+        drawn.append((position, tuple(slots)))
+        return encode_hulls(hulls, position, slots, public)
+
+    monkeypatch.setattr(client_app.hull, "encode_hulls", spy)
+    for number in range(10):
+        hull_run(tmp_path, str(number), points__num=60, hull__epsilon=0.5)
+    orders = [tuple(position for position, _ in drawn[start : start + 3]) for start in range(0, 30, 3)]
+    assert all(sorted(order) == [0, 1, 2] for order in orders)
+    assert len(set(orders)) > 1
+    assert {slots for _, slots in drawn} == {(0, 1), (1, 0)}
 
 
 def test_of_an_error_nobody_foresaw_only_its_kind_leaves(tmp_path, monkeypatch):

@@ -136,8 +136,8 @@ def test_what_a_run_leaves(tmp_path):
     assert metrics["hull_vertices_mean"] == np.mean(sizes)
     assert metrics["hull_prime"] > metrics["hull_bins"] > max(max(hull) for hull in hulls)
     assert [row["phase"] for row in run.rounds] == [*PHASES]
-    assert all((row["round"], row["replies"], row["dropped"], row["reasons"]) == ("0", "4", "0", "")
-               for row in run.rounds)  # fmt: skip
+    assert [row["round"] for row in run.rounds] == ["0"] * (len(PHASES) - 1) + ["1"]
+    assert all((row["replies"], row["dropped"], row["reasons"]) == ("4", "0", "") for row in run.rounds)
     for phase in PHASES:
         assert all(metrics[f"{kind}_{phase}"] >= 0 for kind in ("seconds", "bytes_up", "bytes_down"))
     assert metrics["bytes_up_hulls"] == 8 * metrics["hull_symbols"] + 32
@@ -246,4 +246,17 @@ def test_a_finished_run_resumed_is_the_same_run(tmp_path):
     before, counted = figures(hull_run(tmp_path)), Crash()
     after = figures(hull_run(tmp_path, resume=True, intercept=counted))
     assert counted.asked == dict.fromkeys(PHASES, 0) | {"describe": 3, "evaluate": 3}
-    assert all(after[part] == before[part] for part in ("summary", "metrics", "arrays", "model"))
+    assert after == before
+
+
+def test_the_logistic_model_is_trained_on_the_same_hulls(tmp_path):
+    published, other = (hull_run(tmp_path, one, hull__classifier=one) for one in ("svm", "logistic"))
+    assert decoded(other) == decoded(published)
+    assert np.array_equal(arrays_of(other)["group"], arrays_of(published)["group"])
+    classifier = Classifier.from_arrays(other.model)
+    assert (classifier.kind, len(arrays_of(other)["normals"])) == ("logistic", 0)
+    points, groups = arrays_of(other)["points"], arrays_of(other)["group"]
+    assert np.array_equal(
+        classifier.predict(points), Classifier.train(points, groups, -1.0, 0.0, False, 0, "logistic").predict(points)
+    )
+    assert other.summary["global_accuracy"] > 0.9

@@ -91,7 +91,7 @@ def test_symbols_add_up() -> None:
     ("damage", "match"),
     [
         ("short", "27 symbols, 28 are needed"),
-        ("large", "not below the prime"),
+        ("not reduced", "contradict"),
         ("many", "more than 12 occupied bins"),
         ("noise", "more than 12 occupied bins"),
         ("beyond", "not bins"),
@@ -106,8 +106,8 @@ def test_what_is_no_sum_of_vectors_is_refused(damage: str, match: str) -> None:
     symbols = encode(bins, values, 2 * most + SPARE, prime)
     if damage == "short":
         symbols = symbols[:-1]
-    elif damage == "large":
-        symbols[3] = prime
+    elif damage == "not reduced":
+        symbols[3] += np.uint64(prime)
     elif damage == "many":
         symbols = encode(*sparse(most + 1, num_bins, prime), 2 * most + SPARE, prime)
     elif damage == "noise":

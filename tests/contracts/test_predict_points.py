@@ -1,0 +1,317 @@
+"""Predictions on points, against the run's own figures and against the stored hyperplanes put together by hand."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from app_runs import Run, run
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+import client_app.live
+import server_app.app
+from deployments import predict
+from deployments.trained_run import TrainedRun
+from tasks.points.data import PointSpec, load_test
+
+CURVATURE = -4.0
+SMALL = {"method": "hull", "points__num": 300, "hull__c": 100.0, "hull__baselines": "none"}
+NAMES = ("ant", "bee", "cat")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_home(tmp_path_factory):
+    """A home of its own, and no report, which takes longer than the run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setattr(server_app.app, "_report", lambda directory: None)
+        yield
+        client_app.live._live.clear()
+
+
+@pytest.fixture(scope="module")
+def uniform(tmp_path_factory):
+    """Two classes on the disc of curvature -4, in parts of a built-in data set."""
+    return run(tmp_path_factory.mktemp("uniform"), points__curvature=CURVATURE, test_size=0.3, **SMALL)
+
+
+def clouds(seed: int, number: int, names=NAMES, spread: float = 0.12) -> tuple[np.ndarray, np.ndarray]:
+    """Points around the corners of a triangle, and their classes."""
+    rng, labels = np.random.default_rng(seed), np.arange(number) % len(names)
+    turns = 2 * np.pi * labels / len(NAMES)
+    centres = 0.5 * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+    return centres + spread * rng.standard_normal((number, 2)), np.array(names)[labels]
+
+
+def write_csv(path: Path, points: np.ndarray, labels=None, header: str = "") -> Path:
+    rows = [[*map(repr, point), *([] if labels is None else [labels[i]])] for i, point in enumerate(points.tolist())]
+    path.write_text("\n".join([*([header] if header else []), *(",".join(row) for row in rows)]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The folder of three nodes' own files of three classes, and of the test data of a server."""
+    folder = tmp_path_factory.mktemp("nodes")
+    for node in range(3):
+        write_csv(folder / f"{node}.csv", *clouds(node, 60))
+    write_csv(folder / "test.csv", *clouds(9, 30))
+    return folder
+
+
+def nodes_of(files: Path) -> list[dict]:
+    return [{"partition-id": number, "data-path": str(files / f"{number}.csv")} for number in range(3)]
+
+
+@pytest.fixture(scope="module")
+def named(files):
+    """A run of real nodes whose server has labelled points, and so names the groups."""
+    return run(files / "named", nodes=nodes_of(files), test_data=str(files / "test.csv"), **SMALL)
+
+
+@pytest.fixture(scope="module")
+def unnamed(files):
+    """And one whose server has none."""
+    return run(files / "unnamed", nodes=nodes_of(files), **SMALL)
+
+
+def ask(capsys, *arguments) -> tuple[list[dict[str, str]], dict[str, str]]:
+    """Rows of the CSV, and what is said beside it."""
+    capsys.readouterr()  # what a run said
+    assert predict.main([str(argument) for argument in arguments]) == 0
+    captured = capsys.readouterr()
+    told = dict(line.split(": ", 1) for line in captured.err.splitlines())
+    return list(csv.DictReader(captured.out.splitlines())), told
+
+
+def refused(capsys, *arguments) -> str:
+    capsys.readouterr()
+    assert predict.main([str(argument) for argument in arguments]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    return captured.err
+
+
+def right(rows: list[dict[str, str]], labels) -> float:
+    return float(np.mean([row["class"] == label for row, label in zip(rows, labels, strict=True)]))
+
+
+def by_hand(found: Run, points: np.ndarray) -> np.ndarray:
+    """Side of the stored geodesic, where the logarithm at its reference point is at right angles to its normal."""
+    stored = load_file(found.path / "model.safetensors")
+    (p,), (w,), k = stored["references"], stored["normals"], -float(stored["curvature"])
+    # Möbius addition of -p, in the disc of radius 1/sqrt(k) (Ungar, 2008).
+    x2, p2, xp = np.square(points).sum(axis=1), p @ p, points @ p
+    moved = ((1 - k * p2) * points - (1 - 2 * k * xp + k * x2)[:, None] * p) / (1 - 2 * k * xp + k**2 * p2 * x2)[
+        :, None
+    ]
+    return moved @ w
+
+
+def test_predictions_are_those_of_the_stored_geodesic(uniform, capsys):
+    rows, _ = ask(capsys, uniform.path, "UNIFORM")
+    test = load_test(PointSpec("uniform", Path(), test_size=0.3, curvature=CURVATURE, num_points=300))
+    side = by_hand(uniform, test.points)
+    with safe_open(uniform.path / "model.safetensors", framework="np") as file:
+        groups = json.loads(file.metadata()["curvfed"])["groups"]
+    assert [int(row["point"]) for row in rows] == list(range(len(test.points)))
+    assert (np.abs(side) > 1e-9).all()
+    assert [row["class"] for row in rows] == [groups[int(one > 0)] for one in side]
+    chances = np.array([float(row["probability"]) for row in rows])
+    assert ((chances >= 0) & (chances <= 1)).all()
+    # Platt's sigmoid rises with the distance to the geodesic, on either side of it.
+    for one in (side > 0, side < 0):
+        nearest, furthest = np.argmin(np.abs(side[one])), np.argmax(np.abs(side[one]))
+        assert chances[one][nearest] <= chances[one][furthest]
+
+
+def test_the_runs_own_data_set_stands_for_its_test_points(uniform, capsys):
+    rows, told = ask(capsys, uniform.path, "uniform")
+    assert told["accuracy on the global test points"] == f"{uniform.summary['global_accuracy']:.4f}"
+    assert told["points"] == f"{len(rows)}, {len(rows)} to score on"
+    assert told["method"] == "hull"
+    assert told["model"] == "global, SVM in the disc, C = 100, trained on the clients' hulls"
+
+
+def test_a_logistic_model_predicts_by_its_softmax(capsys, tmp_path):
+    found = run(tmp_path, hull__classifier="logistic", **SMALL | {"hull__c": 2.0})
+    rows, told = ask(capsys, found.path, "uniform")
+    assert told["model"].startswith("global, logistic on tangent vectors, C = 2,")
+    assert told["accuracy on the global test points"] == f"{found.summary['global_accuracy']:.4f}"
+    stored, points = (
+        load_file(found.path / "model.safetensors"),
+        load_test(PointSpec("uniform", Path(), num_points=300)).points,
+    )
+    norms = np.linalg.norm(points, axis=1, keepdims=True)
+    tangents = 2 * np.arctanh(norms) * points / norms
+    chances = 1 / (1 + np.exp(-np.abs(tangents @ stored["normals"][0] + stored["intercepts"][0])))
+    np.testing.assert_allclose([float(row["probability"]) for row in rows], chances, rtol=0, atol=5.1e-7)
+
+
+def test_named_groups_are_classes_and_score(named, files, capsys):
+    points, labels = clouds(5, 50)
+    rows, told = ask(capsys, named.path, write_csv(files / "new.csv", points, labels, header="x,y,kind"))
+    assert {row["class"] for row in rows} == set(NAMES)
+    assert told["accuracy on all points"] == f"{right(rows, labels):.4f}"
+    assert right(rows, labels) > 0.9
+    again, same = ask(capsys, named.path, files / "test.csv")
+    assert same["accuracy on all points"] == f"{named.summary['global_accuracy']:.4f}"
+    assert len(again) == 30
+
+
+def test_a_file_is_written_where_it_is_told(named, files, capsys, tmp_path):
+    rows, _ = ask(capsys, named.path, files / "test.csv", "--out", tmp_path / "out.csv")
+    assert rows == []
+    rows, _ = ask(capsys, named.path, files / "test.csv")
+    assert (tmp_path / "out.csv").read_text().splitlines()[1:] == [",".join(row.values()) for row in rows]
+
+
+@pytest.mark.parametrize("kind", [".csv", "header.csv", ".npz", "parts.npz", ".h5ad"])
+def test_points_need_no_classes(named, files, capsys, tmp_path, kind):
+    points, _ = clouds(6, 12)
+    want, _ = ask(capsys, named.path, write_csv(tmp_path / "labelled.csv", points, ["?"] * len(points)))
+    path = tmp_path / f"bare{kind}"
+    if kind == ".npz":
+        np.savez(path, points)
+    elif kind == "parts.npz":
+        np.savez(path, x_train=points[:5], x_test=points[5:])
+    elif kind == ".h5ad":
+        anndata = pytest.importorskip("anndata")
+        anndata.AnnData(np.zeros((len(points), 1), np.float32), obsm={"X_poincare": points}).write_h5ad(path)
+    else:
+        write_csv(path, points, header="x,y" if kind == "header.csv" else "")
+    rows, told = ask(capsys, named.path, path)
+    assert rows == want
+    assert told["points"] == "12"
+    assert not any(name.startswith("accuracy") for name in told)
+
+
+def test_where_a_file_has_a_test_part_that_is_scored(named, capsys, tmp_path):
+    (points, labels), (others, known) = clouds(7, 30, spread=0.5), clouds(8, 20, spread=0.5)
+    inside, within = ((part * part).sum(axis=1) < 0.9 for part in (points, others))
+    points, labels, others, known = points[inside], labels[inside], others[within], known[within]
+    np.savez(tmp_path / "two.npz", x_train=points, y_train=labels, x_test=others, y_test=known)
+    rows, told = ask(capsys, named.path, tmp_path / "two.npz")
+    assert len(rows) == len(points) + len(others)
+    assert told["points"] == f"{len(rows)}, {len(others)} to score on"
+    assert told["accuracy on the test points"] == f"{right(rows[len(points) :], known):.4f}"
+    assert right(rows, [*labels, *known]) < 1  # else the part would not matter
+
+
+def test_what_a_client_trained_on_is_not_scored(named, files, capsys):
+    rows, told = ask(capsys, named.path, files / "1.csv")
+    assert len(rows) == 60
+    assert told["points"] == "60, 9 to score on"  # 15% of each of three classes of 20
+    assert "accuracy on the test points" in told
+
+
+def test_groups_without_a_name_have_numbers(unnamed, files, named, capsys):
+    rows, told = ask(capsys, unnamed.path, files / "test.csv")
+    assert {row["class"] for row in rows} == {"group 1", "group 2", "group 3"}
+    assert told["groups"].startswith("3 of 3 have no name")
+    assert not any(name.startswith("accuracy") for name in told)
+    with_names, _ = ask(capsys, named.path, files / "test.csv")
+    pairs = {(row["class"], other["class"]) for row, other in zip(rows, with_names, strict=True)}
+    assert len(pairs) == 3  # the same groups
+
+
+def test_classes_that_no_group_is_named_for_are_not_scored(named, capsys, tmp_path):
+    points, labels = clouds(5, 9)
+    _, told = ask(capsys, named.path, write_csv(tmp_path / "a.csv", points, [f"{label}s" for label in labels]))
+    assert told["classes"] == "none of those of the data is one of the run's, " + ", ".join(
+        TrainedRun.read(named.path).groups
+    )
+    assert not any(name.startswith("accuracy") for name in told)
+
+
+def test_a_file_without_points_has_no_rows(named, capsys, tmp_path):
+    np.savez(tmp_path / "empty.npz", np.zeros((0, 2)))
+    assert ask(capsys, named.path, tmp_path / "empty.npz")[0] == []
+
+
+def test_the_file_of_the_runs_data_set_is_the_data_set(files, capsys, tmp_path):
+    points, labels = clouds(3, 90)
+    path = write_csv(tmp_path / "all.csv", points, labels)
+    found = run(tmp_path, dataset="all.csv", data_dir=str(tmp_path), **SMALL)
+    rows, told = ask(capsys, found.path, path)
+    assert told["accuracy on the global test points"] == f"{found.summary['global_accuracy']:.4f}"
+    assert len(rows) == 14  # 15% of 90, rounded up
+    moved = write_csv(tmp_path / "copy.csv", points, labels)
+    assert len(ask(capsys, found.path, moved)[0]) == 90
+
+
+# --- What is refused --------------------------------------------------------------------------------------------------
+
+
+def test_there_is_no_model_of_a_clients_own(uniform, capsys):
+    said = refused(capsys, uniform.path, "uniform", "--client", 0)
+    assert "--client is 0; allowed is none: hull leaves one classifier for all, and nothing at the clients" in said
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_points_outside_the_disc_are_counted(uniform, capsys, tmp_path, labelled):
+    """Of the run's curvature, whose radius is a half."""
+    path = write_csv(tmp_path / "a.csv", np.array([[0.1, 0.2], [0.3, 0.4], [0.4, 0.4]]), "010" if labelled else None)
+    said = refused(capsys, uniform.path, path)
+    assert "2 of 3 points lie on or outside the boundary of the disc of curvature -4.0" in said
+    assert "0.3" not in said.replace(str(tmp_path), "")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("0.1,nan\n0.1,0.2\n", "1 of 2 rows of coordinates are NaN or infinite"),
+        ("x,y\n0.1,secret\n", "1 of 1 rows of coordinates are NaN or infinite"),
+        ("", "is empty"),
+        ("0.1\n", "there are 1 columns"),
+        ("0.1,0.2,a\n0.1,0.2\n", "there are 2 columns, in the first line 3"),
+    ],
+)
+def test_files_that_are_no_points_are_named(uniform, capsys, tmp_path, content, words):
+    (tmp_path / "a.csv").write_text(content)
+    said = refused(capsys, uniform.path, tmp_path / "a.csv")
+    assert words in said
+    assert "secret" not in said
+
+
+def test_other_data_are_named(uniform, named, capsys, tmp_path):
+    (tmp_path / "image.png").touch()
+    for data in ("olsson", tmp_path / "none.csv", tmp_path / "image.png"):
+        said = refused(capsys, uniform.path, data)
+        assert f'DATA is "{data}"; allowed is "uniform", the run\'s own, or a file of points: .npz, .csv, .h5ad' in said
+    # Real nodes had no part of the data set that the configuration names for want of another.
+    assert 'DATA is "uniform"; allowed is a file of points' in refused(capsys, named.path, "uniform")
+
+
+def spoil(path: Path, change) -> None:
+    arrays = load_file(path / "model.safetensors")
+    with safe_open(path / "model.safetensors", framework="np") as file:
+        about = json.loads(file.metadata()["curvfed"])
+    change(arrays, about)
+    save_file(arrays, path / "model.safetensors", {"curvfed": json.dumps(about)})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays, about: arrays.pop("normals"),
+        lambda arrays, about: arrays.update(normals=np.zeros((1, 3))),
+        lambda arrays, about: arrays.update(curvature=np.array(-1.0)),
+        lambda arrays, about: about.update(groups=["0"]),
+        lambda arrays, about: about.pop("groups"),
+        lambda arrays, about: about.pop("facts"),
+    ],
+)
+def test_a_model_that_is_none_is_named(uniform, capsys, tmp_path, change):
+    copy = shutil.copytree(uniform.path, tmp_path / "copy")
+    spoil(copy, change)
+    assert f"{copy.resolve() / 'model.safetensors'} is not the model of a run" in refused(capsys, copy, "uniform")
+
+
+def test_a_dry_run_leaves_nothing_to_predict_with(capsys, tmp_path):
+    found = run(tmp_path, hull__dry_run=True, **SMALL)
+    assert "this was a dry run (hull.dry-run), which trains nothing" in refused(capsys, found.path, "uniform")
