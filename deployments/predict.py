@@ -21,9 +21,9 @@ shared parameters with its personal ones where any stay there. There is no furth
 
 The CSV has a row per node, graph, image or point: its number or path, class, probability. Points are numbered as they come
 in the file, and a class that the run's server could not name is a "group", numbered as in the report. The probability is
-the softmax of the model's logits, for points and an SVM Platt's scaling of its margins. Where logits are trained as distances or cosines it
-ranks images and is no calibrated chance: hyperfed's logits are negative distances to the prototypes, spherefed's cosines.
-Without --out the rows go to the standard output.
+the softmax of the model's logits, for points and an SVM Platt's scaling of its margins. Where logits are trained as
+distances or cosines it ranks images and is no calibrated chance: hyperfed's logits are negative distances to the
+prototypes, spherefed's cosines. Without --out the rows go to the standard output.
 
 Exit status: 0 predicted, 1 it cannot be done, 2 wrong usage.
 """

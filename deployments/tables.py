@@ -5,6 +5,8 @@ from typing import Any
 
 from rich.table import Table
 
+from strategies.methods import METHODS, ONE_SHOT
+
 LABELS = {
     "rounds": "round",
     "global_accuracy": "global accuracy",
@@ -25,6 +27,18 @@ LABELS = {
 }
 """Figures that need other words than their names; the accuracies stand together, in this order."""
 
+ONE_SHOT_LABELS = {key: words for key, words in LABELS.items() if "accuracy" in key} | {
+    "hull_share_revealed": "share of points that hulls reveal",
+    "hull_count": "hulls",
+    "hull_groups": "groups",
+    "grouping_accuracy": "· hulls in the group of their class",
+    "dropouts": "clients that dropped out",
+    "bytes_up": "bytes up, per client",
+    "bytes_down": "bytes down, per client",
+    "seconds": "seconds",
+}
+"""All that is shown of a one-shot run: the report tells the rest, phase by phase."""
+
 FIRST = ("status", "error", "method", "dataset", "seed", "num_clients")
 
 
@@ -32,11 +46,17 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     """Lay out the figures of a run: the last round beside the one of the best validation score, where there is one."""
     best: Mapping[str, Any] = summary.get("best_validation") or {}
     last, at_best = _figures(summary), _figures(best)
-    table = Table("", "last round", *(["best validation"] if best else []))
-    for key in sorted(last, key=_place):
-        cells = [_words(last[key]), _words(at_best.get(key))] if best else [_words(last[key])]
+    method = METHODS.get(summary.get("method") or "")
+    if method is not None and method.aggregation == ONE_SHOT:
+        table = Table("", "one shot")
+        labels, keys = ONE_SHOT_LABELS, [key for key in (*FIRST, *ONE_SHOT_LABELS) if key in last]
+    else:
+        table = Table("", "last round", *(["best validation"] if best else []))
+        labels, keys = LABELS, sorted(last, key=_place)
+    for key in keys:
+        cells = [_words(key, figures.get(key)) for figures in (last, *([at_best] if best else []))]
         if any(cells):
-            table.add_row(LABELS.get(key, key.replace("_", " ")), *cells)
+            table.add_row(labels.get(key, key.replace("_", " ")), *cells)
     return table
 
 
@@ -56,9 +76,10 @@ def _place(key: str) -> int:
     return order.index(key) if key in order else len(order)
 
 
-def _words(value: Any) -> str:
+def _words(key: str, value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4f}"
+        whole = abs(value) >= 1000 or key.startswith("bytes")
+        return f"{value:,.0f}" if whole else f"{value:.4f}"
     return str(value)

@@ -208,7 +208,8 @@ def clients_table(run: RunFiles) -> list[Html]:
         note += f" The clients keep their {theirs} to themselves (share-statistics = false)."
     if is_number(differ):
         note += f" Median Jensen–Shannon distance of two clients' classes: {differ:.3f}, of at most 0.833."
-    return [table(["client", *columns], rows, "figures wide", label="Clients"), element("p", note, class_="note")]
+    drawn = [table(["client", *columns], rows, "figures wide", label="Clients")] if columns else []
+    return [*drawn, element("p", note, class_="note")]
 
 
 def _bar(cell: str) -> Html:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from server_app import hull_pictures as pictures
 from server_app.hull_file import HullFile
+from server_app.hull_outcome import own_classifier
 from server_app.hull_pictures import GRID, Curve, Disc
 from server_app.page import Html, amount, figure
 from server_app.run_files import RunFiles
@@ -26,7 +27,7 @@ def hull_gallery(run: RunFiles) -> list[Html]:
     """The disc, and the curves over epsilon; nothing where there are no hulls."""
     if run.hulls is None:
         return []
-    return [_disc(run.hulls), *_sweep(run.hulls)]
+    return [_disc(run.hulls), *_sweep(run.hulls, own_classifier(run))]
 
 
 def _disc(file: HullFile) -> Html:
@@ -105,7 +106,8 @@ def _caption(file: HullFile, seen: Disc, missed: int) -> str:
     text = "Filled are the hulls that the server decoded, in the colour of their group"
     text += "." if any(file.names) else "; the server does not know which class a group is."
     if seen.true_hulls:
-        text += " Dashed are the same hulls before quantisation, in the colour of their class."
+        which = "the same hulls" if len(seen.true_hulls) == len(seen.hulls) else "the hulls of all clients"
+        text += f" Dashed are {which} before quantisation, in the colour of their class."
     if dots:
         rest = f" ({dots:,} are drawn)" if dots < len(file.sample.points) else ""
         text += f" Dots are training points{rest}, which the server sees in a simulation alone."
@@ -133,7 +135,7 @@ def _scale(file: HullFile, seen: Disc) -> str:
     return f" {part}, and {wide:.3g} from side to side in hyperbolic distance."
 
 
-def _sweep(file: HullFile) -> list[Html]:
+def _sweep(file: HullFile, classifier: str) -> list[Html]:
     """Accuracy, vertices and what is revealed, against epsilon."""
     if not file.sweep:
         return []
@@ -142,7 +144,7 @@ def _sweep(file: HullFile) -> list[Html]:
     told = {name: column[order] for name, column in file.sweep.items()}
     epsilon = told["epsilon"]
     drawn = (
-        ("sweep-accuracy", "Test accuracy", "test accuracy (%)", "%", [Curve("Poincaré SVM", 100 * told["flp"]),
+        ("sweep-accuracy", "Test accuracy", "test accuracy (%)", "%", [Curve(classifier, 100 * told["flp"]),
          Curve("Euclidean SVM", 100 * told["fle"], ours=False)]),
         ("sweep-vertices", "Vertices of the clients' hulls", "vertices of a hull", "", [
          Curve("mean", told["vertices_mean"]), Curve("most", told["vertices_max"], ours=False)]),

@@ -6,12 +6,13 @@ from server_app.hull_tables import FIGURES, PHASE_FIGURES
 from server_app.outcome import SHOWN, other_figures, spread
 from server_app.page import Html, element, is_number, number, percent, table
 from server_app.run_files import RunFiles
+from strategies.messages import UNMASK
 from strategies.methods import METHODS, ONE_SHOT
 
 SHARED, POOLED, EXTREME = "the clients' hulls", "all points in one place", "hulls of all points in one place"
 
 ACCURACIES = {
-    "global_accuracy": ("FLP", "Poincaré SVM, this run", SHARED),
+    "global_accuracy": ("this run", "", SHARED),
     "accuracy_fle": ("FLE", "Euclidean SVM", SHARED),
     "accuracy_cp": ("CP", "Poincaré SVM", POOLED),
     "accuracy_ce": ("CE", "Euclidean SVM", POOLED),
@@ -19,13 +20,22 @@ ACCURACIES = {
     "accuracy_ch_ce": ("CH-CE", "Euclidean SVM", EXTREME),
     "accuracy_logistic": ("logistic", "logistic model of tangent vectors", POOLED),
 }
-"""Classifiers by the figure of the summary: the short name, what it is, and what it is trained on."""
+"""Classifiers by the figure of the summary: the short name, what it is, and what it is trained on. The run's own is one
+of `OWN`."""
+
+OWN = {"svm": "Poincaré SVM", "logistic": "logistic model"}
+"""What the server trains, by the key `hull.classifier`."""
 
 
 def is_one_shot(run: RunFiles) -> bool:
     """Whether the run has a protocol in the place of rounds."""
     method = METHODS.get(run.summary.get("method") or "")
     return run.hulls is not None or (method is not None and method.aggregation == ONE_SHOT)
+
+
+def own_classifier(run: RunFiles) -> str:
+    """What the server trained, in words."""
+    return OWN.get(run.config.get("hull.classifier", ""), OWN["svm"])
 
 
 def lead(run: RunFiles) -> Html | None:
@@ -35,22 +45,24 @@ def lead(run: RunFiles) -> Html | None:
     if run.config.get("hull.dry-run") and run.summary.get("status") == "completed":
         text = f"A dry run: the clients have counted, and nothing else was sent. {_would_leave(run)}"
         return element("p", text, class_="lead")
+    if run.rounds and UNMASK not in run.rounds["phase"]:
+        return element("p", "No mask was taken off: the server has seen no hull.", class_="lead")
     return None
 
 
 def _reached(run: RunFiles, clients: int) -> list[Any]:
     """What the classifier scores, beside what it is compared with."""
-    told, mean = _told(run), run.summary.get("personal_accuracy_mean")
+    told, mean, own = _told(run), run.summary.get("personal_accuracy_mean"), own_classifier(run)
     source = f"the secure sum of {clients:,} clients' convex hulls"
     if not is_number(told["global_accuracy"]) and not is_number(mean):
-        return [f"A hyperbolic SVM is trained on {source}; there are no test points to score it on."]
-    who = f"The hyperbolic SVM trained on {source}"
+        return [f"A {own} is trained on {source}; there are no test points to score it on."]
+    who = f"The {own} trained on {source}"
     parts: list[Any] = []
     if is_number(told["global_accuracy"]):
         parts += [f"{who} has a test accuracy of ", element("strong", percent(told["global_accuracy"]))]
         who = " It"
         if is_number(told.get("accuracy_fle")):
-            parts.append(f"; a Euclidean one on the same hulls (FLE) has {percent(told['accuracy_fle'])}")
+            parts.append(f"; a Euclidean SVM on the same hulls (FLE) has {percent(told['accuracy_fle'])}")
         parts.append(".")
     pooled = [
         f"{percent(told[key])} ({short})"
@@ -72,7 +84,9 @@ def _left(run: RunFiles) -> str:
     """What of the points the server has seen."""
     told, file = _told(run), run.hulls
     assert file is not None
-    share = _share(told) or f"{len(file.points):,} vertices of hulls"
+    # Of those that dropped out it has seen nothing.
+    share = _share(told) if not told.get("dropouts") else ""
+    share = share or f"{len(file.points):,} vertices of hulls"
     return f" {share} left the clients, {_as_bins(file.epsilon)}"
 
 
@@ -104,7 +118,7 @@ def result(run: RunFiles) -> list[Html]:
 def _accuracies(run: RunFiles) -> list[Html]:
     told = _told(run)
     rows = [
-        (short, what, source, percent(told[key]))
+        (short, what or own_classifier(run), source, percent(told[key]))
         for key, (short, what, source) in ACCURACIES.items()
         if is_number(told.get(key))
     ]

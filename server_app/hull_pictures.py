@@ -21,6 +21,9 @@ GRID = 160
 MOST_KEYS = 24
 """Groups that are named beside their colours."""
 
+MOST_TICKS = 10
+"""Names along an axis."""
+
 MANY = 400
 """Points, or corners, beyond which each is drawn smaller."""
 
@@ -72,7 +75,7 @@ class Disc:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One figure against epsilon: `ours` are of the Poincaré SVM and of means."""
+    """One figure against epsilon: `ours` are of the run's own classifier, and means."""
 
     label: str
     values: Array
@@ -234,7 +237,17 @@ def over_epsilon(name: str, epsilon: Array, curves: Sequence[Curve], axis: str, 
         axes.axvline(own, color=SOFT, linewidth=1.2, linestyle=":", label="this run")
         axes.set_xscale("log")
         axes.set(xlabel="ε, hyperbolic distance", ylabel=axis)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.xaxis.set_minor_formatter(lambda value, _: "")
+        named = _spaced(epsilon)
+        axes.set_xticks(named, [f"{value:g}" for value in named])
+        axes.set_xticks([], minor=True)
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
         return to_svg(figure, alt)
+
+
+def _spaced(epsilon: Array) -> list[float]:
+    """Those values that have room for their names on a log axis."""
+    least, named = math.log(epsilon[-1] / epsilon[0]) / MOST_TICKS, [float(epsilon[0])]
+    for value in epsilon[1:]:
+        if math.log(value / named[-1]) >= least:
+            named.append(float(value))
+    return named

@@ -45,6 +45,7 @@ class HullRun(Run):
         super().__init__(config, grid, directory)
         self.metrics: dict[str, Any] = {}
         self.summed: list[int] = []
+        self._answered = 0
         self._store = Store(directory.path / "checkpoint" / "hulls")
 
     def run(self) -> None:
@@ -119,7 +120,11 @@ class HullRun(Run):
             )
         except SecureSumError as error:
             raise RoundError(f"the secure sum ends without a result: {error}") from None
-        self.metrics["dropouts"] = len(self.federation.nodes) - len(phase.replies)
+        self.metrics |= {
+            "clients_summed": len(phase.replies),
+            "dropouts": len(self.federation.nodes)
+            - self._answered,  # those too who vanished with their vector in the sum
+        }
         self.summed = sorted(phase.replies)
         started = time.monotonic()
         try:
@@ -208,7 +213,7 @@ class HullRun(Run):
         started = time.monotonic()
         letters = {partition: Letter(arrays=arrays or {}, parts=one) for partition, one in parts.items()}
         phase = self.send(header, letters, check, awaited)
-        name, seconds = header.phase, time.monotonic() - started
+        name, seconds, self._answered = header.phase, time.monotonic() - started, len(phase.replies)
         row = phase.row(self.federation) | {"seconds": seconds}
         self.record(phase, row, {})
         self.metrics |= {

@@ -123,11 +123,12 @@ def vanished(lab: Lab) -> Iterator[Outcome]:
         hulls = np.load(lab.folder / f"vanished-{phase}" / "hulls.npz")
         clients = len(np.unique(hulls["client"]))
         # Whose masked vector has come is in the sum, whatever becomes of its sender.
-        missing = 3 if phase in (MEASURE, KEYS, SHARES, HULLS) else 0
-        right = metrics["hulls_exact"] and metrics["dropouts"] == missing == 10 - clients
+        summed, missing = 7 if phase in (MEASURE, KEYS, SHARES, HULLS) else 10, 3 if phase != EVALUATE else 0
+        right = metrics["hulls_exact"] and (metrics["dropouts"], metrics["clients_summed"]) == (missing, clients)
+        right = right and clients == summed
         yield Outcome(
             f"10 clients, 3 of them vanish at {phase}: the sum of those who stay, the model, the count",
-            f"exact, trained, {missing} missing",
+            f"hulls of {summed} exact, trained, {missing} missing",
             f"hulls of {clients} clients {'exact' if metrics['hulls_exact'] else 'WRONG'}, "
             f"accuracy {100 * summary['global_accuracy']:.2f}, {metrics['dropouts']} missing, "
             f"{metrics['replies_dropped']} replies dropped",

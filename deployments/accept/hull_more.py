@@ -90,8 +90,9 @@ def hull_speed(lab: Lab) -> Iterator[Outcome]:
         f"messages {large.gathering:.0f} MB",
         True,
     )
-    seconds = decode_seconds()
-    yield Outcome("decode at 5,000 bins", "<= 0.6 s", f"{seconds:.2f} s", seconds <= 0.6)
+    for bits, which in ((25, "25 bits"), (31, "31 bits, as at the defaults")):
+        seconds = decode_seconds(bits=bits)
+        yield Outcome(f"decode at 5,000 bins, a prime of {which}", "<= 0.6 s", f"{seconds:.2f} s", seconds <= 0.6)
     scan, qhull = against_the_scan(), against_qhull()
     yield Outcome(
         "hull of 100,000 points against the paper's scan",

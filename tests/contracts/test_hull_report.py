@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,17 @@ from image_run import make_image_run
 from PIL import Image
 from report_page import HOSTILE, Page, drawn_texts
 
+from server_app.hues import HUES
 from server_app.hull_file import SWEEP
-from server_app.hull_gallery import MOST_DOTS, hull_gallery, hull_tables
+from server_app.hull_gallery import MOST_DOTS, hull_gallery
+from server_app.hull_outcome import ACCURACIES, lead, result
 from server_app.hull_pictures import GRID, MOST_KEYS, geodesic
-from server_app.image_pictures import _HUES
+from server_app.hull_tables import hull_tables
 from server_app.page import Html
 from server_app.report import write_report
+from server_app.results import RunDirectory, failed_summary
 from server_app.run_files import RunFiles
+from strategies.config import parse
 
 
 def draw(folder: Path, number: int = 0) -> Html:
@@ -104,39 +109,190 @@ def test_the_page_is_complete_in_itself(whole: Path) -> None:
     assert len(names) == len(set(names))
     assert write_report(whole).read_text() == page.source  # equal files, equal bytes
     drawings = "".join(re.findall(r"<svg.*?</svg>", page.source, re.DOTALL))
-    assert set(re.findall(r"(?:fill|stroke): (?!none)(?!var\()([^;\"]+)", drawings)) <= set(_HUES)
+    assert set(re.findall(r"(?:fill|stroke): (?!none)(?!var\()([^;\"]+)", drawings)) <= set(HUES)
 
 
 def test_tables_tell_what_the_summary_does(whole: Path) -> None:
     parts = hull_tables(RunFiles.read(whole))
     (whole.parent / "tables.html").write_text("".join(parts))
     rows = Page(whole.parent / "tables.html").rows
-    assert rows["Poincaré SVM, this run"] == ["the clients' hulls", "86.04%"]
-    assert rows["Euclidean SVM"] == ["the clients' hulls", "75.12%"]
-    assert rows["Poincaré SVM"] == ["hulls of all points in one place", "78.33%"]
     assert rows["Training points of all clients"] == ["180"]
     file = arrays(whole)
-    assert rows["… vertices of hulls, which left the clients as bins"] == [str(len(file["points"]))]
+    assert rows["… that are vertices of hulls"] == [str(len(file["points"]))]
     assert rows["… as a share of the training points"] == [f"{100 * len(file['points']) / 180:.2f}%"]
     assert rows["Prime of the sums"] == ["4,215,309,883"]
     assert rows["ε, hyperbolic distance"] == ["0.01"]
     assert rows["Decoded hulls are those of the clients"] == ["yes"]
-    assert rows["Hulls in the group of their class"] == ["87.50%"]
+    assert rows["… hulls in the group of their class"] == ["87.50%"]
     assert rows["Clients that dropped out"] == ["2"]
-    assert rows["measure"] == ["40 B", "64 B", "0.40 s"]
-    assert rows["hulls"] == ["9.2 kB", "8 B", "1.25 s"]
     for one, count in Counter(file["hull"].tolist()).items():
         first = int(np.argmax(file["hull"] == one))
         client, group = file["client"][first], file["group"][first]
         assert rows[str(one + 1)] == [str(client + 1), str(group + 1), str(file["names"][group]), str(count)]
 
 
+def rows_of(folder: Path, *parts: Html) -> dict[str, list[str]]:
+    (folder / "part.html").write_text("".join(parts))
+    return Page(folder / "part.html").rows
+
+
+def told(folder: Path, **changes: Any) -> dict[str, Any]:
+    """Change figures of the summary, or metrics of it; and the summary then."""
+    summary = json.loads((folder / "summary.json").read_text())
+    own = {name: value for name, value in changes.items() if name in summary}
+    metrics = {name: value for name, value in changes.items() if name not in summary}
+    summary |= own | {"metrics": {n: v for n, v in (summary["metrics"] | metrics).items() if v is not None}}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    return summary
+
+
+def in_words(folder: Path) -> str:
+    return html.unescape(re.sub("<.*?>", "", str(lead(RunFiles.read(folder)))))
+
+
+def test_the_result_in_sentences(tmp_path: Path) -> None:
+    folder = make_hull_run(tmp_path)
+    told(folder, dropouts=0, hull_points_shared=54, hull_share_revealed=0.3)
+    of_all = "54 of 180 training points (30.00%) left the clients, each as the bin (ε = 0.01) that it lies in."
+    begins = "The Poincaré SVM trained on the secure sum of 3 clients' convex hulls has a test accuracy of 86.04%"
+    assert in_words(folder) == (
+        f"{begins}; a Euclidean SVM on the same hulls (FLE) has 75.12%. With all points in one place, a classifier reaches "
+        f"78.33% (CH-CP). {of_all}"
+    )
+    told(folder, accuracy_fle=None, accuracy_ch_cp=None)
+    assert in_words(folder) == f"{begins}. {of_all}"
+    told(folder, accuracy_cp=0.8, accuracy_logistic=0.9)
+    assert "With all points in one place, classifiers reach 80.00% (CP), 90.00% (logistic)." in in_words(folder)
+    told(folder, personal_accuracy_mean=0.7, personal_accuracy_std=0.1)
+    own = "has a mean accuracy of 70.00% on the clients' own test points (standard deviation over clients 10.00%)."
+    assert f" (logistic). It {own} {of_all}" in in_words(folder)
+    told(folder, global_accuracy=None, accuracy_cp=None, accuracy_logistic=None)
+    assert in_words(folder).startswith(
+        f"The Poincaré SVM trained on the secure sum of 3 clients' convex hulls {own} 54 of"
+    )
+    told(folder, personal_accuracy_mean=None)
+    assert in_words(folder).startswith(
+        "A Poincaré SVM is trained on the secure sum of 3 clients' convex hulls; there are"
+    )
+
+
+def test_points_of_clients_that_dropped_out_have_not_left_them(tmp_path: Path) -> None:
+    folder = make_hull_run(tmp_path)
+    number = len(arrays(folder)["points"])
+    assert f" {number} vertices of hulls left the clients, each" in in_words(folder)
+    told(folder, dropouts=0, hull_points=None)  # of real clients that do not tell
+    assert f" {number} vertices of hulls left the clients, each" in in_words(folder)
+    lost = {name: arrays(folder)[name] for name in ("client", "hull", "group", "points", "bins")}
+    kept = lost["client"] < 2
+    fewer = make_hull_run(tmp_path / "fewer", changes={name: column[kept] for name, column in lost.items()})
+    assert "the secure sum of 2 clients' convex hulls" in in_words(fewer)
+    assert "Dashed are the hulls of all clients before" in words(draw(fewer))[1]
+    assert "Dashed are the same hulls before" in words(draw(folder))[1]
+
+
+def test_a_run_may_train_another_classifier(tmp_path: Path) -> None:
+    folder = make_hull_run(tmp_path, settings={"hull.classifier": "logistic"}, swept=True)
+    assert in_words(folder).startswith("The logistic model trained on the secure sum of 3 clients' convex hulls has")
+    run = RunFiles.read(folder)
+    assert rows_of(folder, *result(run))["this run"] == ["logistic model", "the clients' hulls", "86.04%"]
+    assert "Logistic model: 90.00% at 0.01" in words(draw(folder, 1))[0]
+
+
+def test_the_result_as_a_table(whole: Path, tmp_path: Path) -> None:
+    assert rows_of(tmp_path, *result(RunFiles.read(whole))) == {
+        "": ["classifier", "trained on", "test accuracy"],
+        "this run": ["Poincaré SVM", "the clients' hulls", "86.04%"],
+        "FLE": ["Euclidean SVM", "the clients' hulls", "75.12%"],
+        "CH-CP": ["Poincaré SVM", "hulls of all points in one place", "78.33%"],
+    }
+    folder = make_hull_run(tmp_path)
+    told(folder, **dict.fromkeys(ACCURACIES, 0.5), personal_accuracy_mean=0.75, personal_accuracy_std=0.125,
+         personal_accuracy_pooled=0.8, clients_left_out=1, new_accuracy=0.25, nodes_refused=0)  # fmt: skip
+    rows = rows_of(tmp_path, *result(RunFiles.read(folder)))
+    assert len(rows) == 1 + len(ACCURACIES) + 5
+    assert rows["Accuracy on the clients' own test points"] == ["75.00% ± 12.50%"]
+    assert rows["… pooled over the clients"] == ["80.00%"]
+    assert rows["… of the most frequent class alone"] == ["40.00%"]
+    assert rows["… clients left out, without test points"] == ["1"]
+    assert rows["New accuracy"] == ["25.00%"]
+
+
+def test_no_figure_is_told_twice(whole: Path) -> None:
+    page = Page(write_report(whole))
+    first = [re.sub("<.*?>", "", row) for row in re.findall("<tr><th[^>]*>(.*?)</th>", page.source)]
+    assert not [name for name, count in Counter(first).items() if count > 1 and name not in ("", "1", "2")]
+    assert not any(
+        name.startswith(("Bytes up", "Bytes down", "Seconds", "Hull ", "Svm", "Accuracy ")) for name in first
+    )
+    assert "Last round" not in page.text
+    assert "0 rounds" not in page.text
+    assert "one shot" in page.text
+    assert "Before any training" not in page.text
+    assert "last round that scored" not in page.text
+
+
+def test_every_phase_has_its_messages(whole: Path) -> None:
+    rows = Page(write_report(whole)).rows
+    assert rows["measure: how many points would leave"] == ["40 B", "64 B", "0.40 s"]
+    assert rows["hulls: hulls, encoded and masked"] == ["9.2 kB", "8 B", "1.25 s"]
+    assert rows["all phases, all clients"] == ["–", "–", "1.65 s"]
+    assert rows["Whole run"] == ["3.20 s"]
+
+
+def ended(root: Path, phases: Sequence[str], **changes: Any) -> Page:
+    """The page of a run without hulls, after some phases, of which clients.csv tells a lost reply in the last one."""
+    config = parse({"run-name": "ended", "results-dir": str(root), "method": "hull", **changes.pop("settings", {})})
+    directory = RunDirectory.open(config)
+    metrics = {f"{name}_{phase}": 8.0 for phase in phases for name in ("seconds", "bytes_up", "bytes_down")}
+    for phase in phases:
+        row = {"round": 0, "phase": phase, "bytes_up": 8, "bytes_down": 8}
+        lost = {"partition": 1, "dropped": "no reply"} if phase == phases[-1] else {"partition": 1}
+        directory.append(row, [row | {"partition": 0}, row | lost])
+    metrics |= {"hull_points": 200, "hull_points_shared": 50, "hull_share_revealed": 0.25, "clients_left_out": 3}
+    about = {"num_clients": 3, "rounds": 0, "metrics": metrics if phases else {}, "seconds": 9.0}
+    directory.write_summary(failed_summary("", config) | about | changes)
+    return Page(write_report(directory.path))
+
+
+def test_a_dry_run_says_what_would_leave(tmp_path: Path) -> None:
+    dry = {"settings": {"hull.dry-run": True}, "status": "completed"}
+    page = ended(tmp_path, ["measure"], **dry)
+    told = (
+        "A dry run: the clients have counted, and nothing else was sent. 50 of 200 training points (25.00%) would leave"
+    )
+    assert f"{told} the clients, each as the bin (ε = 0.01) that it lies in." in page.text
+    assert page.rows["… that are vertices of hulls"] == ["50"]
+    assert page.rows["all phases, all clients"] == ["16 B", "16 B", "8.00 s"]
+    assert "masks cancel" not in page.text
+    assert page.alerts == []
+    private = ended(tmp_path / "private", ["measure"], **dry, metrics={})
+    assert "How many of a client's points would leave it is in that client's own log." in private.text
+
+
+@pytest.mark.parametrize(
+    ("phases", "when", "seen"),
+    [
+        ([], "before its first phase was over", None),
+        (["measure", "keys"], "after phase keys", True),
+        (["measure", "keys", "shares", "hulls", "unmask"], "after phase unmask", False),
+    ],
+)
+def test_a_failed_run_says_how_far_it_came(tmp_path: Path, phases: list[str], when: str, seen: bool | None) -> None:
+    page = ended(tmp_path, phases, status="failed", error="too few clients")
+    assert page.alerts[0].startswith(f"The run failed {when}.too few clients")
+    assert ("No mask was taken off: the server has seen no hull." in page.text) == (seen is True)
+    assert "Last round" not in page.text
+    if phases:
+        assert page.rows[f"phase {phases[-1]}"] == ["partition 1", "no reply"]
+        assert page.rows["Whole run"] == ["9.00 s"]
+
+
 def test_figures_may_be_absent(tmp_path: Path) -> None:
     folder = make_hull_run(tmp_path)
     told = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(told | {"metrics": None, "global_accuracy": None}))
-    source = "".join(hull_tables(RunFiles.read(folder)))
-    assert re.findall(r'aria-label="(.*?)"', source) == ["Hulls"]
+    run = RunFiles.read(folder)
+    assert re.findall(r'aria-label="(.*?)"', "".join([*hull_tables(run), *result(run)])) == ["Hulls"]
     (folder / "summary.json").unlink()
     assert len(hull_gallery(RunFiles.read(folder))) == 1
 
@@ -160,7 +316,7 @@ def test_hulls_are_drawn_with_all_their_corners_in_order(whole: Path, drawn: lis
 def test_colours_of_groups_are_those_of_their_classes(whole: Path, drawn: list[Html]) -> None:
     """Groups are not numbered as the classes are."""
     drawing, file = Drawing(drawn[0]), arrays(whole)
-    for label, hue in enumerate(_HUES[:3]):
+    for label, hue in enumerate(HUES[:3]):
         group = file["names"].tolist().index(file["class_names"][label])
         centre = file["sample_points"][file["sample_labels"] == label].mean(axis=0)
         assert np.hypot(*(file["points"][file["group"] == group].mean(axis=0) - centre)) < 0.1
@@ -176,7 +332,7 @@ def test_every_dot_is_drawn_up_to_the_most(tmp_path: Path, per_hull: int) -> Non
     kept = file["sample_labels"][:MOST_DOTS]
     marks = ("opacity: 0.4", "stroke-width: 2.2" if len(kept) > 400 else "stroke-width: 3")
     for label in np.unique(kept):
-        dots = Drawing(figure).lines(_HUES[label], *marks)
+        dots = Drawing(figure).lines(HUES[label], *marks)
         assert len(dots) == (kept == label).sum()
         assert all(len(dot) == 2 and (dot[0] == dot[1]).all() for dot in dots)
         expected = file["sample_points"][:MOST_DOTS][kept == label]
@@ -219,14 +375,14 @@ def test_the_background_is_what_the_classifier_decides(whole: Path, drawn: list[
     upwards = re.search(r"matrix\(\S+ \S+ \S+ (\S+)", figure)
     image = image[::-1] if upwards is None or float(upwards[1]) > 0 else image  # from the lower left pixel on
     assert image.shape == (GRID, GRID, 4)
-    colour_of = {tuple(int(hue[at : at + 2], 16) for at in (1, 3, 5)): hue for hue in _HUES[:3]}
+    colour_of = {tuple(int(hue[at : at + 2], 16) for at in (1, 3, 5)): hue for hue in HUES[:3]}
     names = run.hulls.names
     for row, column in np.random.default_rng(0).integers(0, GRID, (300, 2)):
         point = 1.02 * (2 * np.array([column, row]) + 1 - GRID) / GRID
         if np.hypot(*point) > 0.99:
             continue
         group = int(run.hulls.classifier.predict(point[None])[0])
-        hue = _HUES[run.hulls.class_names.index(names[group])]
+        hue = HUES[run.hulls.class_names.index(names[group])]
         assert colour_of[tuple(image[row, column, :3].tolist())] == hue
     assert not image[0, 0, 3]
 
@@ -280,6 +436,10 @@ def test_curves_over_epsilon(tmp_path: Path, drawn: list[Html]) -> None:
         "this run",
     ]
     assert {"0.01", "0.1", "1", "10"} <= set(texts(drawn[1]))
+    near = {"sweep_epsilon": np.array([1.0, 1.01, 4.0, 5.0])}
+    assert [text for text in texts(draw(make_hull_run(tmp_path / "near", swept=True, changes=near), 1))][:4] == [
+        "1", "4", "5", "ε, hyperbolic distance"
+    ]  # fmt: skip
     gaps = {"sweep_epsilon": np.array([10.0, 0.1, 1.0])}  # in any order
     gaps |= {f"sweep_{name}": np.array([0.5, 0.9, np.nan]) for name in SWEEP[1:]}
     label, caption = words(draw(make_hull_run(tmp_path, changes=gaps), 1))

@@ -1,6 +1,7 @@
 """The report of runs on images: pictures of the global model, of personal ones and of the aggregation."""
 
 import base64
+import contextlib
 import csv
 import html
 import io
@@ -22,6 +23,7 @@ from report_page import HOSTILE, Page, drawn_texts
 
 from server_app import gallery, image_gallery, image_pictures, projection
 from server_app.gallery import clients_table
+from server_app.hues import HUES, hues
 from server_app.image_pictures import Course
 from server_app.outcome import lead, result
 from server_app.page import Html
@@ -32,6 +34,12 @@ from server_app.report import write_report
 from server_app.results import CLIENT_COLUMNS, ROUND_COLUMNS
 from server_app.run_files import RunFiles
 from strategies.methods import METHODS
+
+ENTRY = b"PK\x01\x02"
+"""What the entry of an archive's directory begins with."""
+
+ALONE = b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (0,), }" + b" " * 59 + b"\n"
+"""An array that is no archive of arrays."""
 
 ANIMALS = ("ant", "bee", "cat")
 
@@ -122,7 +130,7 @@ def test_every_picture_has_words_and_a_caption_and_is_complete_in_itself(whole: 
     # Colours are the page's own, but for those of classes and of pixels.
     drawings = "".join(re.findall(r"<svg.*?</svg>", page.source, re.DOTALL))
     literal = set(re.findall(r"(?:fill|stroke): (?!none)(?!var\()([^;\"]+)", drawings))
-    assert literal <= {*image_pictures._HUES, image_pictures._ON_COLOUR}
+    assert literal <= {*HUES, image_pictures._ON_COLOUR}
 
 
 def test_accuracies_over_the_rounds_are_those_of_the_files(tmp_path: Path) -> None:
@@ -434,6 +442,12 @@ def test_any_file_may_be_absent(tmp_path: Path, absent: str) -> None:
         lambda path: path.write_bytes(path.read_bytes()[:-40]),
         lambda path: path.write_bytes(b""),
         lambda path: path.write_bytes(b"not an archive"),
+        lambda path: overwrite(path, b"features.npy", 20, b"\xff" * 40),
+        lambda path: overwrite(path, ENTRY, 8, b"\x01"),  # says that it is encrypted
+        lambda path: overwrite(path, ENTRY, 10, b"\x09"),  # says that it is compressed in an unknown way
+        lambda path: path.write_bytes(ALONE),
+        lambda path: rewrite(path.parent, labels=np.array(["one"] * 90)),
+        lambda path: rewrite(path.parent, labels=np.zeros(90, [("a", int), ("b", int)])),
         lambda path: rewrite(path.parent, space=None),
         lambda path: rewrite(path.parent, space=np.array("torus")),
         lambda path: rewrite(path.parent, labels=np.zeros(3, int)),
@@ -451,6 +465,23 @@ def test_an_unfit_file_of_predictions_is_left_out(tmp_path: Path, spoil: Any) ->
     run = RunFiles.read(folder)
     assert run.absent == ["global_test.npz"]
     assert image_gallery.confusion(run) is image_gallery.features(run) is None
+
+
+def overwrite(path: Path, mark: bytes, at: int, data: bytes) -> None:
+    """Write over what is so many bytes after a mark's beginning."""
+    content = path.read_bytes()
+    start = content.index(mark) + at
+    path.write_bytes(content[:start] + data + content[start + len(data) :])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_damage_breaks_the_reader(whole: Path, tmp_path: Path, seed: int) -> None:
+    rng, content = np.random.default_rng(seed), bytearray((whole / "global_test.npz").read_bytes())
+    for at in rng.integers(0, len(content), 1 + seed):
+        content[at] ^= int(rng.integers(1, 256))
+    (tmp_path / "global_test.npz").write_bytes(content)
+    with contextlib.suppress(ValueError):
+        GlobalTest.read(tmp_path / "global_test.npz")
 
 
 def given(features: Any, space: str = "flat", prototypes: Any = None, labels: Any = None) -> GlobalTest:
@@ -629,12 +660,20 @@ def test_umap_is_used_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.
     assert {"UMAP 1", "UMAP 2"} <= set(picture.texts)
 
 
-def test_every_feature_is_a_dot_of_the_colour_of_its_class(tmp_path: Path) -> None:
-    folder = small(tmp_path, shown=60)
-    with np.load(folder / "global_test.npz") as told:
-        labels = told["labels"][:60]
+@pytest.mark.parametrize(
+    ("images", "shown", "classes"), [(90, 60, 3), (2000, 2000, 1), (2000, 2000, 3), (2000, 2000, 30)]
+)
+def test_every_feature_is_a_dot_of_the_colour_of_its_class(
+    tmp_path: Path, images: int, shown: int, classes: int
+) -> None:
+    """Also where there are so many in a path that matplotlib would simplify it."""
+    folder = small(tmp_path, images=images, shown=shown)
+    labels = np.arange(images) % classes
+    rewrite(folder, labels=labels, predicted=labels)
     picture = draw(image_gallery.features, folder)
-    assert picture.label.startswith("Scatter plot of the features of 60 test images of 3 classes.")
+    assert picture.label.startswith(
+        f"Scatter plot of the features of {shown:,} test images of {max(classes, 3)} classes."
+    )
     dots: Counter[str] = Counter()
     for path, colour in re.findall(
         r'<path d="([^"]*)"[^>]*style="fill: none; stroke: (#\w{6});[^"]*linecap: round', picture.svg
@@ -642,13 +681,14 @@ def test_every_feature_is_a_dot_of_the_colour_of_its_class(tmp_path: Path) -> No
         ends = re.findall(r"M (\S+ \S+) \nL (\S+ \S+)", path)
         assert all(start == end for start, end in ends)
         dots[colour] += len(ends)
-    assert dots == {image_pictures._HUES[one]: count for one, count in Counter(labels.tolist()).items()}
+    assert dots == {hues(classes)[one]: count for one, count in Counter(labels[:shown].tolist()).items()}
+    assert len(picture.svg) < 150_000
 
 
 def test_colours_of_many_classes_are_all_different() -> None:
-    assert len(set(image_pictures._HUES)) == len(image_pictures._HUES) == 20
-    for count in (21, 200):
-        assert len(set(image_pictures._run_through(count))) == count
+    assert hues(1) == hues(20) == HUES
+    for count in (20, 21, 200):
+        assert len(set(hues(count))) == len(hues(count)) == count
 
 
 def test_there_is_no_umap_here() -> None:

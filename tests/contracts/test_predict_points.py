@@ -147,7 +147,7 @@ def test_a_logistic_model_predicts_by_its_softmax(capsys, tmp_path):
         load_test(PointSpec("uniform", Path(), num_points=300)).points,
     )
     norms = np.linalg.norm(points, axis=1, keepdims=True)
-    tangents = 2 * np.arctanh(norms) * points / norms
+    tangents = np.arctanh(norms) * points / norms  # log0 (Ganea et al., 2018)
     chances = 1 / (1 + np.exp(-np.abs(tangents @ stored["normals"][0] + stored["intercepts"][0])))
     np.testing.assert_allclose([float(row["probability"]) for row in rows], chances, rtol=0, atol=5.1e-7)
 

@@ -39,7 +39,8 @@ def test_clients_vanish_and_the_sum_of_the_others_is_exact(phase, gone, tmp_path
     assert run.summary["status"] == "completed"
     assert run.summary["global_accuracy"] > 0.9
     assert metrics["hulls_exact"] is True
-    assert metrics["dropouts"] == (0 if phase == "describe" else len(missed))
+    assert metrics["dropouts"] == (0 if phase in ("describe", "evaluate") else len(gone))
+    assert metrics["clients_summed"] == 5 - len(missed)
     assert metrics["nodes_refused"] == (len(gone) if phase == "describe" else 0)
     rows = {row["phase"]: (int(row["replies"]), int(row["dropped"])) for row in run.rounds}
     if phase != "describe":

@@ -257,6 +257,7 @@ def test_the_logistic_model_is_trained_on_the_same_hulls(tmp_path):
     assert (classifier.kind, len(arrays_of(other)["normals"])) == ("logistic", 0)
     points, groups = arrays_of(other)["points"], arrays_of(other)["group"]
     assert np.array_equal(
-        classifier.predict(points), Classifier.train(points, groups, -1.0, 0.0, False, 0, "logistic").predict(points)
+        classifier.predict(points),
+        Classifier.train(points, groups, -1.0, classifier.c, False, 0, "logistic").predict(points),
     )
     assert other.summary["global_accuracy"] > 0.9
