@@ -1,8 +1,6 @@
 """What a one-shot run leaves to be drawn: the decoded hulls, what they are of, and its classifier."""
 
 import math
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geometry.hull import convex_hull
+from server_app.npz import read_npz
 from strategies.hull.classifier import Classifier
 
 Array = NDArray[np.float64]
@@ -138,9 +137,8 @@ class HullFile:
         if not path.exists():
             return None
         try:
-            with path.open("rb") as file, np.load(file) as told:
-                return cls._of({name: told[name] for name in told.files}, path.with_name("model.safetensors"))
-        except (KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+            return cls._of(read_npz(path), path.with_name("model.safetensors"))
+        except (KeyError, TypeError) as error:
             raise ValueError(f"{path} does not hold what it should: {error}") from None
 
     @classmethod

@@ -40,20 +40,22 @@ def own_classifier(run: RunFiles) -> str:
 
 def lead(run: RunFiles) -> Html | None:
     """The result in a sentence or two."""
-    if run.hulls is not None:
-        return element("p", *_reached(run, len({hull.client for hull in run.hulls.hulls})), _left(run), class_="lead")
-    if run.config.get("hull.dry-run") and run.summary.get("status") == "completed":
+    completed = run.summary.get("status") == "completed"
+    if completed and run.config.get("hull.dry-run"):
         text = f"A dry run: the clients have counted, and nothing else was sent. {_would_leave(run)}"
         return element("p", text, class_="lead")
+    if completed or run.hulls is not None:
+        return element("p", *_reached(run), _left(run), class_="lead")
     if run.rounds and UNMASK not in run.rounds["phase"]:
         return element("p", "No mask was taken off: the server has seen no hull.", class_="lead")
     return None
 
 
-def _reached(run: RunFiles, clients: int) -> list[Any]:
+def _reached(run: RunFiles) -> list[Any]:
     """What the classifier scores, beside what it is compared with."""
     told, mean, own = _told(run), run.summary.get("personal_accuracy_mean"), own_classifier(run)
-    source = f"the secure sum of {clients:,} clients' convex hulls"
+    whose = f"{len({hull.client for hull in run.hulls.hulls}):,}" if run.hulls is not None else "the"
+    source = f"the secure sum of {whose} clients' convex hulls"
     if not is_number(told["global_accuracy"]) and not is_number(mean):
         return [f"A {own} is trained on {source}; there are no test points to score it on."]
     who = f"The {own} trained on {source}"
@@ -81,13 +83,12 @@ def _reached(run: RunFiles, clients: int) -> list[Any]:
 
 
 def _left(run: RunFiles) -> str:
-    """What of the points the server has seen."""
-    told, file = _told(run), run.hulls
-    assert file is not None
-    # Of those that dropped out it has seen nothing.
-    share = _share(told) if not told.get("dropouts") else ""
-    share = share or f"{len(file.points):,} vertices of hulls"
-    return f" {share} left the clients, {_as_bins(file.epsilon)}"
+    """What of the points the server has seen; nothing of those clients that dropped out."""
+    told = _told(run)
+    share = "" if told.get("dropouts") else _share(told)
+    if not share and run.hulls is not None:
+        share = f"{len(run.hulls.points):,} vertices of hulls"
+    return f" {share} left the clients, {_as_bins(told.get('hull_epsilon'))}" if share else ""
 
 
 def _would_leave(run: RunFiles) -> str:

@@ -185,7 +185,7 @@ def _from_klein(points: Array) -> Array:
     return shrunk
 
 
-def _outline(corners: Array, pixel: float) -> Array:
+def outline(corners: Array, pixel: float) -> Array:
     """A polygon's closed line; back and forth between two corners, and standing still at a single one."""
     sides = [geodesic(one, other, pixel)[:-1] for one, other in zip(corners, np.roll(corners, -1, axis=0), strict=True)]
     return np.concatenate([*sides, corners[:1]])
@@ -193,7 +193,7 @@ def _outline(corners: Array, pixel: float) -> Array:
 
 def _by_colour(polygons: Sequence[tuple[int, Array]], pixel: float) -> Iterable[tuple[int, list[Array]]]:
     for colour in sorted({colour for colour, _ in polygons}):
-        yield colour, [_outline(corners, pixel) for other, corners in polygons if other == colour]
+        yield colour, [outline(corners, pixel) for other, corners in polygons if other == colour]
 
 
 def _count(parts: Sequence[tuple[int, Array]]) -> int:

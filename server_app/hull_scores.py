@@ -113,6 +113,7 @@ def scores(learned: Learned, known: Known, summed: Sequence[int], public_values:
         "hull_vertices_mean": float(sizes.mean()),
         "hull_vertices_max": int(sizes.max()),
         "hull_count": len(sizes),
+        "hull_groups": len(np.unique(learned.groups)),
         "hull_bins": public_values.quantizer.num_bins,
         "hull_prime": public_values.prime,
         "hull_symbols": public_values.length,

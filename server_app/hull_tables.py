@@ -24,6 +24,7 @@ FIGURES = {
     "hull_bins": "Bins of the quantiser",
     "hull_prime": "Prime of the sums",
     "hull_symbols": "Numbers that every client sends",
+    "clients_summed": "Clients whose hulls are in the sum",
     "dropouts": "Clients that dropped out",
     "svm_c": "C of the classifier",
 }

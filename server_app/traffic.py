@@ -36,9 +36,8 @@ def messages(run: RunFiles) -> list[Html]:
         ]
         note = (
             "Parameters were seen as their sum over the clients alone (secure-sum = true): "
-            f"{amount(masked, 'secure sum')}, each with the phases keys, shares and unmask besides that of the masked "
-            "parameters. Numbers of examples, losses and accuracies are each client's own. Bytes are counted "
-            f"{UNWRAPPED}."
+            f"{amount(masked, 'secure sum')}, each with the phases keys, shares and unmask besides the masked one. Every "
+            f"client told its number of examples, losses and accuracies. Bytes are counted {UNWRAPPED}."
         )
     method = METHODS.get(run.summary.get("method") or "")
     if personal := dict.fromkeys((method.personal if method else ()) + (ENDS if run.own_ends else ())):

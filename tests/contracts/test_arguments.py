@@ -297,6 +297,31 @@ def test_the_figures_of_a_run_stand_in_order():
     assert summary_table(summary | {"best_validation": None}).columns[-1].header == "last round"
 
 
+def test_of_a_one_shot_run_what_matters_is_shown():
+    hidden = {f"{name}_{phase}": 1.0 for phase in ("keys", "hulls") for name in ("seconds", "bytes_up", "bytes_down")}
+    metrics = {"hull_share_revealed": 0.4945, "hull_count": 24, "hull_prime": 4215309883, "hull_vertices_mean": 5.5,
+               "accuracy_fle": 0.6875, "dropouts": 1, "clients_left_out": 3, "grouping_accuracy": None}  # fmt: skip
+    figures = {"status": "completed", "method": "hull", "num_clients": 3, "rounds": 0, "global_accuracy": 0.8958,
+               "personal_accuracy_mean": None, "bytes_up": 49674.25, "bytes_down": 593.0, "seconds": 4.0051}  # fmt: skip
+    table = summary_table(figures | {"metrics": hidden | metrics})
+    assert [column.header for column in table.columns] == ["", "one shot"]
+    assert list(zip(*(column.cells for column in table.columns), strict=True)) == [
+        ("status", "completed"),
+        ("method", "hull"),
+        ("num clients", "3"),
+        ("global accuracy", "0.8958"),
+        ("· Euclidean SVM on the same hulls", "0.6875"),
+        ("share of points that hulls reveal", "0.4945"),
+        ("hulls", "24"),
+        ("clients that dropped out", "1"),
+        ("bytes up, per client", "49,674"),
+        ("bytes down, per client", "593"),
+        ("seconds", "4.0051"),
+    ]
+    failed = summary_table({"status": "failed", "error": "no data", "method": "hull", "rounds": None, "metrics": {}})
+    assert [*failed.columns[0].cells] == ["status", "error", "method"]
+
+
 def test_what_a_one_shot_run_is_compared_with_stands_by_its_accuracy():
     names = [f"accuracy_{name.replace('-', '_')}" for name in BASELINES]
     table = summary_table({"seconds": 1.0, "metrics": dict.fromkeys(reversed(names), 0.5), "global_accuracy": 0.75})

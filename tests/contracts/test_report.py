@@ -256,6 +256,36 @@ def test_no_rounds_one_client_and_empty_cells(tmp_path: Path) -> None:
     assert len(report(make_run(tmp_path / "late", dropped={(1, p): "late" for p in range(3)})).labels) == 5
 
 
+def test_secure_sums_say_what_was_seen_and_what_they_cost(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, settings={"secure-sum": True})
+    directory = RunDirectory(parse({}), folder)
+    assert "Parameters alone, without what Flower wraps around them." in report(folder).text
+    for number in (1, 2, 3):
+        for phase, up, down in (("keys", 64, 45), ("shares", 200, 100), ("unmask", 36, 5)):
+            rows = [
+                {"round": number, "phase": phase, "partition": p, "bytes_up": up, "bytes_down": down} for p in (0, 1, 2)
+            ]
+            rows[1] |= {"dropped": "not signed"} if (number, phase) == (2, "keys") else {}
+            directory.append({"round": number, "phase": phase, "bytes_up": up, "bytes_down": down}, rows)
+    page = report(folder)
+    assert (
+        "Parameters were seen as their sum over the clients alone (secure-sum = true): 3 secure sums, each" in page.text
+    )
+    assert "Parameters alone" not in page.text
+    assert page.rows["To the server"] == ["1.5 kB", f"{(90 + 9 * 300) / 1000:.1f} kB"]
+    assert page.rows["… keys, shares and unmask, to the server"] == ["300 B", "2.7 kB"]
+    assert page.rows["… keys, shares and unmask, to the clients"] == ["150 B", "1.4 kB"]
+    assert page.rows["round 2, phase keys"] == ["partition 1", "not signed"]
+    (folder / "clients.csv").unlink()
+    assert report(folder).rows["… keys, shares and unmask, to the server"] == ["300 B", "–"]
+
+
+def test_where_nothing_is_told_of_the_clients_there_is_no_table_of_them(tmp_path: Path) -> None:
+    page = report(make_run(tmp_path, statistics=False, rounds=0))
+    assert page.rows.keys() & {"0", "1", "2", "client"} == set()
+    assert "keep their class counts, sizes and curvatures to themselves" in page.text
+
+
 def test_private_statistics_leave_no_picture_of_them(tmp_path: Path) -> None:
     page = report(make_run(tmp_path, statistics=False))
     assert [label.split(". ")[0] for label in page.labels] == [
