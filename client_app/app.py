@@ -15,6 +15,7 @@ from client_app.live import forget, live_client
 from client_app.training import TrainingError
 from strategies.arrays import MessageError, decode_arrays
 from strategies.config import ConfigError, RunConfig, parse
+from strategies.hull.errors import HullError
 from strategies.messages import (
     CALIBRATE,
     CCVR,
@@ -39,7 +40,7 @@ from tasks.errors import DataError
 
 log = logging.getLogger("curvfed")
 
-SAFE_ERRORS = (ConfigError, DataError, MessageError, SecureSumError, StoreError, TrainingError)
+SAFE_ERRORS = (ConfigError, DataError, HullError, MessageError, SecureSumError, StoreError, TrainingError)
 """Errors whose texts are written to be sent; of any other only the kind leaves the client."""
 
 app = ClientApp()
@@ -84,12 +85,14 @@ def _masked_parameters(client: Client, request: Request, state: RecordDict) -> t
 def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     if client.method.aggregation == ONE_SHOT:
         return hull.evaluate(client, request, state)
+    secure.end(client, state)
     _prepare(client, request)
     return {"metrics": client.task.scores(client.model) | _curvature_in_use(client)}
 
 
 def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     started = time.perf_counter()
+    secure.end(client, state)
     _prepare(client, request)
     before = client.task.scores(client.model)
     loss = client.fine_tune(request.header.round)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from client_app.calibrating import closed_form, sums
 from client_app.curvature import ricci, start_curvature
 from client_app.data import check_fits, check_secure, class_names, load_data, make_task, num_features, shape, statistics
+from client_app.node_config import flag
 from client_app.personal import FixedFile, gather, scatter, state_folder
 from client_app.training import (
     Optimizer,
@@ -60,6 +61,7 @@ class Client:
         self.run, self.partition = run, partition
         self.method, self.node_config = METHODS[config.method], node_config
         self.owns_data = "data-path" in node_config
+        self._keeps_statistics = flag(node_config, "share-statistics") is False
         check_secure(config, node_config)
         self.data = load_data(config, partition, node_config)
         self.config = settled(config, self.data.task)
@@ -72,7 +74,7 @@ class Client:
     @property
     def shares_statistics(self) -> bool:
         """Whether figures about the data may leave: the run asks for it, and the node's own configuration can refuse."""
-        if self.node_config.get("share-statistics") is False:
+        if self._keeps_statistics:
             return False
         return self.config.share_statistics or not self.owns_data
 

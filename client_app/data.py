@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from client_app.node_config import flag
 from strategies.config import ConfigError, RunConfig, home
 from strategies.defaults import settled
 from strategies.image_data import image_spec
@@ -95,9 +96,13 @@ def shape(data: Data) -> str:
 
 def class_names(data: Data, config: RunConfig) -> tuple[str, ...]:
     """The names of the classes, as the server is told them: none of a client's own where their number is public."""
-    if isinstance(data, ClientPoints) and config.hull.num_classes and not data.partition_digest:
+    if isinstance(data, ClientPoints) and _hides_classes(data, config):
         return tuple(f"class {number}" for number in range(config.hull.num_classes))
     return data.class_names
+
+
+def _hides_classes(data: ClientPoints, config: RunConfig) -> bool:
+    return bool(config.hull.num_classes) and not data.partition_digest
 
 
 def check_secure(config: RunConfig, node_config: Mapping[str, Any]) -> None:
@@ -108,7 +113,7 @@ def check_secure(config: RunConfig, node_config: Mapping[str, Any]) -> None:
     ConfigError
     """
     masked = config.secure_sum or METHODS[config.method].aggregation == ONE_SHOT
-    if node_config.get("secure-sum") is True and not masked:
+    if flag(node_config, "secure-sum") and not masked:
         raise ConfigError("this node takes part in secure sums alone; the run has secure-sum = false")
 
 
@@ -132,7 +137,9 @@ def statistics(data: Data, config: RunConfig) -> dict[str, Any]:
     if isinstance(data, ClientImages):
         return asdict(image_statistics(data))
     if isinstance(data, ClientPoints):
-        return asdict(point_statistics(data))
+        told = asdict(point_statistics(data))
+        hidden = ("class_counts", "majority_accuracy") if _hides_classes(data, config) else ()
+        return {name: value for name, value in told.items() if name not in hidden}
     return asdict(graph_statistics(data, config.flatland.triangles))
 
 

@@ -28,7 +28,7 @@ MAX_SHARE = "hull-max-share"
 
 
 def measure(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Say, here and before anything is sent, how many points would leave; tell the server where figures may leave."""
+    """Say, here and before anything is sent, how many points would leave; in a simulation the server is told too."""
     settings = _agreed(client, request)
     found = _hulls(client, settings)
     log.info(
@@ -50,7 +50,7 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
             settings.cap,
         )
     _check_share(client, found, settings)
-    if not client.shares_statistics:
+    if client.owns_data:  # by sizes of hulls the server could tell whose the decoded ones are
         return {}
     figures = {
         "points": found.num_points, "revealed": found.num_revealed, "vertices": found.largest, "moved": found.moved,

@@ -15,7 +15,8 @@ from server_app.hull_scores import Known, hull_arrays, learn_settings, scores, s
 from server_app.phase import Letter, Phase
 from server_app.results import RunDirectory
 from server_app.run import RoundError, Run
-from server_app.secure import Check, secure_sum
+from server_app.secure import Check, check_session, secure_sum
+from server_app.state import as_before, before
 from strategies.config import ConfigError, RunConfig
 from strategies.hull.codec import decode_hulls
 from strategies.hull.errors import HullError
@@ -95,6 +96,7 @@ class HullRun(Run):
     def _protocol(self) -> Hulls | None:
         """The clients' hulls by the secure sum; None where the run is to stop before it."""
         self.public = self._agree(len(self.federation.nodes))
+        check_session(self.header(HULLS, PROTOCOL), list(self.federation.nodes), self.config)
         told = {"clients": self.public.num_clients, "digest": self.public.digest}
         measured = self._ask(self.header(MEASURE, PROTOCOL), dict.fromkeys(self.federation.nodes, told))
         self._note_revealed(measured)
@@ -132,8 +134,15 @@ class HullRun(Run):
         except HullError as error:
             raise RoundError(str(error)) from None
         self.metrics["seconds_decoding"] = time.monotonic() - started
+        self.clock()
         agreed = {"clients": values.num_clients, "classes": values.num_classes}
-        about = {"agreed": agreed, "summed": self.summed, "metrics": self.metrics, "totals": self.state.totals}
+        about = {
+            "before": before(self.federation),
+            "agreed": agreed,
+            "summed": self.summed,
+            "metrics": self.metrics,
+            "totals": self.state.totals,
+        }
         self._store.save(DECODED, _packed(hulls), about, durable=True)
         return hulls
 
@@ -144,6 +153,7 @@ class HullRun(Run):
         except StoreError:
             log.info("no hulls yet: starting anew")
             return None
+        self.federation = as_before(self.federation, metadata["before"])
         agreed = metadata["agreed"]
         self.public = public(self.config, agreed["classes"], agreed["clients"])
         self.metrics, self.state.totals, self.summed = (metadata[name] for name in ("metrics", "totals", "summed"))
@@ -168,12 +178,6 @@ class HullRun(Run):
         found = scores(learned, known, self.summed, self.public, self.config)
         self.metrics |= found.metrics
         self.state.scored["last"] = [found.accuracy] if found.accuracy is not None else []
-        content: dict[str, Any] = {**hull_arrays(learned, known, found, self.public)}
-        if self.config.hull.sweep:
-            content |= sweep(known, self.config)
-        file = BytesIO()
-        np.savez_compressed(file, **content)
-        write_atomically(self.directory.path / "hulls.npz", file.getvalue())
         about = {
             "method": self.config.method,
             "metric": self.federation.metric,
@@ -183,6 +187,15 @@ class HullRun(Run):
             "groups": list(found.group_names),
         }
         self.directory.write_model(arrays, about)
+        content = hull_arrays(learned, known, found, self.public)
+        self._write(content)
+        if self.config.hull.sweep:
+            self._write(content | sweep(known, self.config))
+
+    def _write(self, content: dict[str, Any]) -> None:
+        file = BytesIO()
+        np.savez_compressed(file, **content)
+        write_atomically(self.directory.path / "hulls.npz", file.getvalue())
 
     def _note_revealed(self, measured: Phase) -> None:
         """How much of the points is told by their hulls, where all clients tell that."""

@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +73,20 @@ class Known:
             log.info("global accuracy: none, for the server has no test data (test-data)")
         if not simulated:
             return cls(test, None, {})
-        number = len(federation.nodes) + len(federation.refused)
+        number = len(federation.nodes) + len(federation.refused)  # of the partition
         try:
             parts = {partition: load_client(spec, partition, number) for partition in federation.nodes}
-            return cls(test, load_pooled(spec), parts)
+            pooled = load_pooled(spec)
         except DataError as error:
             raise ConfigError(str(error)) from None
+        return cls(_renamed(test, pooled.class_names) if test else None, pooled, parts)
+
+
+def _renamed(test: ClientPoints, names: tuple[str, ...]) -> ClientPoints:
+    """Test points whose classes are numbered as the clients' are; others come after them."""
+    every = tuple(dict.fromkeys((*names, *test.class_names)))
+    numbers = np.array([every.index(name) for name in test.class_names], np.int64)
+    return replace(test, labels=numbers[test.labels], class_names=every)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +128,7 @@ def scores(learned: Learned, known: Known, summed: Sequence[int], public_values:
         "hull_epsilon": public_values.epsilon,
         "svm_c": learned.classifier.c,
     }
-    if known.clients:
+    if known.clients.keys() >= set(summed) and known.clients:
         metrics |= _against_the_truth(learned, known, summed, public_values)
     if known.test is None:
         return Found(None, metrics, np.zeros(0, np.int64), ("",) * groups)
@@ -216,7 +224,7 @@ def hull_arrays(learned: Learned, known: Known, found: Found, public_values: Pub
         true = [(v, one) for mine in locals_ for v, one in zip(mine.vertices, mine.classes)]
         sizes = [len(vertices) for vertices, _ in true]
         arrays |= {
-            "class_names": np.array(known.pooled.class_names),
+            "class_names": np.array((known.test or known.pooled).class_names),
             "sample_points": points[shown],
             "sample_labels": labels[shown],
             "true_points": np.concatenate([vertices for vertices, _ in true]),

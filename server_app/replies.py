@@ -6,6 +6,7 @@ from strategies.arrays import MessageError
 from strategies.checks import check_steps, check_variances
 from strategies.config import RunConfig
 from strategies.messages import TRAIN, Reply
+from strategies.secure_average import MOST_EXAMPLES
 from strategies.split import Arrays
 
 
@@ -23,6 +24,8 @@ def check_work(reply: Reply, known: int | None, config: RunConfig) -> None:
     ------
     MessageError
     """
+    if config.secure_sum and reply.num_examples > MOST_EXAMPLES:
+        raise MessageError(f"num_examples is {reply.num_examples}; allowed in a secure sum are {MOST_EXAMPLES}")
     if reply.header.phase == TRAIN:
         if known is not None and reply.num_examples != known:
             raise MessageError(f"num_examples is {reply.num_examples}; it was {known} before")

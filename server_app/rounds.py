@@ -19,7 +19,7 @@ from server_app.progress import PHASE_SILENCE, ROUND_SILENCE, Progress, percent,
 from server_app.replies import check_work, not_finite
 from server_app.results import RunDirectory
 from server_app.run import RoundError, Run
-from server_app.secure import Check
+from server_app.secure import Check, check_session
 from server_app.summary import LAST
 from strategies.aggregation import Aggregation, Average, Update
 from strategies.aggregations import aggregation
@@ -59,6 +59,8 @@ class Rounds(Run):
         self.fixed = self.fixed or fixed_parameters(self.config, self.federation)
         self.global_model = GlobalModel(self.config, self.federation)
         self.directory.write_clients(self.federation.record())
+        if self.config.secure_sum:
+            check_session(self.header(TRAIN), self._cohort(1), self.config)
         for number in range(self.state.round + 1, self.config.num_rounds + 1):
             self._round(number)
         if self.config.num_rounds == 0:
@@ -108,7 +110,7 @@ class Rounds(Run):
         self.calibrated = {}  # one that was made after an earlier last round is of another model
         self.state.scored = {"last": self.state.scored.get("last", [])}
         clients = self.federation.nodes
-        cohort = sample(list(clients), self.config.fraction_train, self.config.seed, number)
+        cohort = self._cohort(number)
         phase, updates = self._train(number, cohort)
         aggregating = time.monotonic()
         self._aggregate(number, updates)
@@ -121,8 +123,8 @@ class Rounds(Run):
         for partition, reply in phase.replies.items():
             self.state.stamps[partition] = number
             self.state.examples[partition] = reply.num_examples
-        if len(phase.seconds) == len(clients):  # all were asked: who failed has no score this round
-            for partition in phase.reasons:
+        if len(cohort) == len(clients):  # all were asked: who failed has no score this round
+            for partition in set(cohort) - phase.replies.keys():
                 self.state.latest.pop(partition, None)
             self._note_best(number)
         self._finish(number, phase.replies)
@@ -137,6 +139,9 @@ class Rounds(Run):
             f"{_global(row)}{word} {percent(row['score'])}  loss {short(row['loss'])}  {row['seconds']:.2f} s{dropped}",
             0 if number == self.config.num_rounds else ROUND_SILENCE,
         )
+
+    def _cohort(self, number: int) -> list[int]:
+        return sample(list(self.federation.nodes), self.config.fraction_train, self.config.seed, number)
 
     def _train(self, number: int, cohort: list[int]) -> tuple[Phase, dict[int, Update]]:
         """A round's training: what each client brings, or under a secure sum what they bring together."""

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from server_app.phase import Phase
 from strategies.arrays import MessageError
-from strategies.config import RunConfig
+from strategies.config import ConfigError, RunConfig
 from strategies.messages import KEYS, SHARES, UNMASK, Header, Parts, Reply
 from strategies.secure_phases import MASKED, Opening
 from strategies.secure_sum.collector import Collector
 from strategies.secure_sum.errors import SecureSumError
+from strategies.secure_sum.fixed_point import SUM_PRIME
 from strategies.secure_sum.wire import (
     Keys,
     Shares,
@@ -75,12 +76,34 @@ def secure_sum(
     letters = {partition: by_partition_parts(collector.delivery(partition)) for partition in phase.replies}
     phase = ask(header, letters, _masked(collector), {MASKED: np.zeros(length, np.uint64)})
     _finish(collector.close_masked, phase)
+    _finish(lambda: _check_replies(len(collector.survivors), min(config.min_replies, len(clients))), phase)
     told = {"survivors": list(collector.survivors)}
     last = ask(replace(header, phase=UNMASK), dict.fromkeys(collector.survivors, told), _revealed(collector))
     total = _finish(collector.total, last)
     for partition in collector.suspects:
         log.warning("secure sum: shares that came from or through partition %d do not fit and were left out", partition)
     return phase, total
+
+
+def check_session(header: Header, clients: Sequence[int], config: RunConfig) -> None:
+    """Refuse clients of whom there can be no sum, before any of them is asked for anything.
+
+    Raises
+    ------
+    ConfigError
+        If they are fewer than two, or the threshold does not fit their number.
+    """
+    try:
+        Opening(header.phase, SUM_PRIME, 1, tuple(clients)).session(header, config)
+    except SecureSumError as error:
+        raise ConfigError(
+            f"secure sums of {len(clients)} clients (secure.threshold, fraction-train): {error}"
+        ) from None
+
+
+def _check_replies(found: int, needed: int) -> None:
+    if found < needed:  # seen before anything is revealed
+        raise SecureSumError(f"{found} good replies, needed are {needed} (min-replies)")
 
 
 def _finish(step: Callable[[], T], phase: Phase) -> T:

@@ -89,7 +89,7 @@ class Checkpoint:
 
 def save(store: Store, state: State, arrays: Checkpoint, federation: Federation) -> None:
     """Write the checkpoint of the last whole round; the one before is kept."""
-    metadata = asdict(state) | {"facts": asdict(federation.facts), "digests": _digests(federation)}
+    metadata = asdict(state) | {"before": before(federation)}
     store.save(state.round, arrays.named(), metadata, base=state.round - 1, durable=True)
 
 
@@ -110,15 +110,29 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
         break
     else:
         return None
-    digests, facts = saved.pop("digests"), saved.pop("facts")
-    changed = [p for p, digest in _digests(federation).items() if digests.get(p, digest) != digest]
-    if changed:
-        raise ConfigError(f"resume = true: the data of partitions {', '.join(changed)} are not those of the run so far")
+    federation = as_before(federation, saved.pop("before"))
     for name in ("stamps", "latest", "examples"):  # JSON has no whole numbers as keys
         saved[name] = {int(partition): value for partition, value in saved[name].items()}
-    facts["class_names"] = tuple(facts["class_names"])
-    return State(**saved), Checkpoint.of(arrays), replace(federation, facts=Facts(**facts))
+    return State(**saved), Checkpoint.of(arrays), federation
 
 
-def _digests(federation: Federation) -> dict[str, str]:
-    return {str(partition): about.digest for partition, about in federation.descriptions.items()}
+def before(federation: Federation) -> dict[str, Any]:
+    """What a resumed run must know of the federation: the facts as the clients were told them, and whose data these are."""
+    digests = {str(partition): about.digest for partition, about in federation.descriptions.items()}
+    return {"facts": asdict(federation.facts), "digests": digests}
+
+
+def as_before(federation: Federation, known: dict[str, Any]) -> Federation:
+    """The federation with the facts of the run so far.
+
+    Raises
+    ------
+    ConfigError
+        If a client's data are not those of the run so far.
+    """
+    digests, facts = known["digests"], known["facts"]
+    now = before(federation)["digests"]
+    changed = [partition for partition, digest in now.items() if digests.get(partition, digest) != digest]
+    if changed:
+        raise ConfigError(f"resume = true: the data of partitions {', '.join(changed)} are not those of the run so far")
+    return replace(federation, facts=Facts(**facts | {"class_names": tuple(facts["class_names"])}))

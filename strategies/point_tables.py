@@ -64,7 +64,7 @@ class Hull(Table):
         ge=1,
         le=100_000,
         description="most vertices of one hull that leave a client. Public; a larger hull is thinned where that loses the "
-        "least area. What every client sends grows with it",
+        "least area. What every client sends and the time of the server grow with it",
     )
     code: Literal["binary", "bose-chowla"] = Field(
         default="binary",
@@ -135,7 +135,7 @@ class Secure(Table):
     )
     clip: Rate = Field(
         default=1000.0,
-        gt=0,
+        ge=1e-3,
         le=1e6,
         description="largest value of a parameter in a secure average; larger ones are clipped, which the log tells",
     )

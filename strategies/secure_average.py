@@ -39,15 +39,19 @@ def check_examples(num_examples: int) -> None:
 
 
 def weighted(arrays: Mapping[str, NDArray[Any]], num_examples: int, clip: float) -> tuple[NDArray[np.float64], int]:
-    """All parameters in one vector, clipped, times the number of examples; and how many were clipped.
+    """All parameters in one vector, by the order of their names, clipped, times the number of examples; and how many were
+    clipped.
 
     Raises
     ------
     SecureSumError
-        If there are more examples than can be summed.
+        If there are more examples than can be summed, or a parameter is not finite.
     """
     check_examples(num_examples)
-    flat = np.concatenate([np.zeros(0), *(np.ravel(array).astype(np.float64) for array in arrays.values())])
+    # Not in the order in which they come: a checkpoint has another than a model.
+    flat = np.concatenate([np.zeros(0), *(np.ravel(arrays[name]).astype(np.float64) for name in sorted(arrays))])
+    if not np.isfinite(flat).all():
+        raise SecureSumError("parameters that are not finite cannot take part in a secure sum")
     return np.clip(flat, -clip, clip) * num_examples, int((np.abs(flat) > clip).sum())
 
 
@@ -56,9 +60,7 @@ def mean(total: NDArray[np.float64], num_examples: int, like: Arrays) -> Arrays:
     examples."""
     if num_examples == 0:
         return dict(like)
-    ends = np.cumsum([array.size for array in like.values()])
-    pieces = np.split(total / num_examples, ends[:-1])
-    return {
-        name: piece.reshape(array.shape).astype(array.dtype)
-        for (name, array), piece in zip(like.items(), pieces, strict=True)
-    }
+    names = sorted(like)
+    ends = np.cumsum([like[name].size for name in names])
+    pieces = dict(zip(names, np.split(total / num_examples, ends[:-1]), strict=True))
+    return {name: pieces[name].reshape(array.shape).astype(array.dtype) for name, array in like.items()}

@@ -72,7 +72,7 @@ def local_hulls(points: NDArray[np.float64], labels: NDArray[np.int64], public: 
     """
     classes = np.unique(labels).tolist()
     if len(classes) > public.num_classes:
-        raise ValueError(f"there are points of {len(classes)} classes; allowed are up to {public.num_classes}")
+        raise ValueError(f"there are points of more classes than the public number, {public.num_classes}")
     inside, moved = public.quantizer.clamp(points)
     hulls, vertices, thinned = [], [], 0
     for one in classes:

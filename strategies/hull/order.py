@@ -7,6 +7,8 @@ draws it from the secret key whose recovery the server can ask for when a client
 import secrets
 from collections.abc import Mapping
 
+from strategies.hull.errors import HullError
+
 NOTE_BYTES = 16
 """Of a number: two of 1000 clients draw the same one with probability 1e-33."""
 
@@ -21,15 +23,15 @@ def position(notes: Mapping[int, bytes], me: int) -> int:
 
     Raises
     ------
-    ValueError
+    HullError
         If a number is not of `NOTE_BYTES` bytes, or two are equal: their clients would take one place.
     """
     odd = sorted(partition for partition, note in notes.items() if len(note) != NOTE_BYTES)
     if odd:
-        raise ValueError(f"the order number of partition {odd[0]} is not of {NOTE_BYTES} bytes")
+        raise HullError(f"the order number of partition {odd[0]} is not of {NOTE_BYTES} bytes")
     ordered = sorted(notes.values())
     if len(set(ordered)) < len(ordered):
-        raise ValueError("two clients have the same order number")
+        raise HullError("two clients have the same order number")
     return ordered.index(notes[me])
 
 

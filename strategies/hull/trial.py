@@ -71,5 +71,6 @@ def trial(
     learned = learn(decode_hulls(sum_in_memory(session, vectors, dropped), public), public, settings)
     points, labels = test
     predicted = learned.classifier.predict(points)
-    names = name_groups(predicted, labels, public.num_classes, public.num_classes)
+    # There may be test points of classes that no client has.
+    names = name_groups(predicted, labels, public.num_classes, max(public.num_classes, int(labels.max(initial=0)) + 1))
     return Trial(mine, learned, names, accuracy(predicted, labels, names))

@@ -131,7 +131,7 @@ def test_more_classes_than_the_public_number(tmp_path, caplog):
     assert decoded(run) == expected([training(part) for part in PAIR], 0.01)
     (row,) = [row for row in run.clients if row["dropped"]]
     assert (row["partition"], row["phase"]) == ("2", "measure")
-    assert row["dropped"] == "there are points of 3 classes; allowed are up to 2"
+    assert row["dropped"] == "there are points of more classes than the public number, 2"
 
 
 def test_a_simulation_with_another_number_of_classes(tmp_path):

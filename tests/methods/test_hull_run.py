@@ -10,6 +10,7 @@ from hull_nodes import PHASES, arrays_of, blobs, decoded, expected, figures, hul
 from safetensors import safe_open
 
 import client_app.live
+from strategies.config import ConfigError
 from strategies.hull.classifier import Classifier
 
 SUMMED = ("measure", "keys", "shares", "hulls", "unmask")
@@ -247,6 +248,36 @@ def test_a_finished_run_resumed_is_the_same_run(tmp_path):
     after = figures(hull_run(tmp_path, resume=True, intercept=counted))
     assert counted.asked == dict.fromkeys(PHASES, 0) | {"describe": 3, "evaluate": 3}
     assert after == before
+
+
+def test_a_run_is_not_gone_on_with_by_other_clients(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        hull_run(tmp_path, clients=4, intercept=Crash("evaluate"))
+    with pytest.raises(ConfigError, match="are not those of the run so far"):
+        hull_run(tmp_path, clients=3, resume=True)
+
+
+def test_test_points_of_other_classes_cost_neither_baselines_nor_the_run(tmp_path):
+    """They are numbered otherwise than the clients', and some have classes that no client has."""
+    parts = [training(blobs(["a0", "b4"], seed=seed)) for seed in (0, 1)]
+    points, labels = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    np.savez(tmp_path / "all.npz", x_train=points, y_train=np.array(["a0", "b4"])[labels])
+    other = np.array([[0.01, 0.0], [0.0, 0.01]])
+    np.savez(
+        tmp_path / "test.npz",
+        x_train=np.concatenate([other, points]),
+        y_train=np.concatenate([["A stranger"] * 2, np.array(["a0", "b4"])[labels]]),
+    )
+    run = hull_run(
+        tmp_path, dataset=str(tmp_path / "all.npz"), test_data=str(tmp_path / "test.npz"), clients=2,
+        hull__baselines="all", hull__sweep="0.1", hull__c=0.0,
+    )  # fmt: skip
+    best = len(points) / (len(points) + 2)
+    assert run.summary["global_accuracy"] == pytest.approx(best)
+    metrics = run.summary["metrics"]
+    assert [metrics[f"accuracy_{name}"] for name in ("fle", "cp", "ce", "logistic")] == pytest.approx([best] * 4)
+    assert arrays_of(run)["class_names"].tolist() == ["a0", "b4", "A stranger"]
+    assert arrays_of(run)["sweep_flp"].tolist() == pytest.approx([best])
 
 
 def test_the_logistic_model_is_trained_on_the_same_hulls(tmp_path):

@@ -1,0 +1,149 @@
+"""Rounds whose parameters the server sees as their sum alone."""
+
+import numpy as np
+import pytest
+from app_runs import Recorder, Run, partition_of, phase_of, real_nodes, run
+from graph_fixtures import user_fields
+
+from server_app.run import RoundError
+from strategies.config import ConfigError
+from strategies.secure_average import MOST_EXAMPLES, mean, weighted
+from strategies.secure_sum.errors import SecureSumError
+
+CLIENTS = 4
+
+
+def pair(folder, **settings) -> tuple[Run, Run]:
+    """The same run in the open and by secure sums."""
+    opened, secured = (
+        run(folder, name, clients=CLIENTS, secure_sum=secure, **settings)
+        for name, secure in (("open", False), ("secure", True))
+    )
+    return opened, secured
+
+
+def close(one: Run, other: Run, tolerance: float = 1e-6) -> bool:
+    return all(np.allclose(one.model[name], other.model[name], rtol=0, atol=tolerance) for name in one.model)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "flatland", "fedper"])
+def test_an_average_is_that_of_the_open_run(method, tmp_path):
+    opened, secured = pair(tmp_path, method=method, num_rounds=3)
+    assert opened.model.keys() == secured.model.keys()
+    assert close(opened, secured)
+    assert abs(opened.summary["personal_accuracy_mean"] - secured.summary["personal_accuracy_mean"]) < 0.002
+
+
+@pytest.mark.parametrize("norm", ["group", "batch"])
+def test_a_calibrated_classifier_is_that_of_the_open_run(norm, tmp_path):
+    opened, secured = pair(
+        tmp_path, method="spherefed", dataset="digits", model="convnet", images__norm=norm, num_rounds=1,
+        images__train_subset=160, fine_tune_epochs=0,
+    )  # fmt: skip
+    assert "calibrated/head.weight" in secured.model
+    assert close(opened, secured, 1e-4)  # the pseudo-inverse of few examples is badly conditioned
+    assert abs(opened.summary["global_accuracy"] - secured.summary["global_accuracy"]) < 0.002
+
+
+def test_a_server_optimiser_takes_the_same_step(tmp_path):
+    assert close(*pair(tmp_path, method="fedopt", dataset="digits", num_rounds=2, images__train_subset=160))
+
+
+@pytest.mark.parametrize("method", ["fedavg", "flatland"])
+def test_a_resumed_run_is_the_whole_one_bit_for_bit(method, tmp_path):
+    settings = {"method": method, "secure_sum": True, "clients": CLIENTS}
+    whole = run(tmp_path / "whole", num_rounds=4, **settings)
+    run(tmp_path, num_rounds=2, **settings)
+    resumed = run(tmp_path, num_rounds=4, resume=True, **settings)
+    assert resumed.model_bytes == whole.model_bytes
+
+
+def test_the_server_sees_no_parameters(tmp_path):
+    recorder = Recorder()
+    run(tmp_path, method="fedavg", secure_sum=True, clients=CLIENTS, intercept=recorder)
+    for reply in recorder.replies("train"):
+        assert set(reply["arrays"]) == {"masked"}
+        numbers = reply["arrays"]["masked"].numpy()
+        assert numbers.dtype == np.uint64
+        assert len(np.unique(numbers)) > 0.99 * numbers.size  # unmasked, most of them would be small
+
+
+def test_who_vanishes_is_left_out_and_the_others_average_is_exact(tmp_path):
+    def gone(request, handle):
+        reply = handle(request)
+        return None if phase_of(request.content) == "train" and partition_of(reply.content) == 1 else reply
+
+    settings = {"method": "fedavg", "num_rounds": 1, "clients": CLIENTS, "round_timeout": 0.5}
+    opened, secured = (
+        run(tmp_path, name, secure_sum=secure, intercept=gone, **settings)
+        for name, secure in (("open", False), ("secure", True))
+    )
+    assert close(opened, secured)
+    assert [row["dropped"] for row in secured.rounds if row["phase"] == "train"] == ["1"]
+
+
+@pytest.mark.parametrize("phase", ["keys", "shares", "train"])
+def test_too_few_replies_end_the_round_before_anything_is_revealed(phase, tmp_path):
+    recorder = Recorder()
+
+    def gone(request, handle):
+        reply = recorder(request, handle)
+        return None if phase_of(request.content) == phase and partition_of(reply.content) == 1 else reply
+
+    with pytest.raises(RoundError, match="needed are 4"):
+        run(tmp_path, secure_sum=True, clients=CLIENTS, min_replies=4, round_timeout=0.5, intercept=gone)
+    assert not recorder.replies("unmask")
+
+
+def test_what_is_not_finite_is_no_part_of_a_sum():
+    arrays = {"b": np.array([1.0, np.inf]), "a": np.zeros(2)}
+    with pytest.raises(SecureSumError, match="not finite"):
+        weighted(arrays, 3, 1000.0)
+    with pytest.raises(SecureSumError, match=str(MOST_EXAMPLES)):
+        weighted({"a": np.zeros(2)}, MOST_EXAMPLES + 1, 1000.0)
+
+
+def test_the_order_of_names_is_of_no_account():
+    arrays = {"b": np.array([[1.0, 2.0], [3.0, -4000.0]], np.float32), "a": np.array([5.0])}
+    turned = dict(reversed(arrays.items()))
+    (vector, clipped), (other, _) = weighted(arrays, 2, 1000.0), weighted(turned, 2, 1000.0)
+    assert np.array_equal(vector, other)
+    assert clipped == 1
+    back = mean(vector, 2, turned)
+    assert list(back) == ["a", "b"]
+    assert np.array_equal(back["b"], [[1, 2], [3, -1000]])
+    assert mean(vector, 0, arrays)["b"] is arrays["b"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"fraction_train": 0.25}, "secure sums of 1 clients"),
+        ({"secure__threshold": 2}, "secure sums of 4 clients"),
+        ({"secure__threshold": 5}, "secure sums of 4 clients"),
+    ],
+)
+def test_sums_that_cannot_be_are_refused_before_the_first_round(settings, words, tmp_path):
+    recorder = Recorder()
+    with pytest.raises(ConfigError, match=words):
+        run(tmp_path, secure_sum=True, clients=CLIENTS, intercept=recorder, **settings)
+    assert not recorder.replies("keys")
+
+
+@pytest.mark.parametrize("value", ["true", 1, "false"])
+@pytest.mark.parametrize("key", ["secure-sum", "share-statistics"])
+def test_what_guards_a_node_must_be_a_truth_value(key, value, tmp_path):
+    nodes = real_nodes(tmp_path / "nodes", [user_fields(60, seed=index) for index in range(3)])
+    nodes[1][key] = value
+    found = run(tmp_path, nodes=nodes, num_rounds=1)
+    assert list(found.described["refused"].values()) == [
+        f"partition-id 1: {key} is {value!r} in this node's --node-config; allowed are true and false"
+    ]
+
+
+def test_a_node_takes_part_in_no_open_run_if_it_says_so(tmp_path):
+    nodes = real_nodes(tmp_path / "nodes", [user_fields(60, seed=index) for index in range(3)])
+    nodes[1]["secure-sum"] = True
+    opened, secured = (run(tmp_path, name, nodes=nodes, secure_sum=name == "b", num_rounds=1) for name in ("a", "b"))
+    assert len(opened.described["refused"]) == 1
+    assert not secured.described["refused"]
