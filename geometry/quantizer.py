@@ -15,9 +15,7 @@ Points = NDArray[np.float64]
 Bins = NDArray[np.uint64]
 
 MOST_BINS = 2**62
-MOST_SECTORS = (
-    2**48
-)  # half a sector is then 1e-14, a few times what rounding does to an angle on its way there and back
+MOST_SECTORS = 2**48  # half a sector is then 1e-14, a few times what rounding does to an angle there and back
 _SLACK = 1 + 4 * float(np.finfo(np.float64).eps)  # a point brought onto the circle may land this much outside
 
 

@@ -215,8 +215,8 @@ class Rounds(Run):
             phase, total, noise = masked_sums(self._ask, header, clients, template[SUMS].size, self.config)
         else:
             phase = checked(name, self._phase(name, number, self.federation.nodes, template), model, self.config)
+            self._check_enough(phase)
             total = plain_sum({partition: reply.arrays[SUMS] for partition, reply in phase.replies.items()})
-        self._check_enough(phase)
         self.calibrated = calibrated_head(name, phase, total, model, self.config, noise)
         score = self.global_model.score(self._whole_model() | self.calibrated)
         self.state.scored["calibrated"] = score

@@ -205,7 +205,7 @@ def test_another_number_of_features_on_one_node_refuses_that_node_by_name(tmp_pa
     assert found.described["facts"]["num_features"] == 8
 
 
-@pytest.mark.parametrize(("key", "value"), [("task", "points"), ("metric", "roc_auc")])
+@pytest.mark.parametrize(("key", "value"), [("task", "tables"), ("metric", "roc_auc")])
 def test_another_task_or_metric_on_one_node_refuses_that_node_by_name(key, value, tmp_path):
     fault = Fault(2, forged(lambda r: replace(r, description=replace(r.description, **{key: value}))), "describe", 0)
     found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1), graph(2), graph(3)]), intercept=fault)
