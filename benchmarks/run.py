@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.decode import decode_times
+from benchmarks.decode import decode_against_plain, decode_times
 from benchmarks.gram import gram_against_one_product
 from benchmarks.hulls import against_qhull
 from benchmarks.inprocess import against_plain_loop
@@ -47,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "Gram matrix of 20 models' deviations of 11M float32 / one matrix product": gram_against_one_product,
         "hyperbolic hull of 100,000 points / Qhull on them as Euclidean points": against_qhull,
         "decode of 5,000 bins / FLINT's roots of its locator alone": decode_times,
+        "decode of 300 bins / Berlekamp-Massey and a search in plain Python": decode_against_plain,
         "recovery of a secure sum, 50 clients, 4 gone / its key agreements and streams alone": recovery_against_its_parts,
     }
     logging.getLogger("curvfed").addHandler(logging.NullHandler())

@@ -21,6 +21,7 @@ from strategies.messages import (
     CCVR,
     CURVATURE,
     DESCRIBE,
+    FORGET,
     HULLS,
     KEYS,
     MEASURE,
@@ -225,6 +226,12 @@ def hulls(message: Message, context: Context) -> Message:
 def unmask(message: Message, context: Context) -> Message:
     """Reveal what lifts the masks of the sum, and nothing of a single client."""
     return _answer(message, context, secure.unmask)
+
+
+@app.query(FORGET)
+def forget_sum(message: Message, context: Context) -> Message:
+    """Forget the secrets of a secure sum that came to nothing."""
+    return _answer(message, context, secure.forget)
 
 
 @app.evaluate()

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from client_app.calibrating import closed_form, sums
 from client_app.curvature import ricci, start_curvature
 from client_app.data import check_fits, check_secure, class_names, load_data, make_task, num_features, shape, statistics
-from client_app.node_config import flag
+from client_app.node_config import check_names, flag
 from client_app.personal import FixedFile, gather, scatter, state_folder
+from client_app.roster import read_roster, read_signing_key
 from client_app.training import (
     Optimizer,
     Regulariser,
@@ -61,8 +62,10 @@ class Client:
         self.run, self.partition = run, partition
         self.method, self.node_config = METHODS[config.method], node_config
         self.owns_data = "data-path" in node_config
+        check_names(node_config)
         self._keeps_statistics = flag(node_config, "share-statistics") is False
         check_secure(config, node_config)
+        self.signing_key, self.roster = read_signing_key(node_config), read_roster(node_config)
         self.data = load_data(config, partition, node_config)
         self.config = settled(config, self.data.task)
         self.device = pick_device(str(node_config.get("device", config.device)))

@@ -27,13 +27,18 @@ def read_signing_key(node_config: Mapping[str, Any]) -> Ed25519PrivateKey | None
     Raises
     ------
     ConfigError
-        If the file is absent or no Ed25519 key, or there is a roster and no key.
+        If the file is absent or no Ed25519 key, or there is a key without a roster or the reverse.
     """
-    if SIGNING_KEY not in node_config:
-        if ROSTER in node_config:
-            raise ConfigError(f"this node has a {ROSTER} and no {SIGNING_KEY} in its --node-config; needed are both")
+    there = [name for name in (SIGNING_KEY, ROSTER) if name in node_config]
+    if len(there) == 1:
+        raise ConfigError(
+            f"this node has {there[0]} alone of {SIGNING_KEY} and {ROSTER} in its --node-config; needed are both, or none"
+        )
+    if not there:
         return None
     path = Path(str(node_config[SIGNING_KEY])).expanduser()
+    if not path.is_file():
+        raise ConfigError(f"{SIGNING_KEY} in this node's --node-config: there is no such file")
     try:
         key = load_pem_private_key(path.read_bytes(), password=None)
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm):

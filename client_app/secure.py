@@ -8,7 +8,6 @@ from flwr.app import ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from client_app.client import Client
-from client_app.roster import read_roster, read_signing_key
 from strategies.hull.order import draw_note
 from strategies.messages import HULLS, Request
 from strategies.secure_phases import MASKED, Opening
@@ -28,9 +27,9 @@ Answer = dict[str, Any]
 def keys(client: Client, request: Request, state: RecordDict) -> Answer:
     """Draw fresh key pairs for the sum that the server announces."""
     session = Opening.from_parts(request.parts).session(request.header, client.config)
-    if (last := _stored(state)) and _name(last.session) == _name(session):
+    if (last := _stored(state)) and _is_over(last.session, session):
         raise SecureSumError("this secure sum was begun before; of two over other clients the difference would show")
-    member = Member.begin(session, client.partition, read_signing_key(client.node_config))
+    member = Member.begin(session, client.partition, client.signing_key)
     mine = member.keys()
     _keep(member, state)
     return {"parts": mine.as_parts()}
@@ -40,7 +39,7 @@ def shares(client: Client, request: Request, state: RecordDict) -> Answer:
     """Share the secrets with the peers, sealed; with them goes what the phase has to tell them."""
     member = _member(state, request)
     note = draw_note() if member.session.phase == HULLS else b""
-    answer = member.share(key_book(request.parts), note, read_roster(client.node_config))
+    answer = member.share(key_book(request.parts), note, client.roster)
     _keep(member, state)
     return {"parts": answer.as_parts()}
 
@@ -81,6 +80,12 @@ def unmask(client: Client, request: Request, state: RecordDict) -> Answer:
     return {"parts": by_partition_parts(revealed)}
 
 
+def forget(client: Client, request: Request, state: RecordDict) -> Answer:
+    """Forget the secrets of a sum that came to nothing."""
+    end(client, state)
+    return {}
+
+
 def end(client: Client, state: RecordDict) -> None:
     """Forget the secrets of a sum that went on without this client; that it was begun stays known."""
     if member := _stored(state):
@@ -101,8 +106,10 @@ def _stored(state: RecordDict) -> Member | None:
     return Member.load(dict(stored)) if isinstance(stored, ConfigRecord) else None
 
 
-def _name(session: Session) -> tuple[str, str, int]:
-    return session.run, session.phase, session.round
+def _is_over(last: Session, new: Session) -> bool:
+    """Whether a sum was begun before, or before another that was begun since."""
+    earlier = new.round < last.round or (new.round == last.round and new.phase == last.phase)
+    return new.run == last.run and earlier
 
 
 def _keep(member: Member, state: RecordDict) -> None:

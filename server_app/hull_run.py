@@ -86,6 +86,17 @@ class HullRun(Run):
             raise ConfigError(
                 f"hull.num-classes = {keys.num_classes}, but the clients name {classes}; allowed is 0, too"
             )
+        told = [set(about.class_names) for about in self.federation.descriptions.values() if about.class_names]
+        if len(told) > 1 and sum(map(len, told)) == classes:
+            raise ConfigError(
+                f"the clients' {classes} classes have no name in common; where they call the same classes by different "
+                "names, give hull.num-classes"
+            )
+        if all(len(names) < classes for names in told):
+            log.warning(
+                "no client has all %d classes by name; where they call the same ones differently, give hull.num-classes",
+                classes,
+            )
         if keys.grouping == "kernighan-lin" and classes != 2:
             raise ConfigError(
                 f'hull.grouping = "kernighan-lin" makes 2 groups, and there are {classes} classes; allowed are assignment '
@@ -104,7 +115,8 @@ class HullRun(Run):
         if len(able) < needed:
             reasons = [f"partition {partition}: {reason}" for partition, reason in measured.reasons.items()]
             raise RoundError(
-                f"{len(able)} of {len(measured.seconds)} clients can take part, needed are {needed} (min-replies). "
+                f"{len(able)} of {len(measured.seconds)} clients can take part, needed are {needed} (min-replies, and "
+                "2 for a sum that hides anything). "
                 f"{'; '.join(reasons[:3])}"
             )
         self.public = self._agree(len(able))

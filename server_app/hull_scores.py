@@ -1,7 +1,6 @@
 """Figures of a one-shot run. Labels are seen here alone, after the classifier is trained."""
 
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -174,21 +173,24 @@ def learn_settings(config: RunConfig) -> Settings:
 
 def _against_the_truth(learned: Learned, known: Known, summed: Sequence[int], public_values: Public) -> dict[str, Any]:
     """In a simulation: are the hulls those that the clients have, and are those of one class in one group?"""
-    true = [
-        (tuple(bins.tolist()), one)
-        for partition in summed
-        for mine in [_local(known.clients[partition], public_values)]
-        for bins, one in zip(mine.hulls, mine.classes)
+    of_client = [
+        sorted(zip(map(tuple, (bins.tolist() for bins in mine.hulls)), mine.classes, strict=True))
+        for mine in (_local(known.clients[partition], public_values) for partition in summed)
     ]
+    # In the order that decoding gives: by what the hulls are, within a client and then clients among each other.
+    true = sorted((hulls for hulls in of_client if hulls), key=lambda hulls: [bins for bins, _ in hulls])
     order = np.argsort(learned.hulls, kind="stable")
     starts = np.unique(learned.hulls[order], return_index=True)[1]
     decoded = [tuple(bins.tolist()) for bins in np.split(learned.bins[order], starts[1:])]
-    groups = learned.groups[order][starts]
-    exact = Counter(decoded) == Counter(bins for bins, _ in true)
-    class_of = dict(true)
-    classes = np.array([class_of.get(bins, 0) for bins in decoded])
+    owners, groups = learned.clients[order][starts], learned.groups[order][starts]
+    exact = [[decoded[i] for i in np.flatnonzero(owners == one)] for one in np.unique(owners)] == [
+        [bins for bins, _ in hulls] for hulls in true
+    ]
+    if not exact:
+        return {"hulls_exact": False}
+    classes = np.array([one for hulls in true for _, one in hulls])
     names = name_groups(groups, classes, public_values.num_classes, public_values.num_classes)
-    return {"hulls_exact": exact, "grouping_accuracy": accuracy(groups, classes, names)}
+    return {"hulls_exact": True, "grouping_accuracy": accuracy(groups, classes, names)}
 
 
 def _local(one: ClientPoints, public_values: Public) -> LocalHulls:
@@ -239,7 +241,7 @@ def sweep(known: Known, config: RunConfig) -> Arrays:
     if known.test is None or known.pooled is None:
         log.warning("hull.sweep: other epsilons can be tried in a simulation with test points alone")
         return {}
-    epsilons = sorted({float(one) for one in config.hull.sweep.split(",")})
+    epsilons = config.hull.epsilons
     rows = [_at(epsilon, known, config) for epsilon in epsilons]
     names = ("sweep_flp", "sweep_fle", "sweep_vertices_mean", "sweep_vertices_max", "sweep_share")
     return {"sweep_epsilon": np.array(epsilons)} | {

@@ -13,7 +13,6 @@ FIGURES = {
     "hull_share_revealed": "… as a share of the training points",
     "hull_points_moved": "… moved onto the public radius",
     "hull_count": "Hulls",
-    "hull_empty": "… classes that clients have no points of",
     "hull_vertices_mean": "… vertices, mean",
     "hull_vertices_max": "… vertices, at most",
     "hull_vertices_thinned": "… vertices that the public cap cost",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from server_app.phase import Phase
 from strategies.arrays import MessageError
 from strategies.config import ConfigError, RunConfig
-from strategies.messages import KEYS, SHARES, UNMASK, Header, Parts, Reply
+from strategies.messages import FORGET, KEYS, SHARES, UNMASK, Header, Parts, Reply
 from strategies.secure_phases import MASKED, Opening
 from strategies.secure_sum.collector import Collector
 from strategies.secure_sum.errors import SecureSumError
@@ -68,18 +68,30 @@ def secure_sum(
     """
     opening = Opening(header.phase, modulus, length, tuple(clients))
     collector = Collector(opening.session(header, config))
+
+    def finish(step: Callable[[], T], phase: Phase) -> T:
+        """Take a step of the collector; what it misses is explained by the replies that were dropped."""
+        try:
+            return step()
+        except SecureSumError as error:
+            ask(replace(header, phase=FORGET), {p: {} for p in phase.replies}, lambda reply: None)
+            reasons = [f"partition {partition}: {reason}" for partition, reason in phase.reasons.items()]
+            raise SecureSumError(f"{error}. {'; '.join(reasons[:3])}" if reasons else str(error)) from None
+
     phase = ask(replace(header, phase=KEYS), dict.fromkeys(clients, opening.as_parts()), _keys(collector))
-    _finish(collector.close_keys, phase)
+    finish(collector.close_keys, phase)
     book = key_book_parts(collector.keys)
     phase = ask(replace(header, phase=SHARES), dict.fromkeys(collector.keys, book), _shares(collector))
-    _finish(collector.close_shares, phase)
+    finish(collector.close_shares, phase)
     letters = {partition: by_partition_parts(collector.delivery(partition)) for partition in phase.replies}
     phase = ask(header, letters, _masked(collector), {MASKED: np.zeros(length, np.uint64)})
-    _finish(collector.close_masked, phase)
-    _finish(lambda: _check_replies(len(collector.survivors), min(config.min_replies, len(clients))), phase)
+    finish(collector.close_masked, phase)
+    finish(lambda: _check_replies(len(collector.survivors), min(config.min_replies, len(clients))), phase)
+    if len(collector.survivors) == 2 < len(clients):
+        log.warning("secure sum: 2 of %d clients are left, of whom each can tell the other's part", len(clients))
     told = {"survivors": list(collector.survivors)}
     last = ask(replace(header, phase=UNMASK), dict.fromkeys(collector.survivors, told), _revealed(collector))
-    total = _finish(collector.total, last)
+    total = finish(collector.total, last)
     for partition in collector.suspects:
         log.warning("secure sum: shares that came from or through partition %d do not fit and were left out", partition)
     return phase, total
@@ -93,6 +105,8 @@ def check_session(header: Header, clients: Sequence[int], config: RunConfig) -> 
     ConfigError
         If they are fewer than two, or the threshold does not fit their number.
     """
+    if len(clients) == 2:
+        log.warning("2 clients: each can take its own part off a sum of two, and is left with the other's")
     try:
         Opening(header.phase, SUM_PRIME, 1, tuple(clients)).session(header, config)
     except SecureSumError as error:
@@ -104,15 +118,6 @@ def check_session(header: Header, clients: Sequence[int], config: RunConfig) -> 
 def _check_replies(found: int, needed: int) -> None:
     if found < needed:  # seen before anything is revealed
         raise SecureSumError(f"{found} good replies, needed are {needed} (min-replies)")
-
-
-def _finish(step: Callable[[], T], phase: Phase) -> T:
-    """Take a step of the collector; what it misses is explained by the replies that were dropped."""
-    try:
-        return step()
-    except SecureSumError as error:
-        reasons = [f"partition {partition}: {reason}" for partition, reason in phase.reasons.items()]
-        raise SecureSumError(f"{error}. {'; '.join(reasons[:3])}" if reasons else str(error)) from None
 
 
 def _keys(collector: Collector) -> Check:

@@ -27,6 +27,7 @@ KEYS = "keys"
 SHARES = "shares"
 HULLS = "hulls"
 UNMASK = "unmask"
+FORGET = "forget"
 
 MESSAGE_TYPES = {
     DESCRIBE: "query.describe",
@@ -41,6 +42,7 @@ MESSAGE_TYPES = {
     SHARES: "query.shares",
     HULLS: "query.hulls",
     UNMASK: "query.unmask",
+    FORGET: "query.forget",
 }
 
 ANSWERED_BY_ARRAYS = (TRAIN, CALIBRATE, CCVR, HULLS)

@@ -245,7 +245,6 @@ METHODS: dict[str, Method] = {
     "hull": Method(
         "one-shot SVM in the Poincaré disc from a secure sum of the clients' quantised convex hulls",
         space="disc",
-        before=("measure", "hulls"),
         aggregation=ONE_SHOT,
         tasks=POINTS,
     ),

@@ -55,7 +55,7 @@ class Hull(Table):
     radius: float = Field(
         default=0.999,
         gt=0,
-        lt=1,
+        le=0.9999999,
         description="R, the Euclidean norm up to which the disc is quantised, as a share of the disc's radius. Public, so "
         "not to be taken from the data; points beyond are moved onto it, which their client's log tells",
     )

@@ -51,8 +51,9 @@ def centralised(
     if on_hulls:
         kept = hull_vertices(points, labels, curvature)
         points, labels = points[kept], labels[kept]
-    hard = settings.hard and kind != "logistic"
-    return Classifier.train(points, labels, curvature, settings.c, hard, settings.seed, kind=kind).predict
+    logistic = kind == "logistic"  # whose C is not that of an SVM
+    hard, c = settings.hard and not logistic, 0.0 if logistic else settings.c
+    return Classifier.train(points, labels, curvature, c, hard, settings.seed, kind=kind).predict
 
 
 def hull_vertices(points: Points, labels: Labels, curvature: float) -> NDArray[np.intp]:

@@ -194,7 +194,7 @@ def _read_csv(path: Path, embedding_key: str, label_key: str) -> RawPoints:
         if len(row) != width:
             raise DataError(f"{path}, line {line}: there are {len(row)} columns, in the first line {width}")
     header = None if any(_number(cell) is not None for cell in rows[0][1]) else rows[0][1]
-    label = header.index(label_key) if header and label_key in header else width - 1
+    label = _label_column(path, header, width, label_key)
     body = rows[1:] if header else rows
     columns = _coordinate_columns(path, header, body[0], label) if body else []
     points = np.empty((len(body), 2))
@@ -212,15 +212,29 @@ def _read_csv(path: Path, embedding_key: str, label_key: str) -> RawPoints:
 
 def _coordinate_columns(path: Path, header: list[str] | None, first: tuple[int, list[str]], label: int) -> list[int]:
     line, row = first
+    lower = [name.lower() for name in header or []]
+    if lower.count("x") == lower.count("y") == 1:
+        return [lower.index("x"), lower.index("y")]
     # A column whose header is empty is the index that pandas writes.
     named = [place for place in range(len(row)) if place != label and (header is None or header[place])]
-    columns = [place for place in named if _number(row[place]) is not None][:2]
-    if len(columns) < 2:
+    columns = [place for place in named if _number(row[place]) is not None]
+    if len(columns) != 2:
         raise DataError(
             f"{path}, line {line}: beside the class, column {label + 1}, {len(columns)} columns are numbers; wanted are "
             f"{CSV_COLUMNS}"
         )
     return columns
+
+
+def _label_column(path: Path, header: list[str] | None, width: int, label_key: str) -> int:
+    """The column of that name; where none has it the last of three, for of more the class would be a guess."""
+    if header and label_key in header:
+        return header.index(label_key)
+    named = [name for name in header if name] if header else [""] * width
+    if len(named) == 3:
+        return width - 1
+    there = f"; its columns are {', '.join(named[:20])}" if header else ""
+    raise DataError(f'{path} has {len(named)} columns and none is named "{label_key}" (points.label-key){there}')
 
 
 def _number(cell: str) -> float | None:

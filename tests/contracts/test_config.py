@@ -337,8 +337,8 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("hull.epsilon", 0, "a number > 0"),
         ("hull.epsilon", -0.01, "a number > 0"),
         ("hull.epsilon", math.inf, "a number > 0"),
-        ("hull.radius", 1.0, "a number > 0 and < 1"),
-        ("hull.radius", math.nan, "a number > 0 and < 1"),
+        ("hull.radius", 1.0, "a number > 0 and <= 0.9999999"),
+        ("hull.radius", math.nan, "a number > 0 and <= 0.9999999"),
         ("hull.cap", 0, "a whole number >= 1 and <= 100000"),
         ("hull.h", 1, "a whole number >= 2 and <= 16"),
         ("hull.num-classes", 10_001, "a whole number >= 0 and <= 10000"),
@@ -346,8 +346,8 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("hull.c", -1, "a number >= 0"),
         ("secure.threshold", -1, "a whole number >= 0"),
         ("secure.neighbours", -1, "a whole number >= 0"),
-        ("secure.clip", 0.0, "a number > 0 and <= 1000000.0"),
-        ("secure.clip", 1e7, "a number > 0 and <= 1000000.0"),
+        ("secure.clip", 0.0, "a number >= 0.001 and <= 1000000.0"),
+        ("secure.clip", 1e7, "a number >= 0.001 and <= 1000000.0"),
     ],
 )
 def test_out_of_range_names_key_value_and_range(key, wrong, words):

@@ -133,7 +133,7 @@ def test_far_outside(tmp_path):
         ["x,y,label", "0.1,-0.2,b", ".3,4e-1,a", "-0.5, 0.25 ,b", "0,0,c"],
         ["0.1,-0.2,b", "0.3,0.4,a", "", "-0.5,0.25,b", "0,0,c"],
         ["label,cell,x,y", "b,one,0.1,-0.2", "a,two,0.3,0.4", 'b,"th,ree",-0.5,0.25', "c,four,0,0"],
-        [",x,y,z,type", "0,0.1,-0.2,9,b", "1,0.3,0.4,9,a", "2,-0.5,0.25,9,b", "3,0,0,9,c"],
+        [",x,y,z,label", "0,0.1,-0.2,9,b", "1,0.3,0.4,9,a", "2,-0.5,0.25,9,b", "3,0,0,9,c"],
         ["\ufefflabel,x,y", "b,0.1,-0.2", "a,0.3,0.4", "b,-0.5,0.25", "c,0,0"],
     ],
 )
@@ -154,13 +154,17 @@ def test_csv_with_numbers_as_classes(tmp_path):
     assert named(raw) == ["10", "9"]
     assert raw.class_names == ("9", "10")
     lines = ["x,y,more,other", "0.1,-0.2,10,5", "0.3,0.4,9,5"]
-    assert read(text(tmp_path / "b.csv", *lines), label_key="absent").class_names == ("5",)
+    with pytest.raises(DataError, match='4 columns and none is named "absent"'):
+        read(text(tmp_path / "b.csv", *lines), label_key="absent")
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
         ([""], "is empty; wanted are two columns"),
+        (["PD1,PD2,PD3,label", "0.1,0.2,0.3,a"], "line 2: beside the class, column 4, 3 columns are numbers"),
+        (["PD1,name,label", "0.1,b,a"], "line 2: beside the class, column 3, 1 columns are numbers"),
+        (["x,y,kind,time", "0.1,0.2,a,7"], 'has 4 columns and none is named "label"'),
         (["x,y", "0.1,0.2"], "line 1: there are 2 columns; wanted"),
         (["x;y;label", "0.1;0.2;a"], "line 1: there are 1 columns; wanted .* separated by commas"),
         (["x,y,label", "0.1,0.2,a", SECRET], "line 3: there are 1 columns, in the first line 3"),
@@ -168,7 +172,7 @@ def test_csv_with_numbers_as_classes(tmp_path):
         (["x,y,label", "0.1,0.2,a", f"nan,{SECRET},a"], "line 3: column 1 is no finite number"),
         (["x,y,label", f"0.1,{SECRET},a", f"-inf,{SECRET},a"], "line 3: column 1 is no finite number"),
         (["x,y,label", f"0.1,{SECRET},"], "line 2: column 3 is empty; it is the class"),
-        (["x,y,label", f"a,{SECRET},b"], "line 2: beside the class, column 3, 1 columns are numbers"),
+        (["x,y,label", f"a,{SECRET},b"], "line 2: column 1 is no finite number; it is a coordinate"),
         ([f"{SECRET},b,a", "0.1,0.2,a"], "line 1: beside the class, column 3, 1 columns are numbers"),
         (["x,y,label", f"{SECRET},{SECRET},a"], "1 of 1 points lie on or outside"),
     ],

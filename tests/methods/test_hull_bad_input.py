@@ -256,8 +256,10 @@ def test_a_server_in_the_middle_is_refused(signed, tmp_path):
 
 
 WRONG_KEYS = {
-    "no key": (lambda node: node.pop("signing-key"), "this node has a roster and no signing-key"),
-    "no file": (lambda node: node.update({"signing-key": "/none.pem"}), "signing-key .* is no PEM file of an Ed25519 key"),
+    "no key": (lambda node: node.pop("signing-key"), "this node has roster alone of signing-key and roster"),
+    "no roster at all": (lambda node: node.pop("roster"), "this node has signing-key alone of signing-key and roster"),
+    "misspelt": (lambda node: node.update(rooster=node.pop("roster")), 'unknown key "rooster" .*; did you mean "roster"'),
+    "no file": (lambda node: node.update({"signing-key": "/none.pem"}), "signing-key .* there is no such file"),
     "no roster": (lambda node: node.update(roster="/none"), "roster .* is no folder with files"),
     "no PEM": (lambda node: (Path(node["roster"]) / "2.pem").write_text("x"), "2.pem in the roster .* is no public"),
     "not in it": (lambda node: (Path(node["roster"]) / "2.pem").unlink(), "partition 2 is not in the roster"),
@@ -271,6 +273,6 @@ def test_a_wrong_key_ends_it_with_words(case, signed, tmp_path):
     change, text = WRONG_KEYS[case]
     for node in signed if case in ("no key", "no file", "no roster") else signed[:1]:
         change(node)
-    with pytest.raises(RoundError, match=text) as caught:
-        hull_run(tmp_path, nodes=signed)
+    with pytest.raises((CohortError, RoundError), match=text) as caught:
+        hull_run(tmp_path, nodes=signed, min_replies=3)
     assert str(tmp_path) not in str(caught.value)
