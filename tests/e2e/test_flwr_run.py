@@ -1,4 +1,4 @@
-"""The app by the real `flwr run`: two runs that complete, on graphs and on images, and one that cannot, all at once."""
+"""The app by the real `flwr run`: on graphs, on images, and one that cannot, all at once; then one of hulls."""
 
 import csv
 import json
@@ -18,6 +18,7 @@ from safetensors.numpy import load_file
 from deployments.simulate import simulate
 
 CLIENTS, ROUNDS = 4, 2
+HULLS = {"method": "hull", "dataset": "uniform", "points.num": 400}
 IMAGES = {"method": "hyperfed", "dataset": "digits", "images.train-subset": 200, "images.test-subset": 100}
 
 
@@ -62,6 +63,8 @@ def runs(home, mark):
         "bad": start("bad", "method=flatlnd"),
     }
     outputs = {name: process.communicate()[0] for name, process in started.items()}
+    started["hull"] = start("hull", *(f"{key}={value}" for key, value in HULLS.items()))
+    outputs["hull"] = started["hull"].communicate()[0]
     return {
         name: Run(process.returncode, outputs[name], home / "results of runs" / name)
         for name, process in started.items()
@@ -94,6 +97,18 @@ def test_images_go_as_in_one_process(runs, tmp_path):
     for name in ("global_accuracy", "personal_accuracy_mean", "bytes_up", "bytes_down"):
         assert figures[0][name] == figures[1][name]
     assert len(list(there.folder.glob("checkpoint/clients/*/tuned/*.safetensors"))) == CLIENTS
+
+
+def test_hulls_go_as_in_one_process(runs, tmp_path):
+    """The secrets of a sum last from message to message, whichever process gets the next one."""
+    there = runs["hull"]
+    assert there.code == 0, there.output
+    here = simulate(HULLS | {"results-dir": str(tmp_path)}, CLIENTS)
+    one, other = (dict(np.load(folder / "hulls.npz")) for folder in (there.folder, here))
+    assert one.keys() == other.keys()
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+    assert there.summary["metrics"]["hulls_exact"] is True
+    assert there.summary["metrics"]["clients_summed"] == CLIENTS
 
 
 def test_a_run_leaves_its_directory(runs):
