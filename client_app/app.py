@@ -33,7 +33,6 @@ from strategies.messages import (
     decode_request,
     encode_reply,
 )
-from strategies.methods import ONE_SHOT
 from strategies.secure_average import check_examples, feature_sums, parameter_sums, weighted
 from strategies.secure_sum.errors import SecureSumError
 from strategies.store import StoreError
@@ -84,7 +83,7 @@ def _masked_parameters(client: Client, request: Request, state: RecordDict) -> t
 
 
 def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    if client.method.aggregation == ONE_SHOT:
+    if client.method.is_one_shot:
         return hull.evaluate(client, request, state)
     secure.end(client, state)
     _prepare(client, request)

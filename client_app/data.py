@@ -14,7 +14,6 @@ from strategies.config import ConfigError, RunConfig, home
 from strategies.defaults import settled
 from strategies.image_data import image_spec
 from strategies.messages import Facts
-from strategies.methods import METHODS, ONE_SHOT
 from strategies.point_data import point_spec
 from tasks.errors import DataError
 from tasks.graphs.client_graph import ClientGraph
@@ -112,8 +111,7 @@ def check_secure(config: RunConfig, node_config: Mapping[str, Any]) -> None:
     ------
     ConfigError
     """
-    masked = config.secure_sum or METHODS[config.method].aggregation == ONE_SHOT
-    if flag(node_config, "secure-sum") and not masked:
+    if flag(node_config, "secure-sum") and not config.is_masked:
         raise ConfigError("this node takes part in secure sums alone; the run has secure-sum = false")
 
 

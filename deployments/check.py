@@ -20,7 +20,7 @@ from deployments.pairs import UsageError, pop_supernodes, read_pairs
 from strategies.config import ConfigError, RunConfig, allowed, fields, flatten, parse
 from strategies.defaults import settled
 from strategies.hull.public import Public
-from strategies.methods import METHODS, ONE_SHOT
+from strategies.methods import METHODS
 from strategies.point_data import point_spec, public
 from strategies.secure_sum.errors import SecureSumError
 from strategies.secure_sum.fixed_point import SUM_PRIME
@@ -98,8 +98,8 @@ def what_is_summed(config: RunConfig, number: int) -> list[str]:
     ConfigError
         If the threshold is none for so many clients, or bins, labels and cap of their hulls do not fit.
     """
-    one_shot = METHODS[config.method].aggregation == ONE_SHOT
-    if not (one_shot or config.secure_sum):
+    one_shot = METHODS[config.method].is_one_shot
+    if not config.is_masked:
         return []
     asked = number if one_shot else max(1, round(config.fraction_train * number))
     keys = config.secure

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-from strategies.methods import METHODS, ONE_SHOT
+from strategies.methods import METHODS
 
 LABELS = {
     "rounds": "round",
@@ -47,7 +47,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     best: Mapping[str, Any] = summary.get("best_validation") or {}
     last, at_best = _figures(summary), _figures(best)
     method = METHODS.get(summary.get("method") or "")
-    if method is not None and method.aggregation == ONE_SHOT:
+    if method is not None and method.is_one_shot:
         table = Table("", "one shot")
         labels, keys = ONE_SHOT_LABELS, [key for key in (*FIRST, *ONE_SHOT_LABELS) if key in last]
     else:

@@ -10,7 +10,7 @@ from server_app.hull_run import HullRun
 from server_app.results import RunDirectory, failed_summary, write_failure
 from server_app.rounds import Rounds
 from strategies.config import ConfigError, RunConfig, flatten, parse
-from strategies.methods import METHODS, ONE_SHOT
+from strategies.methods import METHODS
 
 log = logging.getLogger("curvfed")
 
@@ -37,7 +37,7 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     """Run in an open run directory; a failure is written there before it is raised."""
     log.info("run directory: %s", directory.path)
     log.info("configuration: %s", "  ".join(f"{key}={value}" for key, value in flatten(config).items()))
-    one_shot = METHODS[config.method].aggregation == ONE_SHOT
+    one_shot = METHODS[config.method].is_one_shot
     run: HullRun | Rounds = (HullRun if one_shot else Rounds)(config, grid, directory)
     try:
         run.run()

@@ -7,7 +7,7 @@ from server_app.outcome import SHOWN, other_figures, spread
 from server_app.page import Html, element, is_number, number, percent, table
 from server_app.run_files import RunFiles
 from strategies.messages import UNMASK
-from strategies.methods import METHODS, ONE_SHOT
+from strategies.methods import METHODS
 
 SHARED, POOLED, EXTREME = "the clients' hulls", "all points in one place", "hulls of all points in one place"
 
@@ -30,7 +30,7 @@ OWN = {"svm": "Poincaré SVM", "logistic": "logistic model"}
 def is_one_shot(run: RunFiles) -> bool:
     """Whether the run has a protocol in the place of rounds."""
     method = METHODS.get(run.summary.get("method") or "")
-    return run.hulls is not None or (method is not None and method.aggregation == ONE_SHOT)
+    return run.hulls is not None or (method is not None and method.is_one_shot)
 
 
 def own_classifier(run: RunFiles) -> str:

@@ -153,7 +153,7 @@ def _check_secure_sum(config: RunConfig) -> None:
     if config.aggregation not in (*SUMMED, ONE_SHOT):
         raise ConfigError(
             f'secure-sum = true with method = "{config.method}" and aggregation = "{config.aggregation}": allowed is an '
-            f"aggregation that needs the mean alone, {' or '.join(SUMMED)}"
+            f"aggregation that needs the mean alone, {' or '.join(SUMMED)}; this one looks at each client's parameters"
         )
     if CCVR in method.after:
         raise ConfigError(
@@ -206,9 +206,8 @@ def _check_points(config: RunConfig) -> None:
 
 def _check_together(config: RunConfig) -> None:
     """Other conditions on more than one key."""
-    masked = config.secure_sum or METHODS[config.method].aggregation == ONE_SHOT
     for key, number in (("threshold", config.secure.threshold), ("neighbours", config.secure.neighbours)):
-        if number and not masked:
+        if number and not config.is_masked:
             raise ConfigError(
                 f"secure.{key} = {number}: allowed with secure-sum = true, without which nothing is masked"
             )

@@ -74,6 +74,11 @@ class Method:
     aggregation: str = "average"
     tasks: tuple[str, ...] = GRAPHS
 
+    @property
+    def is_one_shot(self) -> bool:
+        """Whether its whole work is one secure sum, without rounds."""
+        return self.aggregation == ONE_SHOT
+
     def is_personal(self, name: str, own_ends: bool = False) -> bool:
         """Whether the parameter of this name stays with the client.
 

@@ -227,6 +227,11 @@ class RunConfig(Table):
         return half * float(flatten(self)[key]) if key else 0.0
 
     @property
+    def is_masked(self) -> bool:
+        """Whether the server sees sums of what the clients send, and no part of them."""
+        return self.secure_sum or METHODS[self.method].is_one_shot
+
+    @property
     def loss(self) -> str:
         """The local loss of an image run."""
         return self.spherefed.loss if self.method == "spherefed" else METHODS[self.method].loss

@@ -527,7 +527,7 @@ def test_a_base_that_needs_more_than_a_sum_is_named():
         raw = {"method": "fedavg", "dataset": "digits", "aggregation": base, "secure-sum": True}
         assert refused(raw | {"optimizer": "sgd", "optimizer-state": "fresh"}) == (
             f'secure-sum = true with method = "fedavg" and aggregation = "{base}": allowed is an aggregation that needs '
-            "the mean alone, average or fedopt"
+            "the mean alone, average or fedopt; this one looks at each client's parameters"
         )
     assert parse({"method": "hyperfed", "aggregation": "average", "secure-sum": True}).secure_sum
     assert refused({"method": "hyperfed", "secure-sum": True}).startswith(
