@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test accept bench compat lock clean
+.PHONY: help setup run test accept bench compat cluster-demo lock clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -10,7 +10,7 @@ PY := $(VENV)/bin/python
 INSTALL = $(VENV)/bin/uv pip install --quiet --python $(PY)
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.stamp ## make .venv and install everything
 
@@ -37,6 +37,9 @@ bench: setup ## ratios against peers and against the limit, on trees or with DAT
 compat: ## the end-to-end run once more under Flower 1.41
 	$(MAKE) VENV=.venv-compat .venv-compat/.compat-stamp
 	.venv-compat/bin/pytest tests/e2e/test_flwr_run.py
+
+cluster-demo: setup ## a SuperLink and 3 SuperNodes with TLS and keys on this machine, two runs on them, all down again
+	$(PY) -m deployments.cluster.demo
 
 lock: setup ## write requirements.txt anew from pyproject.toml (`rm requirements.txt` first to raise every version)
 	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header \

@@ -135,13 +135,23 @@ def make_plan(arguments: Sequence[str]) -> Plan:
     config = read_pairs(options.pairs, known)
     num_supernodes = pop_supernodes(config, options.num_supernodes)
 
-    # Named here, so that the run directory is known beforehand whatever becomes of the run.
-    results = Path(str(config.get("results-dir") or DEFAULT_RESULTS)).expanduser().absolute()
-    config["results-dir"] = str(results)
+    config = named(config, defaults)
+    return Plan(app, config, num_supernodes, options.cpus, options.gpus, options.timeout)
+
+
+def named(config: Mapping[str, Value], defaults: Mapping[str, Value]) -> dict[str, Value]:
+    """The config with an absolute results-dir and a run-name: the run directory is then known whatever becomes of the run.
+
+    Raises
+    ------
+    UsageError
+        If a run without a name is to be resumed.
+    """
     if config.get("resume") and not config.get("run-name"):
         raise UsageError("resume=true needs run-name, the name of the run to go on with")
-    config["run-name"] = config.get("run-name") or _run_name(defaults | config)
-    return Plan(app, config, num_supernodes, options.cpus, options.gpus, options.timeout)
+    results = Path(str(config.get("results-dir") or DEFAULT_RESULTS)).expanduser().absolute()
+    name = config.get("run-name") or _run_name(dict(defaults) | dict(config))
+    return dict(config) | {"results-dir": str(results), "run-name": name}
 
 
 def _run_name(config: Mapping[str, Value]) -> str:

@@ -1,0 +1,1 @@
+"""The app between machines: a SuperLink, its SuperNodes, their certificates and keys."""

@@ -1,0 +1,224 @@
+"""A cluster of real machines: one SuperLink, a SuperNode beside each site's data, TLS and a key per node.
+
+    on the server       python -m deployments.cluster init --host fl.example.org --node north --node south
+                        python -m deployments.cluster superlink --background
+                        python -m deployments.cluster register
+    on a node, where its folder was brought
+                        python -m deployments.cluster supernode north --node-config 'partition-id=0 data-path="graph.pt"'
+    on the server       python -m deployments.cluster run method=flatland num-rounds=20
+                        python -m deployments.cluster status
+                        python -m deployments.cluster down
+
+Every command of Flower's is printed before it runs. Exit status: 0 done, 1 failed, 2 wrong usage, 128 + n stopped by
+signal n (130 for Ctrl-C).
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from deployments.cluster import commands, registry, status, submit
+from deployments.cluster.daemons import Daemon, stop_all
+from deployments.cluster.errors import ClusterError
+from deployments.cluster.folder import API_PORT, FLEET_PORT, NodeFolder, ServerFolder
+from deployments.cluster.node_check import check_node
+from deployments.cluster.preflight import check_certificate, check_port, check_superlink
+from deployments.isolated import free_ports
+from deployments.pairs import UsageError
+
+DEFAULT_FOLDER = Path.home() / "curvfed" / "cluster"
+APP = Path(__file__).parents[2]
+
+
+def init(options: argparse.Namespace) -> int:
+    """Certificates, keys, settings."""
+    folder = ServerFolder.make(
+        options.folder, options.host, options.node, options.fleet_port, options.api_port, options.days
+    )
+    print(f"cluster: {folder.path}")
+    authority, key = (path.name for path in folder.authority)
+    print(f"  {authority}  the authority's certificate, which every node has; {key} stays here")
+    print(f"  {folder.server[0].name}  for {', '.join(options.host or ['this machine alone'])}, {options.days} days")
+    for node in folder.nodes():
+        print(f"  nodes/{node.name}  bring this folder to {node.name}'s machine, by a way that others cannot read")
+    return 0
+
+
+def add(options: argparse.Namespace) -> int:
+    """Keys of further nodes."""
+    folder = ServerFolder.open(options.folder)
+    for name in options.names:
+        print(f"made: {folder.add_node(name).path}")
+    return 0
+
+
+def renew(options: argparse.Namespace) -> int:
+    """A new server certificate."""
+    folder = ServerFolder.open(options.folder)
+    folder.renew(options.host, options.days)
+    print(f"renewed: {folder.server[0]}; it counts from the SuperLink's next start")
+    return 0
+
+
+def superlink(options: argparse.Namespace) -> int:
+    """Run the SuperLink."""
+    folder = ServerFolder.open(options.folder)
+    check_certificate(folder.server[0])
+    if (found := Daemon(folder.running, "superlink").process()) is not None:
+        raise ClusterError(f"the SuperLink is running already, process {found.pid}; `down` stops it")
+    check_port(options.bind, folder.fleet_port, "the SuperLink (nodes)")
+    check_port(commands.LOOPBACK, folder.api_port, "the SuperLink (runs)")
+    command = commands.superlink(folder, options.bind).show()
+    return _serve(command, Daemon(folder.running, "superlink"), options.background)
+
+
+def supernode(options: argparse.Namespace) -> int:
+    """Run a SuperNode."""
+    path = Path(options.node).expanduser()
+    folder = NodeFolder(path.absolute()) if path.is_dir() else ServerFolder(options.folder).node(options.node)
+    address = options.superlink or folder.superlink
+    node_config = check_node(options.node_config)
+    check_superlink(address, folder.authority)
+    port = options.port or free_ports(1)[0]
+    command = commands.supernode(folder, address, node_config, port).show()
+    if not options.cold:
+        command = replace(command, words=[sys.executable, "-m", "deployments.cluster.warm", *command.words])
+    return _serve(command, Daemon(folder.running, folder.name), options.background)
+
+
+def _serve(command: commands.Command, daemon: Daemon, background: bool) -> int:
+    if not background:
+        os.execvpe(command.words[0], command.words, command.environment)
+    process = daemon.start(command)
+    print(f"{daemon.name}: process {process.pid}, log {daemon.log}")
+    return 0
+
+
+def register(options: argparse.Namespace) -> int:
+    """Let nodes take part."""
+    registry.register(ServerFolder.open(options.folder), options.nodes)
+    return 0
+
+
+def revoke(options: argparse.Namespace) -> int:
+    """Let nodes take part no more."""
+    registry.revoke(ServerFolder.open(options.folder), options.nodes)
+    return 0
+
+
+def show_status(options: argparse.Namespace) -> int:
+    """What runs, and how the runs went."""
+    return status.show(ServerFolder.open(options.folder))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a method."""
+    folder = ServerFolder.open(options.folder)
+    return submit.run(folder, options.app, submit.configuration(options.app, options.pairs), options.retries)
+
+
+def down(options: argparse.Namespace) -> int:
+    """Stop what runs in the background."""
+    folder = ServerFolder(options.folder)
+    folders = [NodeFolder(Path(path).expanduser()) for path in options.nodes] or folder.nodes()
+    stopped = stop_all([*(node.running for node in folders), *([] if options.nodes else [folder.running])])
+    print("stopped: " + (", ".join(stopped) or "nothing was running in the background"))
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    top = argparse.ArgumentParser(
+        prog="python -m deployments.cluster", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    top.add_argument(
+        "--folder", type=_path, default=DEFAULT_FOLDER, metavar="DIR", help=f"the server's folder ({DEFAULT_FOLDER})"
+    )
+    actions = top.add_subparsers(dest="action", required=True, metavar="COMMAND")
+
+    one = actions.add_parser("init", help="certificates, keys and settings; overwrites nothing")
+    one.add_argument("--host", action="append", default=[], metavar="NAME",
+                     help="name or address by which nodes reach the server; may be repeated")  # fmt: skip
+    one.add_argument("--node", action="append", default=[], metavar="NAME", help="a node to make a key for; repeatable")
+    one.add_argument("--fleet-port", type=int, default=FLEET_PORT, metavar="P", help=f"for nodes ({FLEET_PORT})")
+    one.add_argument("--api-port", type=int, default=API_PORT, metavar="P",
+                     help=f"for runs and registrations, on loopback ({API_PORT})")  # fmt: skip
+    one.add_argument("--days", type=int, default=365, metavar="N", help="until the server's certificate ends (365)")
+    one.set_defaults(act=init)
+
+    one = actions.add_parser("add", help="keys of further nodes")
+    one.add_argument("names", nargs="+", metavar="NAME")
+    one.set_defaults(act=add)
+
+    one = actions.add_parser("renew", help="a new server certificate by the same authority")
+    one.add_argument("--host", action="append", default=[], metavar="NAME", help="other names than those of before")
+    one.add_argument("--days", type=int, default=365, metavar="N")
+    one.set_defaults(act=renew)
+
+    one = actions.add_parser("superlink", help="run the SuperLink")
+    one.add_argument("--bind", default="0.0.0.0", metavar="ADDRESS", help="where nodes may come in (0.0.0.0)")
+    one.add_argument("--background", action="store_true", help="return once it is up; `down` stops it")
+    one.set_defaults(act=superlink)
+
+    one = actions.add_parser("supernode", help="run a SuperNode")
+    one.add_argument("node", metavar="NODE", help="its folder, or its name where it runs beside the server")
+    one.add_argument("--node-config", required=True, metavar="'KEY=VALUE …'",
+                     help="partition-id and data-path of this node, and more: docs/deployment.md")  # fmt: skip
+    one.add_argument("--superlink", metavar="HOST:PORT", help="where the SuperLink is, if not as init was told")
+    one.add_argument("--port", type=int, default=0, metavar="P", help="of its own API on loopback (any free one)")
+    one.add_argument("--cold", action="store_true", help="import everything anew for every message, as Flower does")
+    one.add_argument("--background", action="store_true", help="return once it runs; `down` stops it")
+    one.set_defaults(act=supernode)
+
+    one = actions.add_parser("register", help="let nodes take part")
+    one.add_argument("nodes", nargs="*", metavar="NAME|FILE.pub", help="all of init's by default")
+    one.set_defaults(act=register)
+
+    one = actions.add_parser("revoke", help="let nodes take part no more")
+    one.add_argument("nodes", nargs="+", metavar="NAME", help="or the id that Flower gave it")
+    one.set_defaults(act=revoke)
+
+    one = actions.add_parser("status", help="what runs, who is connected, how runs went")
+    one.set_defaults(act=show_status)
+
+    one = actions.add_parser("run", help="run a method and wait for its end")
+    one.add_argument(
+        "pairs", nargs="*", metavar="key=value", help="run config; strings need no quotes; or a .toml file"
+    )
+    one.add_argument("--retries", type=int, default=0, metavar="N",
+                     help="after a failure go on from the checkpoint, up to N times (0)")  # fmt: skip
+    one.add_argument("--app", type=_path, default=APP, metavar="DIR", help=argparse.SUPPRESS)
+    one.set_defaults(act=run)
+
+    one = actions.add_parser("down", help="stop what runs in the background")
+    one.add_argument("nodes", nargs="*", metavar="NODE_FOLDER", help="on a node: its folder")
+    one.set_defaults(act=down)
+    return top
+
+
+def _path(text: str) -> Path:
+    return Path(text).expanduser().absolute()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line says, and return the exit status."""
+    options = parser().parse_args(arguments)
+    errors = Console(stderr=True)
+    try:
+        return int(options.act(options))
+    except UsageError as error:
+        errors.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
+        return 2
+    except ClusterError as error:
+        errors.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

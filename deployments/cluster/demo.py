@@ -1,0 +1,71 @@
+"""A cluster on this machine, a run of rounds and a one-shot run on it, and an end to all of it.
+
+    python -m deployments.cluster.demo
+
+A SuperLink and three SuperNodes with TLS and a key each, on loopback; FlatLand on generated graphs, then convex hulls by
+a secure sum. Exit status 0 if everything went well.
+"""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+from rich.markup import escape
+
+from deployments.cluster.errors import ClusterError
+from deployments.cluster.local import LocalCluster, cluster, shares
+from deployments.isolated import Interrupted, interrupt, signals
+
+NODES = 3
+RUNS = {
+    "flatland": ("method=flatland", "dataset=trees", "num-rounds=4"),
+    "hull": ("method=hull", "dataset=uniform", "points.num=600"),
+}
+
+
+def main() -> int:
+    """Show it, and return the exit status."""
+    console = Console()
+    started = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="curvfed-demo-"))
+    print(f"folder: {folder}", flush=True)
+    try:
+        with signals(interrupt), cluster(folder, shares(NODES)) as demo:
+            print(demo.call("server", "status"), flush=True)
+            processes = [process for host in ("server", *demo.node_configs) for process in demo.family(host)]
+            for name, pairs in RUNS.items():
+                _run(demo, name, pairs)
+        if left := [
+            process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        ]:
+            raise ClusterError(f"processes are left: {left}")
+    except Interrupted as stop:
+        return 128 + stop.signum
+    except ClusterError as error:
+        console.print(f"[red]The demo failed:[/red] {escape(str(error))}", soft_wrap=True)
+        return 1
+    print(f"All went well, and all is down again: {time.monotonic() - started:.0f} s. Results: {folder / 'results'}")
+    return 0
+
+
+def _run(demo: LocalCluster, name: str, pairs: tuple[str, ...]) -> None:
+    process = demo.submit(*pairs, f"run-name={name}")
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            if "| configuration:" not in line:  # a screen full of keys
+                print(line, end="", flush=True)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+    if process.wait() or demo.summary(name)["status"] != "completed":
+        raise ClusterError(f"the run {name} failed, exit status {process.returncode}")
+    if demo.summary(name)["num_clients"] != NODES:
+        raise ClusterError(f"the run {name} had {demo.summary(name)['num_clients']} clients of {NODES}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

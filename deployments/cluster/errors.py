@@ -1,0 +1,5 @@
+"""What a command of a cluster cannot do."""
+
+
+class ClusterError(RuntimeError):
+    """The text names what, where, and what is allowed or to be done."""

@@ -1,0 +1,209 @@
+"""A whole cluster on one machine: for a try, for tests, for tables. Everything goes by the commands that a user types."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from deployments.cluster.daemons import Daemon, wait_until
+from deployments.cluster.errors import ClusterError
+from deployments.cluster.folder import ServerFolder
+from deployments.isolated import free_ports
+
+SERVER = "server"
+PATIENCE = 90.0
+"""Seconds that nodes have to come up."""
+
+
+class LocalCluster:
+    """A SuperLink and SuperNodes, each started by `deployments.cluster`.
+
+    Parameters
+    ----------
+    folder : Path
+        New; holds keys, logs, and the results of runs in `results`.
+    node_configs : sequence of str
+        One per node; a node is called `n0`, `n1`, …
+    prefixes : mapping of str to sequence of str, optional
+        Words before the commands of a host, `server` or a node's name: `ip netns exec NAME`.
+    host : str
+        Name or address by which the nodes reach the server.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        node_configs: Sequence[str],
+        prefixes: Mapping[str, Sequence[str]] | None = None,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self.folder, self.host = folder, host
+        self.node_configs = {f"n{number}": config for number, config in enumerate(node_configs)}
+        self._prefixes = dict(prefixes or {})
+        self.results = folder / "results"
+        self.fleet_port, self.api_port = free_ports(2)
+
+    @property
+    def files(self) -> ServerFolder:
+        """The server's folder; those of the nodes are in it."""
+        return ServerFolder(self.folder / "cluster", self.fleet_port, self.api_port)
+
+    def command(self, host: str, *words: str) -> list[str]:
+        """`deployments.cluster` with these words on a host."""
+        prefix = self._prefixes.get(host, ())
+        return [*prefix, sys.executable, "-m", "deployments.cluster", "--folder", str(self.files.path), *words]
+
+    def call(self, host: str, *words: str, timeout: float = 120) -> str:
+        """Run a command to its end; what it said.
+
+        Raises
+        ------
+        ClusterError
+            If it fails, with what it said.
+        """
+        done = subprocess.run(
+            self.command(host, *words), env=self.environment, capture_output=True, text=True, timeout=timeout
+        )
+        if done.returncode:
+            raise ClusterError(f"exit status {done.returncode}: {' '.join(words)}\n{done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of every command: a home of its own, so that nothing of this user's is touched."""
+        home = self.folder / "home"
+        home.mkdir(parents=True, exist_ok=True)
+        return os.environ | {"HOME": str(home)}
+
+    def init(self) -> None:
+        """Make certificates and keys."""
+        names = [word for name in self.node_configs for word in ("--node", name)]
+        ports = ["--fleet-port", str(self.fleet_port), "--api-port", str(self.api_port)]
+        self.call(SERVER, "init", "--host", self.host, *names, *ports)
+
+    def start_superlink(self) -> None:
+        """Start it and wait until it answers; used again after it was killed, too."""
+        self.call(SERVER, "superlink", "--bind", self.host, "--background")
+
+    def start_node(self, name: str, *words: str) -> None:
+        """Start a SuperNode."""
+        self.call(name, "supernode", name, "--node-config", self.node_configs[name], "--background", *words)
+
+    def start(self) -> None:
+        """All of it, and wait until every node is connected."""
+        self.init()
+        self.start_superlink()
+        self.call(SERVER, "register")
+        for name in self.node_configs:
+            self.start_node(name)
+        self.wait_online(len(self.node_configs))
+
+    def online(self) -> int:
+        """How many nodes are connected, by Flower's list; 0 if the SuperLink does not answer."""
+        from deployments.cluster.commands import list_nodes
+
+        command = list_nodes(self.files)
+        prefix = self._prefixes.get(SERVER, ())
+        done = subprocess.run(
+            [*prefix, *command.words], env=command.environment, capture_output=True, text=True, timeout=60
+        )
+        with contextlib.suppress(ValueError, KeyError):
+            nodes = json.loads(done.stdout[done.stdout.index("{") :])["nodes"]
+            return sum(node["status"] == "online" for node in nodes)
+        return 0
+
+    def wait_online(self, number: int, seconds: float = PATIENCE) -> None:
+        """Wait until so many nodes are connected.
+
+        Raises
+        ------
+        ClusterError
+            If they are not in time; with the ends of their logs.
+        """
+        if not wait_until(lambda: self.online() >= number, seconds, pause=1.0):
+            logs = "\n".join(f"{name}: {self.daemon(name).tail()}" for name in self.node_configs)
+            raise ClusterError(f"{self.online()} of {number} nodes are connected after {seconds:g} s\n{logs}")
+
+    def daemon(self, host: str) -> Daemon:
+        """The background process of a host."""
+        if host == SERVER:
+            return Daemon(self.files.running, "superlink")
+        return Daemon(self.files.node(host).running, host)
+
+    def family(self, host: str) -> list[psutil.Process]:
+        """A host's process and all that it started.
+
+        Raises
+        ------
+        ClusterError
+            If it is not running.
+        """
+        process = self.daemon(host).process()
+        if process is None:
+            raise ClusterError(f"{host} is not running\n{self.daemon(host).tail()}")
+        return [process, *process.children(recursive=True)]
+
+    def kill(self, host: str, signum: int = signal.SIGKILL) -> None:
+        """Send a signal to a host's process; SIGKILL to all that it started too, as if the machine lost its power."""
+        process, *others = self.family(host)
+        if signum != signal.SIGKILL:
+            process.send_signal(signum)
+            return
+        for each in (process, *others):
+            with contextlib.suppress(psutil.Error):
+                each.kill()
+        psutil.wait_procs([process, *others], 10)
+
+    def submit(self, *pairs: str, retries: int = 0) -> "subprocess.Popen[str]":
+        """Start a run and return at once; its output is in the pipe."""
+        return subprocess.Popen(
+            self.command(SERVER, "run", f"results-dir={self.results}", *pairs, "--retries", str(retries)),
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *pairs: str, timeout: float = 600) -> tuple[int, str]:
+        """A run from start to end: its exit status and what it said."""
+        process = self.submit(*pairs)
+        output, _ = process.communicate(timeout=timeout)
+        return process.returncode, output
+
+    def summary(self, run: str) -> dict[str, Any]:
+        """`summary.json` of a run."""
+        found: dict[str, Any] = json.loads((self.results / run / "summary.json").read_text(encoding="utf-8"))
+        return found
+
+    def rounds_done(self, run: str) -> int:
+        """The last whole round of a run, by its checkpoints."""
+        stamps = [path.stem for path in (self.results / run / "checkpoint" / "server").glob("[0-9]*.safetensors")]
+        return max(map(int, stamps), default=0)
+
+    def down(self) -> None:
+        """Stop everything."""
+        for name in [*self.node_configs, SERVER]:
+            self.daemon(name).stop()
+
+
+@contextlib.contextmanager
+def cluster(folder: Path, node_configs: Sequence[str], **settings: Any) -> Iterator[LocalCluster]:
+    """A cluster that is up, and gone at the end."""
+    one = LocalCluster(folder, node_configs, **settings)
+    try:
+        one.start()
+        yield one
+    finally:
+        one.down()
+
+
+def shares(number: int) -> list[str]:
+    """Node configurations of as many nodes with a share each of a public data set."""
+    return [f"partition-id={partition} num-partitions={number}" for partition in range(number)]

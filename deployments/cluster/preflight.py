@@ -1,0 +1,86 @@
+"""What would go wrong later, found before a command is started, with words for it."""
+
+import contextlib
+import datetime
+import socket
+import ssl
+from pathlib import Path
+
+from deployments.cluster.certificates import valid_until
+from deployments.cluster.errors import ClusterError
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port.
+
+    Raises
+    ------
+    ClusterError
+        If it is not of that form.
+    """
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdigit():
+        raise ClusterError(f"{address!r} is no address; allowed is HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def check_port(host: str, port: int, what: str) -> None:
+    """Refuse a port that something listens on.
+
+    Raises
+    ------
+    ClusterError
+    """
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ClusterError(f"{what} cannot listen on {host}:{port}: {error.strerror}") from None
+
+
+def check_certificate(path: Path) -> None:
+    """Refuse a certificate that is over.
+
+    Raises
+    ------
+    ClusterError
+    """
+    left = valid_until(path) - datetime.datetime.now(datetime.UTC)
+    if left < datetime.timedelta():
+        raise ClusterError(f"{path} ended {-left.days} days ago; `python -m deployments.cluster renew` makes a new one")
+    if left < datetime.timedelta(days=30):
+        print(f"note: {path} ends in {left.days} days; `python -m deployments.cluster renew` makes a new one")
+
+
+def check_superlink(address: str, authority: Path, timeout: float = 5.0) -> None:
+    """See whether the SuperLink is there and is the one that the authority vouches for.
+
+    One that cannot be reached is only told of: it may come later, and the SuperNode waits for it.
+
+    Raises
+    ------
+    ClusterError
+        If who answers is not, or the certificate is for other names.
+    """
+    host, port = split_address(address)
+    try:
+        context = ssl.create_default_context(cafile=str(authority))
+    except (OSError, ssl.SSLError) as error:
+        raise ClusterError(f"{authority} is no certificate: {error}") from None
+    context.set_alpn_protocols(["h2"])
+    try:
+        with (
+            socket.create_connection((host, port), timeout) as plain,
+            contextlib.closing(context.wrap_socket(plain, server_hostname=host)),
+        ):
+            return
+    except ssl.SSLCertVerificationError as error:
+        raise ClusterError(
+            f"the SuperLink at {address} is not the one that {authority} vouches for: {error.verify_message}. Bring "
+            "ca.crt from the server again, or use a name that its certificate has (`init --host`, `renew --host`)"
+        ) from None
+    except ssl.SSLError as error:
+        raise ClusterError(f"who answers at {address} does not speak TLS: {error.reason}") from None
+    except OSError as error:
+        print(f"note: no SuperLink at {address} yet ({error}); the SuperNode goes on trying")

@@ -1,0 +1,44 @@
+"""What of a cluster runs, who is connected, how its runs went."""
+
+import datetime
+
+from rich.console import Console
+from rich.table import Table
+
+from deployments.cluster import commands, registry
+from deployments.cluster.certificates import valid_until
+from deployments.cluster.daemons import Daemon, running
+from deployments.cluster.errors import ClusterError
+from deployments.cluster.folder import ServerFolder
+
+LAST_RUNS = 8
+
+
+def show(folder: ServerFolder) -> int:
+    """Print it; 0 if the SuperLink answers."""
+    console = Console()
+    for daemon in [*running(folder.running), *(d for node in folder.nodes() for d in running(node.running))]:
+        process = daemon.process()
+        console.print(f"{daemon.name}: process {process.pid if process else '?'}, log {daemon.log}", soft_wrap=True)
+    left = valid_until(folder.server[0]) - datetime.datetime.now(datetime.UTC)
+    console.print(f"server certificate: {left.days} days left")
+    try:
+        nodes = commands.list_nodes(folder).show().ask()["nodes"]
+        runs = commands.list_runs(folder).show().ask()["runs"]
+    except ClusterError as error:
+        console.print(f"[red]the SuperLink does not answer[/red]: {error}", soft_wrap=True)
+        if tail := Daemon(folder.running, "superlink").tail():
+            console.print(f"end of its log:\n{tail}", markup=False, soft_wrap=True)
+        return 1
+    names = {identity: name for name, identity in registry.known(folder).items()}
+    table = Table("node", "id", "", "since")
+    for node in nodes:
+        since = node["online-at"] if node["status"] == "online" else node["offline-at"]
+        table.add_row(names.get(node["node-id"], "–"), node["node-id"], node["status"], since or "")
+    console.print(table)
+    table = Table("run", "", "started", "took", "")
+    for run in runs[:LAST_RUNS]:
+        table.add_row(run["run-id"], run["status"], run["pending-at"], run["elapsed"], run["status-details"])
+    if runs:
+        console.print(table)
+    return 0

@@ -1,0 +1,121 @@
+"""A process per message without its start-up: a parent that has imported everything, and is forked.
+
+A SuperNode starts the program `flwr-clientapp` for every message, which imports Flower and torch anew: seconds of a core.
+Here a program of that name stands first on the SuperNode's PATH and hands its arguments to a process that has them
+imported; a fork of it then does what the program of Flower does, by Flower's own code. The app itself is not imported
+beforehand: it comes with the run.
+
+    python -m deployments.cluster.warm flower-supernode ARGUMENTS …
+
+Where the parent is gone, the program runs as it would without.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import NoReturn
+
+PROGRAM, SERVE = "flwr-clientapp", "--serve"
+HEAVY = ("torch", "scipy.sparse", "safetensors.numpy", "pydantic", "cryptography.hazmat.primitives.asymmetric.x25519")
+"""What every client imports of other makers."""
+
+_CLIENT = """
+import json, os, socket, sys
+place, program, *arguments = sys.argv[1:]
+try:
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(10)
+        line.connect(place)
+        line.sendall(json.dumps(arguments).encode() + b"\\n")
+        ready = line.recv(1)
+except OSError:
+    ready = b""
+if not ready:
+    os.execv(program, [program, *arguments])
+"""
+
+
+def become_supernode(words: Sequence[str]) -> NoReturn:
+    """Start the parent as a child of this process, which then becomes the SuperNode."""
+    folder = Path(tempfile.mkdtemp(prefix="curvfed-"))  # this user's alone; the path of a socket must be short
+    real = Path(sys.executable).parent / PROGRAM
+    client = folder / "client.py"
+    client.write_text(_CLIENT, encoding="utf-8")
+    called = shlex.join([sys.executable, "-I", "-S", str(client), str(folder / "line"), str(real)])
+    shim = folder / PROGRAM
+    shim.write_text(f'#!/bin/sh\nexec {called} "$@"\n', encoding="utf-8")
+    shim.chmod(0o700)
+    serving = [sys.executable, "-m", "deployments.cluster.warm", SERVE, str(folder), str(os.getpid())]
+    subprocess.Popen(serving, stdin=subprocess.DEVNULL)
+    os.environ["PATH"] = os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
+    os.execvp(words[0], list(words))
+
+
+def serve(folder: Path, parent: int) -> None:
+    """Import, then fork for every program that asks, until the SuperNode is gone."""
+    try:
+        for module in HEAVY:
+            importlib.import_module(module)
+        (program,) = entry_points(group="console_scripts", name=PROGRAM)
+        run = program.load()
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
+        with socket.socket(socket.AF_UNIX) as line:
+            line.bind(str(folder / "line"))
+            line.listen(64)
+            line.settimeout(1.0)
+            while os.getppid() == parent:
+                with contextlib.suppress(OSError):  # a time-out, or a program that went away
+                    arguments = _accept(line)
+                    if os.fork() == 0:
+                        line.close()
+                        _become(run, arguments)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _accept(line: socket.socket) -> list[str]:
+    """The arguments of the next program."""
+    call, _ = line.accept()
+    with call, call.makefile("rb") as lines:
+        call.settimeout(5.0)
+        arguments: list[str] = json.loads(lines.readline())
+        call.sendall(b"1")
+    return arguments
+
+
+def _become(run: Callable[[], object], arguments: list[str]) -> NoReturn:
+    """Be the program, and end as it ends."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    sys.argv = [PROGRAM, *arguments]
+    status = 1
+    try:
+        run()
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)  # what the parent does at its own end is not for the child
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == SERVE:
+        sys.path[:] = [path for path in sys.path if path and Path(path) != Path.cwd()]  # the app comes with the run
+        serve(Path(sys.argv[2]), int(sys.argv[3]))
+    else:
+        become_supernode(sys.argv[1:])
