@@ -2,6 +2,7 @@
 
 import logging
 import time
+import traceback
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -12,6 +13,8 @@ from flwr.clientapp import ClientApp
 from client_app import hull, secure
 from client_app.client import Client
 from client_app.live import forget, live_client
+from client_app.node_config import is_real, partition_id, told
+from client_app.resources import memory_errors
 from client_app.training import TrainingError
 from strategies.arrays import MessageError, decode_arrays
 from strategies.config import ConfigError, RunConfig, parse
@@ -33,6 +36,7 @@ from strategies.messages import (
     decode_request,
     encode_reply,
 )
+from strategies.run_log import log_to_stdout
 from strategies.secure_average import check_examples, feature_sums, parameter_sums, weighted
 from strategies.secure_sum.errors import SecureSumError
 from strategies.store import StoreError
@@ -127,38 +131,49 @@ def _curvature_in_use(client: Client) -> dict[str, float]:
 def _answer(message: Message, context: Context, handler: Handler) -> Message:
     """Run a handler; whatever goes wrong becomes a reply that says so and holds no data."""
     header, partition, client = Header("", "", 0), -1, None
-    content: dict[str, Any]
+    node_config = dict(context.node_config)
+    if is_real(node_config):
+        log_to_stdout()
     try:
         request = decode_request(message.content)
         header = request.header
         config = _config(tuple(context.run_config.items()))
-        node_config = dict(context.node_config)
-        partition = _partition(node_config)
-        client = live_client(config, header.run, partition, node_config)
-        content = handler(client, request, context.state)
+        partition = partition_id(node_config)
+        with memory_errors(config, node_config):
+            client = live_client(config, header.run, partition, node_config)
+            content = handler(client, request, context.state)
+        return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
     except SAFE_ERRORS as error:
         log.warning("partition %d, %s of round %d: %s", partition, header.phase, header.round, error)
-        content = {"error": str(error)}
+        reason = told(error, node_config)
     except Exception as error:
-        log.exception("partition %d, %s of round %d failed", partition, header.phase, header.round)
-        content = {"error": f"{type(error).__name__} at the client; its own log says more"}
+        log.error(
+            "partition %d, %s of round %d failed\n%s",
+            partition,
+            header.phase,
+            header.round,
+            _places(error) if is_real(node_config) else "".join(traceback.format_exception(error)),
+        )
+        reason = f"{type(error).__name__} at the client; its own log says more"
         if client is not None:
             forget(client)
-    return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
+    return Message(encode_reply(Reply(header, partition, error=reason)), reply_to=message)
+
+
+def _places(error: BaseException | None) -> str:
+    """What kinds of errors were raised and where, without their texts, which may hold data."""
+    lines = []
+    while error is not None:
+        lines.append(type(error).__name__)
+        for frame in reversed(traceback.extract_tb(error.__traceback__)):
+            lines.append(f"  {frame.filename}:{frame.lineno} in {frame.name}")
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return "\n".join(lines)
 
 
 @lru_cache(maxsize=8)
 def _config(items: tuple[tuple[str, Any], ...]) -> RunConfig:
     return parse(dict(items))
-
-
-def _partition(node_config: dict[str, Any]) -> int:
-    partition = node_config.get("partition-id")
-    if type(partition) is not int or partition < 0:
-        raise ConfigError(
-            f"partition-id is {partition!r} in this node's --node-config; needed is a whole number, 0 or more, of its own"
-        )
-    return partition
 
 
 @app.query(DESCRIBE)

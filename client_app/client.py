@@ -11,7 +11,8 @@ from client_app.calibrating import closed_form, sums
 from client_app.curvature import ricci, start_curvature
 from client_app.data import check_fits, check_secure, class_names, load_data, make_task, num_features, shape, statistics
 from client_app.node_config import check_names, flag
-from client_app.personal import FixedFile, gather, scatter, state_folder
+from client_app.personal import WAY_OUT, FixedFile, gather, scatter, state_folder
+from client_app.resources import device_of, fitting_model
 from client_app.roster import read_roster, read_signing_key
 from client_app.training import (
     Optimizer,
@@ -26,10 +27,9 @@ from client_app.training import (
 from strategies.arrays import check_arrays
 from strategies.config import ConfigError, RunConfig
 from strategies.defaults import settled
-from strategies.device import pick_device, placed
 from strategies.messages import CCVR, CURVATURE, Description, Facts
 from strategies.methods import HEAD, METHODS
-from strategies.model_spec import build_model, is_fixed, model_spec, named_state, own_head
+from strategies.model_spec import is_fixed, model_spec, named_state, own_head
 from strategies.schedule import learning_rate
 from strategies.store import Store, StoreError
 from tasks.graphs.functional import EMBEDDING, embed
@@ -68,7 +68,7 @@ class Client:
         self.signing_key, self.roster = read_signing_key(node_config), read_roster(node_config)
         self.data = load_data(config, partition, node_config)
         self.config = settled(config, self.data.task)
-        self.device = pick_device(str(node_config.get("device", config.device)))
+        self.device = device_of(config, node_config)
         folder = state_folder(config, run, partition, node_config)
         self.store, self.tuned, self._fixed_file = Store(folder), Store(folder / "tuned"), FixedFile(folder)
         self._ready_for: Facts | None = None
@@ -118,7 +118,7 @@ class Client:
         check_fits(self.data, facts)
         self.class_names = facts.class_names or self.data.class_names
         spec = model_spec(self.config, facts, num_features(self.data), len(self.class_names))
-        self.model = placed(build_model(spec, self.config.seed), self.device)
+        self.model = fitting_model(spec, self.config, self.data, self.device)
         self.task = make_task(self.data, self.config, self.class_names, self.device, self.model)
         self.parameters = dict(self.model.named_parameters())
         self.tensors = named_state(self.model)
@@ -161,9 +161,11 @@ class Client:
             self.optimizer.reset()
         else:
             arrays, metadata = self.store.load(stamp)
-            if metadata != self._binding:
+            differ = [name for name, value in self._binding.items() if metadata.get(name) != value]
+            if differ:
                 raise StoreError(
-                    f"the state of round {stamp} in {self.store.folder} belongs to another run or other data"
+                    f"the state of round {stamp} in {self.store.folder} is not this client's, by its "
+                    f"{' and '.join(differ)}: {WAY_OUT}"
                 )
             scatter(arrays, self.personal, self.kept_optimizer)
         self._stamp = stamp

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from client_app.node_config import flag
+from client_app.node_config import absolute, flag
 from strategies.config import ConfigError, RunConfig, home
 from strategies.defaults import settled
 from strategies.image_data import image_spec
@@ -48,7 +47,7 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
         If they are absent or unfit, or the node says neither.
     """
     if "data-path" in node_config:
-        path = Path(str(node_config["data-path"])).expanduser()
+        path = absolute(str(node_config["data-path"]))
         if path.suffix.lower() in READERS:
             return points.load_own(path, point_spec(settled(config, "points")))
         if images.is_image_folder(path):

@@ -7,6 +7,7 @@ import numpy as np
 from flwr.app import RecordDict
 
 from client_app.client import Client
+from client_app.node_config import max_share
 from client_app.secure import end, masked, open_letters
 from strategies.arrays import MessageError, decode_arrays
 from strategies.config import ConfigError
@@ -22,9 +23,6 @@ from tasks.errors import DataError
 from tasks.points.client_points import ClientPoints
 
 log = logging.getLogger("curvfed")
-
-MAX_SHARE = "hull-max-share"
-"""Key of a node's own configuration: the share of its points beyond which it sends nothing."""
 
 
 def measure(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
@@ -120,12 +118,11 @@ def _of(client: Client, facts: Facts | None, num_clients: int) -> Public:
 
 def _check_share(client: Client, found: LocalHulls, settings: Public) -> None:
     """Refuse to send more than the node's own configuration allows, whatever the server asks first."""
-    limit = client.node_config.get(MAX_SHARE, 1.0)
-    if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit <= 1:
-        raise ConfigError(f"{MAX_SHARE} is {limit!r} in this node's --node-config; allowed is a share in [0, 1]")
+    limit = max_share(client.node_config)
     if found.share_revealed > limit:
         raise ConfigError(
-            f"this node's {MAX_SHARE} is {limit:g}, and more of its points would leave it at epsilon = {settings.epsilon:g}"
+            f"this node's hull-max-share is {limit:g}, and more of its points would leave it at epsilon = "
+            f"{settings.epsilon:g}"
         )
 
 

@@ -13,10 +13,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 from torch import Tensor
 
+from client_app.moments import copy_into
+from client_app.node_config import absolute
 from client_app.training import Optimizer
 from strategies.arrays import MessageError
 from strategies.config import RunConfig, home
 from strategies.store import StoreError, write_atomically
+
+WAY_OUT = "give the run another run-name, or this node another state-path"
+"""What to do where the state that is kept is not this client's."""
 
 
 def state_folder(config: RunConfig, run: str, partition: int, node_config: Mapping[str, Any]) -> Path:
@@ -34,7 +39,7 @@ def state_folder(config: RunConfig, run: str, partition: int, node_config: Mappi
         raise MessageError("the name of the run is no plain file name")
     name = f"{partition:05d}"
     if "state-path" in node_config:
-        return Path(str(node_config["state-path"])).expanduser() / run / name
+        return absolute(str(node_config["state-path"])) / run / name
     if "data-path" in node_config:
         return home() / "personal" / run / name
     return config.results_path / run / "checkpoint" / "clients" / name
@@ -59,15 +64,14 @@ def scatter(arrays: Mapping[str, NDArray[Any]], personal: Mapping[str, Tensor], 
     tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
     try:
         with torch.no_grad():
-            for name, parameter in personal.items():
-                parameter.copy_(tensors[f"parameter/{name}"])
+            copy_into({f"parameter/{name}": parameter for name, parameter in personal.items()}, tensors)
         if optimizer is not None:
             prefix = "optimizer/"
             optimizer.load(
                 {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
             )
-    except (KeyError, ValueError, RuntimeError) as error:
-        raise StoreError(f"the stored personal state belongs to another model: {error}") from None
+    except (KeyError, ValueError) as error:
+        raise StoreError(f"the stored personal state belongs to another model ({error}): {WAY_OUT}") from None
 
 
 class FixedFile:
@@ -87,7 +91,7 @@ class FixedFile:
         """Keep the parameters of a run."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-        write_atomically(self._path, save(self._arrays, {"json": json.dumps(run)}))
+        write_atomically(self._path, save(self._arrays, {"json": json.dumps(run)}), private=True)
 
     def read(self, run: str) -> dict[str, NDArray[Any]]:
         """The parameters that are kept.

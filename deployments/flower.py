@@ -67,8 +67,13 @@ class Plan:
     @property
     def summaries(self) -> list[Path]:
         """Where the app may leave its summary: the run directory, or the default one if that cannot be written."""
-        folders = dict.fromkeys([Path(str(self.config["results-dir"])), DEFAULT_RESULTS])
-        return [folder / str(self.config["run-name"]) / "summary.json" for folder in folders]
+        return summaries(self.config)
+
+
+def summaries(config: Mapping[str, Value]) -> list[Path]:
+    """Where a run of a named configuration may leave its summary, the likelier place first."""
+    folders = dict.fromkeys([Path(str(config["results-dir"])), DEFAULT_RESULTS])
+    return [folder / str(config["run-name"]) / "summary.json" for folder in folders]
 
 
 def toml_pairs(config: Mapping[str, Value]) -> str:
@@ -164,7 +169,7 @@ def _run_name(config: Mapping[str, Value]) -> str:
 # --- What came of it --------------------------------------------------------------------------------------------------
 
 
-def stamps(plan: Plan) -> list[tuple[int, ...] | None]:
+def stamps(paths: Sequence[Path]) -> list[tuple[int, ...] | None]:
     """One value per place of a summary that differs after the file was written again."""
 
     def stamp(path: Path) -> tuple[int, ...] | None:
@@ -174,20 +179,20 @@ def stamps(plan: Plan) -> list[tuple[int, ...] | None]:
             return None
         return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
-    return [stamp(path) for path in plan.summaries]
+    return [stamp(path) for path in paths]
 
 
-def read_summary(plan: Plan, before: Sequence[tuple[int, ...] | None]) -> tuple[Path, dict[str, Any]]:
+def read_summary(paths: Sequence[Path], before: Sequence[tuple[int, ...] | None]) -> tuple[Path, dict[str, Any]]:
     """Return the run directory and the summary that this run wrote; an empty one if it wrote none.
 
     `before` are the stamps from before the run: a run that is resumed, or refused because its name is taken, finds the
     summary of an earlier one in place, which says nothing about this one.
     """
-    for path, old, new in zip(plan.summaries, before, stamps(plan), strict=True):
+    for path, old, new in zip(paths, before, stamps(paths), strict=True):
         if new is not None and new != old:
             with contextlib.suppress(ValueError):  # cut off while it was written
                 return path.parent, json.loads(path.read_text(encoding="utf-8"))
-    return plan.summaries[0].parent, {}
+    return paths[0].parent, {}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -199,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return USAGE
-    before = stamps(plan)
+    before = stamps(plan.summaries)
     print("FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1", shlex.join(plan.command), flush=True)
     try:
         status, details = run(plan.command, plan.timeout)
@@ -209,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"[red]error:[/red] Flower is not installed beside {sys.executable}: {error}", soft_wrap=True)
         return FAILED
 
-    folder, summary = read_summary(plan, before)
+    folder, summary = read_summary(plan.summaries, before)
     completed = status == "finished:completed" and summary.get("status") == "completed"
     if summary:
         console.print(summary_table(summary))

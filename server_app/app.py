@@ -1,7 +1,6 @@
 """The ServerApp: configuration -> method -> rounds -> run directory."""
 
 import logging
-import sys
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
@@ -11,6 +10,7 @@ from server_app.results import RunDirectory, failed_summary, write_failure
 from server_app.rounds import Rounds
 from strategies.config import ConfigError, RunConfig, flatten, parse
 from strategies.methods import METHODS
+from strategies.run_log import log_to_stdout
 
 log = logging.getLogger("curvfed")
 
@@ -20,7 +20,7 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the method that the configuration names and leave a run directory, whatever happens."""
-    _log_to_stdout()
+    log_to_stdout()
     config = None
     try:
         config = parse(context.run_config)
@@ -30,7 +30,10 @@ def main(grid: Grid, context: Context) -> None:
         log.error("%s", error)
         log.error("summary of the failure: %s", place)
         raise
-    run_in(directory, config, grid)
+    try:
+        run_in(directory, config, grid)
+    finally:
+        directory.lock.release()
 
 
 def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
@@ -42,16 +45,25 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     try:
         run.run()
     except BaseException as error:
-        text = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
+        # Flower makes an exit of a signal, and kills the process seconds later: the summary comes before all else.
+        text = _reason(error)
         directory.write_summary(failed_summary(text, config) | run.figures() | {"status": "failed", "error": text})
-        _report(directory)
         log.error("the run failed after round %d: %s", run.state.round, text)
+        _report(directory)
         raise
     directory.write_summary({"status": "completed"} | run.figures())
     if _report(directory):
         log.info("done: %s", directory.path / "report.html")
     else:
         log.warning("done, without a report: %s", directory.path)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and not error.code):
+        return "interrupted"
+    if isinstance(error, SystemExit):
+        return "ended by Flower, whose own log says why"
+    return str(error) or type(error).__name__
 
 
 def _report(directory: RunDirectory) -> bool:
@@ -64,13 +76,3 @@ def _report(directory: RunDirectory) -> bool:
         log.exception("the report could not be made; the figures are in %s", directory.path)
         return False
     return True
-
-
-def _log_to_stdout() -> None:
-    """Flower streams what the ServerApp prints."""
-    if not log.handlers:
-        handler = logging.StreamHandler(sys.stdout)
-        handler.setFormatter(logging.Formatter("curvfed | %(message)s"))
-        log.addHandler(handler)
-        log.setLevel(logging.INFO)
-        log.propagate = False

@@ -82,8 +82,13 @@ class Federation:
         return float(np.median(pairs)) if pairs else None
 
 
-def meet(grid: Grid, config: RunConfig, run: str) -> Federation:
+def meet(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Federation:
     """Ask every connected node who it is; refuse, by name, those that do not fit.
+
+    Parameters
+    ----------
+    expected : int
+        So many nodes are waited for, as are `min-replies`, and the run begins without those that do not come.
 
     Raises
     ------
@@ -91,7 +96,7 @@ def meet(grid: Grid, config: RunConfig, run: str) -> Federation:
         If too few nodes are left, two claim one partition-id, the classes do not fit the metric, or the method does not
         work on such data.
     """
-    nodes = _connected(grid, config.min_replies)
+    nodes = _connected(grid, max(config.min_replies, expected))
     log.info("%d nodes are connected; asking what they hold", len(nodes))
     header = Header(run, DESCRIBE, 0)
     replies, failures, _ = exchange(grid, {node: Request(header) for node in nodes}, config.round_timeout)
@@ -137,10 +142,13 @@ def meet(grid: Grid, config: RunConfig, run: str) -> Federation:
     return _ask_curvature(grid, config, run, federation)
 
 
-def _connected(grid: Grid, needed: int) -> list[int]:
-    """Ids of the connected nodes, sorted; waits a while for `needed` of them."""
-    give_up = time.monotonic() + NODE_WAIT
-    while len(nodes := sorted(grid.get_node_ids())) < needed and time.monotonic() < give_up:
+def _connected(grid: Grid, wanted: int) -> list[int]:
+    """Ids of the connected nodes, sorted; waits a while for `wanted` of them."""
+    give_up, told = time.monotonic() + NODE_WAIT, False
+    while len(nodes := sorted(grid.get_node_ids())) < wanted and time.monotonic() < give_up:
+        if not told:
+            log.info("%d nodes are connected; waiting up to %g s for %d", len(nodes), NODE_WAIT, wanted)
+            told = True
         time.sleep(0.5)
     return nodes
 

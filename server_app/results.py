@@ -18,6 +18,7 @@ import tomli_w
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from server_app.run_lock import RunLock
 from strategies.config import ConfigError, RunConfig, flatten, home, parse
 from strategies.dotted import dotted, nested
 from strategies.store import Store, write_atomically
@@ -52,6 +53,7 @@ class RunDirectory:
     def __init__(self, config: RunConfig, path: Path) -> None:
         self.config, self.path = config, path
         self.checkpoints = Store(path / "checkpoint" / "server")
+        self.lock = RunLock(path)
 
     @property
     def name(self) -> str:
@@ -65,23 +67,19 @@ class RunDirectory:
         Raises
         ------
         ConfigError
-            If it exists and is not to be resumed, does not exist and is, was made with another configuration, or cannot
-            be written.
+            If it exists and is not to be resumed, does not exist and is, was made with another configuration, is written
+            by another process, or cannot be written.
         """
         path = config.results_path / (config.run_name or default_name(config))
         directory = cls(config, path)
         if config.resume:
             _check_same_run(config, path)
-            done = max(directory.checkpoints.stamps(), default=0)
-            if done > config.num_rounds:
-                raise ConfigError(
-                    f"resume = true: num-rounds = {config.num_rounds}, but the run has done {done}; allowed is {done} or "
-                    "more"
-                )
+            directory.lock.acquire()
             try:
-                directory._write_config()
-            except OSError as error:
-                raise ConfigError(f"resume = true: {path} cannot be written ({error.strerror})") from None
+                directory._go_on()
+            except ConfigError:
+                directory.lock.release()
+                raise
             return directory
         try:
             path.mkdir(parents=True)
@@ -94,8 +92,22 @@ class RunDirectory:
                 f'results-dir = "{config.results_dir}": {path} cannot be made ({error.strerror}); needed is a folder that '
                 "can be written"
             ) from None
+        directory.lock.acquire()
         directory._write_config()
         return directory
+
+    def _go_on(self) -> None:
+        """Take the configuration of a resumed run, which may ask for more rounds than before, and not for fewer."""
+        done = max(self.checkpoints.stamps(), default=0)
+        if done > self.config.num_rounds:
+            raise ConfigError(
+                f"resume = true: num-rounds = {self.config.num_rounds}, but the run has done {done}; allowed is {done} or "
+                "more"
+            )
+        try:
+            self._write_config()
+        except OSError as error:
+            raise ConfigError(f"resume = true: {self.path} cannot be written ({error.strerror})") from None
 
     def _write_config(self) -> None:
         """`config.toml`: the configuration in effect, enough to run it again."""
@@ -123,6 +135,13 @@ class RunDirectory:
             "num_partitions": max(known["num_partitions"], clients.get("num_partitions", len(here))),
         }
         write_atomically(path, json.dumps(_plain(merged), indent=1).encode() + b"\n")
+
+    def num_clients(self) -> int:
+        """How many clients the run has had; 0 before they have met."""
+        try:
+            return len(json.loads((self.path / "clients.json").read_text())["clients"])
+        except (OSError, ValueError, KeyError):
+            return 0
 
     def append(self, round_row: Mapping[str, Any], client_rows: Iterable[Mapping[str, Any]]) -> None:
         """Add a phase to `rounds.csv` and `clients.csv`."""

@@ -68,7 +68,9 @@ class Run(ABC):
 
     def meet(self) -> None:
         """Bring the clients together, and make the choices that the configuration leaves open."""
-        self.federation = meet(self.grid, self.config, self.directory.name)
+        # Those of before are about to come back, if the SuperLink was started anew.
+        expected = self.directory.num_clients() if self.config.resume else 0
+        self.federation = meet(self.grid, self.config, self.directory.name, expected)
         given = flatten(self.config)
         self.config = settled(self.config, self.federation.facts.task)
         chosen = flatten(self.config) | self.own_settings()

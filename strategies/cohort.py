@@ -15,6 +15,10 @@ FIRST_POLL, LAST_POLL = 0.005, 0.2
 server that waits for minutes stays idle."""
 
 
+NODE_UNAVAILABLE = 5
+"""Flower's code for a node that has not been heard of for about a minute."""
+
+
 class CohortError(RuntimeError):
     """A federation that cannot run."""
 
@@ -106,6 +110,8 @@ def exchange(
 
 def _read(message: Message, expected: Header) -> Reply:
     if message.has_error():
+        if message.error.code == NODE_UNAVAILABLE:
+            raise MessageError("the node is not connected any more")
         # Flower's error text can hold the text of a client's exception: the code is enough.
         raise MessageError(f"Flower reports error {message.error.code} of this node; its own log has more")
     content: RecordDict = message.content

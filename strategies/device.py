@@ -1,5 +1,7 @@
 """The device that a run computes on."""
 
+import re
+
 import torch
 from torch import nn
 
@@ -16,13 +18,21 @@ def pick_device(name: str) -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ConfigError(f'device = "{name}": allowed is auto, cpu, cuda or cuda:N') from None
+    if not re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", name):
+        raise ConfigError(f'device = "{name}": allowed is auto, cpu, cuda or cuda:N')
+    device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(f'device = "{name}": this machine has {torch.cuda.device_count()} CUDA devices; try "cpu"')
+        raise ConfigError(f'device = "{name}": this machine has {devices()}')
     return device
+
+
+def devices() -> str:
+    """What this machine has, and by which names it is allowed."""
+    names = [f"cuda:{number} ({torch.cuda.get_device_name(number)})" for number in range(torch.cuda.device_count())]
+    if names:
+        return "cpu, " + ", ".join(names)
+    built = f"for CUDA {torch.version.cuda}, whose driver or device is absent" if torch.version.cuda else "without CUDA"
+    return f"cpu alone: PyTorch {torch.__version__} here is built {built}"
 
 
 def placed(model: nn.Module, device: torch.device) -> nn.Module:

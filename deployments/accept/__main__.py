@@ -8,6 +8,7 @@ line that fails. Run directories stay in a temporary folder that is named at the
 
 import argparse
 import logging
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -16,12 +17,25 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from deployments.accept import flatland, flatland_more, hull, hull_more, image_numerics, images
+from deployments.accept import (
+    cluster,
+    cluster_kills,
+    flatland,
+    flatland_more,
+    hull,
+    hull_more,
+    image_numerics,
+    images,
+)
 from deployments.accept.lab import Lab, Outcome, RunFailed
+from deployments.cluster.errors import ClusterError
 from tasks.errors import DataError
 
-PARTS = (flatland, flatland_more, images, image_numerics, hull, hull_more)
+PARTS = (flatland, flatland_more, images, image_numerics, hull, hull_more, cluster, cluster_kills)
 TABLES = tuple(table for part in PARTS for table in part.TABLES)
+
+ENDS = (DataError, RunFailed, ClusterError, subprocess.TimeoutExpired)
+"""What ends a table, and not the command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for outcome in tables[name](lab):
                 failed += not outcome.passed
                 _print(console, outcome)
-        except (DataError, RunFailed) as error:  # the other tables may have what they need
+        except ENDS as error:  # the other tables may have what they need
             failed += 1
             _print(console, Outcome(f"{name}: the table ends here", "all of its lines", str(error), False))
     console.print(f"{failed} failed; run directories: {folder}" if failed else "all passed", soft_wrap=True)

@@ -16,7 +16,7 @@ signal n (130 for Ctrl-C).
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,12 +28,18 @@ from deployments.cluster.daemons import Daemon, stop_all
 from deployments.cluster.errors import ClusterError
 from deployments.cluster.folder import API_PORT, FLEET_PORT, NodeFolder, ServerFolder
 from deployments.cluster.node_check import check_node
-from deployments.cluster.preflight import check_certificate, check_port, check_superlink
+from deployments.cluster.preflight import check_certificate, check_port, check_superlink, is_open
 from deployments.isolated import free_ports
 from deployments.pairs import UsageError
+from strategies.run_config import ConfigError
 
 DEFAULT_FOLDER = Path.home() / "curvfed" / "cluster"
-APP = Path(__file__).parents[2]
+
+SUPERLINK_START, SUPERNODE_START = 120.0, 20.0
+"""Seconds to wait for what starts in the background; a SuperNode may be there before its SuperLink."""
+
+CONNECTED = "SuperNode ID"
+"""What a SuperNode prints once the SuperLink has taken it."""
 
 
 def init(options: argparse.Namespace) -> int:
@@ -75,7 +81,11 @@ def superlink(options: argparse.Namespace) -> int:
     check_port(options.bind, folder.fleet_port, "the SuperLink (nodes)")
     check_port(commands.LOOPBACK, folder.api_port, "the SuperLink (runs)")
     command = commands.superlink(folder, options.bind).show()
-    return _serve(command, Daemon(folder.running, "superlink"), options.background)
+    ports = ((commands.LOOPBACK, folder.api_port), (options.bind, folder.fleet_port))
+    daemon = Daemon(folder.running, "superlink")
+    return _serve(
+        command, daemon, options.background, lambda said: all(is_open(*port) for port in ports), SUPERLINK_START
+    )
 
 
 def supernode(options: argparse.Namespace) -> int:
@@ -89,14 +99,20 @@ def supernode(options: argparse.Namespace) -> int:
     command = commands.supernode(folder, address, node_config, port).show()
     if not options.cold:
         command = replace(command, words=[sys.executable, "-m", "deployments.cluster.warm", *command.words])
-    return _serve(command, Daemon(folder.running, folder.name), options.background)
+    daemon = Daemon(folder.running, folder.name)
+    return _serve(command, daemon, options.background, lambda said: CONNECTED in said, SUPERNODE_START)
 
 
-def _serve(command: commands.Command, daemon: Daemon, background: bool) -> int:
+def _serve(
+    command: commands.Command, daemon: Daemon, background: bool, is_up: Callable[[str], bool], patience: float
+) -> int:
     if not background:
         os.execvpe(command.words[0], command.words, command.environment)
-    process = daemon.start(command)
-    print(f"{daemon.name}: process {process.pid}, log {daemon.log}")
+    is_there = daemon.start(command, is_up, patience)
+    process = daemon.process()
+    print(f"{daemon.name}: process {process.pid if process else '?'}, log {daemon.log}")
+    if not is_there:
+        print(f"note: not up after {patience:g} s; it goes on trying")
     return 0
 
 
@@ -114,13 +130,16 @@ def revoke(options: argparse.Namespace) -> int:
 
 def show_status(options: argparse.Namespace) -> int:
     """What runs, and how the runs went."""
-    return status.show(ServerFolder.open(options.folder))
+    folder = ServerFolder.open(options.folder)
+    if options.wait:
+        status.wait(folder, options.wait)
+    return status.show(folder)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run a method."""
     folder = ServerFolder.open(options.folder)
-    return submit.run(folder, options.app, submit.configuration(options.app, options.pairs), options.retries)
+    return submit.run(folder, submit.configuration(options.pairs), options.retries)
 
 
 def down(options: argparse.Namespace) -> int:
@@ -185,6 +204,7 @@ def parser() -> argparse.ArgumentParser:
     one.set_defaults(act=revoke)
 
     one = actions.add_parser("status", help="what runs, who is connected, how runs went")
+    one.add_argument("--wait", type=int, default=0, metavar="N", help="first wait until N nodes are connected")
     one.set_defaults(act=show_status)
 
     one = actions.add_parser("run", help="run a method and wait for its end")
@@ -193,7 +213,6 @@ def parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--retries", type=int, default=0, metavar="N",
                      help="after a failure go on from the checkpoint, up to N times (0)")  # fmt: skip
-    one.add_argument("--app", type=_path, default=APP, metavar="DIR", help=argparse.SUPPRESS)
     one.set_defaults(act=run)
 
     one = actions.add_parser("down", help="stop what runs in the background")
@@ -212,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     errors = Console(stderr=True)
     try:
         return int(options.act(options))
-    except UsageError as error:
+    except (UsageError, ConfigError) as error:
         errors.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 2
     except ClusterError as error:

@@ -35,7 +35,7 @@ def make_authority(certificate: Path, key: Path) -> None:
         decipher_only=False,
     )
     signed = (
-        _unsigned(name, name, private.public_key(), 365 * AUTHORITY_YEARS)
+        _unsigned(name, name, private.public_key(), private.public_key(), 365 * AUTHORITY_YEARS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .sign(private, hashes.SHA384())
@@ -60,7 +60,7 @@ def make_server(certificate: Path, key: Path, authority: tuple[Path, Path], name
     subject = x509.SubjectAlternativeName([_alternative(name) for name in dict.fromkeys([*names, *LOOPBACK])])
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     signed = (
-        _unsigned(_name("curvfed SuperLink"), issuer.subject, private.public_key(), days)
+        _unsigned(_name("curvfed SuperLink"), issuer.subject, private.public_key(), signer.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(subject, critical=False)
         .add_extension(usage, critical=False)
@@ -111,7 +111,11 @@ def write_new(path: Path, content: bytes, private: bool = False) -> None:
 
 
 def _unsigned(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    signer: ec.EllipticCurvePublicKey,
+    days: int,
 ) -> x509.CertificateBuilder:
     # An hour back: the clocks of the hosts need not agree to the second.
     start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
@@ -123,6 +127,8 @@ def _unsigned(
         .serial_number(x509.random_serial_number())
         .not_valid_before(start)
         .not_valid_after(start + datetime.timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
     )
 
 

@@ -15,10 +15,12 @@ from deployments.cluster.folder import CONNECTION, NodeFolder, ServerFolder
 
 LOOPBACK = "127.0.0.1"
 
-ALWAYS = {
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",  # the app runs in this environment, not in one of its own
+QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_TELEMETRY_ENABLED": "0",  # Flower tells its makers of every start otherwise
+}
+ALWAYS = QUIET | {
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",  # the app runs in this environment, not in one of its own
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",  # a second per message otherwise
 }
 
@@ -72,10 +74,10 @@ class Command:
                 answer = json.loads(done.stdout[done.stdout.index(line) :])
                 break
         if not answer.get("success"):
-            said = (
-                answer.get("error-message") or (done.stderr or done.stdout).strip() or f"exit status {done.returncode}"
-            )
-            raise ClusterError(f"{said}\n  by: {self}")
+            said = answer.get("error-message") or done.stderr or done.stdout or f"exit status {done.returncode}"
+            if "Connection to the SuperLink is unavailable" in said:
+                said = "the SuperLink does not answer; `python -m deployments.cluster superlink` starts it"
+            raise ClusterError(f"{said.strip()}\n  by: {self}")
         return answer
 
 
@@ -106,9 +108,9 @@ def supernode(folder: NodeFolder, superlink: str, node_config: str, port: int) -
     )
 
 
-def flwr(folder: ServerFolder, words: Sequence[str], variables: Mapping[str, str] | None = None) -> Command:
+def flwr(folder: ServerFolder, words: Sequence[str]) -> Command:
     """A command of Flower's command line, with the SuperLink of this folder."""
-    return Command(["flwr", *words], {"FLWR_HOME": str(folder.flower_home)} | dict(variables or {}))
+    return Command(["flwr", *words], QUIET | {"FLWR_HOME": str(folder.flower_home)})
 
 
 def register(folder: ServerFolder, public_key: Path, name: str) -> Command:

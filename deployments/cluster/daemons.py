@@ -4,7 +4,7 @@ import contextlib
 import json
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,10 @@ from deployments.cluster.errors import ClusterError
 
 PATIENCE = 12.0
 """Seconds that a command has to end when it is asked to; Flower's own take up to 5."""
+
+
+_started: list["subprocess.Popen[bytes]"] = []
+"""Held, because Python warns of a child that it forgets while it runs: these are meant to outlive their parent."""
 
 
 @dataclass(frozen=True)
@@ -39,18 +43,32 @@ class Daemon:
     def _file(self) -> Path:
         return self.folder / f"{self.name}.pid"
 
-    def start(self, command: Command, settle: float = 3.0) -> psutil.Process:
-        """Start it, and watch it for the first seconds.
+    def start(self, command: Command, is_up: Callable[[str], bool], patience: float) -> bool:
+        """Start it, and watch it until it is up.
+
+        Parameters
+        ----------
+        command : Command
+        is_up : callable
+            Told what it has printed so far.
+        patience : float
+            Seconds to wait.
+
+        Returns
+        -------
+        bool
+            Whether it was up in time; it runs on if not.
 
         Raises
         ------
         ClusterError
-            If it is running already, or ends at once; with the end of its log.
+            If it is running already, or ends before it is up; with the end of its log.
         """
         if (running := self.process()) is not None:
             raise ClusterError(f"{self.name} is running already, process {running.pid}; `down` stops it")
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self.log.open("ab") as log:
+            begin = log.tell()
             # A session of its own: Ctrl-C in the terminal is not for it.
             child = subprocess.Popen(
                 command.words,
@@ -60,14 +78,19 @@ class Daemon:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        process = psutil.Process(child.pid)
+        _started.append(child)
         # The moment of its start tells it from a later process of the same number.
-        self._file.write_text(json.dumps({"pid": child.pid, "created": process.create_time()}), encoding="utf-8")
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(settle)
-            self._file.unlink(missing_ok=True)
-            raise ClusterError(f"{self.name} ended at once, exit status {child.returncode}\n{self.tail()}")
-        return process
+        created = psutil.Process(child.pid).create_time()
+        self._file.write_text(json.dumps({"pid": child.pid, "created": created}), encoding="utf-8")
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            if child.poll() is not None:
+                self._file.unlink(missing_ok=True)
+                raise ClusterError(f"{self.name} ended, exit status {child.returncode}\n{self.tail()}")
+            if is_up(self.log.read_bytes()[begin:].decode(errors="replace")):
+                return True
+            time.sleep(0.2)
+        return False
 
     def process(self) -> psutil.Process | None:
         """The process, if it runs."""
@@ -94,16 +117,18 @@ class Daemon:
         return ""
 
 
-def stop_tree(process: psutil.Process, patience: float = PATIENCE) -> None:
-    """Ask a process to end, wait, and kill what is left of it and of what it started."""
+def stop_tree(process: psutil.Process) -> None:
+    """Ask a process to end, then what is left of those that it started, and kill who does not."""
     with contextlib.suppress(psutil.Error):
-        family = [process, *process.children(recursive=True)]
-        process.terminate()
-        _, alive = psutil.wait_procs(family, patience)
-        for each in alive:
-            with contextlib.suppress(psutil.Error):
-                each.kill()
-        psutil.wait_procs(alive, 3)
+        children = process.children(recursive=True)
+        for family, patience in (([process], PATIENCE), (children, 2.0)):
+            for each in family:
+                with contextlib.suppress(psutil.Error):
+                    each.terminate()
+            _, alive = psutil.wait_procs(family, patience)
+            for each in alive:
+                with contextlib.suppress(psutil.Error):
+                    each.kill()
 
 
 def running(folder: Path) -> list[Daemon]:
@@ -117,11 +142,11 @@ def stop_all(folders: Sequence[Path]) -> list[str]:
     return [daemon.name for folder in folders for daemon in running(folder) if daemon.stop()]
 
 
-def wait_until(condition: object, seconds: float, pause: float = 0.25) -> bool:
+def wait_until(condition: Callable[[], bool], seconds: float, pause: float = 0.25) -> bool:
     """Whether a condition came true in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if callable(condition) and condition():
+        if condition():
             return True
         time.sleep(pause)
     return False

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 
@@ -116,6 +117,7 @@ class ServerFolder:
             raise ClusterError(f"{node.path} exists and is not overwritten; allowed is another name")
         address = address or str(_read(self.path / "cluster.toml", "init")["superlink"])
         node.path.mkdir(parents=True, mode=0o700)
+        node.flower_home.mkdir(mode=0o700)  # the rest may be mounted read-only
         certificates.make_node_key(node.key, node.public_key)
         certificates.write_new(node.authority, self.authority[0].read_bytes())
         certificates.write_new(node.path / "node.toml", tomli_w.dumps({"superlink": address}).encode())
@@ -180,7 +182,7 @@ class NodeFolder:
         return str(_read(self.path / "node.toml", "python -m deployments.cluster init --node NAME")["superlink"])
 
 
-def _read(path: Path, command: str) -> dict[str, object]:
+def _read(path: Path, command: str) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ from deployments.cluster.folder import ServerFolder
 from deployments.isolated import free_ports
 
 SERVER = "server"
-PATIENCE = 90.0
+PATIENCE = 180.0
 """Seconds that nodes have to come up."""
+
+AT_ONCE = 4
+"""Nodes that are started together: each of them first imports for seconds of a core, and then waits."""
 
 
 class LocalCluster:
@@ -101,8 +105,8 @@ class LocalCluster:
         self.init()
         self.start_superlink()
         self.call(SERVER, "register")
-        for name in self.node_configs:
-            self.start_node(name)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(self.start_node, self.node_configs))
         self.wait_online(len(self.node_configs))
 
     def online(self) -> int:
@@ -189,8 +193,9 @@ class LocalCluster:
 
     def down(self) -> None:
         """Stop everything."""
-        for name in [*self.node_configs, SERVER]:
-            self.daemon(name).stop()
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda name: self.daemon(name).stop(), self.node_configs))
+        self.daemon(SERVER).stop()
 
 
 @contextlib.contextmanager

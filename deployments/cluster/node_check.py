@@ -1,6 +1,165 @@
-"""A node's configuration, checked before its SuperNode starts."""
+"""A node's configuration and what it names, checked before its SuperNode starts.
+
+What is found is printed on the node's own terminal and goes nowhere else.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from client_app.node_config import KEYS, PATHS, absolute, check_values, partition_id
+from deployments.cluster.errors import ClusterError
+from deployments.flower import toml_pairs
+from strategies.run_config import ConfigError, RunConfig, home
+
+LEAST_FREE = 512 * 2**20
+"""Bytes that the disk of a node's personal state must have: the two last rounds of the largest network and its moments."""
+
+OF_RUNS = ("points.curvature", "points.embedding-key", "points.label-key", "images.size")
+"""Keys of a run's configuration by which data can be read that the defaults do not read."""
+
+_WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
 
 
 def check_node(node_config: str) -> str:
-    """The configuration as Flower is given it."""
-    return node_config
+    """The configuration as Flower is to be given it: paths are absolute, and the personal state has one.
+
+    Raises
+    ------
+    ClusterError
+        If the text is not read as it was meant, or what it names is not there or will not do.
+    """
+    node = _read(node_config)
+    try:
+        check_values(node)
+        node |= {key: str(absolute(node[key])) for key in PATHS if key in node}
+        node.setdefault("state-path", str(home() / "personal"))
+        found = {"device": _device(node), "state": _state(Path(node["state-path"]))}
+        if {"signing-key", "roster"} & node.keys():
+            found["keys"] = _keys(node)
+        found["data"] = _data(node)  # last, for it may take minutes
+    except ConfigError as error:
+        raise ClusterError(str(error)) from None
+    if others := ", ".join(node.keys() - set(KEYS)):
+        found["not read"] = f"{others}; this app reads {', '.join(KEYS)}"
+    print(f"node of partition-id {node['partition-id']}")
+    for name, text in found.items():
+        print(f"  {name:8} {text}", flush=True)
+    return toml_pairs(node)
+
+
+def _read(text: str) -> dict[str, Any]:
+    """The configuration as Flower reads it; what Flower would leave out in silence is refused."""
+    from click import ClickException
+    from flwr.common.config import parse_config_args
+
+    allowed = (
+        'allowed are KEY=VALUE pairs, no space by the "=", text in double quotes: partition-id=0 data-path="/data"'
+    )
+    try:
+        node: dict[str, Any] = parse_config_args([text])
+    except OSError as error:
+        raise ClusterError(
+            f"--node-config ends in .toml and so is read as the path of a file: {error.strerror}; {allowed}"
+        ) from None
+    except (ClickException, ValueError):
+        raise ClusterError(f"--node-config {text}: Flower cannot read it; {allowed}") from None
+    if not text.endswith(".toml"):
+        for word in _WORD.findall(text):
+            key, _, value = word.partition("=")
+            if not value or key not in node:
+                raise ClusterError(f"--node-config {text}: Flower would leave {word!r} out; {allowed}")
+    return node
+
+
+def _data(node: Mapping[str, Any]) -> str:
+    """What the node holds."""
+    if "data-path" not in node:
+        return f"share {node['partition-id'] + 1} of {node['num-partitions']} of the public data set that a run names"
+    path = Path(node["data-path"])
+    if not path.exists():
+        raise ClusterError(f"data-path: there is no {path} on this machine")
+    if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
+        raise ClusterError(f"data-path: this user may not read {path}")
+
+    from client_app.data import load_data
+    from tasks.errors import DataError
+
+    try:
+        return f"{path}: {_told(load_data(RunConfig(), partition_id(node), node))}"
+    except DataError as error:
+        if not any(key in str(error) for key in OF_RUNS):
+            raise ClusterError(f"data-path: {error}") from None
+        return f"readable, but not by the defaults of a run: {error}"
+    except (OSError, ImportError, MemoryError) as error:
+        raise ClusterError(f"data-path: {path} cannot be read: {type(error).__name__}: {error}") from None
+
+
+def _told(data: Any) -> str:
+    from client_app.data import num_features
+    from tasks.graphs.client_graph import ClientGraph
+    from tasks.images.client_images import ClientImages
+
+    if isinstance(data, ClientGraph):
+        what = "a graph" if data.graph_of_node is None else f"{len(data.labels)} graphs"
+        edges = data.edge_index.shape[1] // 2
+        size = f"{what} of {len(data.features)} nodes and {edges} edges, {num_features(data)} features"
+    elif isinstance(data, ClientImages):
+        size = f"{len(data.labels)} images of {data.shape} (channels x height x width)"
+    else:
+        size = f"{len(data.labels)} points in the disc"
+    return f"{size}, {len(data.class_names)} classes"
+
+
+def _device(node: Mapping[str, Any]) -> str:
+    """What the node computes on."""
+    if "device" not in node:
+        return "as the run says"
+    from client_app.resources import device_of, free_memory
+
+    device = device_of(RunConfig(), node)
+    return f"{device}, {_gib(free_memory(device))} of memory free"
+
+
+def _state(folder: Path) -> str:
+    """Where personal parameters and models are kept."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"?")
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise ClusterError(
+            f"state-path: personal parameters cannot be kept in {folder}: {error.strerror}; allowed is a folder, there or "
+            "to be made, that this user may write to"
+        ) from None
+    if free < LEAST_FREE:
+        raise ClusterError(
+            f"state-path: {_gib(free)} are free where {folder} is, needed are {_gib(LEAST_FREE)}; allowed is a folder on "
+            "another disk"
+        )
+    return f"{folder}, {_gib(free)} free"
+
+
+def _keys(node: Mapping[str, Any]) -> str:
+    """By which the nodes of a secure sum know each other."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    from client_app.roster import read_roster, read_signing_key
+
+    key, roster = read_signing_key(node), read_roster(node) or {}
+    own = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw) if key else b""
+    if roster.get(partition := partition_id(node)) != own:
+        raise ClusterError(
+            f"roster: {partition}.pem in {node['roster']} is not the public part of {node['signing-key']}; allowed is "
+            "the one that the others have"
+        )
+    return f"{len(roster)} nodes in the roster"
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"

@@ -39,6 +39,15 @@ def check_port(host: str, port: int, what: str) -> None:
             raise ClusterError(f"{what} cannot listen on {host}:{port}: {error.strerror}") from None
 
 
+def is_open(host: str, port: int) -> bool:
+    """Whether something listens there."""
+    try:
+        with socket.create_connection((host, port), 1.0):
+            return True
+    except OSError:
+        return False
+
+
 def check_certificate(path: Path) -> None:
     """Refuse a certificate that is over.
 

@@ -1,17 +1,43 @@
 """What of a cluster runs, who is connected, how its runs went."""
 
+import contextlib
 import datetime
 
 from rich.console import Console
 from rich.table import Table
 
-from deployments.cluster import commands, registry
+from deployments.cluster import commands, registry, submit
 from deployments.cluster.certificates import valid_until
-from deployments.cluster.daemons import Daemon, running
+from deployments.cluster.daemons import Daemon, running, wait_until
 from deployments.cluster.errors import ClusterError
 from deployments.cluster.folder import ServerFolder
 
 LAST_RUNS = 8
+
+PATIENCE = 600.0
+"""Seconds that nodes have to come up: the first start from a shared disk is slow."""
+
+
+def wait(folder: ServerFolder, number: int) -> None:
+    """Wait until so many nodes are connected.
+
+    Raises
+    ------
+    ClusterError
+        If they are not in time.
+    """
+
+    connected = 0
+
+    def enough() -> bool:
+        nonlocal connected
+        with contextlib.suppress(ClusterError):  # the SuperLink may come up yet
+            nodes = commands.list_nodes(folder).ask()["nodes"]
+            connected = sum(node["status"] == "online" for node in nodes)
+        return connected >= number
+
+    if not wait_until(enough, PATIENCE, pause=3.0):
+        raise ClusterError(f"{connected} of {number} nodes are connected after {PATIENCE:g} s; their logs say why")
 
 
 def show(folder: ServerFolder) -> int:
@@ -36,9 +62,13 @@ def show(folder: ServerFolder) -> int:
         since = node["online-at"] if node["status"] == "online" else node["offline-at"]
         table.add_row(names.get(node["node-id"], "–"), node["node-id"], node["status"], since or "")
     console.print(table)
+    called = submit.names(folder)
     table = Table("run", "", "started", "took", "")
     for run in runs[:LAST_RUNS]:
-        table.add_row(run["run-id"], run["status"], run["pending-at"], run["elapsed"], run["status-details"])
+        took = str(datetime.timedelta(seconds=round(run["elapsed"])))
+        details = run["status-details"].partition("\n")[0].removeprefix("N/A")
+        state = run["status"].removeprefix("finished:")
+        table.add_row(called.get(run["run-id"], run["run-id"]), state, run["pending-at"], took, details)
     if runs:
         console.print(table)
     return 0

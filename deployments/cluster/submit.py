@@ -7,35 +7,55 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
-from deployments.cluster import commands
+from deployments.cluster import commands, registry
+from deployments.cluster.daemons import wait_until
 from deployments.cluster.errors import ClusterError
 from deployments.cluster.folder import CONNECTION, ServerFolder
-from deployments.flower import DEFAULT_RESULTS, app_defaults, named, toml_pairs
+from deployments.flower import app_defaults, named, read_summary, stamps, summaries, toml_pairs
 from deployments.isolated import Interrupted, interrupt, signals
 from deployments.pairs import Value, read_pairs
 from deployments.tables import summary_table
+from server_app.run_lock import is_written
+from strategies.store import write_atomically
+
+APP = Path(__file__).parents[2]
+
+RUNS = "runs.json"
+"""In the server's folder: what each of Flower's ids is called."""
 
 POLL = 1.0
 """Seconds between two looks at a run's status."""
 
+NODES_WAIT = 20.0
+"""Seconds to wait for registered nodes that are not connected."""
 
-def configuration(app: Path, pairs: Sequence[str]) -> dict[str, Value]:
+TRIES = 3
+"""How often in a row the SuperLink may fail to answer."""
+
+STOPPING = 45.0
+"""Seconds that a run has to stop: its server hears of it by its next heartbeat, up to half a minute later."""
+
+
+def configuration(pairs: Sequence[str]) -> dict[str, Value]:
     """The run config, with a name and a place for the results.
 
     Raises
     ------
-    UsageError
+    UsageError, ConfigError
     """
-    defaults = app_defaults(app)
-    return named(read_pairs(pairs, defaults), defaults)
+    from strategies.config import parse  # brings torch with it, which no other command needs
+
+    defaults = app_defaults(APP)
+    config = named(read_pairs(pairs, defaults), defaults)
+    parse(config)  # what the ServerApp would refuse is refused here, before anything is sent
+    return config
 
 
-def run(folder: ServerFolder, app: Path, config: Mapping[str, Value], retries: int = 0) -> int:
+def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> int:
     """Run to the end; after a failure go on from the checkpoint, up to `retries` times.
 
     Returns
@@ -44,45 +64,50 @@ def run(folder: ServerFolder, app: Path, config: Mapping[str, Value], retries: i
         0 completed, 1 failed, 128 + n stopped by signal n.
     """
     config = dict(config)
-    directory = Path(str(config["results-dir"])) / str(config["run-name"])
-    for attempt in range(retries + 1):
-        try:
-            if _once(folder, app, config, directory):
-                return 0
-        except Interrupted as stop:
-            print(f"Stopped by {signal.Signals(stop.signum).name}.")
-            _tell_resume(folder, directory)
-            return 128 + stop.signum
-        except ClusterError as error:
-            if attempt == retries:
-                raise
-            Console(stderr=True).print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
-        if attempt < retries:
-            wait = min(15 * 2**attempt, 120)
-            print(f"Going on in {wait} s from the last whole round ({retries - attempt} of {retries} retries left).")
-            time.sleep(wait)
-            config["resume"] = (directory / "checkpoint").is_dir()
-    _tell_resume(folder, directory)
+    directory = summaries(config)[0].parent
+    try:
+        with signals(interrupt):
+            _await_nodes(folder)
+            for left in reversed(range(retries + 1)):
+                if _once(folder, config):
+                    return 0
+                if left:
+                    wait = min(15 * 2 ** (retries - left), 120)
+                    print(
+                        f"Going on from the last whole round in {wait} s; {left} of {retries} retries left.", flush=True
+                    )
+                    time.sleep(wait)
+                    config["resume"] = directory.exists()
+    except Interrupted as stop:
+        print(f"Stopped by {signal.Signals(stop.signum).name}.")
+        _tell_resume(directory)
+        return 128 + stop.signum
+    _tell_resume(directory)
     return 1
 
 
-def _once(folder: ServerFolder, app: Path, config: Mapping[str, Value], directory: Path) -> bool:
-    """Whether one run completed."""
-    words = ["run", str(app), CONNECTION, "--run-config", toml_pairs(config), "--format", "json"]
-    with signals(interrupt):
+def _once(folder: ServerFolder, config: Mapping[str, Value]) -> bool:
+    """Whether one run completed; why not is printed."""
+    console = Console()
+    places = summaries(config)
+    before = stamps(places)
+    words = ["run", str(APP), CONNECTION, "--run-config", toml_pairs(config), "--format", "json"]
+    try:
         identity = str(commands.flwr(folder, words).show().ask()["run-id"])
+        _note_name(folder, identity, str(config["run-name"]))
         try:
             status, details = _follow(folder, identity)
         except Interrupted:
             with signals(signal.SIG_IGN):
-                _stop(folder, identity)
+                _stop(folder, identity, places[0].parent)
             raise
-    summary = _summary(directory, config)
-    console = Console()
+    except ClusterError as error:
+        status, details = "unknown", str(error)
+    directory, summary = read_summary(places, before)
     if summary:
         console.print(summary_table(summary))
-    completed = status == "finished:completed" and summary.get("status", "completed") == "completed"
-    if completed:
+    # The results may lie on another machine: Flower's word is enough then.
+    if status == "finished:completed" and summary.get("status", "completed") == "completed":
         print("results:", directory)
         return True
     reason = summary.get("error") or details or "the app left no summary"
@@ -90,19 +115,61 @@ def _once(folder: ServerFolder, app: Path, config: Mapping[str, Value], director
     return False
 
 
+def names(folder: ServerFolder) -> dict[str, str]:
+    """The run-name of each run, by Flower's id."""
+    try:
+        found: dict[str, str] = json.loads((folder.path / RUNS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _note_name(folder: ServerFolder, identity: str, name: str) -> None:
+    write_atomically(folder.path / RUNS, json.dumps(names(folder) | {identity: name}, indent=1).encode())
+
+
+def _await_nodes(folder: ServerFolder) -> None:
+    """Wait a while for registered nodes that are not connected: they may be about to come up, or to come back."""
+    deadline, told = time.monotonic() + NODES_WAIT, False
+    while True:
+        try:
+            nodes = commands.list_nodes(folder).ask()["nodes"]
+        except ClusterError:
+            return  # what follows says it better
+        called = {identity: name for name, identity in registry.known(folder).items()}
+        away = [called.get(node["node-id"], node["node-id"]) for node in nodes if node["status"] != "online"]
+        if not away:
+            return
+        if time.monotonic() > deadline:
+            print(f"{len(nodes) - len(away)} of {len(nodes)} nodes are connected; going on without {', '.join(away)}")
+            return
+        if not told:
+            print(f"waiting up to {NODES_WAIT:g} s for {', '.join(away)}", flush=True)
+            told = True
+        time.sleep(POLL)
+
+
 def _follow(folder: ServerFolder, identity: str) -> tuple[str, str]:
     """Show a run's log as it comes; its status and details at the end."""
     command = commands.flwr(folder, ["log", identity, CONNECTION, "--stream"]).show()
     stream = subprocess.Popen(command.words, env=command.environment)
+    failed = 0
     try:
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 stream.wait(5 * POLL)
-            status, details = _status(folder, identity)
-            if status.startswith("finished"):
+            try:
+                run = commands.list_runs(folder, identity).ask()["runs"][0]
+                failed = 0
+            except ClusterError:  # one answer that is late does not end a run of hours
+                failed += 1
+                if failed == TRIES:
+                    raise
+                continue
+            if run["status"].startswith("finished"):
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    stream.wait(5)
-                return status, details
+                    stream.wait(5 * POLL)  # for the last lines of the log
+                return run["status"], run["status-details"]
             if stream.poll() is not None:  # the stream may end before the run does
                 time.sleep(POLL)
     finally:
@@ -111,30 +178,14 @@ def _follow(folder: ServerFolder, identity: str) -> tuple[str, str]:
             stream.wait()
 
 
-def _status(folder: ServerFolder, identity: str) -> tuple[str, str]:
-    answer = commands.list_runs(folder, identity).ask()
-    run = answer["runs"][0]
-    return str(run["status"]), str(run["status-details"])
-
-
-def _stop(folder: ServerFolder, identity: str) -> None:
-    """Ask the SuperLink to stop a run, and wait until it has."""
+def _stop(folder: ServerFolder, identity: str, directory: Path) -> None:
+    """Ask the SuperLink to stop a run, and wait until its server has ended."""
     print("Stopping the run …", flush=True)
     with contextlib.suppress(ClusterError):
         commands.flwr(folder, ["stop", identity, CONNECTION, "--format", "json"]).show().ask()
+    wait_until(lambda: not is_written(directory), STOPPING)
 
 
-def _summary(directory: Path, config: Mapping[str, Value]) -> dict[str, Any]:
-    for folder in (directory, DEFAULT_RESULTS / directory.name):
-        with contextlib.suppress(OSError, ValueError):
-            found: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-            return found
-    return {}
-
-
-def _tell_resume(folder: ServerFolder, directory: Path) -> None:
-    if (directory / "checkpoint").exists():
-        print(
-            "Its last checkpoint is kept. To go on: the same command with",
-            f"run-name={directory.name} resume=true",
-        )
+def _tell_resume(directory: Path) -> None:
+    if directory.exists():
+        print("What it has done is kept. To go on: the same command with", f"run-name={directory.name} resume=true")

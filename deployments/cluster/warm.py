@@ -27,9 +27,19 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import NoReturn
 
-PROGRAM, SERVE = "flwr-clientapp", "--serve"
-HEAVY = ("torch", "scipy.sparse", "safetensors.numpy", "pydantic", "cryptography.hazmat.primitives.asymmetric.x25519")
+PROGRAM, SERVE, FOLDER = "flwr-clientapp", "--serve", "curvfed-warm-"
+HEAVY = (
+    "torch",
+    "scipy.sparse",
+    "safetensors.numpy",
+    "pydantic",
+    "psutil",
+    "cryptography.hazmat.primitives.asymmetric.x25519",
+)
 """What every client imports of other makers."""
+
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
+"""NumPy's linear algebra starts threads as it is imported otherwise, and a fork has none but the one that forked."""
 
 _CLIENT = """
 import json, os, socket, sys
@@ -49,7 +59,9 @@ if not ready:
 
 def become_supernode(words: Sequence[str]) -> NoReturn:
     """Start the parent as a child of this process, which then becomes the SuperNode."""
-    folder = Path(tempfile.mkdtemp(prefix="curvfed-"))  # this user's alone; the path of a socket must be short
+    _remove_left()
+    # This user's alone, and short, as the path of a socket must be.
+    folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-"))
     real = Path(sys.executable).parent / PROGRAM
     client = folder / "client.py"
     client.write_text(_CLIENT, encoding="utf-8")
@@ -58,9 +70,22 @@ def become_supernode(words: Sequence[str]) -> NoReturn:
     shim.write_text(f'#!/bin/sh\nexec {called} "$@"\n', encoding="utf-8")
     shim.chmod(0o700)
     serving = [sys.executable, "-m", "deployments.cluster.warm", SERVE, str(folder), str(os.getpid())]
-    subprocess.Popen(serving, stdin=subprocess.DEVNULL)
+    subprocess.Popen(serving, stdin=subprocess.DEVNULL, env=os.environ | ONE_THREAD)
     os.environ["PATH"] = os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
     os.execvp(words[0], list(words))
+
+
+def _remove_left() -> None:
+    """Remove the folders of SuperNodes that were killed: nobody could."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*-*"):
+        pid = folder.name.removeprefix(FOLDER).partition("-")[0]
+        with contextlib.suppress(OSError, ValueError):
+            if folder.stat().st_uid != os.getuid():
+                continue
+            try:
+                os.kill(int(pid), 0)
+            except ProcessLookupError:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def serve(folder: Path, parent: int) -> None:
@@ -105,6 +130,8 @@ def _become(run: Callable[[], object], arguments: list[str]) -> NoReturn:
         status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     finally:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tasks import prepared
-from tasks.errors import DataError
+from tasks.errors import DataError, naming
 from tasks.graphs import trees
 from tasks.graphs.client_graph import ClientGraph, client_graph, pack, unpack
 from tasks.graphs.datasets import locate
@@ -124,12 +124,13 @@ def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> Clie
     path = path.expanduser()
     folder = None
     found = find_files(path) if path.is_dir() else None
-    if cache_dir is not None and path.exists():
-        files = raw_files(*found) if found else [path]
-        folder = cache_dir / prepared.cache_key(asdict(spec) | {"dataset": "", "data_dir": "", "own": 1}, files)
-        if (graph := prepared.read(folder, 0, unpack)) is not None:
-            return graph
-    raw = read_tu(*found, own=True) if found else read_user_file(path)
+    with naming(f"{found[1]}_" if found else ""):
+        if cache_dir is not None and path.exists():
+            files = raw_files(*found) if found else [path]
+            folder = cache_dir / prepared.cache_key(asdict(spec) | {"dataset": "", "data_dir": "", "own": 1}, files)
+            if (graph := prepared.read(folder, 0, unpack)) is not None:
+                return graph
+        raw = read_tu(*found, own=True) if found else read_user_file(path)
     graph = own_graphs(raw, spec) if isinstance(raw, RawGraphs) else _own_graph(raw, spec)
     if folder is not None:
         prepared.write(folder, [graph], pack)

@@ -47,7 +47,8 @@ def find_files(path: Path) -> tuple[Path, str]:
     for folder in (path, path / "raw"):
         names = sorted(file.name.removesuffix("_A.txt") for file in folder.glob("*_A.txt"))
         if len(names) > 1:
-            raise DataError(f"{folder} holds the data sets {', '.join(names)}; it must hold the files of one")
+            several = ", ".join(names)
+            raise DataError(f"{folder} holds the data sets {several}; it must hold the files of one", several)
         if names:
             return folder, names[0]
     parts = ", ".join(f"NAME_{part}.txt" for part in REQUIRED)

@@ -145,7 +145,8 @@ def fingerprint(folders: Sequence[Path]) -> str:
         watched = [path for folder in folders for path in (folder, *(folder / name for name in class_folders(folder)))]
         return _fingerprint(tuple(folders), tuple(path.stat().st_mtime_ns for path in watched)) if folders else ""
     except OSError as error:
-        raise DataError(f"{error.filename} cannot be looked into ({error.strerror})") from error
+        below = Path(error.filename).parts[len(folders[0].parts) :]
+        raise DataError(f"{error.filename} cannot be looked into ({error.strerror})", *below) from error
 
 
 @lru_cache(maxsize=32)
@@ -196,18 +197,22 @@ def _read(folder: Path, files: Sequence[str], indices: Integers, size: int, chan
         try:
             image = brought_to(_decoded(files[index]), size, channels)
         except Exception as error:  # every decoder has errors of its own
+            name = os.path.relpath(files[index], folder)
             raise DataError(
-                f"{folder}: image {os.path.relpath(files[index], folder)} cannot be read "
-                f"({type(error).__name__}); allowed are whole images with 8 or 16 bits per channel"
+                f"{folder}: image {name} cannot be read ({type(error).__name__}); allowed are whole images with 8 or 16 "
+                "bits per channel",
+                name,
             ) from error
         if not place:
             images = torch.empty(len(indices), *image.shape[1:], dtype=torch.uint8)
         if image.shape[2:] != images.shape[2:]:
             (height, width), (first_height, first_width) = image.shape[2:], images.shape[2:]
+            name = os.path.relpath(files[index], folder)
             raise DataError(
-                f"{folder}: image {os.path.relpath(files[index], folder)} is {height}x{width} (height x width), those "
-                f"before it are {first_height}x{first_width}; images must be of one size, or be brought to one, such as by "
-                "images.size=32"
+                f"{folder}: image {name} is {height}x{width} (height x width), those before it are "
+                f"{first_height}x{first_width}; images must be of one size, or be brought to one, such as by "
+                "images.size=32",
+                name,
             )
         if image.shape[1] > images.shape[1]:  # the first in colour after grey ones
             images = images.repeat(1, 3, 1, 1)

@@ -164,7 +164,7 @@ def _read_npz(path: Path, embedding_key: str, label_key: str) -> RawPoints:
         *arrays
     }
     if absent:
-        raise DataError(f"{path} lacks {', '.join(sorted(absent))}; it holds {there}, wanted are {NPZ_KEYS}")
+        raise DataError(f"{path} lacks {', '.join(sorted(absent))}; it holds {there}, wanted are {NPZ_KEYS}", there)
     parts = [
         raw_points(str(path), arrays[f"x_{part}"], arrays[f"y_{part}"], (f"x_{part}", f"y_{part}"))
         for part in ("train", "test")
@@ -233,8 +233,11 @@ def _label_column(path: Path, header: list[str] | None, width: int, label_key: s
     named = [name for name in header if name] if header else [""] * width
     if len(named) == 3:
         return width - 1
-    there = f"; its columns are {', '.join(named[:20])}" if header else ""
-    raise DataError(f'{path} has {len(named)} columns and none is named "{label_key}" (points.label-key){there}')
+    there = ", ".join(named[:20])
+    columns = f"; its columns are {there}" if header else ""
+    raise DataError(
+        f'{path} has {len(named)} columns and none is named "{label_key}" (points.label-key){columns}', there
+    )
 
 
 def _number(cell: str) -> float | None:
@@ -253,9 +256,9 @@ def _read_h5ad(path: Path, embedding_key: str, label_key: str) -> RawPoints:
     stored = anndata.read_h5ad(path, backed="r")
     try:
         if embedding_key not in stored.obsm:
-            raise DataError(_lacks(path, "obsm", embedding_key, stored.obsm, "points.embedding-key"))
+            raise _lacks(path, "obsm", embedding_key, stored.obsm, "points.embedding-key")
         if label_key not in stored.obs:
-            raise DataError(_lacks(path, "obs", label_key, stored.obs, "points.label-key"))
+            raise _lacks(path, "obs", label_key, stored.obs, "points.label-key")
         coordinates, classes = np.asarray(stored.obsm[embedding_key]), stored.obs[label_key]
     finally:
         stored.file.close()
@@ -265,8 +268,9 @@ def _read_h5ad(path: Path, embedding_key: str, label_key: str) -> RawPoints:
     return raw_points(str(path), coordinates, classes, (f'obsm["{embedding_key}"]', f'obs["{label_key}"]'))
 
 
-def _lacks(path: Path, part: str, key: str, there: Any, option: str) -> str:
-    return f'{path} has no {part}["{key}"]; {option} names it, and there are {", ".join(map(str, there)) or "none"}'
+def _lacks(path: Path, part: str, key: str, there: Any, option: str) -> DataError:
+    names = ", ".join(map(str, there)) or "none"
+    return DataError(f'{path} has no {part}["{key}"]; {option} names it, and there are {names}', names)
 
 
 READERS: dict[str, Callable[[Path, str, str], RawPoints]] = {

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 from flwr.app import Error, Message, RecordDict
+from flwr.common.constant import ErrorCode
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,8 +84,8 @@ def good(node: int, examples: int = 1, header: Header = HEADER) -> Callable[[dic
     return lambda asked: Message(content, reply_to=asked[node])
 
 
-def error(node: int) -> Callable[[dict[int, Message]], Message]:
-    return lambda asked: Message(Error(code=3, reason="secret text of an exception"), reply_to=asked[node])
+def error(node: int, code: int = 3) -> Callable[[dict[int, Message]], Message]:
+    return lambda asked: Message(Error(code=code, reason="secret text of an exception"), reply_to=asked[node])
 
 
 def ask(grid: Scripted, nodes: Iterable[int], timeout: float = 5.0, header: Header = HEADER, on_reply=None):
@@ -177,6 +178,11 @@ def test_an_error_fails_its_node_and_its_text_goes_nowhere():
     assert list(replies) == [12]
     assert failures == {11: "Flower reports error 3 of this node; its own log has more"}
     assert seconds.keys() == {11, 12}
+
+
+def test_a_node_that_flower_has_given_up():
+    _, failures, _ = ask(Scripted([[error(11, ErrorCode.NODE_UNAVAILABLE), good(12)]]), (11, 12))
+    assert failures == {11: "the node is not connected any more"}
 
 
 def test_an_error_that_the_client_tells_fails_it_by_name_while_nobody_is_known():

@@ -223,11 +223,15 @@ def test_real_nodes_resume_from_their_own_disks(tmp_path):
     assert run(tmp_path, nodes=nodes, resume=True, **settings).figures == whole.figures
 
 
-def test_a_node_that_does_not_come_back_is_done_without(tmp_path):
+def test_a_node_that_does_not_come_back_is_waited_for_and_then_done_without(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("server_app.meeting.NODE_WAIT", 0.6)
+    caplog.set_level("INFO", "curvfed")
     nodes = own_graphs(tmp_path / "nodes")
     interrupted(tmp_path, 12, True, nodes=nodes, num_rounds=3)
+    assert "waiting" not in caplog.text
     found = run(tmp_path, nodes=nodes[:2], resume=True, num_rounds=3)
     assert (found.summary["status"], found.summary["num_clients"], found.summary["rounds"]) == ("completed", 2, 3)
+    assert "2 nodes are connected; waiting up to 0.6 s for 3" in caplog.text
     last = [float(row["test"]) for row in found.clients if row["round"] == "3"]
     assert found.summary["personal_accuracy_mean"] == pytest.approx(sum(last) / 2)
     assert found.summary["metrics"]["clients_left_out"] == 0
@@ -255,7 +259,10 @@ def test_state_of_another_client_is_not_taken_up(tmp_path):
         row["partition"]: row["dropped"] for row in found.clients if row["round"] == "3" and row["phase"] == "train"
     }
     assert (reasons["0"], reasons["2"]) == ("", "")
-    assert reasons["1"] == f"the state of round 2 in {mine.parent} belongs to another run or other data"
+    assert reasons["1"] == (
+        "the state of round 2 in state-path/run/00001 is not this client's, by its partition and data: give the run "
+        "another run-name, or this node another state-path"
+    )
 
 
 @pytest.mark.usefixtures("clock")

@@ -1,0 +1,137 @@
+"""Whether a run fits into this machine: asked before its model is made, and told where memory ran out after all."""
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from client_app.data import Data
+from client_app.training import TrainingError
+from strategies.config import ConfigError, RunConfig
+from strategies.device import pick_device, placed
+from strategies.model_spec import build_model
+from tasks.graphs.client_graph import ClientGraph
+from tasks.graphs.model_spec import ModelSpec
+from tasks.images.client_images import ClientImages
+from tasks.images.models import ImageModelSpec
+
+log = logging.getLogger("curvfed")
+
+REMEDIES = "a smaller embedding-dim, model or batch-size, or another device"
+
+SIGNS = ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
+"""What the texts of errors say where memory ran out and their kind does not tell."""
+
+
+def device_of(config: RunConfig, node_config: Mapping[str, Any]) -> torch.device:
+    """The node's device, or else the run's.
+
+    Raises
+    ------
+    ConfigError
+        If the machine does not have it.
+    """
+    return pick_device(str(node_config.get("device", config.device)))
+
+
+def fitting_model(spec: ModelSpec | ImageModelSpec, config: RunConfig, data: Data, device: torch.device) -> nn.Module:
+    """The model with its seeded start on the device; `config` is settled.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be trained there on these data for want of memory.
+    """
+    free = free_memory(device)
+    # Of a network that is far too large not even the start can be made, so the first look goes by its widths alone.
+    _check(least_parameters(spec), config, data, device, free)
+    model = build_model(spec, config.seed)
+    _check(sum(parameter.numel() for parameter in model.parameters()), config, data, device, free)
+    return placed(model, device)
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that this process can still have there."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        # What torch keeps of earlier tensors counts as taken, but is had again.
+        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
+def least_parameters(spec: ModelSpec | ImageModelSpec) -> int:
+    """A lower bound that needs no model, at least half of what a wide graph network has; 0 for images.
+
+    There is a layer from the features, and one between hidden layers where nodes are classified, four where graphs are.
+    """
+    if not isinstance(spec, ModelSpec):
+        return 0
+    return spec.width * (spec.num_features + (4 if spec.task == "graphs" else 1) * spec.width)
+
+
+def _check(parameters: int, config: RunConfig, data: Data, device: torch.device, free: int) -> None:
+    # Weights, gradients, moments, and a copy of what was received or is sent.
+    values = 3 + (2 if config.optimizer == "adam" else int(config.momentum > 0))
+    of_model, of_data = parameters * values * torch.float32.itemsize, data_bytes(data, device)
+    if of_model + of_data <= free:
+        return
+    log.warning("the data of this client take %s of device %s", _gib(of_data), device)  # stays here
+    raise ConfigError(
+        f"training a model of {parameters:,} parameters takes {_gib(of_model)} (weights, gradients, moments, a copy), and "
+        f"this client's data and the activations of a batch come on top; device {device} has {_gib(free)} free. What "
+        f"helps: {REMEDIES}"
+    )
+
+
+def data_bytes(data: Data, device: torch.device) -> int:
+    """Bytes that a task holds on its device beyond what is in the main memory already.
+
+    A graph's features are held a second time, transposed, and its edges as a matrix with indices of half the size and a
+    weight each; images and batches of graphs are cut from what is there.
+    """
+    if isinstance(data, ClientGraph):
+        features, edges = _bytes(data.features), data.edge_index.nbytes
+        there, made = features + edges, (features + edges if data.graph_of_node is None else 0)
+    else:
+        there, made = (data.images.nbytes if isinstance(data, ClientImages) else 0), 0
+    return made + (there if device.type != "cpu" else 0)
+
+
+def _bytes(matrix: Tensor) -> int:
+    if matrix.layout != torch.sparse_csr:
+        return matrix.nbytes
+    return matrix.crow_indices().nbytes + matrix.col_indices().nbytes + matrix.values().nbytes
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
+@contextlib.contextmanager
+def memory_errors(config: RunConfig, node_config: Mapping[str, Any]) -> Iterator[None]:
+    """What runs out of memory within says so in words that can be sent.
+
+    Raises
+    ------
+    TrainingError
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not _is_of_memory(error):
+            raise
+        raise TrainingError(
+            f"device {device_of(config, node_config)} ran out of memory at batch-size = {config.batch_size}; what helps: "
+            f"{REMEDIES}"
+        ) from None
+
+
+def _is_of_memory(error: Exception) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return any(sign in str(error).lower() for sign in SIGNS)

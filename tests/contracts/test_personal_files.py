@@ -1,0 +1,165 @@
+"""What a client keeps on its disk: its owner's alone, whole under `kill -9`, and refused where it is another's."""
+
+import multiprocessing
+import os
+import random
+import re
+import signal
+import stat
+import time
+import warnings
+from ctypes import c_int64
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from graph_fixtures import user_fields
+
+from client_app.client import Client
+from client_app.personal import FixedFile, gather, scatter
+from strategies.messages import Facts
+from strategies.run_config import RunConfig
+from strategies.store import Store, StoreError, write_atomically
+
+TRIES = 100
+SIZE = 20_000
+WAY_OUT = "give the run another run-name, or this node another state-path"
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def temporaries(folder: Path) -> list[str]:
+    """What writers that were killed left."""
+    return [entry.name for entry in folder.iterdir() if re.fullmatch(r"\..+-\d+", entry.name)]
+
+
+def arrays_of(stamp: int) -> dict[str, np.ndarray]:
+    return {"w": np.full(SIZE, stamp, np.float64), "k": np.array(stamp, np.int64)}
+
+
+def write(folder: Path, announced: Any) -> None:
+    """Stamp after stamp, and what is fixed beside it, until somebody kills this process."""
+    store, fixed = Store(folder), FixedFile(folder)
+    stamp = max(store.stamps(), default=0)
+    while True:
+        stamp += 1
+        store.save(stamp, arrays_of(stamp), {"stamp": stamp}, base=stamp - 1)
+        announced.value = stamp
+        fixed.write(arrays_of(7), "run")
+
+
+def test_a_hundred_kills(tmp_path):
+    """Each leaves the last stamp and the one before, whole; the next writer clears away what the last one was writing."""
+    fork, chance = multiprocessing.get_context("fork"), random.Random(0)
+    store, announced, torn, least = Store(tmp_path), fork.RawValue(c_int64, 0), 0, 0
+    for _ in range(TRIES):
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # of forking where there are threads: this child has none
+            writer = fork.Process(target=write, args=(tmp_path, announced))
+            writer.start()
+        while announced.value <= least and writer.is_alive():
+            time.sleep(0.001)
+        time.sleep(chance.uniform(0, 0.01))
+        assert writer.pid is not None
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.join()
+        assert writer.exitcode == -signal.SIGKILL
+        stamps = store.stamps()
+        assert stamps[-1] - announced.value in (0, 1)
+        assert stamps[-2] == stamps[-1] - 1
+        for stamp in stamps:
+            arrays, metadata = store.load(stamp)
+            assert metadata == {"stamp": stamp}
+            assert {name: (array == stamp).all() for name, array in arrays.items()} == {"w": True, "k": True}
+        assert (FixedFile(tmp_path).read("run")["w"] == 7).all()
+        assert {mode(path) for path in tmp_path.iterdir()} == {0o600}
+        left = temporaries(tmp_path)
+        assert len(left) <= 1
+        torn, least = torn + len(left), stamps[-1]
+    assert torn > 0
+    store.save(least + 1, arrays_of(least + 1), {}, base=least)
+    FixedFile(tmp_path).write(arrays_of(7), "run")
+    assert not temporaries(tmp_path)
+    assert store.stamps() == [least, least + 1]
+
+
+def test_a_file_that_another_process_is_writing_stays(tmp_path):
+    theirs = tmp_path / f".00000002.safetensors-{os.getppid()}"
+    theirs.write_bytes(b"half")
+    Store(tmp_path).save(1, {}, {})
+    write_atomically(tmp_path / "00000002.safetensors", b"")
+    assert theirs.read_bytes() == b"half"
+
+
+def test_what_is_fixed_is_its_owners_alone_whatever_the_umask(tmp_path, monkeypatch):
+    seen = []
+    replace = os.replace
+    monkeypatch.setattr(
+        os, "replace", lambda source, target: seen.append(mode(Path(source))) or replace(source, target)
+    )
+    old = os.umask(0)
+    try:
+        FixedFile(tmp_path / "client").write(arrays_of(1), "run")
+        write_atomically(tmp_path / "summary.json", b"{}")
+    finally:
+        os.umask(old)
+    assert seen == [0o600, 0o666]
+    assert mode(tmp_path / "client") == 0o700
+    assert mode(tmp_path / "client" / "fixed.safetensors") == 0o600
+
+
+PERSONAL = {"k": torch.zeros(()), "head.weight": torch.zeros(3, 4)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"parameter/head.weight": np.zeros((3, 5), np.float32)},
+        {"parameter/head.weight": np.zeros((1, 4), np.float32)},  # would spread over the others
+        {"parameter/k": np.zeros(1, np.float32)},
+        {"parameter/k": None},
+    ],
+    ids=["wider", "one row", "a list", "absent"],
+)
+def test_state_of_another_model_is_refused(change):
+    stored = {name: array for name, array in (gather(PERSONAL, None) | change).items() if array is not None}
+    with pytest.raises(StoreError, match=rf"belongs to another model \(.*\): {WAY_OUT}"):
+        scatter(stored, PERSONAL, None)
+
+
+def client_of(folder: Path, run: str = "run", partition: int = 0, method: str = "fedper", seed: int = 1) -> Client:
+    torch.save(user_fields(30, seed=seed), folder / "own.pt")
+    node = {"partition-id": partition, "data-path": str(folder / "own.pt"), "state-path": str(folder / "state")}
+    return Client(RunConfig(method=method, embedding_dim=4), run, partition, node)
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        ({"run": "another"}, "run"),
+        ({"partition": 1}, "partition"),
+        ({"method": "flatland"}, "method"),
+        ({"seed": 2}, "data"),
+        ({"partition": 1, "seed": 2}, "partition and data"),
+    ],
+    ids=str,
+)
+def test_state_of_another_run_client_method_or_data_is_refused(other, named, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    theirs = client_of(tmp_path, **other)
+    facts = Facts(task="nodes", num_features=theirs.describe().num_features, class_names=theirs.describe().class_names)
+    theirs.prepare(facts, 0)
+    theirs.commit(1, base=0)
+    mine = client_of(tmp_path)
+    mine.store.folder.parent.mkdir(parents=True, exist_ok=True)
+    if theirs.store.folder != mine.store.folder:
+        os.rename(theirs.store.folder, mine.store.folder)
+    with pytest.raises(StoreError, match=f"round 1 in .* is not this client's, by its {named}: {WAY_OUT}$"):
+        mine.prepare(facts, 1)
+    mine.prepare(facts, 0)

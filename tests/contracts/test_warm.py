@@ -1,0 +1,181 @@
+"""A process per message from a parent that has everything imported: what it must be like, and what becomes of it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from deployments.cluster.daemons import wait_until
+from deployments.cluster.warm import HEAVY, PROGRAM
+
+PATIENCE = 240
+"""Seconds for imports on a busy machine."""
+
+STAND_IN = """
+import json, os, sys
+
+def main():
+    torch = sys.modules["torch"]
+    seen = {
+        "arguments": sys.argv,
+        "parent": os.getppid(),
+        "cuda": torch.cuda.is_initialized() or torch.cuda._is_in_bad_fork(),
+        "of the app": sorted({"client_app", "strategies", "tasks", "geometry"} & sys.modules.keys()),
+        "path": sys.path,
+    }
+    with open(sys.argv[1] + ".part", "w") as file:
+        json.dump(seen, file)
+    os.rename(sys.argv[1] + ".part", sys.argv[1])
+"""
+"""In place of Flower's program: writes what it sees to the file that its first argument names."""
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A stand-in SuperNode, the parent beside it, and the program that the SuperNode would find."""
+
+    supernode: "subprocess.Popen[bytes]"
+    parent: psutil.Process
+    program: Path
+
+    def call(self, *arguments: str, **settings) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run([self.program, *arguments], capture_output=True, text=True, timeout=PATIENCE, **settings)
+
+
+def stand_in(folder: Path) -> dict[str, str]:
+    """An environment in which Flower's distribution has another program, found before the installed one."""
+    information = folder / "flwr-0.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: flwr\nVersion: 0\n")
+    (information / "entry_points.txt").write_text(f"[console_scripts]\n{PROGRAM} = stand_in:main\n")
+    (folder / "stand_in.py").write_text(STAND_IN)
+    # Settings of threads that these tests run under would hide what the imports do by themselves.
+    others = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    return others | {"PYTHONPATH": str(folder)}
+
+
+def nothing_heavy(folder: Path) -> dict[str, str]:
+    """The same, and all that is to be imported is there and empty."""
+    environment = stand_in(folder)
+    for module in HEAVY:
+        package = folder
+        for name in module.split("."):
+            package /= name
+            package.mkdir(exist_ok=True)
+            (package / "__init__.py").touch()
+    return environment
+
+
+@contextmanager
+def started(environment: dict[str, str]) -> Iterator[Warm]:
+    """`warm` with a sleep for a SuperNode, ready to fork."""
+    words = [sys.executable, "-m", "deployments.cluster.warm", "sleep", "3600"]
+    supernode = subprocess.Popen(words, env=environment)
+    process = psutil.Process(supernode.pid)
+
+    def program() -> Path:
+        return Path(process.environ()["PATH"].split(os.pathsep)[0]) / PROGRAM
+
+    try:
+        assert wait_until(lambda: process.name() == "sleep", PATIENCE)
+        warm = Warm(supernode, *process.children(), program())
+        assert wait_until((warm.program.parent / "line").exists, PATIENCE)
+        yield warm
+    finally:
+        supernode.kill()
+        supernode.wait()
+    psutil.wait_procs([warm.parent], 30)
+    shutil.rmtree(warm.program.parent, ignore_errors=True)  # what a parent leaves that was killed
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    with started(stand_in(tmp_path_factory.mktemp("stand-in"))) as one:
+        yield one
+
+
+def seen(warm: Warm, folder: Path, *arguments: str) -> dict:
+    """What the forked program wrote."""
+    told = folder / "told"
+    assert warm.call(str(told), *arguments).returncode == 0
+    assert wait_until(told.exists, PATIENCE)
+    return json.loads(told.read_text())
+
+
+def test_the_parent_is_safe_to_fork(warm, tmp_path):
+    """A fork has the one thread that forked, and a context of CUDA does not live on in it."""
+    assert len(os.listdir(f"/proc/{warm.parent.pid}/task")) == 1
+    assert not seen(warm, tmp_path)["cuda"]
+
+
+def test_a_program_is_a_fork_of_the_parent(warm, tmp_path):
+    assert seen(warm, tmp_path)["parent"] == warm.parent.pid
+
+
+def test_the_app_is_not_imported_beforehand(warm, tmp_path):
+    """It comes with the run, and this folder's must not stand in its way."""
+    found = seen(warm, tmp_path)
+    assert found["of the app"] == []
+    assert os.getcwd() not in found["path"]
+    assert "" not in found["path"]
+
+
+def test_arguments_arrive_as_they_are(warm, tmp_path):
+    arguments = ["--token", "a b", "", 'it\'s "quoted"', "$HOME", "*", "ü\n2"]
+    assert seen(warm, tmp_path, *arguments)["arguments"] == [PROGRAM, str(tmp_path / "told"), *arguments]
+
+
+def test_many_at_once(warm, tmp_path):
+    calls = [subprocess.Popen([warm.program, str(tmp_path / str(number))]) for number in range(12)]
+    assert [call.wait(PATIENCE) for call in calls] == [0] * 12
+    assert wait_until(lambda: all((tmp_path / str(number)).exists() for number in range(12)), PATIENCE)
+    assert wait_until(lambda: not warm.parent.children(), PATIENCE), "no zombies"
+
+
+def test_nobody_else_can_call_the_parent(warm):
+    assert warm.program.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "told"),
+    [
+        ("lambda: None", 0, ""),
+        ("lambda: sys.exit()", 0, ""),
+        ("lambda: sys.exit(0)", 0, ""),
+        ("lambda: sys.exit(7)", 7, ""),
+        ("lambda: sys.exit('no such thing')", 1, "no such thing"),
+        ("lambda: 1 / 0", 1, "ZeroDivisionError"),
+    ],
+)
+def test_a_fork_ends_as_its_program(what, status, told):
+    text = f"import sys; from deployments.cluster.warm import _become; _become({what}, ['a b'])"
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert ended.returncode == status
+    assert told in ended.stderr
+
+
+def test_without_the_parent_the_real_program_runs(tmp_path):
+    with started(nothing_heavy(tmp_path / "stand-in")) as warm:
+        warm.parent.kill()
+        psutil.wait_procs([warm.parent], 30)
+        answer = warm.call("--token", "a b", "--no-such-option")
+        assert answer.returncode == 2
+        assert "unrecognized arguments: --no-such-option" in answer.stderr
+
+
+def test_the_parent_ends_with_the_supernode(tmp_path):
+    with started(nothing_heavy(tmp_path / "stand-in")) as warm:
+        assert warm.parent.is_running()
+        warm.supernode.kill()
+        warm.supernode.wait()
+        _, alive = psutil.wait_procs([warm.parent], 30)
+        assert not alive
+        assert not warm.program.parent.exists()

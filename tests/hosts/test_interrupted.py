@@ -1,0 +1,57 @@
+"""Runs that are stopped, and a SuperLink that is killed: what was done is kept, and the run goes on to the same end."""
+
+import signal
+import subprocess
+from collections.abc import Callable
+
+from app_runs import Run
+from many_hosts import LONG, NODES, PAIRS, Hosts, assert_equal, await_, ctrl_c, ended
+
+from deployments.cluster.local import SERVER
+
+
+def begin(hosts: Hosts, name: str, done: int) -> "subprocess.Popen[str]":
+    """Begin a run or go on with it, and return in the round after `done`."""
+    resume = ("resume=true",) if (hosts.results / name).exists() else ()
+    process = hosts.submit(*PAIRS, f"run-name={name}", *resume)
+    hosts.await_round(name, done)
+    return process
+
+
+def finish(hosts: Hosts, name: str, reference: Run) -> None:
+    """Go on to the end, which must be that of a run that nobody stopped."""
+    code, output = ended(hosts.submit(*PAIRS, f"run-name={name}", "resume=true"))
+    assert code == 0, output
+    assert_equal(hosts.found(name), reference)
+
+
+def test_ctrl_c_and_sigterm_end_a_run_that_can_go_on(hosts: Hosts, reference: Run) -> None:
+    stops: list[tuple[int, Callable[[subprocess.Popen[str]], None]]] = [
+        (signal.SIGINT, ctrl_c),
+        (signal.SIGTERM, subprocess.Popen.terminate),
+    ]
+    for done, (signum, stop) in enumerate(stops, 1):
+        process = begin(hosts, "stopped", done)
+        stop(process)
+        code, output = ended(process)
+        assert code == 128 + signum, output
+        assert f"Stopped by {signal.Signals(signum).name}" in output
+        assert "run-name=stopped resume=true" in output
+        assert hosts.rounds_done("stopped") == done
+        await_(lambda: (hosts.results / "stopped" / "summary.json").exists(), LONG, "a summary")
+        summary = hosts.summary("stopped")
+        assert (summary["status"], summary["error"]) == ("failed", "interrupted")
+    finish(hosts, "stopped", reference)
+
+
+def test_a_superlink_that_is_killed_and_started_again(hosts: Hosts, reference: Run) -> None:
+    """The nodes come back by themselves, and the run goes on from its last whole round."""
+    process = begin(hosts, "killed", 1)
+    hosts.kill(SERVER)
+    hosts.start_superlink()
+    code, output = ended(process)
+    assert code == 1, output
+    assert "run-name=killed resume=true" in output
+    assert hosts.rounds_done("killed") == 1
+    hosts.wait_online(len(NODES))
+    finish(hosts, "killed", reference)

@@ -1,0 +1,85 @@
+"""Ten SuperNodes and one shot: three of them lose their power in the middle of the sum, and the seven others end it."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pytest
+from app_runs import Run
+from many_hosts import await_, ended
+
+from deployments.cluster.local import LocalCluster, shares
+
+NODES = 10
+DEAD = {"n2": 2, "n5": 5, "n8": 8}
+USUAL_START = 60.0
+"""Seconds that ten nodes take to start on two cores with nothing else to do."""
+
+
+@dataclass
+class Sum:
+    """A one-shot run in which nodes were killed."""
+
+    timeout: float
+    code: int
+    output: str
+    found: Run
+
+    def reasons(self) -> dict[str, dict[int, str]]:
+        """Who was dropped and why, by phase."""
+        rows = [row for row in self.found.clients if row["dropped"]]
+        return {
+            phase: {int(row["partition"]): row["dropped"] for row in rows if row["phase"] == phase}
+            for phase in {row["phase"] for row in rows}
+        }
+
+
+@pytest.fixture(scope="module")
+def a_sum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sum]:
+    """The nodes are killed once all have each other's shares: the masks of the sum then hold those of the dead."""
+    nodes = LocalCluster(tmp_path_factory.mktemp("sum"), shares(NODES))
+    try:
+        started = time.monotonic()
+        nodes.start()
+        slowness = max(1.0, (time.monotonic() - started) / USUAL_START)
+        timeout = round(20 * slowness)
+        process = nodes.submit(
+            "method=hull", "dataset=uniform", "points.num=600", "run-name=sum", f"round-timeout={timeout}"
+        )
+        rounds = nodes.results / "sum" / "rounds.csv"
+        await_(lambda: rounds.exists() and ",shares," in rounds.read_text(), 180 * slowness, "the end of the shares")
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(nodes.kill, DEAD))
+        code, output = ended(process, 5 * timeout + 60 * slowness)
+        yield Sum(timeout, code, output, Run(rounds.parent))
+    finally:
+        nodes.down()
+
+
+def test_the_run_completes(a_sum: Sum) -> None:
+    assert a_sum.code == 0, a_sum.output
+    assert a_sum.found.summary["status"] == "completed"
+    assert a_sum.found.summary["num_clients"] == NODES
+
+
+def test_the_dead_and_nobody_else_are_dropped_with_the_reason(a_sum: Sum) -> None:
+    reasons = a_sum.reasons()
+    assert reasons["hulls"] or reasons["unmask"], "a node that is killed the moment it is asked may just have answered"
+    assert {partition for phase in reasons.values() for partition in phase} == set(DEAD.values())
+    for partition, reason in (pair for phase in reasons.values() for pair in phase.items()):
+        assert reason.startswith((f"no reply within {a_sum.timeout} s", "the node is not connected any more")), reason
+        assert f"dropped the reply of partition {partition}: {reason}" in a_sum.output
+
+
+def test_the_hulls_of_the_others_are_exact(a_sum: Sum) -> None:
+    metrics = a_sum.found.summary["metrics"]
+    left_out = a_sum.reasons().get("hulls", {})
+    assert metrics["hulls_exact"] is True
+    assert metrics["clients_summed"] == NODES - len(left_out)
+    assert metrics["dropouts"] == len(DEAD)
+
+
+def test_no_phase_outlasts_its_timeout(a_sum: Sum) -> None:
+    for row in a_sum.found.rounds:
+        assert float(row["seconds"]) < a_sum.timeout + 5, row

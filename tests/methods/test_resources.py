@@ -1,0 +1,228 @@
+"""Memory is asked for before a model is made, and where it runs out after all the node is dropped in words."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from app_runs import run
+from graph_fixtures import write_tu, write_user_graph
+
+import client_app.resources
+from client_app.data import load_data
+from client_app.resources import (
+    data_bytes,
+    device_of,
+    fitting_model,
+    free_memory,
+    least_parameters,
+    memory_errors,
+)
+from client_app.training import TrainingError
+from strategies.config import ConfigError, parse
+from strategies.defaults import settled
+from strategies.messages import Facts
+from strategies.model_spec import MODELS, build_model, model_spec
+from tasks.graphs.client_task import NodeTask
+
+GIB = 2**30
+CPU, CUDA = torch.device("cpu"), torch.device("cuda:1")
+
+
+@pytest.fixture
+def graph(tmp_path):
+    write_user_graph(tmp_path / "own.pt")
+    return load_data(parse({}), 0, {"data-path": str(tmp_path / "own.pt")})
+
+
+def spec_of(width: int = 16, task: str = "nodes", num_features: int = 8, **keys):
+    config = settled(parse({"embedding-dim": width, "method": "fedavg", **keys}), task)
+    return model_spec(config, Facts(task, num_features, ("a", "b"))), config
+
+
+def on_cuda(monkeypatch, free: int, reserved: int = 0, allocated: int = 0) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 80 * GIB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: reserved)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: allocated)
+
+
+def test_free_memory(monkeypatch):
+    assert 0 < free_memory(CPU) < 2**50
+    on_cuda(monkeypatch, 3 * GIB, reserved=2 * GIB, allocated=GIB)
+    assert free_memory(CUDA) == 4 * GIB  # what torch keeps without using it is had again
+
+
+@pytest.mark.parametrize("free", [-1, 0])
+def test_a_model_fits_to_the_byte(free, graph, monkeypatch):
+    spec, config = spec_of()
+    values = sum(parameter.numel() for parameter in build_model(spec, 0).parameters())
+    needed = values * 4 * 5 + data_bytes(graph, CPU)  # weights, gradients, two moments, a copy
+    monkeypatch.setattr(client_app.resources, "free_memory", lambda device: needed + free)
+    if free < 0:
+        with pytest.raises(ConfigError, match=f"training a model of {values:,} parameters takes 0.0 GiB"):
+            fitting_model(spec, config, graph, CPU)
+    else:
+        made = fitting_model(spec, config, graph, CPU)
+        assert all(map(torch.equal, made.parameters(), build_model(spec, 0).parameters()))
+
+
+@pytest.mark.parametrize(("optimizer", "momentum", "values"), [("adam", 0.9, 5), ("sgd", 0.9, 4), ("sgd", 0.0, 3)])
+def test_what_an_optimiser_keeps(optimizer, momentum, values, graph, monkeypatch):
+    spec, config = spec_of(width=4096, optimizer=optimizer, momentum=momentum)
+    monkeypatch.setattr(client_app.resources, "free_memory", lambda device: 0)
+    with pytest.raises(ConfigError, match=rf"takes {4096 * (4096 + 8) * 4 * values / GIB:.1f} GiB"):
+        fitting_model(spec, config, graph, CPU)
+
+
+def test_a_network_that_is_far_too_large_is_not_even_begun(graph, monkeypatch):
+    spec, config = spec_of(width=65_536)
+    monkeypatch.setattr(client_app.resources, "build_model", lambda *_: pytest.fail("4 billion weights were made"))
+    monkeypatch.setattr(client_app.resources, "free_memory", lambda device: 15 * GIB)
+    with pytest.raises(ConfigError) as refused:
+        fitting_model(spec, config, graph, CPU)
+    assert str(refused.value) == (
+        "training a model of 4,295,491,584 parameters takes 80.0 GiB (weights, gradients, moments, a copy), and this "
+        "client's data and the activations of a batch come on top; device cpu has 15.0 GiB free. What helps: a smaller "
+        "embedding-dim, model or batch-size, or another device"
+    )
+
+
+def test_a_gpu_that_is_too_small(graph, monkeypatch):
+    spec, config = spec_of(width=8192)
+    on_cuda(monkeypatch, GIB)
+    monkeypatch.setattr(client_app.resources, "placed", lambda *_: pytest.fail("it was put there"))
+    with pytest.raises(ConfigError, match=r"takes 1\.3 GiB .*; device cuda:1 has 1\.0 GiB free"):
+        fitting_model(spec, config, graph, CUDA)
+
+
+@pytest.mark.parametrize("width", [1, 2, 16, 100])
+@pytest.mark.parametrize("num_features", [1, 50])
+@pytest.mark.parametrize(("task", "kind"), [(task, kind) for task in ("nodes", "graphs") for kind in MODELS[task]])
+def test_the_lower_bound_is_one_and_is_near(task, kind, num_features, width):
+    spec = replace(spec_of(width, task, num_features)[0], kind=kind)
+    values = sum(parameter.numel() for parameter in build_model(spec, 0).parameters())
+    assert least_parameters(spec) <= values
+    assert values <= 2 * least_parameters(spec) + 50 * (width + 4)
+
+
+def test_data_of_nodes_on_a_device(graph):
+    features, edges = graph.features.nbytes, graph.edge_index.nbytes
+    assert data_bytes(graph, CUDA) == 2 * (features + edges)
+    assert data_bytes(graph, CPU) == features + edges
+    inputs = NodeTask(graph, graph.class_names, CPU).inputs
+    made = inputs.features.transpose.nbytes + sum(
+        part.nbytes for part in (inputs.adjacency.matrix.col_indices(), inputs.adjacency.matrix.values())
+    )
+    loops = 8 * inputs.num_nodes  # an index and a weight for every node
+    assert made - loops == data_bytes(graph, CPU) - edges // 2
+
+
+def test_data_of_graphs_on_a_device(tmp_path):
+    write_tu(tmp_path)
+    graphs = load_data(parse({}), 0, {"data-path": str(tmp_path / "tu" / "MUTAG" / "raw")})
+    assert data_bytes(graphs, CPU) == 0
+    assert data_bytes(graphs, CUDA) == graphs.features.nbytes + graphs.edge_index.nbytes
+    rows = graphs.features.to_sparse_csr()
+    held = sum(part.nbytes for part in (rows.values(), rows.col_indices(), rows.crow_indices()))
+    assert data_bytes(replace(graphs, features=rows), CUDA) == held + graphs.edge_index.nbytes
+
+
+def test_data_of_images_and_points_on_a_device():
+    images = load_data(parse({"dataset": "digits", "method": "fedavg"}), 0, {"num-partitions": 5})
+    assert (data_bytes(images, CUDA), data_bytes(images, CPU)) == (images.images.nbytes, 0)
+    points = load_data(parse({"dataset": "uniform", "method": "hull"}), 0, {"num-partitions": 5})
+    assert data_bytes(points, CUDA) == 0
+
+
+def test_a_client_for_which_there_is_no_memory_is_dropped_with_the_figures(tmp_path, monkeypatch):
+    real = client_app.resources.free_memory
+    asked: list[torch.device] = []
+
+    def free(device):
+        asked.append(device)
+        return 1000 if len(asked) == 1 else real(device)
+
+    monkeypatch.setattr(client_app.resources, "free_memory", free)
+    rows = run(tmp_path).clients
+    (dropped,) = {row["dropped"] for row in rows if row["round"] == "1"} - {""}
+    assert dropped.startswith("training a model of ")
+    assert "; device cpu has 0.0 GiB free. What helps: a smaller embedding-dim" in dropped
+    assert [row["dropped"] for row in rows if row["round"] == "2"] == [""] * 3  # its memory was free again
+    assert len(asked) == 4  # once for every client that is set up, not for every message
+
+
+def out_of_memory(*_: object) -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 GiB")
+
+
+def one_more(*_: object) -> None:
+    torch.empty(2**60)
+
+
+def of_numpy(*_: object) -> None:
+    np.empty(2**59)
+
+
+@pytest.mark.parametrize("fail", [out_of_memory, one_more, of_numpy])
+def test_memory_that_runs_out_is_told(fail):
+    with pytest.raises(TrainingError) as told, memory_errors(parse({"batch-size": 77}), {"device": "cpu"}):
+        fail()
+    assert str(told.value) == (
+        "device cpu ran out of memory at batch-size = 77; what helps: a smaller embedding-dim, model or batch-size, or "
+        "another device"
+    )
+
+
+def test_other_errors_are_left_alone():
+    with pytest.raises(RuntimeError, match="size of tensor a"), memory_errors(parse({}), {}):
+        torch.ones(2) + torch.ones(3)
+
+
+@pytest.mark.parametrize("fail", [out_of_memory, one_more, of_numpy])
+@pytest.mark.parametrize("where", ["losses", "scores"])
+def test_a_client_that_runs_out_of_memory_is_dropped_and_the_run_goes_on(where, fail, tmp_path, monkeypatch):
+    real, calls = getattr(NodeTask, where), []
+
+    def failing(self, model):
+        calls.append(where)
+        if len(calls) == 1:
+            fail()
+        return real(self, model)
+
+    monkeypatch.setattr(NodeTask, where, failing)
+    found = run(tmp_path, batch_size=9)
+    (dropped,) = {row["dropped"] for row in found.clients} - {""}
+    assert dropped.startswith("device cpu ran out of memory at batch-size = 9; what helps: a smaller")
+    assert found.summary["status"] == "completed"
+    assert found.rounds[-1]["dropped"] == "0"
+
+
+# The device itself
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:-1", "cuda:x", "mps", "meta", "CPU", "0", ""])
+def test_names_of_no_device(name):
+    with pytest.raises(ConfigError, match=f'device = "{name}": allowed is auto, cpu, cuda or cuda:N'):
+        device_of(parse({}), {"device": name})
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [("13.0", "built for CUDA 13.0, whose driver or device is absent"), (None, "built without CUDA")],
+)
+def test_a_machine_without_a_gpu(version, told, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(torch.version, "cuda", version)
+    with pytest.raises(ConfigError) as refused:
+        device_of(parse({}), {"device": "cuda"})
+    text = f'device = "cuda": this machine has cpu alone: PyTorch {torch.__version__} here is {told}'
+    assert str(refused.value) == text
+
+
+def test_a_machine_with_two_gpus(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda number: "ABC"[number] * 3)
+    assert device_of(parse({}), {"device": "cuda:1"}) == torch.device("cuda:1")
+    assert device_of(parse({"device": "cpu"}), {}) == CPU
+    with pytest.raises(ConfigError, match=r'"cuda:2": this machine has cpu, cuda:0 \(AAA\), cuda:1 \(BBB\)$'):
+        device_of(parse({}), {"device": "cuda:2"})
