@@ -2,7 +2,9 @@
 
 import contextlib
 import logging
+import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -61,7 +63,18 @@ def free_memory(device: torch.device) -> int:
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     import psutil
 
-    return int(psutil.virtual_memory().available)
+    return min(int(psutil.virtual_memory().available), _left_of_limit())
+
+
+def _left_of_limit(groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """What a container, service or job may still have of the machine's memory, by its control group."""
+    try:
+        own = Path("/proc/self/cgroup").read_text(encoding="ascii").strip().rpartition("::")[2]
+        folder = groups / own.lstrip("/") if (groups / own.lstrip("/") / "memory.max").exists() else groups
+        limit, used = ((folder / name).read_text(encoding="ascii").strip() for name in ("memory.max", "memory.current"))
+        return sys.maxsize if limit == "max" else max(0, int(limit) - int(used))
+    except (OSError, ValueError):  # another system, or no limit
+        return sys.maxsize
 
 
 def least_parameters(spec: ModelSpec | ImageModelSpec) -> int:

@@ -236,7 +236,7 @@ def _stopped(stop: Interrupted | subprocess.TimeoutExpired, plan: Plan, argument
         print(f"Stopped: not done after {plan.timeout:g} s.")
         code = OUT_OF_TIME
     folder = plan.summaries[0].parent
-    if (folder / "checkpoint").exists():
+    if (folder / "checkpoint" / "server").exists():
         given = [word for word in arguments if not word.startswith(("run-name=", "resume="))]
         again = [*given, f"run-name={folder.name}", "resume=true"]
         print("Its last checkpoint is kept. To go on:", shlex.join(["python", "-m", "deployments.flower", *again]))

@@ -150,6 +150,10 @@ def _connected(grid: Grid, wanted: int) -> list[int]:
             log.info("%d nodes are connected; waiting up to %g s for %d", len(nodes), NODE_WAIT, wanted)
             told = True
         time.sleep(0.5)
+    if told and len(nodes) < wanted:
+        log.warning(
+            "going on with %d nodes of %d; who comes later takes part from the next resume on", len(nodes), wanted
+        )
     return nodes
 
 

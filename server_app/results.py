@@ -93,7 +93,11 @@ class RunDirectory:
                 "can be written"
             ) from None
         directory.lock.acquire()
-        directory._write_config()
+        try:
+            directory._write_config()
+        except OSError:
+            directory.lock.release()
+            raise
         return directory
 
     def _go_on(self) -> None:

@@ -1,5 +1,6 @@
 """One server per run directory: two would write each other's rounds."""
 
+import errno
 import fcntl
 import logging
 import os
@@ -20,11 +21,12 @@ class RunLock:
     Parameters
     ----------
     folder : Path
-        The run directory, which itself is locked. Where the file system has no locks, nothing is.
+        The run directory. Where the file system has no locks, nothing is locked.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._path = _place(folder)
+        self._name = folder.name
         self._descriptor: int | None = None
 
     def acquire(self, patience: float = PATIENCE) -> None:
@@ -35,13 +37,15 @@ class RunLock:
         ConfigError
             If another process still has it after `patience` seconds.
         """
-        descriptor = os.open(self._folder, os.O_RDONLY)
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        # To be written to: on a network file system there is no other way to have it for oneself.
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         deadline, told = time.monotonic() + patience, False
         while not _try(descriptor):
             if time.monotonic() > deadline:
                 os.close(descriptor)
                 raise ConfigError(
-                    f'run-name = "{self._folder.name}": another process still writes this run; let it end, or stop it'
+                    f'run-name = "{self._name}": another process still writes this run; let it end, or stop it'
                 )
             if not told:
                 log.info("waiting for an earlier server of this run to end")
@@ -59,7 +63,7 @@ class RunLock:
 def is_written(folder: Path) -> bool:
     """Whether a process of this machine is writing the run directory."""
     try:
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(_place(folder), os.O_RDWR)
     except OSError:
         return False
     try:
@@ -68,11 +72,15 @@ def is_written(folder: Path) -> bool:
         os.close(descriptor)
 
 
+def _place(folder: Path) -> Path:
+    return folder / "checkpoint" / "lock"
+
+
 def _try(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # no locks on this file system
-        return True
+    except OSError as error:
+        return error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
     return True

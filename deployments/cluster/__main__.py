@@ -90,8 +90,7 @@ def superlink(options: argparse.Namespace) -> int:
 
 def supernode(options: argparse.Namespace) -> int:
     """Run a SuperNode."""
-    path = Path(options.node).expanduser()
-    folder = NodeFolder(path.absolute()) if path.is_dir() else ServerFolder(options.folder).node(options.node)
+    folder = _node(ServerFolder(options.folder), options.node)
     address = options.superlink or folder.superlink
     node_config = check_node(options.node_config)
     check_superlink(address, folder.authority)
@@ -145,10 +144,20 @@ def run(options: argparse.Namespace) -> int:
 def down(options: argparse.Namespace) -> int:
     """Stop what runs in the background."""
     folder = ServerFolder(options.folder)
-    folders = [NodeFolder(Path(path).expanduser()) for path in options.nodes] or folder.nodes()
-    stopped = stop_all([*(node.running for node in folders), *([] if options.nodes else [folder.running])])
+    if options.nodes:
+        folders = [_node(folder, name) for name in options.nodes]
+        stopped = stop_all([node.running for node in folders if node.superlink])
+    else:
+        ServerFolder.open(options.folder)
+        stopped = stop_all([*(node.running for node in folder.nodes()), folder.running])
     print("stopped: " + (", ".join(stopped) or "nothing was running in the background"))
     return 0
+
+
+def _node(folder: ServerFolder, name: str) -> NodeFolder:
+    """A node by its folder, or by its name where that lies beside the server's files."""
+    path = Path(name).expanduser()
+    return NodeFolder(path.absolute()) if path.is_dir() else folder.node(name)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -216,7 +225,7 @@ def parser() -> argparse.ArgumentParser:
     one.set_defaults(act=run)
 
     one = actions.add_parser("down", help="stop what runs in the background")
-    one.add_argument("nodes", nargs="*", metavar="NODE_FOLDER", help="on a node: its folder")
+    one.add_argument("nodes", nargs="*", metavar="NODE", help="these alone, by folder or name; on a node: its folder")
     one.set_defaults(act=down)
     return top
 

@@ -79,6 +79,18 @@ def make_node_key(private: Path, public: Path) -> None:
     write_new(public, key.public_key().public_bytes(*ssh) + b"\n")
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Refuse what a certificate cannot be for.
+
+    Raises
+    ------
+    ClusterError
+        If a name is neither a host name nor an address.
+    """
+    for name in names:
+        _alternative(name)
+
+
 def valid_until(certificate: Path) -> datetime.datetime:
     """When a certificate ends, UTC."""
     return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc

@@ -1,5 +1,6 @@
 """Flower's own commands, as they are run: printed first, so that people can do without the wrapper."""
 
+import contextlib
 import json
 import os
 import shlex
@@ -52,12 +53,8 @@ class Command:
         print(f"$ {self}", flush=True)
         return self
 
-    def run(self, timeout: float | None = None) -> "subprocess.CompletedProcess[str]":
-        """Run it to its end, its output on this terminal."""
-        return subprocess.run(self.words, env=self.environment, text=True, timeout=timeout)
-
-    def ask(self, timeout: float = 60) -> dict[str, Any]:
-        """Run a command that answers in JSON.
+    def ask(self, timeout: float = 60, own_session: bool = False) -> dict[str, Any]:
+        """Run a command that answers in JSON; in a session of its own Ctrl-C does not reach it.
 
         Raises
         ------
@@ -65,13 +62,21 @@ class Command:
             If it does not, with what it said.
         """
         try:
-            done = subprocess.run(self.words, env=self.environment, capture_output=True, text=True, timeout=timeout)
+            done = subprocess.run(
+                self.words,
+                env=self.environment,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                start_new_session=own_session,
+            )
         except subprocess.TimeoutExpired:
             raise ClusterError(f"no answer within {timeout:g} s to: {self}") from None
         answer: dict[str, Any] = {}
         for line in done.stdout.splitlines():
             if line.lstrip().startswith("{"):
-                answer = json.loads(done.stdout[done.stdout.index(line) :])
+                with contextlib.suppress(ValueError):
+                    answer = json.loads(done.stdout[done.stdout.index(line) :])
                 break
         if not answer.get("success"):
             said = answer.get("error-message") or done.stderr or done.stdout or f"exit status {done.returncode}"

@@ -82,9 +82,16 @@ class ServerFolder:
         folder = cls(path, fleet_port, api_port)
         if (path / "cluster.toml").exists() or folder.authority[0].exists():
             raise ClusterError(f"{path} holds a cluster already and is not overwritten; allowed is another --folder")
+        # All that can be wrong is looked at first: half a cluster would stand in the way of a whole one.
         for name in nodes:
             _check_name(name)
+        if len(set(nodes)) < len(nodes):
+            raise ClusterError(f"nodes {', '.join(nodes)}: two have one name")
+        certificates.check_names(names)
+        if days < 1:
+            raise ClusterError(f"days is {days}; allowed is 1 or more")
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.chmod(0o700)  # it may have been there
         certificates.make_authority(*folder.authority)
         certificates.make_server(*folder.server, folder.authority, names, days)
         address = f"{names[0] if names else certificates.LOOPBACK[0]}:{fleet_port}"
@@ -126,6 +133,9 @@ class ServerFolder:
     def renew(self, names: Sequence[str], days: int) -> None:
         """A new server certificate by the same authority, by default for the names of before; nodes need nothing new."""
         names = names or certificates.names_of(self.server[0])
+        certificates.check_names(names)
+        if days < 1:
+            raise ClusterError(f"days is {days}; allowed is 1 or more")
         certificate, key = (path.with_name(f"{path.name}.new") for path in self.server)
         for path in (certificate, key):
             path.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ def known(folder: ServerFolder) -> dict[str, str]:
     """Flower's id of each registered node, by name: Flower keeps the names to itself."""
     try:
         found: dict[str, str] = json.loads(_file(folder).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (OSError, ValueError):
         return {}
     return found
 

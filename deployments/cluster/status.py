@@ -4,6 +4,7 @@ import contextlib
 import datetime
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from deployments.cluster import commands, registry, submit
@@ -52,7 +53,7 @@ def show(folder: ServerFolder) -> int:
         nodes = commands.list_nodes(folder).show().ask()["nodes"]
         runs = commands.list_runs(folder).show().ask()["runs"]
     except ClusterError as error:
-        console.print(f"[red]the SuperLink does not answer[/red]: {error}", soft_wrap=True)
+        console.print(f"[red]the SuperLink does not answer[/red]: {escape(str(error))}", soft_wrap=True)
         if tail := Daemon(folder.running, "superlink").tail():
             console.print(f"end of its log:\n{tail}", markup=False, soft_wrap=True)
         return 1
@@ -68,7 +69,7 @@ def show(folder: ServerFolder) -> int:
         took = str(datetime.timedelta(seconds=round(run["elapsed"])))
         details = run["status-details"].partition("\n")[0].removeprefix("N/A")
         state = run["status"].removeprefix("finished:")
-        table.add_row(called.get(run["run-id"], run["run-id"]), state, run["pending-at"], took, details)
+        table.add_row(called.get(run["run-id"], run["run-id"]), state, run["pending-at"], took, escape(details))
     if runs:
         console.print(table)
     return 0

@@ -33,8 +33,10 @@ POLL = 1.0
 NODES_WAIT = 20.0
 """Seconds to wait for registered nodes that are not connected."""
 
-TRIES = 3
-"""How often in a row the SuperLink may fail to answer."""
+SILENCE = 60.0
+"""Seconds for which the SuperLink may fail to answer."""
+
+COMPLETED, STOPPED = "finished:completed", "finished:stopped"
 
 STOPPING = 45.0
 """Seconds that a run has to stop: its server hears of it by its next heartbeat, up to half a minute later."""
@@ -65,19 +67,23 @@ def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> 
     """
     config = dict(config)
     directory = summaries(config)[0].parent
+    is_new = not directory.exists()
     try:
         with signals(interrupt):
             _await_nodes(folder)
             for left in reversed(range(retries + 1)):
-                if _once(folder, config):
+                status = _once(folder, config)
+                if status == COMPLETED:
                     return 0
-                if left:
-                    wait = min(15 * 2 ** (retries - left), 120)
-                    print(
-                        f"Going on from the last whole round in {wait} s; {left} of {retries} retries left.", flush=True
-                    )
-                    time.sleep(wait)
-                    config["resume"] = directory.exists()
+                if not left or status == STOPPED:
+                    break
+                if is_new and (directory / "config.toml").exists():
+                    config["resume"] = True
+                elif not config.get("resume") and directory.exists():
+                    break  # it was refused: what is there is another run's
+                wait = min(15 * 2 ** (retries - left), 120)
+                print(f"Going on from the last whole round in {wait} s; {left} of {retries} retries left.", flush=True)
+                time.sleep(wait)
     except Interrupted as stop:
         print(f"Stopped by {signal.Signals(stop.signum).name}.")
         _tell_resume(directory)
@@ -86,18 +92,16 @@ def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> 
     return 1
 
 
-def _once(folder: ServerFolder, config: Mapping[str, Value]) -> bool:
-    """Whether one run completed; why not is printed."""
+def _once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
+    """Flower's status of one run; why it did not complete is printed."""
     console = Console()
     places = summaries(config)
     before = stamps(places)
-    words = ["run", str(APP), CONNECTION, "--run-config", toml_pairs(config), "--format", "json"]
     try:
-        identity = str(commands.flwr(folder, words).show().ask()["run-id"])
-        _note_name(folder, identity, str(config["run-name"]))
+        identity = _submit(folder, config)
         try:
             status, details = _follow(folder, identity)
-        except Interrupted:
+        except (Interrupted, ClusterError):  # nobody would follow it any more
             with signals(signal.SIG_IGN):
                 _stop(folder, identity, places[0].parent)
             raise
@@ -107,12 +111,25 @@ def _once(folder: ServerFolder, config: Mapping[str, Value]) -> bool:
     if summary:
         console.print(summary_table(summary))
     # The results may lie on another machine: Flower's word is enough then.
-    if status == "finished:completed" and summary.get("status", "completed") == "completed":
+    if status == COMPLETED and summary.get("status", "completed") == "completed":
         print("results:", directory)
-        return True
+        return COMPLETED
     reason = summary.get("error") or details or "the app left no summary"
     console.print(f"[red]The run failed[/red] (Flower says {status}): {escape(str(reason))}", soft_wrap=True)
-    return False
+    return "finished:failed" if status == COMPLETED else status
+
+
+def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
+    """Hand a run to the SuperLink; Flower's id of it. A signal waits until that is known: nobody could stop it else."""
+    words = ["run", str(APP), CONNECTION, "--run-config", toml_pairs(config), "--format", "json"]
+    caught: list[int] = []
+    with signals(lambda signum, frame: caught.append(signum)):
+        identity = str(commands.flwr(folder, words).show().ask(own_session=True)["run-id"])
+    _note_name(folder, identity, str(config["run-name"]))
+    if caught:
+        _stop(folder, identity, summaries(config)[0].parent)
+        raise Interrupted(caught[0])
+    return identity
 
 
 def names(folder: ServerFolder) -> dict[str, str]:
@@ -153,18 +170,18 @@ def _follow(folder: ServerFolder, identity: str) -> tuple[str, str]:
     """Show a run's log as it comes; its status and details at the end."""
     command = commands.flwr(folder, ["log", identity, CONNECTION, "--stream"]).show()
     stream = subprocess.Popen(command.words, env=command.environment)
-    failed = 0
+    answered = time.monotonic()
     try:
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 stream.wait(5 * POLL)
             try:
                 run = commands.list_runs(folder, identity).ask()["runs"][0]
-                failed = 0
-            except ClusterError:  # one answer that is late does not end a run of hours
-                failed += 1
-                if failed == TRIES:
-                    raise
+                answered = time.monotonic()
+            except (ClusterError, IndexError) as error:  # an answer that is late does not end a run of hours
+                if time.monotonic() - answered > SILENCE:
+                    raise ClusterError(f"no word of the run for {SILENCE:g} s: {error}") from None
+                time.sleep(POLL)
                 continue
             if run["status"].startswith("finished"):
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -187,5 +204,5 @@ def _stop(folder: ServerFolder, identity: str, directory: Path) -> None:
 
 
 def _tell_resume(directory: Path) -> None:
-    if directory.exists():
+    if (directory / "config.toml").exists():
         print("What it has done is kept. To go on: the same command with", f"run-name={directory.name} resume=true")

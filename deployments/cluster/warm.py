@@ -96,33 +96,35 @@ def serve(folder: Path, parent: int) -> None:
         (program,) = entry_points(group="console_scripts", name=PROGRAM)
         run = program.load()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the SuperNode, and this ends with it
         with socket.socket(socket.AF_UNIX) as line:
             line.bind(str(folder / "line"))
             line.listen(64)
             line.settimeout(1.0)
             while os.getppid() == parent:
-                with contextlib.suppress(OSError):  # a time-out, or a program that went away
-                    arguments = _accept(line)
-                    if os.fork() == 0:
-                        line.close()
-                        _become(run, arguments)
+                with contextlib.suppress(OSError, ValueError):  # a time-out, or a program that went away
+                    _answer(line, run)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _accept(line: socket.socket) -> list[str]:
-    """The arguments of the next program."""
+def _answer(line: socket.socket, run: Callable[[], object]) -> None:
+    """Fork for the next program, and only then tell it so: it runs by itself if there is no process to be had."""
     call, _ = line.accept()
     with call, call.makefile("rb") as lines:
         call.settimeout(5.0)
         arguments: list[str] = json.loads(lines.readline())
+        if os.fork() == 0:
+            call.close()
+            line.close()
+            _become(run, arguments)
         call.sendall(b"1")
-    return arguments
 
 
 def _become(run: Callable[[], object], arguments: list[str]) -> NoReturn:
     """Be the program, and end as it ends."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = [PROGRAM, *arguments]
     status = 1
     try:

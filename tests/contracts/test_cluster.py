@@ -204,13 +204,39 @@ def test_a_renewed_certificate_is_for_the_same_names_by_the_same_authority(tmp_p
     server.close()
 
 
-def test_a_certificate_that_is_over_is_refused(tmp_path, capsys):
-    over = ServerFolder.make(tmp_path / "over", [], [], 9092, 8000, 0)
-    with pytest.raises(ClusterError, match=r"ended 0|ended 1 days ago"):
-        preflight.check_certificate(over.server[0])
+def test_a_certificate_that_is_over_is_refused(tmp_path, folder, capsys):
+    over = tmp_path / "over.crt", tmp_path / "over.key"
+    certificates.make_server(*over, folder.authority, [], 0)
+    with pytest.raises(ClusterError, match=r"over.crt ended \d days ago; .* renew"):
+        preflight.check_certificate(over[0])
     soon = ServerFolder.make(tmp_path / "soon", [], [], 9092, 8000, 20)
     preflight.check_certificate(soon.server[0])
     assert "ends in 19 days" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--host", "fl.example.org:9092"], "'fl.example.org:9092' is neither a host name nor an address"),
+        (["--node", "a", "--node", "a"], "two have one name"),
+        (["--days", "0"], "days is 0; allowed is 1 or more"),
+    ],
+)
+def test_a_wrong_word_leaves_nothing_that_stands_in_the_way(words, message, tmp_path, capsys):
+    assert main(["--folder", str(tmp_path / "c"), "init", *words]) == 1
+    assert message in capsys.readouterr().err
+    assert main(["--folder", str(tmp_path / "c"), "init", "--host", "fl.example.org", "--node", "a"]) == 0
+
+
+def test_a_folder_that_others_could_read_is_closed(tmp_path):
+    (tmp_path / "c").mkdir(mode=0o755)
+    assert mode(ServerFolder.make(tmp_path / "c", [], [], 9092, 8000, 1).path) == 0o700
+
+
+def test_down_of_what_is_not_there_says_so(tmp_path, capsys):
+    assert main(["--folder", str(tmp_path), "down"]) == 1
+    assert main(["--folder", str(tmp_path), "down", "north"]) == 1
+    assert capsys.readouterr().err.count("there is no") == 2
 
 
 # --- What Flower is told ----------------------------------------------------------------------------------------------
@@ -325,7 +351,9 @@ case "$1 $2" in
     *) echo "Public key already in use" >&2; exit 1 ;;
     esac ;;
 "supernode unregister") echo '{"success": true}' ;;
-run*) echo 'Using SuperLink: cluster'; echo '{"success": true, "run-id": "7"}' ;;
+run*)
+    if [ -e "$FAKE/slow" ]; then sleep 0.5; fi
+    echo 'Using SuperLink: cluster'; echo '{"success": true, "run-id": "7"}' ;;
 log*) while [ ! -e "$FAKE/over" ]; do sleep 0.05; done ;;
 stop*) touch "$FAKE/over"; echo '{"success": true}' ;;
 list*)
@@ -376,7 +404,7 @@ def test_a_run_that_fails_says_why(folder, fake, capsys):
     assert submitted(folder, fake) == 1
     said = capsys.readouterr().out
     assert "too few good replies" in said
-    assert "run-name=one resume=true" in said
+    assert "run-name=one resume=true" not in said  # it has left nothing to go on with
 
 
 def test_an_earlier_summary_says_nothing_about_this_run(folder, fake, capsys):
@@ -389,12 +417,44 @@ def test_an_earlier_summary_says_nothing_about_this_run(folder, fake, capsys):
     assert "of before" not in said
 
 
-def test_retries_go_on_from_the_checkpoint(folder, fake):
+def test_retries_go_on_from_the_checkpoint(folder, fake, monkeypatch):
     answer(fake, "finished:failed", "finished:failed", "finished:completed", summary={"status": "completed"})
-    (fake / "results" / "one").mkdir(parents=True)
+    places = fake / "results" / "one"
+    monkeypatch.setattr(submit, "_note_name", lambda *told: (places.mkdir(parents=True, exist_ok=True),
+                                                            (places / "config.toml").touch()))  # fmt: skip
     assert submitted(folder, fake, retries=3) == 0
-    runs = asked(fake, "run")
-    assert ["resume=true" in line for line in runs] == [False, True, True]
+    assert ["resume=true" in line for line in asked(fake, "run")] == [False, True, True]
+
+
+def test_retries_do_not_take_up_the_run_of_another_command(folder, fake):
+    (fake / "results" / "one").mkdir(parents=True)
+    (fake / "results" / "one" / "config.toml").touch()
+    answer(fake, "finished:failed", "finished:completed")
+    assert submitted(folder, fake, retries=3) == 1
+    assert ["resume=true" in line for line in asked(fake, "run")] == [False]
+
+
+def test_a_run_that_somebody_stopped_stays_stopped(folder, fake):
+    answer(fake, "finished:stopped", "finished:completed")
+    assert submitted(folder, fake, retries=3) == 1
+    assert len(asked(fake, "run")) == 1
+
+
+def test_a_signal_while_a_run_is_handed_over_stops_it(folder, fake):
+    (fake / "slow").touch()
+    answer(fake, *["running"] * 1000)
+    main_thread = threading.main_thread().ident
+
+    def interrupt() -> None:
+        while not (fake / "asked").exists() or not asked(fake, "run"):
+            threading.Event().wait(0.02)
+        signal.pthread_kill(main_thread, signal.SIGTERM)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    assert submitted(folder, fake) == 128 + signal.SIGTERM
+    thread.join()
+    assert asked(fake, "stop") == ["stop 7 cluster --format json"]
 
 
 def test_retries_end(folder, fake):

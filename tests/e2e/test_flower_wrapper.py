@@ -206,7 +206,7 @@ def test_a_summary_in_the_default_folder_is_found(fake, capsys, monkeypatch):
 
 def test_a_timeout_interrupts_the_run_and_stops_the_daemon(fake, capsys):
     (fake.folder / "endless").touch()
-    (fake.run / "checkpoint").mkdir(parents=True)
+    (fake.run / "checkpoint" / "server").mkdir(parents=True)
     assert flower.main([*fake.command, "--timeout", "0.5"]) == flower.OUT_OF_TIME
     assert "run-name=one resume=true" in capsys.readouterr().out
     assert (fake.folder / "interrupted").exists()

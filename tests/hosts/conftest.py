@@ -4,9 +4,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from app_runs import Run
-from app_runs import run as run_here
-from many_hosts import NODES, Hosts
+from many_hosts import Hosts
 
 
 @pytest.fixture(scope="session")
@@ -25,9 +23,3 @@ def hosts(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     finally:
         one.down()
         signal.signal(signal.SIGTERM, before)
-
-
-@pytest.fixture(scope="session")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The run of `many_hosts.PAIRS` in this process: what comes of it where nothing goes wrong."""
-    return run_here(tmp_path_factory.mktemp("reference"), clients=len(NODES), num_rounds=3, method="flatland")

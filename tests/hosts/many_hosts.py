@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 from app_runs import Run
+from app_runs import run as run_here
 from namespaces import Network, NoNamespacesError
 
 from deployments.cluster.daemons import wait_until
@@ -29,9 +30,6 @@ GUEST, STRANGER = "n3", "stranger"
 
 LONG = 300.0
 """Seconds in which everything must end; a machine that has much else to do may need them."""
-
-PAIRS = ("method=flatland", "dataset=trees", "embedding-dim=8", "num-rounds=3", "round-timeout=120")
-"""A run that must end as it does in one process; its timeout is for what hangs."""
 
 TAMPERING = Path(__file__).with_name("tampering.py")
 USUAL_START = 25.0
@@ -162,6 +160,17 @@ class Hosts(LocalCluster):
         """Let them go on."""
         for process in self.family(host):
             process.resume()
+
+
+def pairs(name: str, num_rounds: int, *more: str) -> tuple[str, ...]:
+    """A run that must end as `reference` does; its timeout is for what hangs."""
+    settings = ("method=flatland", "dataset=trees", "embedding-dim=8", "round-timeout=120")
+    return *settings, f"num-rounds={num_rounds}", f"run-name={name}", *more
+
+
+def reference(folder: Path, num_rounds: int) -> Run:
+    """The same in this process: what comes of it where nothing goes wrong."""
+    return run_here(folder, clients=len(NODES), num_rounds=num_rounds, method="flatland")
 
 
 def await_(condition: Callable[[], bool], seconds: float, what: str) -> None:

@@ -3,35 +3,35 @@
 import signal
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
-from app_runs import Run
-from many_hosts import LONG, NODES, PAIRS, Hosts, assert_equal, await_, ctrl_c, ended
+from many_hosts import LONG, NODES, Hosts, assert_equal, await_, ctrl_c, ended, pairs, reference
 
 from deployments.cluster.local import SERVER
 
 
-def begin(hosts: Hosts, name: str, done: int) -> "subprocess.Popen[str]":
+def begin(hosts: Hosts, name: str, num_rounds: int, done: int) -> "subprocess.Popen[str]":
     """Begin a run or go on with it, and return in the round after `done`."""
     resume = ("resume=true",) if (hosts.results / name).exists() else ()
-    process = hosts.submit(*PAIRS, f"run-name={name}", *resume)
+    process = hosts.submit(*pairs(name, num_rounds, *resume))
     hosts.await_round(name, done)
     return process
 
 
-def finish(hosts: Hosts, name: str, reference: Run) -> None:
+def finish(hosts: Hosts, name: str, num_rounds: int, folder: Path) -> None:
     """Go on to the end, which must be that of a run that nobody stopped."""
-    code, output = ended(hosts.submit(*PAIRS, f"run-name={name}", "resume=true"))
+    code, output = ended(hosts.submit(*pairs(name, num_rounds, "resume=true")))
     assert code == 0, output
-    assert_equal(hosts.found(name), reference)
+    assert_equal(hosts.found(name), reference(folder, num_rounds))
 
 
-def test_ctrl_c_and_sigterm_end_a_run_that_can_go_on(hosts: Hosts, reference: Run) -> None:
+def test_ctrl_c_and_sigterm_end_a_run_that_can_go_on(hosts: Hosts, tmp_path: Path) -> None:
     stops: list[tuple[int, Callable[[subprocess.Popen[str]], None]]] = [
         (signal.SIGINT, ctrl_c),
         (signal.SIGTERM, subprocess.Popen.terminate),
     ]
     for done, (signum, stop) in enumerate(stops, 1):
-        process = begin(hosts, "stopped", done)
+        process = begin(hosts, "stopped", 3, done)
         stop(process)
         code, output = ended(process)
         assert code == 128 + signum, output
@@ -41,12 +41,12 @@ def test_ctrl_c_and_sigterm_end_a_run_that_can_go_on(hosts: Hosts, reference: Ru
         await_(lambda: (hosts.results / "stopped" / "summary.json").exists(), LONG, "a summary")
         summary = hosts.summary("stopped")
         assert (summary["status"], summary["error"]) == ("failed", "interrupted")
-    finish(hosts, "stopped", reference)
+    finish(hosts, "stopped", 3, tmp_path)
 
 
-def test_a_superlink_that_is_killed_and_started_again(hosts: Hosts, reference: Run) -> None:
+def test_a_superlink_that_is_killed_and_started_again(hosts: Hosts, tmp_path: Path) -> None:
     """The nodes come back by themselves, and the run goes on from its last whole round."""
-    process = begin(hosts, "killed", 1)
+    process = begin(hosts, "killed", 2, 1)
     hosts.kill(SERVER)
     hosts.start_superlink()
     code, output = ended(process)
@@ -54,4 +54,4 @@ def test_a_superlink_that_is_killed_and_started_again(hosts: Hosts, reference: R
     assert "run-name=killed resume=true" in output
     assert hosts.rounds_done("killed") == 1
     hosts.wait_online(len(NODES))
-    finish(hosts, "killed", reference)
+    finish(hosts, "killed", 2, tmp_path)

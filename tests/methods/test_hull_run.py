@@ -82,8 +82,9 @@ def test_a_dry_run_stops_before_anything_is_sent(tmp_path):
     assert run.summary["global_accuracy"] is None
     hulls = expected(parts_of(3), 0.01)
     assert run.summary["metrics"]["hull_points_shared"] == sum(len(hull) for client in hulls for hull in client)
-    assert {path.name for path in run.path.iterdir()} == {"clients.csv", "clients.json", "config.toml", "rounds.csv",
-                                                          "summary.json"}  # fmt: skip
+    assert {path.name for path in run.path.iterdir()} == {"checkpoint", "clients.csv", "clients.json", "config.toml",
+                                                          "rounds.csv", "summary.json"}  # fmt: skip
+    assert [path.name for path in (run.path / "checkpoint").iterdir()] == ["lock"]
 
 
 def test_baselines_and_a_sweep(tmp_path):
