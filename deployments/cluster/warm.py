@@ -13,6 +13,7 @@ Where the parent is gone, the program runs as it would without.
 import contextlib
 import importlib
 import json
+import math
 import os
 import shlex
 import shutil
@@ -21,11 +22,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import NoReturn
+
+import psutil
 
 PROGRAM, SERVE, FOLDER = "flwr-clientapp", "--serve", "curvfed-warm-"
 HEAVY = (
@@ -40,6 +44,14 @@ HEAVY = (
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 """NumPy's linear algebra starts threads as it is imported otherwise, and a fork has none but the one that forked."""
+
+ORPHANED = 30.0
+"""Seconds that a client may live on when the SuperNode has gone on to the next message.
+
+A client whose message the SuperNode gave up, because the SuperLink went away or the run was stopped, waits an hour for the
+rest of it. If it is killed in that hour, an error takes the place of the reply to the next message, and the node is one
+message behind from then on.
+"""
 
 _CLIENT = """
 import json, os, socket, sys
@@ -97,28 +109,46 @@ def serve(folder: Path, parent: int) -> None:
         run = program.load()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the SuperNode, and this ends with it
+        clients: dict[psutil.Process, float] = {}
         with socket.socket(socket.AF_UNIX) as line:
             line.bind(str(folder / "line"))
             line.listen(64)
             line.settimeout(1.0)
             while os.getppid() == parent:
+                _end_orphans(clients)
                 with contextlib.suppress(OSError, ValueError):  # a time-out, or a program that went away
-                    _answer(line, run)
+                    _answer(line, run, clients)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _answer(line: socket.socket, run: Callable[[], object]) -> None:
+def _end_orphans(clients: dict[psutil.Process, float]) -> None:
+    """Ask those to end whose time is over, and forget those that have ended."""
+    for client, deadline in list(clients.items()):
+        with contextlib.suppress(psutil.Error):
+            if client.is_running() and time.monotonic() < deadline:
+                continue
+            client.terminate()
+        del clients[client]
+
+
+def _answer(line: socket.socket, run: Callable[[], object], clients: dict[psutil.Process, float]) -> None:
     """Fork for the next program, and only then tell it so: it runs by itself if there is no process to be had."""
     call, _ = line.accept()
     with call, call.makefile("rb") as lines:
         call.settimeout(5.0)
         arguments: list[str] = json.loads(lines.readline())
-        if os.fork() == 0:
+        pid = os.fork()
+        if pid == 0:
             call.close()
             line.close()
             _become(run, arguments)
         call.sendall(b"1")
+    # A SuperNode does one message at a time: with those before this one it is done.
+    over = time.monotonic() + ORPHANED
+    clients |= {client: min(deadline, over) for client, deadline in clients.items()}
+    with contextlib.suppress(psutil.Error):
+        clients[psutil.Process(pid)] = math.inf
 
 
 def _become(run: Callable[[], object], arguments: list[str]) -> NoReturn:

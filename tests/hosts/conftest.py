@@ -21,5 +21,6 @@ def hosts(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         one.start()
         yield one
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         one.down()
         signal.signal(signal.SIGTERM, before)

@@ -151,6 +151,12 @@ class Hosts(LocalCluster):
         """Flower's ids of the nodes."""
         return known(self.files)
 
+    def busy(self, host: str) -> bool:
+        """Whether a client runs on a host: a child of the process that is forked for each message."""
+        family = self.family(host)
+        serving = {process for process in family if "--serve" in process.cmdline()}
+        return any(process.parent() in serving for process in family)
+
     def pause(self, host: str) -> None:
         """Stop a host's processes where they are."""
         for process in self.family(host):

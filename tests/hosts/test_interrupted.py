@@ -45,7 +45,8 @@ def test_ctrl_c_and_sigterm_end_a_run_that_can_go_on(hosts: Hosts, tmp_path: Pat
 
 
 def test_a_superlink_that_is_killed_and_started_again(hosts: Hosts, tmp_path: Path) -> None:
-    """The nodes come back by themselves, and the run goes on from its last whole round."""
+    """The nodes come back by themselves, and the run goes on from its last whole round. Clients whose message was lost with
+    the SuperLink end, too."""
     process = begin(hosts, "killed", 2, 1)
     hosts.kill(SERVER)
     hosts.start_superlink()
@@ -55,3 +56,4 @@ def test_a_superlink_that_is_killed_and_started_again(hosts: Hosts, tmp_path: Pa
     assert hosts.rounds_done("killed") == 1
     hosts.wait_online(len(NODES))
     finish(hosts, "killed", 2, tmp_path)
+    await_(lambda: not any(hosts.busy(name) for name in NODES), LONG, "no client that is left")
