@@ -41,6 +41,9 @@ class InProcessGrid(Grid):
         messages by it.
     """
 
+    works_in_pull = True
+    """Its nodes work while their replies are pulled, and in the thread that pulls."""
+
     def __init__(
         self,
         client_app: ClientApp,

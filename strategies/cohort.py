@@ -9,14 +9,15 @@ from flwr.serverapp import Grid
 
 from strategies.arrays import MessageError
 from strategies.messages import DESCRIBE, MESSAGE_TYPES, Header, Reply, Request, decode_reply, encode_request
+from strategies.pulling import Puller
 
 FIRST_POLL, LAST_POLL = 0.005, 0.2
 """Seconds between two looks for replies, doubling from the first to the last: short rounds are not kept waiting, and a
 server that waits for minutes stays idle."""
 
 
-NODE_UNAVAILABLE = 5
-"""Flower's code for a node that has not been heard of for about a minute."""
+MESSAGE_LOST, NODE_UNAVAILABLE = 3, 5
+"""Flower's codes for a reply of which a part never came, and for a node that has not been heard of for about a minute."""
 
 
 class CohortError(RuntimeError):
@@ -81,9 +82,9 @@ def exchange(
         node: "Flower did not take the message" for identity, node in zip(ids, nodes, strict=True) if not identity
     }
     seconds: dict[int, float] = {}
-    pause = FIRST_POLL
+    pause, puller = FIRST_POLL, Puller(grid)
     while waiting:
-        arrived = list(grid.pull_messages(list(waiting)))
+        arrived = puller.pull(waiting, started + timeout - time.monotonic())
         for message in arrived:
             node = waiting.pop(message.metadata.reply_to_message_id, None)
             if node is None:
@@ -112,6 +113,8 @@ def _read(message: Message, expected: Header) -> Reply:
     if message.has_error():
         if message.error.code == NODE_UNAVAILABLE:
             raise MessageError("the node is not connected any more")
+        if message.error.code == MESSAGE_LOST:
+            raise MessageError("its reply was lost on the way")
         # Flower's error text can hold the text of a client's exception: the code is enough.
         raise MessageError(f"Flower reports error {message.error.code} of this node; its own log has more")
     content: RecordDict = message.content

@@ -1,5 +1,6 @@
 """Cohorts: who is drawn, who is who, and what becomes of replies that are missing, late, wrong or doubled."""
 
+import threading
 import time
 from collections.abc import Callable, Iterable
 
@@ -84,7 +85,7 @@ def good(node: int, examples: int = 1, header: Header = HEADER) -> Callable[[dic
     return lambda asked: Message(content, reply_to=asked[node])
 
 
-def error(node: int, code: int = 3) -> Callable[[dict[int, Message]], Message]:
+def error(node: int, code: int = ErrorCode.CLIENT_APP_RAISED_EXCEPTION) -> Callable[[dict[int, Message]], Message]:
     return lambda asked: Message(Error(code=code, reason="secret text of an exception"), reply_to=asked[node])
 
 
@@ -149,6 +150,54 @@ def test_the_timeout_holds_while_replies_trickle_in():
     assert len(replies) + len(failures) == 20
 
 
+class Network(Scripted):
+    """Nodes that work elsewhere, of which one may send half a reply: the pull that sees it waits for the other half."""
+
+    works_in_pull = False
+
+    def __init__(self, script) -> None:
+        super().__init__(script)
+        self.rest = threading.Event()
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        found = super().pull_messages(message_ids)
+        if any(message.content["header"]["num_examples"] == HALF for message in found if not message.has_error()):
+            assert self.rest.wait(30)
+        return found
+
+
+HALF = 777
+
+
+def test_half_a_reply_holds_nobody_up(monkeypatch):
+    monkeypatch.setattr("strategies.pulling.PATIENCE", 0.05)
+    grid = Network([[good(11, HALF)], [good(12, 2)], [good(13, 3)]])
+    started = time.monotonic()
+    replies, failures, _ = ask(grid, (11, 12, 13), timeout=0.5)
+    assert 0.5 <= time.monotonic() - started < 5
+    grid.rest.set()
+    assert {node: reply.num_examples for node, reply in replies.items()} == {12: 2, 13: 3}
+    assert failures == {11: "no reply within 0.5 s"}
+
+
+def test_the_other_half_is_still_taken(monkeypatch):
+    monkeypatch.setattr("strategies.pulling.PATIENCE", 0.05)
+    grid = Network([[good(11, HALF), good(12, 2)], [good(13, 3)]])
+    threading.Timer(0.3, grid.rest.set).start()
+    replies, failures, _ = ask(grid, (11, 12, 13), timeout=20)
+    assert {node: reply.num_examples for node, reply in replies.items()} == {11: HALF, 12: 2, 13: 3}
+    assert failures == {}
+
+
+def test_a_grid_that_fails_is_heard_of():
+    class Broken(Network):
+        def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+            raise ConnectionError("the SuperLink is gone")
+
+    with pytest.raises(ConnectionError, match="is gone"):
+        ask(Broken([]), (11,))
+
+
 def test_a_late_reply_to_an_earlier_phase_is_passed_over():
     grid = Scripted([[good(11)]])
     _, failures, _ = ask(grid, (11, 12), timeout=0.05)
@@ -176,13 +225,18 @@ def test_a_doubled_reply_counts_once():
 def test_an_error_fails_its_node_and_its_text_goes_nowhere():
     replies, failures, seconds = ask(Scripted([[error(11), good(12)]]), (11, 12))
     assert list(replies) == [12]
-    assert failures == {11: "Flower reports error 3 of this node; its own log has more"}
+    assert failures == {11: "Flower reports error 2 of this node; its own log has more"}
     assert seconds.keys() == {11, 12}
 
 
 def test_a_node_that_flower_has_given_up():
     _, failures, _ = ask(Scripted([[error(11, ErrorCode.NODE_UNAVAILABLE), good(12)]]), (11, 12))
     assert failures == {11: "the node is not connected any more"}
+
+
+def test_a_reply_of_which_a_part_never_came():
+    _, failures, _ = ask(Scripted([[error(11, ErrorCode.MESSAGE_UNAVAILABLE), good(12)]]), (11, 12))
+    assert failures == {11: "its reply was lost on the way"}
 
 
 def test_an_error_that_the_client_tells_fails_it_by_name_while_nobody_is_known():

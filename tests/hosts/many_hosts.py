@@ -153,9 +153,13 @@ class Hosts(LocalCluster):
 
     def busy(self, host: str) -> bool:
         """Whether a client runs on a host: a child of the process that is forked for each message."""
-        family = self.family(host)
-        serving = {process for process in family if "--serve" in process.cmdline()}
-        return any(process.parent() in serving for process in family)
+        serving, parents = set(), []
+        for process in self.family(host):
+            with contextlib.suppress(psutil.Error):  # it may end while it is looked at
+                parents.append(process.parent())
+                if "--serve" in process.cmdline():
+                    serving.add(process)
+        return any(parent in serving for parent in parents)
 
     def pause(self, host: str) -> None:
         """Stop a host's processes where they are."""
@@ -168,9 +172,9 @@ class Hosts(LocalCluster):
             process.resume()
 
 
-def pairs(name: str, num_rounds: int, *more: str) -> tuple[str, ...]:
+def pairs(name: str, num_rounds: int, *more: str, timeout: float = 120.0) -> tuple[str, ...]:
     """A run that must end as `reference` does; its timeout is for what hangs."""
-    settings = ("method=flatland", "dataset=trees", "embedding-dim=8", "round-timeout=120")
+    settings = ("method=flatland", "dataset=trees", "embedding-dim=8", f"round-timeout={timeout}")
     return *settings, f"num-rounds={num_rounds}", f"run-name={name}", *more
 
 

@@ -32,8 +32,12 @@ def test_ctrl_c_and_sigterm_end_a_run_that_can_go_on(hosts: Hosts, tmp_path: Pat
     ]
     for done, (signum, stop) in enumerate(stops, 1):
         process = begin(hosts, "stopped", 3, done)
-        stop(process)
-        code, output = ended(process)
+        hosts.pause(NODES[-1])  # or the round might end before the stop is heard
+        try:
+            stop(process)
+            code, output = ended(process)
+        finally:
+            hosts.go_on(NODES[-1])
         assert code == 128 + signum, output
         assert f"Stopped by {signal.Signals(signum).name}" in output
         assert "run-name=stopped resume=true" in output
