@@ -26,7 +26,9 @@ class Story:
     refused: str = ""
     """What the killed node said when it was started again too early."""
     faulty: dict[str, int] = field(default_factory=dict)
-    """The round in which it happened to each node."""
+    """The round in which it happened to each node; its reply may have been on the way already."""
+    gone: dict[str, int] = field(default_factory=dict)
+    """The first round that went on without it, this one or the next."""
     back: dict[str, int] = field(default_factory=dict)
     """The first round after that in which it was back."""
     last: int = 0
@@ -85,20 +87,23 @@ def _await_reply(hosts: Hosts, story: Story, node: str) -> None:
     def is_back() -> bool:
         done = hosts.rounds_done(story.name)
         rows = hosts.clients(story.name, PARTITIONS[node])
-        rounds = [number for number in range(story.faulty[node] + 1, done + 1) if not rows[number]["dropped"]]
-        if rounds:
-            story.back[node] = rounds[0]
-        return bool(rounds)
+        dropped = {number: bool(rows[number]["dropped"]) for number in range(story.faulty[node], done + 1)}
+        gone = next((number for number, is_dropped in dropped.items() if is_dropped), done)
+        back = [number for number, is_dropped in dropped.items() if number > gone and not is_dropped]
+        if back:
+            story.gone[node], story.back[node] = gone, back[0]
+        return bool(back)
 
     await_(is_back, LONG, f"a reply of {node}")
 
 
 def _assert_gone_and_back(hosts: Hosts, story: Story, node: str) -> None:
     rows, rounds = hosts.clients(story.name, PARTITIONS[node]), {int(r["round"]): r for r in hosts.trained(story.name)}
-    for number in range(story.faulty[node], story.back[node]):
+    assert story.gone[node] <= story.faulty[node] + 1
+    for number in range(story.gone[node], story.back[node]):
         reason = rows[number]["dropped"]
         # Flower gives up a node after the lease, and then says so at once.
-        given_up = number > story.faulty[node] or story.timeout > LEASE / 2
+        given_up = number > story.gone[node] or story.timeout > LEASE / 2
         assert reason == f"no reply within {story.timeout:g} s" or (given_up and reason == GONE), reason
         assert f"partition {PARTITIONS[node]}: {reason}" in rounds[number]["reasons"]
     for number in (1, story.back[node], story.last):
