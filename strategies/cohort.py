@@ -9,15 +9,15 @@ from flwr.serverapp import Grid
 
 from strategies.arrays import MessageError
 from strategies.messages import DESCRIBE, MESSAGE_TYPES, Header, Reply, Request, decode_reply, encode_request
-from strategies.pulling import Puller
+from strategies.pulling import MESSAGE_LOST, Puller
 
 FIRST_POLL, LAST_POLL = 0.005, 0.2
 """Seconds between two looks for replies, doubling from the first to the last: short rounds are not kept waiting, and a
 server that waits for minutes stays idle."""
 
 
-MESSAGE_LOST, NODE_UNAVAILABLE = 3, 5
-"""Flower's codes for a reply of which a part never came, and for a node that has not been heard of for about a minute."""
+NODE_UNAVAILABLE = 5
+"""Flower's code for a node that has not been heard of for about a minute."""
 
 
 class CohortError(RuntimeError):

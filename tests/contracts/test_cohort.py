@@ -151,19 +151,30 @@ def test_the_timeout_holds_while_replies_trickle_in():
 
 
 class Network(Scripted):
-    """Nodes that work elsewhere, of which one may send half a reply: the pull that sees it waits for the other half."""
+    """Nodes that work elsewhere, of which one may send half a reply: the pull that sees it waits for the other half.
+
+    As with Flower, a pull has the replies that it sees to itself: to later ones they are lost.
+    """
 
     works_in_pull = False
 
     def __init__(self, script) -> None:
         super().__init__(script)
         self.rest = threading.Event()
+        self.taken: set[str] = set()
+        self.told_lost = 0
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        found = super().pull_messages(message_ids)
-        if any(message.content["header"]["num_examples"] == HALF for message in found if not message.has_error()):
+        node_of = {message.metadata.message_id: node for node, message in self.asked.items()}
+        lost = [
+            error(node_of[one], ErrorCode.MESSAGE_UNAVAILABLE)(self.asked) for one in message_ids if one in self.taken
+        ]
+        self.told_lost += len(lost)
+        found = [*super().pull_messages(message_ids)]
+        self.taken |= {message.metadata.reply_to_message_id for message in found}
+        if any(not one.has_error() and one.content["header"]["num_examples"] == HALF for one in found):
             assert self.rest.wait(30)
-        return found
+        return found + lost
 
 
 HALF = 777
@@ -178,6 +189,7 @@ def test_half_a_reply_holds_nobody_up(monkeypatch):
     grid.rest.set()
     assert {node: reply.num_examples for node, reply in replies.items()} == {12: 2, 13: 3}
     assert failures == {11: "no reply within 0.5 s"}
+    assert grid.told_lost == 1  # once, and then it is left to the pull that has it
 
 
 def test_the_other_half_is_still_taken(monkeypatch):
@@ -187,6 +199,23 @@ def test_the_other_half_is_still_taken(monkeypatch):
     replies, failures, _ = ask(grid, (11, 12, 13), timeout=20)
     assert {node: reply.num_examples for node, reply in replies.items()} == {11: HALF, 12: 2, 13: 3}
     assert failures == {}
+
+
+def test_a_half_that_never_comes_is_lost(monkeypatch):
+    monkeypatch.setattr("strategies.pulling.PATIENCE", 0.05)
+
+    class Lossy(Network):
+        def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+            found = super().pull_messages(message_ids)
+            is_half = [not one.has_error() and one.content["header"]["num_examples"] == HALF for one in found]
+            lost = error(11, ErrorCode.MESSAGE_UNAVAILABLE)(self.asked)
+            return [lost if half else one for half, one in zip(is_half, found, strict=True)]
+
+    grid = Lossy([[good(11, HALF)], [good(12, 2)]])
+    threading.Timer(0.3, grid.rest.set).start()
+    replies, failures, _ = ask(grid, (11, 12), timeout=20)
+    assert list(replies) == [12]
+    assert failures == {11: "its reply was lost on the way"}
 
 
 def test_a_grid_that_fails_is_heard_of():
