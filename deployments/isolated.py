@@ -20,6 +20,12 @@ import psutil
 
 GRACE = 15.0  # seconds an interrupted run has to end; Flower itself forces the exit after 5
 
+STARTS = 3
+"""How often the daemon may be too slow for Flower, which gives it 15 seconds."""
+
+SERVES = "Uvicorn running"
+"""What the daemon's log says once it is up."""
+
 
 class Interrupted(BaseException):
     """A signal asked for the end of the run; a BaseException, so that no handler of errors swallows it."""
@@ -170,16 +176,13 @@ def run(command: Sequence[str], timeout: float | None = None) -> tuple[str, str]
     try:
         with signals(interrupt):
             env = environment(home)
-            # A session of its own: Ctrl-C reaches this process alone, which then ends the rest in order.
-            stream = subprocess.Popen(command, env=env, start_new_session=True)
-            try:
-                code = stream.wait(timeout)
-            except (Interrupted, subprocess.TimeoutExpired):
-                print("Stopping the run …", flush=True)
-                if interrupt_run(home):
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        stream.wait(GRACE)
-                raise
+            for left in reversed(range(STARTS)):
+                code = _stream(command, env, home, timeout)
+                if not (code and left and _is_too_slow(home)):
+                    break
+                print("The SuperLink was not up in Flower's 15 s: once more …", flush=True)
+                stop_processes(home)
+                _log(home).unlink()
             if code:
                 return "not started", f"`flwr run` ended with exit status {code}\n{_superlink_log(home)}".strip()
             return flower_status(env)
@@ -189,9 +192,32 @@ def run(command: Sequence[str], timeout: float | None = None) -> tuple[str, str]
             shutil.rmtree(home, ignore_errors=True)
 
 
+def _stream(command: Sequence[str], env: Mapping[str, str], home: Path, timeout: float | None) -> int:
+    """Exit status of the command; where it is interrupted or takes too long, the run is stopped first."""
+    # A session of its own: Ctrl-C reaches this process alone, which then ends the rest in order.
+    stream = subprocess.Popen(command, env=env, start_new_session=True)
+    try:
+        return stream.wait(timeout)
+    except (Interrupted, subprocess.TimeoutExpired):
+        print("Stopping the run …", flush=True)
+        if interrupt_run(home):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                stream.wait(GRACE)
+        raise
+
+
+def _is_too_slow(home: Path) -> bool:
+    """Whether the daemon was started and did not get to the point where it serves: a busy machine, and no run."""
+    return _log(home).exists() and SERVES not in _log(home).read_text(encoding="utf-8", errors="replace")
+
+
+def _log(home: Path) -> Path:
+    return home / "local-superlink" / "superlink.log"
+
+
 def _superlink_log(home: Path, lines: int = 20) -> str:
     """Return the last lines of the daemon's log, which goes with `home`."""
     with contextlib.suppress(OSError):
-        text = (home / "local-superlink" / "superlink.log").read_text(encoding="utf-8", errors="replace")
+        text = _log(home).read_text(encoding="utf-8", errors="replace")
         return "\n".join(["Last lines of the SuperLink's log:", *text.splitlines()[-lines:]])
     return ""

@@ -37,9 +37,12 @@ margin = 3.0
 FAKE_FLWR = """#!/bin/sh
 case $1 in
 run)
+    echo once >> "$FAKE/runs"; n=$(wc -l < "$FAKE/runs"); mkdir -p "$FLWR_HOME/local-superlink"
+    if [ -e "$FAKE/log$n" ]; then cp "$FAKE/log$n" "$FLWR_HOME/local-superlink/superlink.log"; fi
     sleep 300 >/dev/null 2>&1 & echo $! > "$FAKE/daemon"
     if [ -e "$FAKE/endless" ]; then "$FAKE/flwr-simulation"; fi
     if [ -e "$FAKE/summary" ]; then mkdir -p "$RUN" && cp "$FAKE/summary" "$RUN/summary.json"; fi
+    if [ -e "$FAKE/log$n" ]; then exit "$(cat "$FAKE/code$n")"; fi
     exit "$(cat "$FAKE/code")" ;;
 list) cat "$FAKE/list" ;;
 esac
@@ -185,6 +188,24 @@ def test_exit_status_tells_how_the_run_went(fake, capsys, status, summary, code,
     fake.answer(status=status, summary=summary, code=code)
     assert flower.main(fake.command) == exit_status
     assert message in capsys.readouterr().out
+    assert fake.daemon_is_gone()
+
+
+@pytest.mark.parametrize(
+    ("starts", "runs", "exit_status"),
+    [
+        ([("Starting", 1), ("Uvicorn running", 0)], 2, 0),  # too slow at first
+        ([("Starting", 1)] * 4, isolated.STARTS, 1),  # and always
+        ([("Uvicorn running", 1)] * 2, 1, 1),  # up, and something else is wrong
+    ],
+)
+def test_a_daemon_that_is_too_slow_is_started_again(fake, capfd, starts, runs, exit_status):
+    for number, (log, code) in enumerate(starts, 1):
+        (fake.folder / f"log{number}").write_text(log)
+        (fake.folder / f"code{number}").write_text(str(code))
+    assert flower.main(fake.command) == exit_status
+    assert len((fake.folder / "runs").read_text().splitlines()) == runs
+    assert capfd.readouterr().out.count("once more") == runs - 1
     assert fake.daemon_is_gone()
 
 
