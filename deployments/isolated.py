@@ -172,17 +172,24 @@ def run(command: Sequence[str], timeout: float | None = None) -> tuple[str, str]
     FileNotFoundError
         If this environment has no Flower.
     """
+    for left in reversed(range(STARTS)):
+        found = _attempt(command, timeout, left > 0)
+        if found is not None:
+            return found
+        print("The SuperLink was not up in Flower's 15 s: once more …", flush=True)
+    raise AssertionError("the last attempt has an outcome")
+
+
+def _attempt(command: Sequence[str], timeout: float | None, may_repeat: bool) -> tuple[str, str] | None:
+    """As `run`, in a home of its own, for a daemon that was stopped halfway leaves files that stand in the next one's way;
+    None where it may be repeated because the daemon was too slow."""
     home = Path(tempfile.mkdtemp(prefix="flwr-"))
     try:
         with signals(interrupt):
             env = environment(home)
-            for left in reversed(range(STARTS)):
-                code = _stream(command, env, home, timeout)
-                if not (code and left and _is_too_slow(home)):
-                    break
-                print("The SuperLink was not up in Flower's 15 s: once more …", flush=True)
-                stop_processes(home)
-                _log(home).unlink()
+            code = _stream(command, env, home, timeout)
+            if code and may_repeat and _is_too_slow(home):
+                return None
             if code:
                 return "not started", f"`flwr run` ended with exit status {code}\n{_superlink_log(home)}".strip()
             return flower_status(env)
