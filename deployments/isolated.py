@@ -215,7 +215,9 @@ def _stream(command: Sequence[str], env: Mapping[str, str], home: Path, timeout:
 
 def _is_too_slow(home: Path) -> bool:
     """Whether the daemon was started and did not get to the point where it serves: a busy machine, and no run."""
-    return _log(home).exists() and SERVES not in _log(home).read_text(encoding="utf-8", errors="replace")
+    if not _log(home).exists():
+        return _log(home).parent.exists()  # it takes seconds before it writes a line
+    return SERVES not in _log(home).read_text(encoding="utf-8", errors="replace")
 
 
 def _log(home: Path) -> Path:

@@ -37,8 +37,9 @@ margin = 3.0
 FAKE_FLWR = """#!/bin/sh
 case $1 in
 run)
-    echo once >> "$FAKE/runs"; n=$(wc -l < "$FAKE/runs"); mkdir -p "$FLWR_HOME/local-superlink"
-    if [ -e "$FAKE/log$n" ]; then cp "$FAKE/log$n" "$FLWR_HOME/local-superlink/superlink.log"; fi
+    echo once >> "$FAKE/runs"; n=$(wc -l < "$FAKE/runs")
+    if [ -e "$FAKE/log$n" ]; then mkdir "$FLWR_HOME/local-superlink"; fi
+    if [ -s "$FAKE/log$n" ]; then cp "$FAKE/log$n" "$FLWR_HOME/local-superlink/superlink.log"; fi
     sleep 300 >/dev/null 2>&1 & echo $! > "$FAKE/daemon"
     if [ -e "$FAKE/endless" ]; then "$FAKE/flwr-simulation"; fi
     if [ -e "$FAKE/summary" ]; then mkdir -p "$RUN" && cp "$FAKE/summary" "$RUN/summary.json"; fi
@@ -194,7 +195,7 @@ def test_exit_status_tells_how_the_run_went(fake, capsys, status, summary, code,
 @pytest.mark.parametrize(
     ("starts", "runs", "exit_status"),
     [
-        ([("Starting", 1), ("Uvicorn running", 0)], 2, 0),  # too slow at first
+        ([("Starting", 1), ("", 1), ("Uvicorn running", 0)], 3, 0),  # too slow at first
         ([("Starting", 1)] * 4, isolated.STARTS, 1),  # and always
         ([("Uvicorn running", 1)] * 2, 1, 1),  # up, and something else is wrong
     ],
