@@ -89,6 +89,8 @@ def partition_id(node_config: Mapping[str, Any]) -> int:
         If there is none.
     """
     partition = node_config.get("partition-id")
+    if partition is None:
+        raise ConfigError("there is no partition-id in this node's --node-config; needed is a whole number, 0 or more")
     if type(partition) is not int or partition < 0:
         raise ConfigError(
             f"partition-id is {partition!r} in this node's --node-config; needed is a whole number, 0 or more, of its own"

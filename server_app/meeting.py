@@ -1,7 +1,5 @@
 """Before the first round: who is there, do they fit together, what do all need to know."""
 
-import hashlib
-import json
 import logging
 import re
 import time
@@ -23,6 +21,11 @@ from strategies.model_spec import model_spec
 log = logging.getLogger("curvfed")
 
 _SELF = re.compile(r"(partition-id \d+): ")
+
+CUT_OTHERWISE = (
+    "its part is of a public data set that was cut up otherwise than the others': num-partitions and the data set's "
+    "files must be the same at all nodes"
+)
 
 NODE_WAIT = 60.0
 """Seconds to wait for enough nodes to be connected: real ones come up one by one."""
@@ -104,10 +107,13 @@ def meet(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Federati
     partitions = identify(replies)
     described = {p: d for p, node in partitions.items() if (d := replies[node].description) is not None}
     if described:
-        usual = Counter(_kind(description) for description in described.values()).most_common(1)[0][0]
+        ((usual, cut), _), *_ = Counter(_kind(description) for description in described.values()).most_common(1)
         for partition, description in list(described.items()):
-            if _kind(description) != usual:
-                refused[f"partition-id {partition}"] = f"its data are {_kind(description)}, the others' are {usual}"
+            kind, own_cut = _kind(description)
+            if (kind, own_cut) != (usual, cut):
+                refused[f"partition-id {partition}"] = (
+                    f"its data are {kind}, the others' are {usual}" if kind != usual else CUT_OTHERWISE
+                )
                 del described[partition]
     for names, reason in _grouped(refused):
         log.warning("refused %s: %s", ", ".join(names), reason)
@@ -172,18 +178,16 @@ def _grouped(refused: dict[str, str]) -> list[tuple[list[str], str]]:
     return groups
 
 
-def _kind(description: Description) -> str:
-    """What must agree between clients, in words."""
-    partition = ""
-    if (
-        description.partition_digest and description.task != "graphs"
-    ):  # parts of one data set, which all know its classes
-        names = hashlib.sha256(json.dumps(description.class_names).encode()).hexdigest()
-        partition = f", partition {description.partition_digest[:12]} of classes {names[:12]}"
+def _kind(description: Description) -> tuple[str, tuple[str, ...]]:
+    """What must agree between clients: their data in words, and how a public data set was cut up, if one was."""
+    cut: tuple[str, ...] = ()
+    if description.partition_digest and description.task != "graphs":  # all know the classes of the whole data set
+        cut = (description.partition_digest, *description.class_names)
     features = f" of {description.num_features} features" if description.task == "nodes" else ""
     if description.task == "images":
         features = f" of {description.shape}"
-    return f"{description.task}{features} scored by {description.metric}{partition}"
+    part = ", part of a public data set" if cut else ""
+    return f"{description.task}{features} scored by {description.metric}{part}", cut
 
 
 def _facts(described: dict[int, Description]) -> Facts:

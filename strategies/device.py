@@ -18,12 +18,22 @@ def pick_device(name: str) -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if not re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", name):
-        raise ConfigError(f'device = "{name}": allowed is auto, cpu, cuda or cuda:N')
+    check_device(name)
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ConfigError(f'device = "{name}": this machine has {devices()}')
     return device
+
+
+def check_device(name: str) -> None:
+    """Refuse what names a device on no machine.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,3})?", name):
+        raise ConfigError(f'device = "{name}": allowed is auto, cpu, cuda or cuda:N')
 
 
 def devices() -> str:

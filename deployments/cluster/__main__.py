@@ -10,7 +10,8 @@
                         python -m deployments.cluster down
 
 Every command of Flower's is printed before it runs. Exit status: 0 done, 1 failed, 2 wrong usage, 128 + n stopped by
-signal n (130 for Ctrl-C).
+signal n (130 for Ctrl-C). Wrong usage is what can never be right, such as a port or a value of `--node-config`; what is
+not there yet, or not on this machine, is 1.
 """
 
 import argparse
@@ -25,21 +26,32 @@ from rich.markup import escape
 
 from deployments.cluster import commands, registry, status, submit
 from deployments.cluster.daemons import Daemon, stop_all
-from deployments.cluster.errors import ClusterError
-from deployments.cluster.folder import API_PORT, FLEET_PORT, NodeFolder, ServerFolder
+from deployments.cluster.errors import ClusterError, WrongUsageError
+from deployments.cluster.folder import API_PORT, FLEET_PORT, LAST_PORT, NodeFolder, ServerFolder
 from deployments.cluster.node_check import check_node
-from deployments.cluster.preflight import check_certificate, check_port, check_superlink, is_open
+from deployments.cluster.preflight import (
+    check_certificate,
+    check_files,
+    check_port,
+    check_superlink,
+    is_open,
+    split_address,
+)
 from deployments.isolated import free_ports
 from deployments.pairs import UsageError
 from strategies.run_config import ConfigError
 
 DEFAULT_FOLDER = Path.home() / "curvfed" / "cluster"
 
-SUPERLINK_START, SUPERNODE_START = 120.0, 20.0
-"""Seconds to wait for what starts in the background; a SuperNode may be there before its SuperLink."""
+SUPERLINK_START, SUPERNODE_START = 120.0, 60.0
+"""Seconds to wait for what starts in the background; a SuperNode may be there before its SuperLink. On a busy machine
+Flower's imports alone take half of them."""
 
 CONNECTED = "SuperNode ID"
 """What a SuperNode prints once the SuperLink has taken it."""
+
+REFUSED = "Failed to activate SuperNode"
+"""What it prints if the SuperLink does not, whatever the reason."""
 
 
 def init(options: argparse.Namespace) -> int:
@@ -92,6 +104,10 @@ def supernode(options: argparse.Namespace) -> int:
     """Run a SuperNode."""
     folder = _node(ServerFolder(options.folder), options.node)
     address = options.superlink or folder.superlink
+    split_address(address)
+    check_files(folder)
+    if options.port:
+        check_port(commands.LOOPBACK, options.port, "the SuperNode (its own API)")
     node_config = check_node(options.node_config)
     check_superlink(address, folder.authority)
     port = options.port or free_ports(1)[0]
@@ -99,7 +115,16 @@ def supernode(options: argparse.Namespace) -> int:
     if not options.cold:
         command = replace(command, words=[sys.executable, "-m", "deployments.cluster.warm", *command.words])
     daemon = Daemon(folder.running, folder.name)
-    return _serve(command, daemon, options.background, lambda said: CONNECTED in said, SUPERNODE_START)
+    try:
+        return _serve(command, daemon, options.background, lambda said: CONNECTED in said, SUPERNODE_START)
+    except ClusterError as error:
+        if REFUSED not in str(error):
+            raise
+        raise ClusterError(
+            f"{error}\nThe SuperLink does not take this key: it is not registered there (on the server: `python -m "
+            f"deployments.cluster register {folder.name}`), it was revoked, or its last SuperNode was killed and "
+            "counts as connected for a minute yet"
+        ) from None
 
 
 def _serve(
@@ -157,7 +182,12 @@ def down(options: argparse.Namespace) -> int:
 def _node(folder: ServerFolder, name: str) -> NodeFolder:
     """A node by its folder, or by its name where that lies beside the server's files."""
     path = Path(name).expanduser()
-    return NodeFolder(path.absolute()) if path.is_dir() else folder.node(name)
+    if path.is_dir():
+        return NodeFolder(path.absolute())
+    if (node := folder.node(name)).path.is_dir():
+        return node
+    names = ", ".join(node.name for node in folder.nodes()) or "none"
+    raise ClusterError(f"there is no folder {path.absolute()}, and no node {name!r} in {folder.path}; there: {names}")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -174,8 +204,8 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--host", action="append", default=[], metavar="NAME",
                      help="name or address by which nodes reach the server; may be repeated")  # fmt: skip
     one.add_argument("--node", action="append", default=[], metavar="NAME", help="a node to make a key for; repeatable")
-    one.add_argument("--fleet-port", type=int, default=FLEET_PORT, metavar="P", help=f"for nodes ({FLEET_PORT})")
-    one.add_argument("--api-port", type=int, default=API_PORT, metavar="P",
+    one.add_argument("--fleet-port", type=_port, default=FLEET_PORT, metavar="P", help=f"for nodes ({FLEET_PORT})")
+    one.add_argument("--api-port", type=_port, default=API_PORT, metavar="P",
                      help=f"for runs and registrations, on loopback ({API_PORT})")  # fmt: skip
     one.add_argument("--days", type=int, default=365, metavar="N", help="until the server's certificate ends (365)")
     one.set_defaults(act=init)
@@ -199,7 +229,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--node-config", required=True, metavar="'KEY=VALUE …'",
                      help="partition-id and data-path of this node, and more: docs/deployment.md")  # fmt: skip
     one.add_argument("--superlink", metavar="HOST:PORT", help="where the SuperLink is, if not as init was told")
-    one.add_argument("--port", type=int, default=0, metavar="P", help="of its own API on loopback (any free one)")
+    one.add_argument("--port", type=_port, default=0, metavar="P", help="of its own API on loopback (any free one)")
     one.add_argument("--cold", action="store_true", help="import everything anew for every message, as Flower does")
     one.add_argument("--background", action="store_true", help="return once it runs; `down` stops it")
     one.set_defaults(act=supernode)
@@ -213,14 +243,14 @@ def parser() -> argparse.ArgumentParser:
     one.set_defaults(act=revoke)
 
     one = actions.add_parser("status", help="what runs, who is connected, how runs went")
-    one.add_argument("--wait", type=int, default=0, metavar="N", help="first wait until N nodes are connected")
+    one.add_argument("--wait", type=_count, default=0, metavar="N", help="first wait until N nodes are connected")
     one.set_defaults(act=show_status)
 
     one = actions.add_parser("run", help="run a method and wait for its end")
     one.add_argument(
         "pairs", nargs="*", metavar="key=value", help="run config; strings need no quotes; or a .toml file"
     )
-    one.add_argument("--retries", type=int, default=0, metavar="N",
+    one.add_argument("--retries", type=_count, default=0, metavar="N",
                      help="after a failure go on from the checkpoint, up to N times (0)")  # fmt: skip
     one.set_defaults(act=run)
 
@@ -234,13 +264,25 @@ def _path(text: str) -> Path:
     return Path(text).expanduser().absolute()
 
 
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; allowed is 1 to {LAST_PORT}")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of them; allowed is a whole one, 0 or more")
+    return int(text)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says, and return the exit status."""
     options = parser().parse_args(arguments)
     errors = Console(stderr=True)
     try:
         return int(options.act(options))
-    except (UsageError, ConfigError) as error:
+    except (UsageError, ConfigError, WrongUsageError) as error:
         errors.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 2
     except ClusterError as error:

@@ -11,12 +11,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from deployments.cluster.errors import ClusterError
+from deployments.cluster.errors import ClusterError, WrongUsageError
 
 LOOPBACK = ("localhost", "127.0.0.1")
 """Names that every server certificate has: the command line talks to the SuperLink on its own machine."""
 
-AUTHORITY_YEARS = 10
+AUTHORITY_DAYS = 3650
 
 
 def make_authority(certificate: Path, key: Path) -> None:
@@ -35,7 +35,7 @@ def make_authority(certificate: Path, key: Path) -> None:
         decipher_only=False,
     )
     signed = (
-        _unsigned(name, name, private.public_key(), private.public_key(), 365 * AUTHORITY_YEARS)
+        _unsigned(name, name, private.public_key(), private.public_key(), AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .sign(private, hashes.SHA384())
@@ -84,11 +84,23 @@ def check_names(names: Sequence[str]) -> None:
 
     Raises
     ------
-    ClusterError
+    WrongUsageError
         If a name is neither a host name nor an address.
     """
     for name in names:
         _alternative(name)
+
+
+def check_days(days: int, authority: Path | None = None) -> None:
+    """Refuse a server certificate that would be over at once, or outlive its authority, by default a new one.
+
+    Raises
+    ------
+    WrongUsageError
+    """
+    left = AUTHORITY_DAYS if authority is None else (valid_until(authority) - datetime.datetime.now(datetime.UTC)).days
+    if not 1 <= days <= left:
+        raise WrongUsageError(f"days is {days}; allowed is 1 to {left}, the days that the authority has")
 
 
 def valid_until(certificate: Path) -> datetime.datetime:
@@ -158,7 +170,7 @@ def _alternative(name: str) -> x509.GeneralName:
             raise ValueError
         return x509.DNSName(name)
     except ValueError:
-        raise ClusterError(f"{name!r} is neither a host name nor an address") from None
+        raise WrongUsageError(f"{name!r} is neither a host name nor an address") from None
 
 
 def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:

@@ -16,6 +16,9 @@ from deployments.cluster.folder import CONNECTION, NodeFolder, ServerFolder
 
 LOOPBACK = "127.0.0.1"
 
+BY = "\n  by: "
+"""Between what went wrong and the command by which it did."""
+
 QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_TELEMETRY_ENABLED": "0",  # Flower tells its makers of every start otherwise
@@ -81,8 +84,8 @@ class Command:
         if not answer.get("success"):
             said = answer.get("error-message") or done.stderr or done.stdout or f"exit status {done.returncode}"
             if "Connection to the SuperLink is unavailable" in said:
-                said = "the SuperLink does not answer; `python -m deployments.cluster superlink` starts it"
-            raise ClusterError(f"{said.strip()}\n  by: {self}")
+                said = "this cluster's SuperLink does not answer; `python -m deployments.cluster superlink` starts it"
+            raise ClusterError(f"{said.strip()}{BY}{self}")
         return answer
 
 

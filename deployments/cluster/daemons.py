@@ -82,11 +82,12 @@ class Daemon:
         # The moment of its start tells it from a later process of the same number.
         created = psutil.Process(child.pid).create_time()
         self._file.write_text(json.dumps({"pid": child.pid, "created": created}), encoding="utf-8")
-        deadline = time.monotonic() + patience
-        while time.monotonic() < deadline:
+        deadline, is_late = time.monotonic() + patience, False
+        while not is_late:
+            is_late = time.monotonic() > deadline  # and then it is looked at once more
             if child.poll() is not None:
                 self._file.unlink(missing_ok=True)
-                raise ClusterError(f"{self.name} ended, exit status {child.returncode}\n{self.tail()}")
+                raise ClusterError(f"{self.name} ended, exit status {child.returncode}\n{self.tail(begin=begin)}")
             if is_up(self.log.read_bytes()[begin:].decode(errors="replace")):
                 return True
             time.sleep(0.2)
@@ -110,10 +111,10 @@ class Daemon:
         self._file.unlink(missing_ok=True)
         return process is not None
 
-    def tail(self, lines: int = 12) -> str:
-        """The end of its log."""
+    def tail(self, lines: int = 12, begin: int = 0) -> str:
+        """The end of its log, or of what stands there from a byte on: earlier starts wrote to it, too."""
         with contextlib.suppress(OSError):
-            return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+            return "\n".join(self.log.read_bytes()[begin:].decode(errors="replace").splitlines()[-lines:])
         return ""
 
 

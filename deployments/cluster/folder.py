@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +12,19 @@ from typing import Any
 import tomli_w
 
 from deployments.cluster import certificates
-from deployments.cluster.errors import ClusterError
+from deployments.cluster.errors import ClusterError, WrongUsageError
 
 CONNECTION = "cluster"
 """The name of the SuperLink in Flower's own configuration."""
 
 FLEET_PORT, API_PORT = 9092, 8000
 """Flower's own defaults: for nodes, and for runs and registrations."""
+
+LAST_PORT = 65535
+
+SETTINGS = "cluster.toml"
+PARTS = ("ca.crt", "ca.key", "server.crt", "server.key", "nodes", "flwr", SETTINGS)
+"""What is made at first. The settings come last: with them it is a cluster."""
 
 
 @dataclass(frozen=True)
@@ -66,43 +73,62 @@ class ServerFolder:
 
     def nodes(self) -> "list[NodeFolder]":
         """Of all nodes whose keys were made here, by name."""
-        return [NodeFolder(path) for path in sorted((self.path / "nodes").glob("*")) if path.is_dir()]
+        return [NodeFolder(path) for path in sorted((self.path / "nodes").glob("[!.]*")) if path.is_dir()]
 
     @classmethod
     def make(
         cls, path: Path, names: Sequence[str], nodes: Sequence[str], fleet_port: int, api_port: int, days: int
     ) -> "ServerFolder":
-        """Certificates, keys and settings of a new cluster.
+        """Certificates, keys and settings of a new cluster; a process that is killed here leaves nothing in its way.
 
         Raises
         ------
         ClusterError
             If the folder has one already.
+        WrongUsageError
+            If there can be no such cluster.
         """
-        folder = cls(path, fleet_port, api_port)
-        if (path / "cluster.toml").exists() or folder.authority[0].exists():
-            raise ClusterError(f"{path} holds a cluster already and is not overwritten; allowed is another --folder")
-        # All that can be wrong is looked at first: half a cluster would stand in the way of a whole one.
+        folder, new = cls(path, fleet_port, api_port), cls(path / ".new")
+        there = [part for part in PARTS if (path / part).exists()]
+        # Beside `.new` and without settings they are those of a process that was killed as it moved them.
+        if SETTINGS in there or (there and not new.path.exists()):
+            raise ClusterError(
+                f"{path} holds a cluster already, {', '.join(there)}, and is not overwritten; allowed is another "
+                "--folder"
+            )
         for name in nodes:
             _check_name(name)
         if len(set(nodes)) < len(nodes):
-            raise ClusterError(f"nodes {', '.join(nodes)}: two have one name")
+            raise WrongUsageError(f"nodes {', '.join(nodes)}: two have one name")
         certificates.check_names(names)
-        if days < 1:
-            raise ClusterError(f"days is {days}; allowed is 1 or more")
+        certificates.check_days(days)
+        _check_ports(fleet_port, api_port)
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.chmod(0o700)  # it may have been there
-        certificates.make_authority(*folder.authority)
-        certificates.make_server(*folder.server, folder.authority, names, days)
-        address = f"{names[0] if names else certificates.LOOPBACK[0]}:{fleet_port}"
-        for name in nodes:
-            folder.add_node(name, address)
-        connection = {"address": f"127.0.0.1:{api_port}", "root-certificates": str(folder.authority[0].absolute())}
-        flower = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
-        certificates.write_new(folder.flower_home / "config.toml", tomli_w.dumps(flower).encode())
-        settings = {"superlink": address, "fleet-port": fleet_port, "api-port": api_port}
-        certificates.write_new(path / "cluster.toml", tomli_w.dumps(settings).encode())
+        for part in (*there, new.path.name):
+            _remove(path / part)
+        new._fill(folder, names, nodes, days)
+        # Within the folder, which may be a mount and then cannot be replaced as a whole.
+        for part in PARTS:
+            (new.path / part).rename(path / part)
+        new.path.rmdir()
         return folder
+
+    def _fill(self, place: "ServerFolder", names: Sequence[str], nodes: Sequence[str], days: int) -> None:
+        """Make all parts here; `place` is where they will be."""
+        self.path.mkdir(mode=0o700)
+        (self.path / "nodes").mkdir(mode=0o700)
+        certificates.make_authority(*self.authority)
+        certificates.make_server(*self.server, self.authority, names, days)
+        address = f"{names[0] if names else certificates.LOOPBACK[0]}:{place.fleet_port}"
+        for name in nodes:
+            self.add_node(name, address)
+        authority = str(place.authority[0].absolute())
+        connection = {"address": f"127.0.0.1:{place.api_port}", "root-certificates": authority}
+        flower = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
+        certificates.write_new(self.flower_home / "config.toml", tomli_w.dumps(flower).encode())
+        settings = {"superlink": address, "fleet-port": place.fleet_port, "api-port": place.api_port}
+        certificates.write_new(self.path / SETTINGS, tomli_w.dumps(settings).encode())
 
     @classmethod
     def open(cls, path: Path) -> "ServerFolder":
@@ -113,7 +139,7 @@ class ServerFolder:
         ClusterError
             If there is none.
         """
-        settings = _read(path / "cluster.toml", "python -m deployments.cluster init")
+        settings = _read(path / SETTINGS, "python -m deployments.cluster init")
         return cls(path, int(settings["fleet-port"]), int(settings["api-port"]))
 
     def add_node(self, name: str, address: str = "") -> "NodeFolder":
@@ -122,20 +148,22 @@ class ServerFolder:
         node = self.node(name)
         if node.path.exists():
             raise ClusterError(f"{node.path} exists and is not overwritten; allowed is another name")
-        address = address or str(_read(self.path / "cluster.toml", "init")["superlink"])
-        node.path.mkdir(parents=True, mode=0o700)
-        node.flower_home.mkdir(mode=0o700)  # the rest may be mounted read-only
-        certificates.make_node_key(node.key, node.public_key)
-        certificates.write_new(node.authority, self.authority[0].read_bytes())
-        certificates.write_new(node.path / "node.toml", tomli_w.dumps({"superlink": address}).encode())
+        address = address or str(_read(self.path / SETTINGS, "init")["superlink"])
+        new = NodeFolder(node.path.with_name(f".{name}.new"))
+        _remove(new.path)  # of a process that was killed
+        new.path.mkdir(parents=True, mode=0o700)
+        new.flower_home.mkdir(mode=0o700)  # the rest may be mounted read-only
+        certificates.make_node_key(new.key, new.public_key)
+        certificates.write_new(new.authority, self.authority[0].read_bytes())
+        certificates.write_new(new.path / "node.toml", tomli_w.dumps({"superlink": address}).encode())
+        new.path.rename(node.path)
         return node
 
     def renew(self, names: Sequence[str], days: int) -> None:
         """A new server certificate by the same authority, by default for the names of before; nodes need nothing new."""
         names = names or certificates.names_of(self.server[0])
         certificates.check_names(names)
-        if days < 1:
-            raise ClusterError(f"days is {days}; allowed is 1 or more")
+        certificates.check_days(days, self.authority[0])
         certificate, key = (path.with_name(f"{path.name}.new") for path in self.server)
         for path in (certificate, key):
             path.unlink(missing_ok=True)
@@ -203,4 +231,19 @@ def _read(path: Path, command: str) -> dict[str, Any]:
 
 def _check_name(name: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,63}", name):
-        raise ClusterError(f"{name!r} is no name of a node; allowed are letters, digits, '.', '_' and '-'")
+        raise WrongUsageError(f"{name!r} is no name of a node; allowed are letters, digits, '.', '_' and '-'")
+
+
+def _check_ports(fleet_port: int, api_port: int) -> None:
+    for name, port in (("fleet-port", fleet_port), ("api-port", api_port)):
+        if not 1 <= port <= LAST_PORT:
+            raise WrongUsageError(f"{name} is {port}; allowed is 1 to {LAST_PORT}")
+    if fleet_port == api_port:
+        raise WrongUsageError(f"fleet-port and api-port are both {api_port}; allowed are two different ones")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

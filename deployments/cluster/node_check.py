@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from client_app.node_config import KEYS, PATHS, absolute, check_values, partition_id
-from deployments.cluster.errors import ClusterError
+from deployments.cluster.errors import ClusterError, WrongUsageError
 from deployments.flower import toml_pairs
 from strategies.run_config import ConfigError, RunConfig, home
 
@@ -30,12 +30,21 @@ def check_node(node_config: str) -> str:
 
     Raises
     ------
+    WrongUsageError
+        If the text is not read as it was meant, or has a value that will not do on any machine.
     ClusterError
-        If the text is not read as it was meant, or what it names is not there or will not do.
+        If what it names is not there, or not now, or will not do.
     """
     node = _read(node_config)
     try:
         check_values(node)
+        if "device" in node:
+            from strategies.device import check_device  # brings torch with it
+
+            check_device(node["device"])
+    except ConfigError as error:
+        raise WrongUsageError(str(error)) from None
+    try:
         node |= {key: str(absolute(node[key])) for key in PATHS if key in node}
         node.setdefault("state-path", str(home() / "personal"))
         found = {"device": _device(node), "state": _state(Path(node["state-path"]))}
@@ -63,16 +72,16 @@ def _read(text: str) -> dict[str, Any]:
     try:
         node: dict[str, Any] = parse_config_args([text])
     except OSError as error:
-        raise ClusterError(
+        raise WrongUsageError(
             f"--node-config ends in .toml and so is read as the path of a file: {error.strerror}; {allowed}"
         ) from None
     except (ClickException, ValueError):
-        raise ClusterError(f"--node-config {text}: Flower cannot read it; {allowed}") from None
+        raise WrongUsageError(f"--node-config {text}: Flower cannot read it; {allowed}") from None
     if not text.endswith(".toml"):
         for word in _WORD.findall(text):
             key, _, value = word.partition("=")
             if not value or key not in node:
-                raise ClusterError(f"--node-config {text}: Flower would leave {word!r} out; {allowed}")
+                raise WrongUsageError(f"--node-config {text}: Flower would leave {word!r} out; {allowed}")
     return node
 
 

@@ -2,12 +2,15 @@
 
 import contextlib
 import datetime
+import os
 import socket
 import ssl
+import stat
 from pathlib import Path
 
 from deployments.cluster.certificates import valid_until
-from deployments.cluster.errors import ClusterError
+from deployments.cluster.errors import ClusterError, WrongUsageError
+from deployments.cluster.folder import LAST_PORT, NodeFolder
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -15,12 +18,12 @@ def split_address(address: str) -> tuple[str, int]:
 
     Raises
     ------
-    ClusterError
+    WrongUsageError
         If it is not of that form.
     """
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdigit():
-        raise ClusterError(f"{address!r} is no address; allowed is HOST:PORT")
+    if not colon or not host or not port.isdecimal() or not 1 <= int(port) <= LAST_PORT:
+        raise WrongUsageError(f"{address!r} is no address; allowed is HOST:PORT, PORT being 1 to {LAST_PORT}")
     return host.strip("[]"), int(port)
 
 
@@ -62,6 +65,26 @@ def check_certificate(path: Path) -> None:
         print(f"note: {path} ends in {left.days} days; `python -m deployments.cluster renew` makes a new one")
 
 
+def check_files(node: NodeFolder) -> None:
+    """Refuse a node's folder that lacks a file, and a private key that others could read.
+
+    Raises
+    ------
+    ClusterError
+    """
+    for path in (node.key, node.authority):
+        if not path.is_file():
+            raise ClusterError(f"there is no {path}; bring it from the server's nodes/{node.name}, by `scp -p`")
+        if not os.access(path, os.R_OK):
+            raise ClusterError(f"this user may not read {path}")
+    key = node.key.stat()
+    # As ssh has it: who gave another user's key to a group meant to.
+    if key.st_uid == os.getuid() and key.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ClusterError(
+            f"others may read or change {node.key}, mode {key.st_mode & 0o777:04o}: chmod 600 {node.key}"
+        )
+
+
 def check_superlink(address: str, authority: Path, timeout: float = 5.0) -> None:
     """See whether the SuperLink is there and is the one that the authority vouches for.
 
@@ -72,18 +95,8 @@ def check_superlink(address: str, authority: Path, timeout: float = 5.0) -> None
     ClusterError
         If who answers is not, or the certificate is for other names.
     """
-    host, port = split_address(address)
     try:
-        context = ssl.create_default_context(cafile=str(authority))
-    except (OSError, ssl.SSLError) as error:
-        raise ClusterError(f"{authority} is no certificate: {error}") from None
-    context.set_alpn_protocols(["h2"])
-    try:
-        with (
-            socket.create_connection((host, port), timeout) as plain,
-            contextlib.closing(context.wrap_socket(plain, server_hostname=host)),
-        ):
-            return
+        _greet(address, authority, timeout)
     except ssl.SSLCertVerificationError as error:
         raise ClusterError(
             f"the SuperLink at {address} is not the one that {authority} vouches for: {error.verify_message}. Bring "
@@ -93,3 +106,28 @@ def check_superlink(address: str, authority: Path, timeout: float = 5.0) -> None
         raise ClusterError(f"who answers at {address} does not speak TLS: {error.reason}") from None
     except OSError as error:
         print(f"note: no SuperLink at {address} yet ({error}); the SuperNode goes on trying")
+
+
+def is_another(address: str, authority: Path) -> bool:
+    """Whether who answers there with TLS is not vouched for by the authority."""
+    try:
+        _greet(address, authority, timeout=5.0)
+    except ssl.SSLCertVerificationError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _greet(address: str, authority: Path, timeout: float) -> None:
+    host, port = split_address(address)
+    try:
+        context = ssl.create_default_context(cafile=str(authority))
+    except (OSError, ssl.SSLError) as error:
+        raise ClusterError(f"{authority} is no certificate: {error}") from None
+    context.set_alpn_protocols(["h2"])
+    with (
+        socket.create_connection((host, port), timeout) as plain,
+        contextlib.closing(context.wrap_socket(plain, server_hostname=host)),
+    ):
+        pass

@@ -1,8 +1,10 @@
 """Which nodes may take part: names and Flower's ids."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from deployments.cluster import commands
 from deployments.cluster.errors import ClusterError
@@ -17,6 +19,24 @@ def known(folder: ServerFolder) -> dict[str, str]:
     except (OSError, ValueError):
         return {}
     return found
+
+
+def present(folder: ServerFolder) -> list[dict[str, Any]]:
+    """What Flower tells of each registered node; in its own list those that were revoked stay for ever.
+
+    Raises
+    ------
+    ClusterError
+        If the SuperLink does not answer.
+    """
+    nodes = commands.list_nodes(folder).ask()["nodes"]
+    return [node for node in nodes if node["status"] != "unregistered"]
+
+
+def named(folder: ServerFolder, text: str) -> str:
+    """A text that has Flower's ids of nodes, with the names of these nodes after it."""
+    who = [f"{identity} is {name}" for name, identity in known(folder).items() if re.search(rf"\b{identity}\b", text)]
+    return f"{text} ({', '.join(who)})" if who else text
 
 
 def register(folder: ServerFolder, nodes: Sequence[str]) -> None:
@@ -38,7 +58,14 @@ def register(folder: ServerFolder, nodes: Sequence[str]) -> None:
             raise ClusterError(f"there is no public key {key}")
         if name in ids:
             raise ClusterError(f"{name} is registered already, as {ids[name]}; `revoke {name}` undoes it")
-        ids[name] = str(commands.register(folder, key.absolute(), name).show().ask()["node-id"])
+        try:
+            ids[name] = str(commands.register(folder, key.absolute(), name).show().ask()["node-id"])
+        except ClusterError as error:
+            if "already in use" not in str(error):
+                raise
+            raise ClusterError(
+                f"{error}\nA revoked key is never taken again; without its folder `add {name}` makes a new one"
+            ) from None
         _write(folder, ids)
         print(f"registered: {name} as {ids[name]}")
 

@@ -12,6 +12,7 @@ from deployments.cluster.certificates import valid_until
 from deployments.cluster.daemons import Daemon, running, wait_until
 from deployments.cluster.errors import ClusterError
 from deployments.cluster.folder import ServerFolder
+from deployments.cluster.preflight import is_another
 
 LAST_RUNS = 8
 
@@ -33,8 +34,7 @@ def wait(folder: ServerFolder, number: int) -> None:
     def enough() -> bool:
         nonlocal connected
         with contextlib.suppress(ClusterError):  # the SuperLink may come up yet
-            nodes = commands.list_nodes(folder).ask()["nodes"]
-            connected = sum(node["status"] == "online" for node in nodes)
+            connected = sum(node["status"] == "online" for node in registry.present(folder))
         return connected >= number
 
     if not wait_until(enough, PATIENCE, pause=3.0):
@@ -50,10 +50,20 @@ def show(folder: ServerFolder) -> int:
     left = valid_until(folder.server[0]) - datetime.datetime.now(datetime.UTC)
     console.print(f"server certificate: {left.days} days left")
     try:
-        nodes = commands.list_nodes(folder).show().ask()["nodes"]
+        commands.list_nodes(folder).show()
+        nodes = registry.present(folder)
         runs = commands.list_runs(folder).show().ask()["runs"]
     except ClusterError as error:
-        console.print(f"[red]the SuperLink does not answer[/red]: {escape(str(error))}", soft_wrap=True)
+        address = f"{commands.LOOPBACK}:{folder.api_port}"
+        if is_another(address, folder.authority[0]):
+            console.print(
+                f"[red]the SuperLink at {address} is another cluster's[/red]: {folder.authority[0]} does not vouch for "
+                "it. Stop it by its own `down`, or make a cluster with another --folder and --api-port",
+                soft_wrap=True,
+            )
+            return 1
+        reason = str(error).partition(commands.BY)[0]  # the command stands above
+        console.print(f"[red]{escape(reason)}[/red]", soft_wrap=True)
         if tail := Daemon(folder.running, "superlink").tail():
             console.print(f"end of its log:\n{tail}", markup=False, soft_wrap=True)
         return 1

@@ -20,7 +20,8 @@ from deployments.isolated import Interrupted, interrupt, signals
 from deployments.pairs import Value, read_pairs
 from deployments.tables import summary_table
 from server_app.run_lock import is_written
-from strategies.store import write_atomically
+from strategies.run_config import ConfigError
+from strategies.store import Store, write_atomically
 
 APP = Path(__file__).parents[2]
 
@@ -32,6 +33,9 @@ POLL = 1.0
 
 NODES_WAIT = 20.0
 """Seconds to wait for registered nodes that are not connected."""
+
+NEWS = 30.0
+"""Seconds between two words of how far a run is whose log comes no more."""
 
 SILENCE = 60.0
 """Seconds for which the SuperLink may fail to answer."""
@@ -64,10 +68,19 @@ def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> 
     -------
     int
         0 completed, 1 failed, 128 + n stopped by signal n.
+
+    Raises
+    ------
+    ConfigError
+        If the results folder has a run of this name that is not to be resumed.
     """
     config = dict(config)
     directory = summaries(config)[0].parent
-    is_new = not directory.exists()
+    if directory.exists() and not config.get("resume"):  # the ServerApp says so, too, but after a minute
+        raise ConfigError(
+            f'run-name = "{directory.name}": {directory} exists; allowed is a new name, or resume=true to go on with '
+            "that run"
+        )
     try:
         with signals(interrupt):
             _await_nodes(folder)
@@ -77,10 +90,10 @@ def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> 
                     return 0
                 if not left or status == STOPPED:
                     break
-                if is_new and (directory / "config.toml").exists():
+                if (directory / "config.toml").exists():
                     config["resume"] = True
                 elif not config.get("resume") and directory.exists():
-                    break  # it was refused: what is there is another run's
+                    break  # its name is taken, and there is nothing to go on from
                 wait = min(15 * 2 ** (retries - left), 120)
                 print(f"Going on from the last whole round in {wait} s; {left} of {retries} retries left.", flush=True)
                 time.sleep(wait)
@@ -100,11 +113,13 @@ def _once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
     try:
         identity = _submit(folder, config)
         try:
-            status, details = _follow(folder, identity)
+            status, details = _follow(folder, identity, places[0].parent)
         except (Interrupted, ClusterError):  # nobody would follow it any more
             with signals(signal.SIG_IGN):
                 _stop(folder, identity, places[0].parent)
-            raise
+            if read_summary(places, before)[1].get("status") != "completed":
+                raise
+            status, details = COMPLETED, ""  # it came to its end meanwhile
     except ClusterError as error:
         status, details = "unknown", str(error)
     directory, summary = read_summary(places, before)
@@ -115,7 +130,8 @@ def _once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
         print("results:", directory)
         return COMPLETED
     reason = summary.get("error") or details or "the app left no summary"
-    console.print(f"[red]The run failed[/red] (Flower says {status}): {escape(str(reason))}", soft_wrap=True)
+    reason = registry.named(folder, str(reason))
+    console.print(f"[red]The run failed[/red] (Flower says {status}): {escape(reason)}", soft_wrap=True)
     return "finished:failed" if status == COMPLETED else status
 
 
@@ -150,7 +166,7 @@ def _await_nodes(folder: ServerFolder) -> None:
     deadline, told = time.monotonic() + NODES_WAIT, False
     while True:
         try:
-            nodes = commands.list_nodes(folder).ask()["nodes"]
+            nodes = registry.present(folder)
         except ClusterError:
             return  # what follows says it better
         called = {identity: name for name, identity in registry.known(folder).items()}
@@ -166,11 +182,11 @@ def _await_nodes(folder: ServerFolder) -> None:
         time.sleep(POLL)
 
 
-def _follow(folder: ServerFolder, identity: str) -> tuple[str, str]:
+def _follow(folder: ServerFolder, identity: str, directory: Path) -> tuple[str, str]:
     """Show a run's log as it comes; its status and details at the end."""
     command = commands.flwr(folder, ["log", identity, CONNECTION, "--stream"]).show()
     stream = subprocess.Popen(command.words, env=command.environment)
-    answered = time.monotonic()
+    answered, told = time.monotonic(), 0.0
     try:
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -187,7 +203,14 @@ def _follow(folder: ServerFolder, identity: str) -> tuple[str, str]:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     stream.wait(5 * POLL)  # for the last lines of the log
                 return run["status"], run["status-details"]
-            if stream.poll() is not None:  # the stream may end before the run does
+            if (
+                stream.poll() is not None
+            ):  # it ends with the SuperLink, and a new one would begin with the run's first line
+                told = told or time.monotonic()
+                if time.monotonic() - told > NEWS:
+                    done = _rounds_done(directory)
+                    print(f"no log any more, but the run is {run['status']}; rounds kept: {done}", flush=True)
+                    told = time.monotonic()
                 time.sleep(POLL)
     finally:
         if stream.poll() is None:
@@ -203,6 +226,11 @@ def _stop(folder: ServerFolder, identity: str, directory: Path) -> None:
     wait_until(lambda: not is_written(directory), STOPPING)
 
 
+def _rounds_done(directory: Path) -> int:
+    """The last round that can be gone on from, where the results are on this machine."""
+    return max(Store(directory / "checkpoint" / "server").stamps(), default=0)
+
+
 def _tell_resume(directory: Path) -> None:
-    if (directory / "config.toml").exists():
+    if _rounds_done(directory):
         print("What it has done is kept. To go on: the same command with", f"run-name={directory.name} resume=true")

@@ -20,7 +20,7 @@ from flwr.cli.supernode.register import try_load_public_key
 from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
-from deployments.cluster import certificates, commands, preflight, registry, submit
+from deployments.cluster import certificates, commands, daemons, preflight, registry, status, submit
 from deployments.cluster.__main__ import main
 from deployments.cluster.commands import Command
 from deployments.cluster.daemons import Daemon, running, stop_all
@@ -183,7 +183,7 @@ def test_a_superlink_that_is_not_there_yet_is_only_told_of(folder, capsys):
     assert "no SuperLink at" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("address", ["localhost", ":9092", "host:port", "host:"])
+@pytest.mark.parametrize("address", ["localhost", ":9092", "host:port", "host:", "host:0", "host:65536", "host:²"])
 def test_addresses_that_are_none(address):
     with pytest.raises(ClusterError, match="is no address; allowed is HOST:PORT"):
         preflight.split_address(address)
@@ -214,18 +214,109 @@ def test_a_certificate_that_is_over_is_refused(tmp_path, folder, capsys):
     assert "ends in 19 days" in capsys.readouterr().out
 
 
+def told(*words: str | Path) -> int:
+    """Exit status of a command line, told by the parser of words or by the command."""
+    try:
+        return main([str(word) for word in words])
+    except SystemExit as end:
+        return end.code
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--host", "fl.example.org:9092"], "'fl.example.org:9092' is neither a host name nor an address"),
         (["--node", "a", "--node", "a"], "two have one name"),
-        (["--days", "0"], "days is 0; allowed is 1 or more"),
+        (["--days", "0"], "days is 0; allowed is 1 to 3650"),
+        (["--days", "99999999"], "days is 99999999; allowed is 1 to 3650"),
+        (["--fleet-port", "99999"], "'99999' is no port; allowed is 1 to 65535"),
+        (["--api-port", "0"], "'0' is no port; allowed is 1 to 65535"),
+        (["--fleet-port", "8000"], "fleet-port and api-port are both 8000; allowed are two different ones"),
     ],
 )
 def test_a_wrong_word_leaves_nothing_that_stands_in_the_way(words, message, tmp_path, capsys):
-    assert main(["--folder", str(tmp_path / "c"), "init", *words]) == 1
+    assert told("--folder", tmp_path / "c", "init", *words) == 2
     assert message in capsys.readouterr().err
-    assert main(["--folder", str(tmp_path / "c"), "init", "--host", "fl.example.org", "--node", "a"]) == 0
+    assert not (tmp_path / "c").exists()
+    assert told("--folder", tmp_path / "c", "init", "--host", "fl.example.org", "--node", "a") == 0
+
+
+def test_a_certificate_is_not_renewed_for_longer_than_its_authority_has(tmp_path, capsys):
+    folder = ServerFolder.make(tmp_path / "c", [], [], 9092, 8000, 10)
+    before = {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
+    assert told("--folder", folder.path, "renew", "--days", "99999999") == 2
+    assert "days is 99999999; allowed is 1 to 3649, the days that the authority has" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()} == before
+
+
+class Killed(BaseException):
+    """In place of a signal that nobody can catch."""
+
+
+@contextlib.contextmanager
+def killed_at(step: int):
+    """Files are written and renamed up to a step, at which the process ends; yields how many there were."""
+    steps = iter(range(10**6))
+    count = [0]
+
+    def dying(do):
+        def then(*given, **named):
+            count[0] = next(steps)
+            if count[0] == step:
+                raise Killed
+            return do(*given, **named)
+
+        return then
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certificates, "write_new", dying(certificates.write_new))
+        patch.setattr(Path, "rename", dying(Path.rename))
+        with contextlib.suppress(Killed):
+            yield count
+
+
+def test_a_process_that_is_killed_leaves_nothing_that_stands_in_the_way(tmp_path):
+    for step in range(100):
+        path = tmp_path / str(step)
+        with killed_at(step) as count:
+            ServerFolder.make(path, ["fl.example.org"], ["north"], 9092, 8000, 10)
+        if count[0] < step:
+            break
+        with pytest.raises(ClusterError, match=r"there is no .*cluster\.toml"):
+            ServerFolder.open(path)
+        made = ServerFolder.make(path, ["fl.example.org"], ["south"], 9093, 8000, 10)
+        assert {each.name for each in path.iterdir()} == {
+            "ca.crt", "ca.key", "server.crt", "server.key", "nodes", "flwr", "cluster.toml"
+        }  # fmt: skip
+        assert (ServerFolder.open(path), [node.name for node in made.nodes()]) == (made, ["south"])
+        assert made.node("south").superlink == "fl.example.org:9093"
+        check_pair(made)
+    assert step > 10
+
+
+def check_pair(folder: ServerFolder) -> None:
+    """Authority and certificate are of one making."""
+    server = Server(*folder.server)
+    handshake(server, folder.nodes()[0].authority, "fl.example.org")
+    server.close()
+
+
+def test_a_node_that_was_half_made_is_made_again(tmp_path):
+    folder = ServerFolder.make(tmp_path / "c", [], ["north"], 9092, 8000, 10)
+    for step in range(5):
+        with killed_at(step):
+            folder.add_node("west")
+        assert [node.name for node in folder.nodes()] == ["north"]
+    folder.add_node("west")
+    assert [node.name for node in folder.nodes()] == ["north", "west"]
+    assert {path.name for path in (folder.path / "nodes").iterdir()} == {"north", "west"}
+
+
+def test_what_is_there_without_settings_is_not_overwritten(tmp_path):
+    (tmp_path / "ca.key").write_text("mine")
+    with pytest.raises(ClusterError, match=r"holds a cluster already, ca\.key, and is not overwritten"):
+        ServerFolder.make(tmp_path, [], [], 9092, 8000, 1)
+    assert (tmp_path / "ca.key").read_text() == "mine"
 
 
 def test_a_folder_that_others_could_read_is_closed(tmp_path):
@@ -237,6 +328,92 @@ def test_down_of_what_is_not_there_says_so(tmp_path, capsys):
     assert main(["--folder", str(tmp_path), "down"]) == 1
     assert main(["--folder", str(tmp_path), "down", "north"]) == 1
     assert capsys.readouterr().err.count("there is no") == 2
+
+
+# --- Before a SuperNode starts ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A cluster of its own, and Flower's program replaced by one that does what a test says."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("deployments.cluster.__main__.SUPERNODE_START", 30.0)
+    folder = ServerFolder.make(tmp_path / "c", [], ["north", "south"], *free_ports(2), 10)
+    yield folder
+    stop_all([node.running for node in folder.nodes()])
+
+
+def flower_supernode(folder: ServerFolder, script: str) -> None:
+    program = folder.path.parent / "bin" / "flower-supernode"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+def start(folder: ServerFolder, *words: str, config: str = "partition-id=0 num-partitions=2") -> int:
+    return told(
+        *("--folder", folder.path, "supernode", "north", "--node-config", config, "--cold", "--background"), *words
+    )
+
+
+def test_a_supernode_that_is_taken(site):
+    flower_supernode(site, "echo 'SuperNode ID: 7'; exec sleep 300")
+    assert start(site) == 0
+
+
+def test_a_key_that_the_superlink_does_not_take(site, capsys):
+    flower_supernode(site, "echo '[code: 2004] Failed to activate SuperNode.'; exit 1")
+    assert start(site) == 1
+    said = capsys.readouterr().err
+    assert "it is not registered there (on the server: `python -m deployments.cluster register north`)" in said
+    assert "revoked" in said
+    flower_supernode(site, "echo 'something else'; exit 1")
+    assert start(site) == 1
+    assert "registered" not in capsys.readouterr().err
+
+
+def test_a_wrong_configuration_is_wrong_usage_and_what_may_come_yet_is_not(site, tmp_path):
+    """The services try again after 1, and not after 2."""
+    flower_supernode(site, "exit 3")
+    share = "partition-id=0 num-partitions=1"
+    for wrong in ("", "partition-id=-1 num-partitions=2", "partition-id = 0", f'{share} device="gpu"'):
+        assert start(site, config=wrong) == 2
+    assert start(site, "--superlink", "localhost") == 2
+    assert start(site, "--superlink", "localhost:99999") == 2
+    assert start(site, "--port", "65536") == 2
+    assert start(site, config=f'partition-id=0 data-path="{tmp_path}/not-mounted-yet"') == 1
+    assert start(site, config='partition-id=0 num-partitions=1 device="cuda:99"') == 1
+    assert start(site) == 1
+
+
+@pytest.mark.parametrize("name", ["node.key", "ca.crt"])
+def test_a_file_that_did_not_come_along(site, name, capsys):
+    (site.node("north").path / name).unlink()
+    assert start(site) == 1
+    assert f"nodes/north/{name}; bring it from the server's nodes/north" in capsys.readouterr().err
+
+
+def test_a_private_key_that_others_can_read(site, capsys):
+    key = site.node("north").key
+    for wrong in (0o640, 0o604, 0o620):
+        key.chmod(wrong)
+        assert start(site) == 1
+        assert f"mode {wrong:04o}: chmod 600 {key}" in capsys.readouterr().err.replace("\n", "")
+
+
+def test_a_port_of_a_node_that_is_taken(site, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert start(site, "--port", str(port)) == 1
+    assert f"the SuperNode (its own API) cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
+
+
+def test_a_node_that_is_not_there_names_those_that_are(site, capsys):
+    assert told("--folder", site.path, "supernode", "nirth", "--node-config", "partition-id=0") == 1
+    said = capsys.readouterr().err
+    assert "no node 'nirth' in" in said
+    assert "there: north, south" in said
 
 
 # --- What Flower is told ----------------------------------------------------------------------------------------------
@@ -309,11 +486,20 @@ def test_a_daemon_is_started_found_and_stopped_with_its_children(tmp_path):
 def test_a_daemon_that_ends_before_it_is_up_shows_its_log(tmp_path):
     daemon = Daemon(tmp_path, "one")
     daemon.folder.joinpath("one.log").write_text("up, said an earlier one\n")
-    with pytest.raises(ClusterError, match=r"one ended, exit status 3\n(.*\n)?no such key"):
+    with pytest.raises(ClusterError, match=r"one ended, exit status 3\nno such key"):
         daemon.start(
             Command([sys.executable, "-c", "print('no such key'); raise SystemExit(3)"]), lambda said: "up" in said, 30
         )
     assert daemon.process() is None
+
+
+def test_a_daemon_that_ends_as_patience_does_has_not_been_started(tmp_path, monkeypatch):
+    def sleep(seconds: float) -> None:
+        daemons._started[-1].wait()
+
+    monkeypatch.setattr(daemons.time, "sleep", sleep)
+    with pytest.raises(ClusterError, match="one ended, exit status 3"):
+        Daemon(tmp_path, "one").start(Command(["sh", "-c", "sleep 0.5; exit 3"]), lambda said: False, 0.2)
 
 
 def test_a_daemon_that_is_not_up_in_time_runs_on(tmp_path):
@@ -344,7 +530,7 @@ def test_a_port_that_is_taken_is_named():
 FAKE = """#!/bin/sh
 echo "$*" >> "$FAKE/asked"
 case "$1 $2" in
-"supernode list") echo '{"success": true, "nodes": []}' ;;
+"supernode list") echo "{\\"success\\": true, \\"nodes\\": [$(cat "$FAKE/nodes")]}" ;;
 "supernode register")
     case $3 in
     *north*) echo '{"success": true, "node-id": 41}' ;;
@@ -355,11 +541,14 @@ run*)
     if [ -e "$FAKE/slow" ]; then sleep 0.5; fi
     echo 'Using SuperLink: cluster'; echo '{"success": true, "run-id": "7"}' ;;
 log*) while [ ! -e "$FAKE/over" ]; do sleep 0.05; done ;;
-stop*) touch "$FAKE/over"; echo '{"success": true}' ;;
+stop*)
+    if [ -e "$FAKE/late" ]; then mkdir -p "$RUN" && cp "$FAKE/late" "$RUN/summary.json"; fi
+    touch "$FAKE/over"; echo '{"success": true}' ;;
 list*)
     if [ -e "$FAKE/summary" ]; then mkdir -p "$RUN" && cp "$FAKE/summary" "$RUN/summary.json"; fi
     status=$(head -n 1 "$FAKE/statuses"); sed -i 1d "$FAKE/statuses"
-    echo "{\\"success\\": true, \\"runs\\": [{\\"status\\": \\"$status\\", \\"status-details\\": \\"as told\\"}]}" ;;
+    echo "{\\"success\\": true, \\"runs\\": [{\\"status\\": \\"$status\\", \\"status-details\\": \\"as told, 41\\",
+        \\"run-id\\": \\"7\\", \\"elapsed\\": 1, \\"pending-at\\": \\"\\"}]}" ;;
 esac
 """
 
@@ -369,6 +558,7 @@ def fake(tmp_path, monkeypatch, folder):
     (tmp_path / "flwr").write_text(FAKE)
     (tmp_path / "flwr").chmod(0o755)
     (tmp_path / "over").touch()
+    (tmp_path / "nodes").touch()
     monkeypatch.setenv("FAKE", str(tmp_path))
     monkeypatch.setenv("RUN", str(tmp_path / "results" / "one"))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
@@ -384,8 +574,12 @@ def answer(fake: Path, *statuses: str, summary: dict | None = None) -> None:
         (fake / "summary").write_text(json.dumps(summary))
 
 
-def submitted(folder, fake, retries=0) -> int:
-    return submit.run(folder, {"results-dir": str(fake / "results"), "run-name": "one"}, retries)
+def submitted(folder, fake, retries=0, **settings) -> int:
+    return submit.run(folder, {"results-dir": str(fake / "results"), "run-name": "one"} | settings, retries)
+
+
+def node(identity: int, status: str) -> str:
+    return json.dumps({"node-id": str(identity), "status": status, "online-at": "then", "offline-at": "then"})
 
 
 def asked(fake: Path, word: str) -> list[str]:
@@ -411,7 +605,7 @@ def test_an_earlier_summary_says_nothing_about_this_run(folder, fake, capsys):
     (fake / "results" / "one").mkdir(parents=True)
     (fake / "results" / "one" / "summary.json").write_text(json.dumps({"status": "failed", "error": "of before"}))
     answer(fake, "finished:failed")
-    assert submitted(folder, fake) == 1
+    assert submitted(folder, fake, resume=True) == 1
     said = capsys.readouterr().out
     assert "as told" in said
     assert "of before" not in said
@@ -430,8 +624,65 @@ def test_retries_do_not_take_up_the_run_of_another_command(folder, fake):
     (fake / "results" / "one").mkdir(parents=True)
     (fake / "results" / "one" / "config.toml").touch()
     answer(fake, "finished:failed", "finished:completed")
+    with pytest.raises(ConfigError, match=r'run-name = "one": .*one exists; allowed is a new name, or resume=true'):
+        submitted(folder, fake, retries=3)
+    assert not (fake / "asked").exists()
+
+
+def test_retries_end_where_the_server_began_a_run_that_cannot_be_gone_on_with(folder, fake, monkeypatch):
+    monkeypatch.setattr(submit, "_note_name", lambda *told: (fake / "results" / "one").mkdir(parents=True))
+    answer(fake, "finished:failed", "finished:completed")
     assert submitted(folder, fake, retries=3) == 1
-    assert ["resume=true" in line for line in asked(fake, "run")] == [False]
+    assert len(asked(fake, "run")) == 1
+
+
+def test_how_to_go_on_is_told_where_there_is_a_round_to_go_on_from(folder, fake, capsys):
+    places = fake / "results" / "one"
+    (places / "checkpoint" / "server").mkdir(parents=True)
+    (places / "config.toml").touch()
+    answer(fake, "finished:failed", "finished:failed")
+    assert submitted(folder, fake, resume=True) == 1
+    assert "To go on" not in capsys.readouterr().out
+    (places / "checkpoint" / "server" / "00000002.safetensors").touch()
+    assert submitted(folder, fake, resume=True) == 1
+    assert "run-name=one resume=true" in capsys.readouterr().out
+
+
+def test_a_revoked_node_is_neither_waited_for_nor_counted_nor_shown(folder, fake, capsys):
+    (fake / "nodes").write_text(f"{node(41, 'online')}, {node(42, 'unregistered')}")
+    answer(fake, "finished:completed", "finished:completed", summary={"status": "completed"})
+    assert submitted(folder, fake) == 0
+    said = capsys.readouterr().out
+    assert "waiting" not in said
+    assert "nodes are connected" not in said
+    assert status.show(folder) == 0
+    said = capsys.readouterr().out
+    assert "41" in said
+    assert "42" not in said
+
+
+def test_a_registered_node_that_is_away_is_waited_for(folder, fake, monkeypatch, capsys):
+    monkeypatch.setattr(submit, "NODES_WAIT", 0.5)
+    registry.register(folder, ["north"])
+    (fake / "nodes").write_text(f"{node(41, 'offline')}, {node(42, 'unregistered')}, {node(43, 'online')}")
+    answer(fake, "finished:completed", summary={"status": "completed"})
+    assert submitted(folder, fake) == 0
+    assert "1 of 2 nodes are connected; going on without north" in capsys.readouterr().out
+
+
+def test_nodes_that_an_error_has_by_their_ids_are_named(folder, fake, capsys):
+    registry.register(folder, ["north"])
+    answer(fake, "finished:failed")
+    assert submitted(folder, fake) == 1
+    assert "as told, 41 (41 is north)" in capsys.readouterr().out
+    assert registry.named(folder, "nodes 410 and 141") == "nodes 410 and 141"
+
+
+def test_a_run_whose_log_has_ended_is_told_of(folder, fake, monkeypatch, capsys):
+    monkeypatch.setattr(submit, "NEWS", 0.0)
+    answer(fake, *["running"] * 3, "finished:completed", summary={"status": "completed"})
+    assert submitted(folder, fake) == 0
+    assert "no log any more, but the run is running; rounds kept: 0" in capsys.readouterr().out
 
 
 def test_a_run_that_somebody_stopped_stays_stopped(folder, fake):
@@ -482,12 +733,55 @@ def test_a_signal_stops_the_run_at_the_superlink(folder, fake, signum, capsys):
     assert len(asked(fake, "run")) == 1
 
 
+def test_a_run_that_completes_as_it_is_stopped_is_completed(folder, fake, capsys):
+    (fake / "over").unlink()
+    (fake / "late").write_text(json.dumps({"status": "completed", "metrics": {"roc_auc": 0.75}}))
+    answer(fake, *["running"] * 1000)
+    main_thread = threading.main_thread().ident
+
+    def interrupt() -> None:
+        while not (fake / "asked").exists() or not asked(fake, "log"):
+            threading.Event().wait(0.05)
+        signal.pthread_kill(main_thread, signal.SIGTERM)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    assert submitted(folder, fake) == 0
+    thread.join()
+    said = capsys.readouterr().out
+    assert "0.7500" in said
+    assert "To go on" not in said
+
+
+@pytest.mark.parametrize("number", ["-1", "1.5", "many"])
+def test_a_number_of_retries_that_is_none(number, folder, fake, capsys):
+    assert told("--folder", folder.path, "run", "--retries", number) == 2
+    assert "allowed is a whole one, 0 or more" in capsys.readouterr().err
+
+
+def test_the_superlink_of_another_cluster_is_said_to_be_that(folder, fake, tmp_path, monkeypatch, capsys):
+    (fake / "flwr").write_text("#!/bin/sh\necho Connection to the SuperLink is unavailable; exit 1\n")
+    other = ServerFolder.make(tmp_path / "other", [], [], 9092, 8000, 1)
+    assert status.show(ServerFolder(folder.path, 9092, free_ports(1)[0])) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("does not answer") == said.count("flwr supernode list") == 1
+    server = Server(*folder.server)
+    try:
+        assert status.show(ServerFolder(other.path, 9092, preflight.split_address(server.address)[1])) == 1
+    finally:
+        server.close()
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"the SuperLink at {server.address} is another cluster's" in said
+    assert "does not answer" not in said
+
+
 def test_nodes_are_registered_once_and_revoked(folder, fake, capsys):
     registry.register(folder, ["north"])
     assert registry.known(folder) == {"north": "41"}
     with pytest.raises(ClusterError, match="north is registered already, as 41"):
         registry.register(folder, ["north"])
-    with pytest.raises(ClusterError, match=r"Public key already in use\n  by: .*flwr supernode register"):
+    used = r"Public key already in use\n  by: .*flwr supernode register.*\nA revoked key is never taken again"
+    with pytest.raises(ClusterError, match=used):
         registry.register(folder, ["south"])
     with pytest.raises(ClusterError, match=r"there is no public key .*west"):
         registry.register(folder, ["west"])

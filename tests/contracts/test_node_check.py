@@ -154,8 +154,8 @@ def test_text_that_flower_reads_otherwise_than_it_was_meant(text):
 
 
 WRONG = {
-    "": "partition-id is None in this node's --node-config; needed is a whole number, 0 or more, of its own",
-    "num-partitions=3": "partition-id is None in this node's --node-config",
+    "": "there is no partition-id in this node's --node-config; needed is a whole number, 0 or more",
+    "num-partitions=3": "there is no partition-id in this node's --node-config",
     "partition-id=-1 num-partitions=3": "partition-id is -1 in this node's --node-config",
     "partition-id=1.0 num-partitions=3": "partition-id is 1.0 in this node's --node-config",
     'partition-id="1" num-partitions=3': "partition-id is '1' in this node's --node-config",

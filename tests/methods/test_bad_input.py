@@ -205,6 +205,18 @@ def test_another_number_of_features_on_one_node_refuses_that_node_by_name(tmp_pa
     assert found.described["facts"]["num_features"] == 8
 
 
+def test_a_node_that_cuts_the_public_data_set_otherwise_is_refused_and_told_why(tmp_path):
+    nodes = [{"partition-id": number, "num-partitions": 3} for number in range(3)]
+    found = run(tmp_path, dataset="trees", nodes=[*nodes[:2], nodes[2] | {"num-partitions": 4}])
+    (told,) = found.described["refused"].items()
+    assert told[0] == "partition-id 2"
+    assert "num-partitions and the data set's files must be the same at all nodes" in told[1]
+    mixed = real_nodes(tmp_path / "nodes", [graph(1)])[0] | {"partition-id": 2}
+    found = run(tmp_path, "mixed", dataset="trees", nodes=[*nodes[:2], mixed])
+    assert list(found.described["refused"]) == ["partition-id 2"]
+    assert ", part of a public data set" in found.described["refused"]["partition-id 2"]
+
+
 @pytest.mark.parametrize(("key", "value"), [("task", "tables"), ("metric", "roc_auc")])
 def test_another_task_or_metric_on_one_node_refuses_that_node_by_name(key, value, tmp_path):
     fault = Fault(2, forged(lambda r: replace(r, description=replace(r.description, **{key: value}))), "describe", 0)
@@ -226,7 +238,7 @@ def test_two_nodes_with_one_partition_id(tmp_path):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"partition-id": None}, "partition-id is None in this node's --node-config; needed is a whole number"),
+        ({"partition-id": None}, "there is no partition-id in this node's --node-config; needed is a whole number"),
         ({"partition-id": -1}, "partition-id is -1 in this node's --node-config"),
         ({"partition-id": "1"}, "partition-id is '1' in this node's --node-config"),
         ({"partition-id": True}, "partition-id is True in this node's --node-config"),
@@ -246,7 +258,7 @@ def test_a_bad_node_config_refuses_that_node(change, reason, tmp_path):
 
 def test_nobody_is_left(tmp_path):
     with pytest.raises(
-        CohortError, match=r"0 of 2 nodes can take part, needed are 1\. node \d, node \d: partition-id is None"
+        CohortError, match=r"0 of 2 nodes can take part, needed are 1\. node \d, node \d: there is no partition-id"
     ):
         run(tmp_path, nodes=[{}, {}])
     assert "0 of 2 nodes can take part" in failed(tmp_path / "run")["error"]
