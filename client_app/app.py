@@ -28,6 +28,7 @@ from strategies.messages import (
     HULLS,
     KEYS,
     MEASURE,
+    NUDGE,
     SHARES,
     UNMASK,
     Header,
@@ -36,6 +37,7 @@ from strategies.messages import (
     decode_request,
     encode_reply,
 )
+from strategies.nudging import await_beat
 from strategies.run_log import log_to_stdout
 from strategies.secure_average import check_examples, feature_sums, parameter_sums, weighted
 from strategies.secure_sum.errors import SecureSumError
@@ -246,6 +248,13 @@ def unmask(message: Message, context: Context) -> Message:
 def forget_sum(message: Message, context: Context) -> Message:
     """Forget the secrets of a secure sum that came to nothing."""
     return _answer(message, context, secure.forget)
+
+
+@app.query(NUDGE.removeprefix("query."))
+def nudge(message: Message, context: Context) -> Message:
+    """Answer with nothing, so that the SuperNode sends what it keeps back."""
+    await_beat()
+    return Message(RecordDict(), reply_to=message)
 
 
 @app.evaluate()

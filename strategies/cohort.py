@@ -1,5 +1,6 @@
 """Who takes part: identities, seeded sampling, and the exchange of one phase's messages."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,7 +10,10 @@ from flwr.serverapp import Grid
 
 from strategies.arrays import MessageError
 from strategies.messages import DESCRIBE, MESSAGE_TYPES, Header, Reply, Request, decode_reply, encode_request
+from strategies.nudging import has_machines, is_due, nudge
 from strategies.pulling import MESSAGE_LOST, Puller
+
+log = logging.getLogger("curvfed")
 
 FIRST_POLL, LAST_POLL = 0.005, 0.2
 """Seconds between two looks for replies, doubling from the first to the last: short rounds are not kept waiting, and a
@@ -82,7 +86,7 @@ def exchange(
         node: "Flower did not take the message" for identity, node in zip(ids, nodes, strict=True) if not identity
     }
     seconds: dict[int, float] = {}
-    pause, puller = FIRST_POLL, Puller(grid)
+    pause, puller, may_nudge = FIRST_POLL, Puller(grid), has_machines(grid)
     while waiting:
         arrived = puller.pull(waiting, started + timeout - time.monotonic())
         for message in arrived:
@@ -98,7 +102,14 @@ def exchange(
                 replies[node] = reply
         if arrived and on_reply:
             on_reply(len(requests) - len(waiting), len(requests))
-        if waiting and time.monotonic() - started > timeout:
+        waited = time.monotonic() - started
+        if may_nudge and waiting and is_due(waited, seconds.values()):
+            log.info(
+                "no answer yet from %d of %d nodes: asking them whether they keep it back", len(waiting), len(nodes)
+            )
+            nudge(grid, waiting.values(), timeout)
+            may_nudge = False
+        if waiting and waited > timeout:
             failures |= dict.fromkeys(waiting.values(), f"no reply within {timeout:g} s")
             break
         if arrived:

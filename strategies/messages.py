@@ -45,6 +45,9 @@ MESSAGE_TYPES = {
     FORGET: "query.forget",
 }
 
+NUDGE = "query.nudge"
+"""Flower's type of a message that holds nothing, is answered by nothing, and belongs to no phase; see `strategies.nudging`."""
+
 ANSWERED_BY_ARRAYS = (TRAIN, CALIBRATE, CCVR, HULLS)
 
 _HEADER, _FACTS, _ARRAYS, _FIXED, _METRICS, _BODY = "header", "facts", "arrays", "fixed", "metrics", "body"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from deployments.inprocess import InProcessGrid
 from strategies.cohort import CohortError, exchange, identify, sample
 from strategies.messages import Header, Reply, Request, encode_reply
+from strategies.nudging import BEAT, is_due
 
 partitions = st.lists(st.integers(0, 10_000), min_size=1, max_size=60, unique=True)
 fractions = st.floats(0.001, 1.0)
@@ -216,6 +217,63 @@ def test_a_half_that_never_comes_is_lost(monkeypatch):
     replies, failures, _ = ask(grid, (11, 12), timeout=20)
     assert list(replies) == [12]
     assert failures == {11: "its reply was lost on the way"}
+
+
+class HttpGrid(Network):
+    """Node 12 is one message behind: its reply comes with the next message that it gets."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.nudged: list[int] = []
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        messages = list(messages)
+        if any(message.metadata.message_type == "query.nudge" for message in messages):
+            assert all(not list(message.content) for message in messages)
+            self.nudged += [message.metadata.dst_node_id for message in messages]
+            self.script.append([good(12, 2)])
+            return InProcessGrid.push_messages(self, messages)
+        self.script.append([good(11, 1)])
+        return super().push_messages(messages)
+
+
+def test_a_node_that_is_one_message_behind_is_sent_others(monkeypatch):
+    monkeypatch.setattr("strategies.nudging.AFTER", 0.1)
+    grid = HttpGrid()
+    replies, failures, _ = ask(grid, (11, 12), timeout=20)
+    assert {node: reply.num_examples for node, reply in replies.items()} == {11: 1, 12: 2}
+    assert failures == {}
+    assert grid.nudged == [12, 12]
+
+
+def test_nobody_is_nudged_before_its_time(monkeypatch):
+    grid = HttpGrid()
+    _, failures, _ = ask(grid, (11, 12), timeout=0.3)
+    assert (list(failures), grid.nudged) == ([12], [])
+    assert [is_due(21, []), is_due(21, [8.0]), is_due(25, [8.0]), is_due(19, [])] == [True, False, True, False]
+
+
+def test_nodes_of_a_simulation_are_never_nudged(monkeypatch):
+    monkeypatch.setattr("strategies.nudging.AFTER", 0.0)
+    grid = Network([[good(11)]])
+    ask(grid, (11, 12), timeout=0.3)
+    assert grid.asked.keys() == {11, 12}
+
+
+def test_clients_of_one_node_answer_nudges_at_one_moment():
+    from client_app.app import app
+
+    moments = []
+    for _ in range(2):
+        message = InProcessGrid(app, {}, [{"partition-id": 0}])
+        asked = Message(RecordDict(), 2, "query.nudge")
+        message.push_messages([asked])
+        (answer,) = message.pull_messages([asked.metadata.message_id])
+        assert not list(answer.content)
+        moments.append(time.time())
+    assert (moments[1] - moments[0]) % BEAT == pytest.approx(0, abs=0.5) or (
+        moments[1] - moments[0]
+    ) % BEAT > BEAT - 0.5
 
 
 def test_a_grid_that_fails_is_heard_of():
