@@ -46,7 +46,7 @@ MESSAGE_TYPES = {
 }
 
 NUDGE = "query.nudge"
-"""Flower's type of a message that holds nothing, is answered by nothing, and belongs to no phase; see `strategies.nudging`."""
+"""Flower's type of a message of no phase that holds nothing and is answered by nothing; see `strategies.nudging`."""
 
 ANSWERED_BY_ARRAYS = (TRAIN, CALIBRATE, CCVR, HULLS)
 
