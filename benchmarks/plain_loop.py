@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from client_app.training import Regulariser, make_optimizer, seed_dropout, train
+from client_app.training import Proximal, make_optimizer, seed_dropout, train
 from strategies.config import RunConfig, home
 from strategies.defaults import settled
 from strategies.messages import Facts
@@ -57,11 +57,13 @@ class PlainLoop:
                 with torch.no_grad():
                     for name, value in self.arrays.items():
                         model.get_parameter(name).copy_(value)
-                pull = Regulariser(self.config.proximal, tuple(model.get_parameter(name) for name in self.shared))
+                steps = self.config.local_epochs * task.num_steps
+                shared = [model.get_parameter(name) for name in self.shared]
+                pulls = [Proximal(shared, self.config.proximal)] if self.config.proximal and steps > 1 else []
                 task.scores(model)
                 seed = np.random.SeedSequence([self.config.seed, client, number])
                 seed_dropout(int(seed.generate_state(1, np.uint64)[0]) >> 1, torch.device("cpu"))
-                train(model, task, optimizer, self.config.local_epochs, pull)
+                train(model, task, optimizer, self.config.local_epochs, pulls)
                 scores.append(task.scores(model))
                 for name in self.shared:
                     mean[name] += model.get_parameter(name).detach().numpy() * weights[client]

@@ -66,10 +66,10 @@ def _curvature(client: Client, request: Request, state: RecordDict) -> dict[str,
 def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     started = time.perf_counter()
     _prepare(client, request)
-    before = client.task.scores(client.model)
+    before = client.scores()
     trained = client.fit(request.header.round)
     client.embed()
-    metrics = {f"{part}_before": value for part, value in before.items()} | client.task.scores(client.model)
+    metrics = {f"{part}_before": value for part, value in before.items()} | client.scores()
     if trained is not None:
         metrics |= {"loss": trained.loss, "steps": float(trained.steps)}
     metrics["seconds"] = time.perf_counter() - started
@@ -93,7 +93,7 @@ def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, 
         return hull.evaluate(client, request, state)
     secure.end(client, state)
     _prepare(client, request)
-    return {"metrics": client.task.scores(client.model) | _curvature_in_use(client)}
+    return {"metrics": client.scores() | _curvature_in_use(client)}
 
 
 def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from client_app.calibrating import closed_form, sums
 from client_app.curvature import ricci, start_curvature
 from client_app.data import check_fits, check_secure, class_names, load_data, make_task, num_features, shape, statistics
+from client_app.learners import learner_class
+from client_app.learners.learner import Local, copy_in, host
 from client_app.node_config import check_names, flag
 from client_app.personal import WAY_OUT, FixedFile, gather, scatter, state_folder
 from client_app.resources import device_of, fitting_model
 from client_app.roster import read_roster, read_signing_key
 from client_app.training import (
     Optimizer,
-    Regulariser,
     Trained,
     TrainingError,
     make_optimizer,
@@ -127,10 +128,15 @@ class Client:
         self.personal = {name: tensor for name, tensor in self.tensors.items() if stays[name]}
         self.shared = [name for name in self.tensors if not stays[name] and name not in self.fixed]
         if self.method.head_from == "client":
-            self._receive(own_head(spec, self.config.seed, self.partition))
-        self._fresh = {name: tensor.detach().clone() for name, tensor in self.personal.items()}
+            copy_in(own_head(spec, self.config.seed, self.partition), self.tensors)
         self.trained = {name: parameter for name, parameter in self.parameters.items() if parameter.requires_grad}
         self.optimizer = make_optimizer(self.trained, self.config)
+        local = Local(
+            self.config, self.model, self.task, self.tensors, tuple(self.shared), self.trained, self.optimizer
+        )
+        self.learner = learner_class(self.method.learner)(local)
+        self.personal |= self.learner.kept()
+        self._fresh = {name: tensor.detach().clone() for name, tensor in self.personal.items()}
         self._ready_for, self._stamp = facts, None
 
     @property
@@ -155,7 +161,7 @@ class Client:
         if stamp == 0 or not self.is_stateful:
             with torch.no_grad():
                 for name, value in self._fresh.items():
-                    self.tensors[name].copy_(value)
+                    self.personal[name].copy_(value)
             if "k" in self.personal and self.method.learns_curvature and CURVATURE in self.method.before:
                 start_curvature(self.parameters, self.data, self.config, self._ready_for)
             self.optimizer.reset()
@@ -175,7 +181,7 @@ class Client:
         return {"run": self.run, "partition": self.partition, "method": self.config.method, "data": self.data.digest}
 
     def receive(self, arrays: Mapping[str, NDArray[Any]], fixed: Mapping[str, NDArray[Any]] | None = None) -> None:
-        """Put the shared parameters into the model, and the fixed ones, which come once and are kept on the disk.
+        """Take in what the server sent, and the fixed parameters, which come once and are kept on the disk.
 
         Raises
         ------
@@ -184,21 +190,12 @@ class Client:
         StoreError
             If the fixed ones are neither given nor kept.
         """
-        check_arrays(arrays, self.share())
         if self.fixed:
             if fixed:
-                check_arrays(fixed, {name: _host(tensor) for name, tensor in self.fixed.items()})
+                check_arrays(fixed, {name: host(tensor) for name, tensor in self.fixed.items()})
                 self._fixed_file.write(fixed, self.run)
-            self._receive(fixed or self._fixed_file.read(self.run))
-        self._receive(arrays)
-
-    def _receive(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        for name, array in arrays.items():
-            tensor = self.tensors[name].detach()
-            if tensor.device.type == "cpu":
-                np.copyto(tensor.numpy(), array)
-            else:
-                tensor.copy_(torch.tensor(array))
+            copy_in(fixed or self._fixed_file.read(self.run), self.tensors)
+        self.learner.receive(arrays)
 
     def fit(self, round_number: int) -> Trained | None:
         """Local training of one round from the parameters received, or None without training examples.
@@ -216,26 +213,11 @@ class Client:
         # Until it is committed the state in memory is of no round, so an error here makes the next message reload it.
         self._stamp = None
         self._seed(round_number, ROUND)
-        regulariser = Regulariser(
-            self.config.proximal,
-            tuple(self.parameters[name] for name in self.shared if name in self.parameters),
-            self.config.sparsity,
-            tuple(parameter for name, parameter in self.trained.items() if name.endswith(".mask")),
-            self.config.clip_norm,
-        )
-        epochs, head_epochs = self.config.local_epochs, self.config.fedrep.head_epochs
-        if self.method.head_first:
-            head = [name for name in self.trained if name.startswith(HEAD)]
-            with training_only(self.trained, head):
-                train(self.model, self.task, self.optimizer, head_epochs, Regulariser(clip_norm=self.config.clip_norm))
-            with training_only(self.trained, self.trained.keys() - set(head)):
-                loss = train(self.model, self.task, self.optimizer, epochs, regulariser)
-        else:
-            loss = train(self.model, self.task, self.optimizer, epochs, regulariser)
+        trained = self.learner.train()
         # The server looks at what is shared; of what stays nobody would see that the last step broke it.
         if not all(bool(tensor.isfinite().all()) for tensor in self.personal.values()):
-            raise TrainingError("personal parameters are not finite after local training")
-        return Trained(loss, epochs * self.task.num_steps)
+            raise TrainingError("what stays at the client is not finite after local training")
+        return trained
 
     def fine_tune(self, round_number: int) -> float | None:
         """From the parameters received to a personal model, which is kept; its loss, where it is trained by steps.
@@ -248,7 +230,7 @@ class Client:
         self._stamp = None  # what is in memory from here on is of no round
         loss = None
         if self.task.num_examples and self.config.fine_tune == "closed-form":
-            self._receive(closed_form(self.model, self.task, self.config.spherefed.ridge))
+            copy_in(closed_form(self.model, self.task, self.config.spherefed.ridge), self.tensors)
         elif self.task.num_examples:
             chosen = {
                 "trained": list(self.trained),
@@ -258,8 +240,8 @@ class Client:
             self._seed(round_number, FINE_TUNING)
             with training_only(self.parameters, chosen):
                 optimizer = make_optimizer({name: self.parameters[name] for name in chosen}, self.config)
-                clipped = Regulariser(clip_norm=self.config.clip_norm)
-                loss = train(self.model, self.task, optimizer, self.config.fine_tune_epochs, clipped)
+                epochs, clip_norm = self.config.fine_tune_epochs, self.config.clip_norm
+                loss = train(self.model, self.task, optimizer, epochs, clip_norm=clip_norm)
         if not all(bool(tensor.isfinite().all()) for tensor in self.tensors.values()):
             raise TrainingError("parameters are not finite after fine-tuning")
         self.tuned.discard_after(round_number)
@@ -297,11 +279,10 @@ class Client:
             self.store.save(round_number, gather(self.personal, self.kept_optimizer), self._binding, base)
         self._stamp = round_number
 
+    def scores(self) -> dict[str, float]:
+        """Of the model that this client would use, on its validation and test examples."""
+        return self.task.scores(self.learner.scored)
+
     def share(self) -> dict[str, NDArray[Any]]:
-        """The shared parameters, and nothing else."""
-        return {name: _host(self.tensors[name]) for name in self.shared}
-
-
-def _host(tensor: torch.Tensor) -> NDArray[Any]:
-    array: NDArray[Any] = tensor.detach().cpu().numpy()
-    return array
+        """What it answers with."""
+        return self.learner.share()

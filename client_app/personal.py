@@ -20,6 +20,9 @@ from strategies.arrays import MessageError
 from strategies.config import RunConfig, home
 from strategies.store import StoreError, write_atomically
 
+PARAMETER, OPTIMIZER = "parameter/", "optimizer/"
+"""What the names of personal tensors begin with, and those of the optimiser's."""
+
 WAY_OUT = "give the run another run-name, or this node another state-path"
 """What to do where the state that is kept is not this client's."""
 
@@ -47,9 +50,9 @@ def state_folder(config: RunConfig, run: str, partition: int, node_config: Mappi
 
 def gather(personal: Mapping[str, Tensor], optimizer: Optimizer | None) -> dict[str, NDArray[Any]]:
     """Personal parameters and, if given, the optimiser's state, by name."""
-    tensors: dict[str, Tensor] = {f"parameter/{name}": parameter for name, parameter in personal.items()}
+    tensors: dict[str, Tensor] = {f"{PARAMETER}{name}": parameter for name, parameter in personal.items()}
     if optimizer is not None:
-        tensors |= {f"optimizer/{key}": value for key, value in optimizer.state().items()}
+        tensors |= {f"{OPTIMIZER}{key}": value for key, value in optimizer.state().items()}
     return {key: tensor.detach().cpu().numpy() for key, tensor in tensors.items()}
 
 
@@ -64,12 +67,10 @@ def scatter(arrays: Mapping[str, NDArray[Any]], personal: Mapping[str, Tensor], 
     tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
     try:
         with torch.no_grad():
-            copy_into({f"parameter/{name}": parameter for name, parameter in personal.items()}, tensors)
+            copy_into({f"{PARAMETER}{name}": parameter for name, parameter in personal.items()}, tensors)
         if optimizer is not None:
-            prefix = "optimizer/"
-            optimizer.load(
-                {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-            )
+            kept = {key.removeprefix(OPTIMIZER): value for key, value in tensors.items() if key.startswith(OPTIMIZER)}
+            optimizer.load(kept)
     except (KeyError, ValueError) as error:
         raise StoreError(f"the stored personal state belongs to another model ({error}): {WAY_OUT}") from None
 

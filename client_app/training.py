@@ -2,8 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import torch
@@ -12,7 +11,13 @@ from torch import Tensor, nn
 from client_app.adam import Adam
 from client_app.sgd import SGD
 from strategies.config import RunConfig
-from tasks.task import Task
+from tasks.task import Batch, Task
+
+Loss = Callable[[nn.Module, Batch], Tensor]
+"""Of a model and a batch: what a step lowers, of shape ()."""
+
+Pull = Callable[[], None]
+"""Adds to the gradients of a step, between its backward pass and the optimiser."""
 
 
 class TrainingError(RuntimeError):
@@ -47,25 +52,47 @@ class Optimizer(Protocol):
         """Inverse of `state`; KeyError or ValueError where it is another model's."""
 
 
-@dataclass(frozen=True)
-class Regulariser:
-    """What a step goes by beside the loss: proximal · ‖shared - received‖² + sparsity · ‖masks‖₁, and clipping.
+class Proximal:
+    """The gradient of coefficient · Σ ‖parameter - anchor‖².
 
-    Attributes
+    Parameters
     ----------
-    proximal, sparsity : float
-    clip_norm : float
-        Length that a step's whole gradient is shortened to where it is longer; 0 for never.
-    shared : tuple of Parameter
-        As received. At the first step the proximal term and its gradient are 0.
-    masks : tuple of Parameter
+    parameters : iterable of Parameter
+    coefficient : float
+    anchors : iterable of Tensor, optional
+        Where each parameter is drawn to; where it is now, if left out.
     """
 
-    proximal: float = 0.0
-    shared: tuple[nn.Parameter, ...] = ()
-    sparsity: float = 0.0
-    masks: tuple[nn.Parameter, ...] = ()
-    clip_norm: float = 0.0
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], coefficient: float, anchors: Iterable[Tensor] | None = None
+    ) -> None:
+        self._parameters, self._coefficient = list(parameters), coefficient
+        self._anchors = [p.detach().clone() for p in self._parameters] if anchors is None else list(anchors)
+
+    def __call__(self) -> None:
+        """Add it; to a parameter without a gradient nothing."""
+        for parameter, anchor in zip(self._parameters, self._anchors, strict=True):
+            if parameter.grad is not None:
+                parameter.grad.add_(parameter.detach() - anchor, alpha=2 * self._coefficient)
+
+
+class Sparsity:
+    """The gradient of coefficient · Σ ‖parameter‖₁, which is taken to be 0 where an entry is 0.
+
+    Parameters
+    ----------
+    parameters : iterable of Parameter
+    coefficient : float
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], coefficient: float) -> None:
+        self._parameters, self._coefficient = list(parameters), coefficient
+
+    def __call__(self) -> None:
+        """Add it; to a parameter without a gradient nothing."""
+        for parameter in self._parameters:
+            if parameter.grad is not None:
+                parameter.grad.add_(parameter.detach().sign(), alpha=self._coefficient)
 
 
 def make_optimizer(parameters: Mapping[str, nn.Parameter], config: RunConfig) -> Optimizer:
@@ -101,22 +128,28 @@ def training_only(parameters: Mapping[str, nn.Parameter], names: Iterable[str]) 
             parameter.requires_grad_(before[name])
 
 
-def pull_to_zero(parameters: Iterable[nn.Parameter], coefficient: float) -> None:
-    """Add the gradient of coefficient · Σ ‖parameter‖₁, which is taken to be 0 where an entry is 0."""
-    for parameter in parameters:
-        if parameter.grad is not None:
-            parameter.grad.add_(parameter.detach().sign(), alpha=coefficient)
-
-
 def train(
-    model: nn.Module, task: Task, optimizer: Optimizer, epochs: int, regulariser: Regulariser = Regulariser()
+    model: nn.Module,
+    task: Task,
+    optimizer: Optimizer,
+    epochs: int,
+    pulls: Sequence[Pull] = (),
+    clip_norm: float = 0.0,
+    loss: Loss | None = None,
 ) -> float:
-    """Local epochs on the task's loss and the regulariser.
+    """Local epochs on a loss and what pulls besides.
+
+    Parameters
+    ----------
+    clip_norm : float
+        Length that a step's whole gradient is shortened to where it is longer; 0 for never.
+    loss : callable, optional
+        The task's own, if left out.
 
     Returns
     -------
     float
-        Loss of the task, mean over the steps of the last epoch.
+        The loss, mean over the steps of the last epoch.
 
     Raises
     ------
@@ -124,31 +157,32 @@ def train(
         If the loss is not finite.
     """
     model.train()
-    proximal = regulariser.proximal
-    pulled = [parameter for parameter in regulariser.shared if parameter.requires_grad]
-    if not proximal or epochs * task.num_steps == 1:
-        pulled = []
-    anchors = [parameter.detach().clone() for parameter in pulled]
-    moved = False
+    objective = loss or task.loss
     values: list[float] = []
     for epoch in range(epochs):
         losses: list[Tensor] = []
-        for loss in task.losses(model):
-            losses.append(loss.detach())
+        for batch in task.batches(model):
+            value = objective(model, batch)
+            losses.append(value.detach())
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            if regulariser.sparsity:
-                pull_to_zero(regulariser.masks, regulariser.sparsity)
-            if moved:
-                for parameter, anchor in zip(pulled, anchors, strict=True):
-                    if parameter.grad is not None:
-                        parameter.grad.add_(parameter.detach() - anchor, alpha=2 * proximal)
-            if regulariser.clip_norm:
-                torch.nn.utils.clip_grad_norm_(model.parameters(), regulariser.clip_norm)
+            value.backward()  # type: ignore[no-untyped-call]
+            for pull in pulls:
+                pull()
+            if clip_norm:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
             optimizer.step()
-            moved = True
         values = torch.stack(losses).tolist()  # once per pass: a GPU waits for every number that is looked at
-        bad = next((value for value in values if not math.isfinite(value)), None)
-        if bad is not None:
-            raise TrainingError(f"the loss is {bad} in local epoch {epoch + 1} of {epochs}")
+        check_finite(values, epoch, epochs)
     return math.fsum(values) / len(values)
+
+
+def check_finite(losses: Iterable[float], epoch: int, epochs: int) -> None:
+    """Refuse losses that are none.
+
+    Raises
+    ------
+    TrainingError
+    """
+    bad = next((value for value in losses if not math.isfinite(value)), None)
+    if bad is not None:
+        raise TrainingError(f"the loss is {bad} in local epoch {epoch + 1} of {epochs}")

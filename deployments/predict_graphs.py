@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from torch import nn
 
 from client_app.client import Client
 from client_app.personal import scatter
@@ -37,22 +38,24 @@ def predict_graphs(run: TrainedRun, data: str, client: int | None, state_path: P
     party.prepare(replace(facts, ricci_std=0.0), stamp=0)  # the curvature is in the personal state
     party.receive(run.shared.sent_to(number))
     about = {"method": run.config.method}
-    if party.personal:
+    model: nn.Module = party.model
+    if client is not None and run.has_own_parts:
         arrays, stamp = run.personal_state(number, state_path)
         scatter(arrays, party.personal, None)
+        model = party.learner.scored
         about["personal parameters"] = f"of client {client}, after round {stamp}"
     about["curvature"] = _curvature(party)
     if not known and graph_dataset_names(run.config.dataset):
         about["features"] = "as they are in the file; the run scaled attributes by each client's own training graphs"
     trained_on = graph.digest in {met.digest for met in run.clients.values()}
-    logits = cast(GraphTask, party.task).logits(party.model)
+    logits = cast(GraphTask, party.task).logits(model)
     probabilities, classes = logits.softmax(dim=1).max(dim=1)
     return Prediction(
         facts.task.removesuffix("s"),
         [str(number) for number in range(len(classes))],
         [facts.class_names[index] for index in classes.tolist()],
         probabilities.cpu(),
-        about | _scores(graph, party, facts, trained_on),
+        about | _scores(graph, party, model, facts, trained_on),
     )
 
 
@@ -80,12 +83,12 @@ def _curvature(party: Client) -> str:
     return f"{curvature.item():.4f}, {learned if party.method.learns_curvature else 'constant'}"
 
 
-def _scores(graph: ClientGraph, party: Client, facts: Facts, trained_on: bool) -> dict[str, str]:
+def _scores(graph: ClientGraph, party: Client, model: nn.Module, facts: Facts, trained_on: bool) -> dict[str, str]:
     """Scores on the test examples of a split that the run used; of data that are new to it, on all of them."""
     which = f"the test {facts.task}"
     if not trained_on:
         graph, which = replace(graph, test=torch.ones_like(graph.test)), f"all {facts.task}"
-    found = client_task(graph, facts.class_names, party.device, party.config.batch_size).scores(party.model)
+    found = client_task(graph, facts.class_names, party.device, party.config.batch_size).scores(model)
     scores = {graph.metric: found.get("test"), "accuracy": found.get("accuracy", found.get("test"))}
     told = {f"{name} on {which}": f"{value:.4f}" for name, value in scores.items() if value is not None}
     return {facts.task: f"{len(graph.labels)}, {int(graph.test.sum())} to score on"} | told

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from client_app.data import load_data
-from client_app.personal import scatter
+from client_app.learners import learner_class
+from client_app.personal import PARAMETER, scatter
 from deployments.trained_run import PredictError, Prediction, TrainedRun
 from strategies.arrays import check_arrays
 from strategies.config import home
@@ -206,8 +207,14 @@ def _model(run: TrainedRun, client: int | None, state_path: Path | None, calibra
     if tuned is not None:
         scatter(tuned[0], tensors, None)
         return model, f"client {client}'s own, fine-tuned after round {tuned[1]}"
+    if METHODS[run.config.method].own_model and client is not None:
+        arrays, stamp = run.personal_state(client, state_path)
+        kept = {name.removeprefix(PARAMETER): array for name, array in arrays.items() if name.startswith(PARAMETER)}
+        own = learner_class(METHODS[run.config.method].learner).restored(model, kept)
+        assert isinstance(own, ImageNet)
+        return own, f"client {client}'s own, after round {stamp}"
     personal = {name: tensor for name, tensor in tensors.items() if METHODS[run.config.method].is_personal(name)}
-    sent = run.shared.sent_to(client or 0) | run.fixed
+    sent = run.shared.global_model() | run.fixed
     check_arrays(sent, {name: tensor.detach().numpy() for name, tensor in tensors.items() if name not in personal})
     _copy(sent, tensors)
     if personal and client is not None:

@@ -1,13 +1,17 @@
-"""`docs/configuration.md`, made from the model of the configuration.
+"""`docs/configuration.md` and the defaults in `pyproject.toml`, made from the model of the configuration.
 
-python -m deployments.reference     writes it anew
+python -m deployments.reference     writes them anew
 """
 
+import json
+import re
 from pathlib import Path
 
 from strategies.config import RunConfig, allowed, fields, flatten
 
-PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
+ROOT = Path(__file__).parents[1]
+PAGE, PROJECT = ROOT / "docs" / "configuration.md", ROOT / "pyproject.toml"
+SECTION = "tool.flwr.app.config"
 
 HEAD = """\
 # Configuration
@@ -50,6 +54,20 @@ def _row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+def project() -> str:
+    """`pyproject.toml` with the defaults as they are: Flower takes no key that is not there."""
+    sections: dict[str, list[str]] = {}
+    for key, value in flatten(RunConfig()).items():
+        table, _, name = key.rpartition(".")
+        sections.setdefault(table, []).append(f"{name} = {json.dumps(value)}\n")
+    titled = (f"[{SECTION}{'.' * bool(table)}{table}]\n{''.join(lines)}\n" for table, lines in sections.items())
+    text = PROJECT.read_text(encoding="utf-8")
+    found = re.search(rf"^\[{re.escape(SECTION)}\]\n.*?(?=^\[(?!{re.escape(SECTION)}))", text, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return text[: found.start()] + "".join(titled) + text[found.end() :]
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
-    print(PAGE)
+    for path, content in ((PAGE, page()), (PROJECT, project())):
+        path.write_text(content, encoding="utf-8")
+        print(path)

@@ -15,11 +15,11 @@ from client_app.personal import state_folder
 from server_app.state import Checkpoint
 from strategies.aggregation import Aggregation
 from strategies.aggregations import aggregation, kept_patterns
-from strategies.config import BASES, RunConfig, parse
+from strategies.config import RunConfig, parse
 from strategies.defaults import settled
 from strategies.dotted import dotted
 from strategies.messages import Facts
-from strategies.methods import ONE_SHOT
+from strategies.methods import METHODS, ONE_SHOT
 from strategies.model_spec import is_fixed
 from strategies.split import Arrays
 from strategies.store import Store
@@ -81,7 +81,7 @@ class TrainedRun:
         MessageError
             If they are not those of the run's model.
         """
-        found = aggregation(self.config, self.facts)
+        found = aggregation(self.config, self.facts, len(self.clients))
         found.load({name: array for name, array in self._parts.model.items() if name not in self.fixed})
         return found
 
@@ -106,7 +106,12 @@ class TrainedRun:
             return ""
         if personal := kept_patterns(self.config, self.facts):
             return f"keeps {', '.join(personal)} at each client"
-        return "" if self.config.aggregation in BASES else "sends clients different parameters"
+        return "" if self.shared.is_global else "sends clients different parameters"
+
+    @property
+    def has_own_parts(self) -> bool:
+        """Whether a client's model has parts that are its own, beside or in place of what is shared."""
+        return METHODS[self.config.method].own_model or bool(kept_patterns(self.config, self.facts))
 
     @property
     def fine_tunes(self) -> bool:

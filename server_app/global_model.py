@@ -47,6 +47,8 @@ class GlobalModel:
     config : RunConfig
         Settled.
     federation : Federation
+    is_global : bool
+        Whether there is such a model, whatever of it stays with the clients.
 
     Raises
     ------
@@ -54,9 +56,12 @@ class GlobalModel:
         If the test data are named and cannot be read or have other classes or another shape.
     """
 
-    def __init__(self, config: RunConfig, federation: Federation) -> None:
+    def __init__(self, config: RunConfig, federation: Federation, is_global: bool) -> None:
         self._facts, self._space = federation.facts, METHODS[config.method].head
         self._test = _test_images(config, federation)
+        if self._test is not None and not is_global:
+            log.info("global accuracy: none, for every client has a model of its own")
+            self._test = None
         if self._test is None:
             return
         self._device = pick_device(config.device)

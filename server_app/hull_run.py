@@ -236,8 +236,10 @@ class HullRun(Run):
     ) -> Phase:
         """One phase, recorded."""
         started = time.monotonic()
-        letters = {partition: Letter(arrays=arrays or {}, parts=one) for partition, one in parts.items()}
-        phase = self.send(header, letters, check, awaited)
+        letters = {
+            partition: Letter(arrays=arrays or {}, parts=one, awaited=awaited or {}) for partition, one in parts.items()
+        }
+        phase = self.send(header, letters, check)
         name, seconds, self._answered = header.phase, time.monotonic() - started, len(phase.replies)
         row = phase.row(self.federation) | {"seconds": seconds}
         self.record(phase, row, {})

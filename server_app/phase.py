@@ -15,7 +15,7 @@ from server_app.meeting import Federation
 from strategies.arrays import MessageError, check_arrays, encode_arrays
 from strategies.checks import check_metrics
 from strategies.cohort import exchange
-from strategies.messages import TRAIN, Header, Parts, Reply, Request
+from strategies.messages import Header, Parts, Reply, Request
 from strategies.split import Arrays
 
 log = logging.getLogger("curvfed")
@@ -41,12 +41,15 @@ class Letter:
         The fixed parameters, for a client that has not got them.
     parts : mapping
         What a protocol sends besides.
+    awaited : dict of str to array, optional
+        Names, shapes and dtypes of the arrays in the reply; none, if left out.
     """
 
     arrays: Arrays = field(default_factory=dict)
     stamp: int = 0
     fixed: Arrays = field(default_factory=dict)
     parts: Parts = field(default_factory=dict)
+    awaited: Arrays = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -136,7 +139,6 @@ def run_phase(
     header: Header,
     letters: Mapping[int, Letter],
     timeout: float,
-    awaited: Arrays | None = None,
     check: Callable[[Reply], None] | None = None,
     on_reply: Callable[[int, int], None] | None = None,
 ) -> Phase:
@@ -148,8 +150,6 @@ def run_phase(
     Parameters
     ----------
     letters : mapping of partition to Letter
-    awaited : mapping of str to array, optional
-        Names, shapes and dtypes of the arrays in a reply; without it in phase train those sent, else none.
     check : callable, optional
         Raises `MessageError` for a reply that is well formed and yet cannot be.
     """
@@ -176,8 +176,7 @@ def run_phase(
             reasons[partition] = failures[node]
             continue
         try:
-            expected = awaited if awaited is not None else letters[partition].arrays if header.phase == TRAIN else {}
-            _check(arrived[node], partition, expected)
+            _check(arrived[node], partition, letters[partition].awaited)
             if check is not None:
                 check(arrived[node])
         except MessageError as error:

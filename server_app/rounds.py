@@ -53,11 +53,11 @@ class Rounds(Run):
         CohortError, RoundError, ConfigError
         """
         self.meet()
-        self.model = aggregation(self.config, self.federation.facts)
+        self.model = self._aggregation()
         if self.config.resume:
             self._resume()
         self.fixed = self.fixed or fixed_parameters(self.config, self.federation)
-        self.global_model = GlobalModel(self.config, self.federation)
+        self.global_model = GlobalModel(self.config, self.federation, self.model.is_global)
         self.directory.write_clients(self.federation.record())
         if self.config.secure_sum:
             check_session(self.header(TRAIN), self._cohort(1), self.config)
@@ -88,7 +88,10 @@ class Rounds(Run):
 
     def _whole_model(self) -> Arrays:
         """The shared and the fixed parameters, where all clients have the same."""
-        return self.model.sent_to(0) | self.fixed
+        return self.model.global_model() | self.fixed
+
+    def _aggregation(self) -> Aggregation:
+        return aggregation(self.config, self.federation.facts, len(self.federation.nodes))
 
     def _resume(self) -> None:
         found = checkpoints.load(self.directory.checkpoints, self.federation)
@@ -97,7 +100,7 @@ class Rounds(Run):
             self.directory.truncate(-1)
         else:
             self.state, checkpoint, self.federation = found
-            self.model = aggregation(self.config, self.federation.facts)
+            self.model = self._aggregation()
             self.model.load(checkpoint.model)
             self.fixed, self.calibrated = checkpoint.fixed, checkpoint.calibrated
             # Who has not come back has no say in the figures.
@@ -258,6 +261,7 @@ class Rounds(Run):
                 self.state.stamps.get(partition, 0),
                 self.fixed if partition not in told else {},
                 (parts or {}).get(partition, {}),
+                template or (self.model.awaited(partition) if name == TRAIN else {}),
             )
             for partition in partitions
         }
@@ -265,7 +269,6 @@ class Rounds(Run):
             self.header(name, number),
             letters,
             lambda reply: self._check_reply(reply, check),
-            template,
             lambda done, asked: self._progress.say(number, f"{name}: {done} of {asked} clients", PHASE_SILENCE),
         )
         # Who failed may have lost what was fixed: it is sent again.

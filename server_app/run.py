@@ -16,7 +16,6 @@ from server_app.summary import summary
 from strategies.config import RunConfig, flatten
 from strategies.defaults import settled
 from strategies.messages import HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
-from strategies.split import Arrays
 
 WITHIN_ROUND = (TRAIN, KEYS, SHARES, UNMASK, MEASURE, HULLS)
 """Phases whose messages are what a round costs, or one shot."""
@@ -85,13 +84,10 @@ class Run(ABC):
         header: Header,
         letters: Mapping[int, Letter],
         check: Check | None = None,
-        awaited: Arrays | None = None,
         on_reply: Callable[[int, int], None] | None = None,
     ) -> Phase:
         """One phase; see `run_phase`."""
-        return run_phase(
-            self.grid, self.federation, header, letters, self.config.round_timeout, awaited, check, on_reply
-        )
+        return run_phase(self.grid, self.federation, header, letters, self.config.round_timeout, check, on_reply)
 
     def record(self, phase: Phase, row: Mapping[str, Any], weights: Mapping[int, float]) -> None:
         """Note a phase in the state and in the run directory."""

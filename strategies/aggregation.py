@@ -13,11 +13,27 @@ Replies = Mapping[int, Update]
 
 
 class Aggregation(ABC):
-    """The server's side of a method: the parameters that every client starts a round from."""
+    """The server's side of a method: the parameters that every client starts a round from.
+
+    Attributes
+    ----------
+    is_global : bool
+        Whether what it sends holds one model for all.
+    """
+
+    is_global = False
 
     @abstractmethod
     def sent_to(self, partition: int) -> Arrays:
         """The shared parameters that this client starts from. The same object for clients that start from the same."""
+
+    def awaited(self, partition: int) -> Arrays:
+        """Names, shapes and dtypes of the arrays that this client's reply must have; those that it was sent."""
+        return self.sent_to(partition)
+
+    def global_model(self) -> Arrays:
+        """The shared parameters of the one model for all; where there is none, those of some client."""
+        return self.sent_to(0)
 
     @abstractmethod
     def aggregate(self, replies: Replies) -> None:
@@ -52,6 +68,8 @@ class Aggregation(ABC):
 
 class Average(Aggregation):
     """One model for all: the average weighted by numbers of examples (`strategies.split`)."""
+
+    is_global = True
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays

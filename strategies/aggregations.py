@@ -15,15 +15,17 @@ from strategies.server_optimizer import ServerOptimizer
 from strategies.similarity import Similarity
 from strategies.split import Arrays
 
-AGGREGATIONS: dict[str, Callable[[Arrays, RunConfig], Aggregation]] = {
-    "average": lambda arrays, config: Average(arrays),
-    "clusters": lambda arrays, config: Clusters(
+AGGREGATIONS: dict[str, Callable[[Arrays, RunConfig, int], Aggregation]] = {
+    "average": lambda arrays, config, clients: Average(arrays),
+    "clusters": lambda arrays, config, clients: Clusters(
         arrays, config.gcfl.eps1, config.gcfl.eps2, config.gcfl.warmup, config.gcfl.window
     ),
-    "similarity": lambda arrays, config: Similarity(arrays, config.fed_pub.scale),
-    "consistent": lambda arrays, config: Consistent(arrays, config.hyperfed.radius, config.hyperfed.deviations),
-    "fednova": lambda arrays, config: FedNova(arrays, config.momentum if config.optimizer == "sgd" else 0.0),
-    "fedopt": lambda arrays, config: ServerOptimizer(
+    "similarity": lambda arrays, config, clients: Similarity(arrays, config.fed_pub.scale),
+    "consistent": lambda arrays, config, clients: Consistent(
+        arrays, config.hyperfed.radius, config.hyperfed.deviations
+    ),
+    "fednova": lambda arrays, config, clients: FedNova(arrays, config.momentum if config.optimizer == "sgd" else 0.0),
+    "fedopt": lambda arrays, config, clients: ServerOptimizer(
         arrays,
         config.fedopt.optimizer,
         config.fedopt.learning_rate,
@@ -34,15 +36,24 @@ AGGREGATIONS: dict[str, Callable[[Arrays, RunConfig], Aggregation]] = {
 }
 
 
-def aggregation(config: RunConfig, facts: Facts) -> Aggregation:
-    """The server's side of a run, before its first round; `config` is settled."""
+def aggregation(config: RunConfig, facts: Facts, clients: int) -> Aggregation:
+    """The server's side of a run, before its first round.
+
+    Parameters
+    ----------
+    config : RunConfig
+        Settled.
+    facts : Facts
+    clients : int
+        How many there are, whether they take part in a round or not.
+    """
     method = METHODS[config.method]
     shared = {
         name: tensor.detach().numpy()
         for name, tensor in named_state(build_model(model_spec(config, facts), config.seed)).items()
         if not method.is_personal(name, facts.own_ends) and not is_fixed(config, name)
     }
-    return AGGREGATIONS[config.aggregation](shared, config)
+    return AGGREGATIONS[config.aggregation](shared, config, clients)
 
 
 def kept_patterns(config: RunConfig, facts: Facts) -> list[str]:

@@ -50,6 +50,7 @@ def settled(config: RunConfig, task: str) -> RunConfig:
     }
     if task == "images" and config.loss != "cross-entropy":
         choices["learning_rate"] = _OTHER_LOSS_RATE
+    choices |= method.settings.get(task, {})
     if task == "points":
         choices["train_size"] = 1 - (config.test_size or choices["test_size"])
     open_keys = {name: value for name, value in choices.items() if _is_open(name, getattr(config, name))}

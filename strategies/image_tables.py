@@ -100,27 +100,3 @@ class SphereFed(Table):
         ge=0,
         description="lambda times the number of examples that the calibration adds to the diagonal; 0: the pseudo-inverse",
     )
-
-
-class FedOpt(Table):
-    """Keys of FedOpt."""
-
-    optimizer: Literal["avgm", "adam", "yogi"] = Field(default="avgm", description="the server's: Flower's FedAvgM, …")
-    learning_rate: Rate = Field(default=1.0, gt=0, description="the server's")
-    beta1: Rate = Field(default=0.3, ge=0, lt=1, description="its momentum, beta_1 of Adam and Yogi")
-    beta2: Rate = Field(default=0.99, ge=0, lt=1, description="beta_2 of Adam and Yogi")
-    tau: Rate = Field(default=1e-3, gt=0, description="what Adam and Yogi add to the root of the second moment")
-
-
-class FedRep(Table):
-    """Keys of FedRep."""
-
-    head_epochs: int = Field(default=5, ge=1, le=10_000, description="passes that train the head, before local-epochs")
-
-
-class Ccvr(Table):
-    """Keys of CCVR."""
-
-    per_class: int = Field(default=500, ge=1, le=1_000_000, description="virtual features drawn for each class")
-    learning_rate: Rate = Field(default=0.01, gt=0, description="of SGD on the virtual features")
-    epochs: int = Field(default=10, ge=1, le=10_000, description="passes over the virtual features")

@@ -1,7 +1,9 @@
 """Every method is one row over a few parts; an ablation is a row with one other entry."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Any
 
 LORENTZ_PERSONAL = ("*.time", "*.gate", "k", "estimator.*")
 """What FlatLand keeps: the columns m that multiply time coordinates, the gates, and k and its
@@ -40,8 +42,10 @@ class Method:
         fixed, and each client makes one of its own.
     loss : str
         "cross-entropy", "mse", "triplet" or "geodesic" (`tasks.images.objectives`).
-    head_first : bool
-        Whether a client trains its head before the rest, each with the other frozen.
+    learner : str
+        What a client makes of a round: the name of a module in `client_app.learners`.
+    own_model : bool
+        Whether a learner keeps a whole model of the client's own beside what is shared: the one that its scores are of.
     fine_tune : str
         What fine-tuning trains where the configuration does not say: "trained" or "all" (see its key).
     learns_curvature : bool
@@ -56,6 +60,8 @@ class Method:
         A key of `strategies.aggregations.AGGREGATIONS`: what the server makes of the shared parameters; or `ONE_SHOT`.
     tasks : tuple of str
         The kinds of data sets it runs on.
+    settings : mapping of str to mapping
+        By task: what the method chooses of the fields that a configuration leaves open, in place of the task's choice.
     """
 
     summary: str
@@ -64,7 +70,8 @@ class Method:
     head: str = "linear"
     head_from: str = "training"
     loss: str = "cross-entropy"
-    head_first: bool = False
+    learner: str = "plain"
+    own_model: bool = False
     fine_tune: str = "trained"
     learns_curvature: bool = False
     proximal: str = ""
@@ -73,6 +80,7 @@ class Method:
     after: tuple[str, ...] = ()
     aggregation: str = "average"
     tasks: tuple[str, ...] = GRAPHS
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def is_one_shot(self) -> bool:
@@ -181,7 +189,7 @@ METHODS: dict[str, Method] = {
         "classifier stays and is trained first, then the body, which is averaged (Collins et al., 2021)",
         space="flat",
         personal=("head.*",),
-        head_first=True,
+        learner="head-first",
         tasks=IMAGES,
     ),
     "lg-fedavg": Method(

@@ -117,7 +117,7 @@ def start_gradients(folder: Path) -> list[float]:
     from strategies.aggregations import aggregation
 
     run = TrainedRun.read(folder)
-    start = aggregation(run.config, run.facts)
+    start = aggregation(run.config, run.facts, len(run.clients))
     gradients = []
     for client in run.clients:
         node = {"partition-id": client, "num-partitions": run.num_partitions}

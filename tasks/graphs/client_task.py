@@ -12,7 +12,7 @@ from tasks.errors import DataError
 from tasks.graphs.client_graph import ClientGraph
 from tasks.graphs.inputs import GraphBatches, GraphInputs
 from tasks.metrics import score
-from tasks.task import Task
+from tasks.task import Batch, Task
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,16 @@ class GraphTask(Task):
         self.labels = numbers[graph.labels].to(device)
         self._parts = {name: getattr(graph, name).nonzero().squeeze(1).to(device) for name in ("train", "val", "test")}
         self._labels = {name: self.labels[examples] for name, examples in self._parts.items()}
-        self.num_examples = len(self._parts["train"])
+        self.train_labels = self._labels["train"]
+        self.num_examples = len(self.train_labels)
 
     @abstractmethod
     def logits(self, model: nn.Module) -> Tensor:
         """Logits (n, C) of every example, dropout off."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Cross-entropy of the logits."""
+        return F.cross_entropy(batch.of(model(batch.inputs)), batch.labels)
 
     def _scored_logits(self, model: nn.Module) -> dict[str, Tensor]:
         logits = self.logits(model)
@@ -121,10 +126,9 @@ class NodeTask(GraphTask):
         """One, on all nodes."""
         return 1
 
-    def losses(self, model: nn.Module) -> Iterator[Tensor]:
+    def batches(self, model: nn.Module) -> Iterator[Batch]:
         """The one step of a pass."""
-        logits: Tensor = model(self.inputs)
-        yield F.cross_entropy(logits[self._parts["train"]], self._labels["train"])
+        yield Batch(self.inputs, self.train_labels, self._parts["train"])
 
     def logits(self, model: nn.Module) -> Tensor:
         """Logits (N, C) of every node, dropout off."""
@@ -149,13 +153,12 @@ class WholeGraphTask(GraphTask):
         """As many as there are batches."""
         return -(-self.num_examples // self._batch_size) if self._batch_size else 1
 
-    def losses(self, model: nn.Module) -> Iterator[Tensor]:
+    def batches(self, model: nn.Module) -> Iterator[Batch]:
         """One pass in shuffled batches, each graph once."""
         train = self._parts["train"]
         shuffled = train[torch.randperm(len(train), device=train.device)]
-        for graphs, batch in self._batches.each(shuffled, self._batch_size):
-            logits: Tensor = model(batch)
-            yield F.cross_entropy(logits, self.labels[graphs])
+        for graphs, inputs in self._batches.each(shuffled, self._batch_size):
+            yield Batch(inputs, self.labels[graphs])
 
     def logits(self, model: nn.Module) -> Tensor:
         """Logits (G, C) of every graph, dropout off."""

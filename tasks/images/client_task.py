@@ -13,7 +13,7 @@ from tasks.images.client_images import ClientImages
 from tasks.images.models import ImageNet
 from tasks.images.objectives import Objective
 from tasks.metrics import score
-from tasks.task import Task
+from tasks.task import Batch, Task
 
 EVALUATION_BATCH = 512
 
@@ -139,7 +139,8 @@ class ImageTask(Task):
         self._images = _Images(images, class_names, device)
         self._objective, self._augment, self._mixed_precision = objective, augment, mixed_precision
         self.metric = images.metric
-        self.num_examples = len(self._images.parts["train"])
+        self.train_labels = self._images.labels[self._images.parts["train"]]
+        self.num_examples = len(self.train_labels)
         self._sizes = _batch_sizes(self.num_examples, batch_size, merges_one=has_batch_norm)
         self._keeps_norms = has_batch_norm and 1 in self._sizes
 
@@ -148,7 +149,7 @@ class ImageTask(Task):
         """As many as there are batches."""
         return len(self._sizes)
 
-    def losses(self, model: nn.Module) -> Iterator[Tensor]:
+    def batches(self, model: nn.Module) -> Iterator[Batch]:
         """One pass in shuffled batches, each image once."""
         net = cast(ImageNet, model)
         net.mixed_precision = self._mixed_precision
@@ -159,7 +160,11 @@ class ImageTask(Task):
         train = self._images.parts["train"]
         shuffled = train[torch.randperm(len(train), device=train.device)]
         for chosen in shuffled.split(self._sizes):
-            yield self._objective(net, self._images.batch(chosen, self._augment), self._images.labels[chosen])
+            yield Batch(self._images.batch(chosen, self._augment), self._images.labels[chosen])
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The local objective's."""
+        return self._objective(cast(ImageNet, model), batch.inputs, batch.labels)
 
     def scores(self, model: nn.Module) -> dict[str, float]:
         """Accuracy on the validation and the test images, dropout off; what has no images is left out."""

@@ -8,11 +8,13 @@ import pytest
 import torch
 from app_runs import Fault, Recorder, array_names, forged, partition_of, phase_of, real_nodes, run
 from image_fixtures import write_classes
+from method_page import assert_matched, documented_methods
 from safetensors.numpy import load_file
 
-from client_app import client as client_side
 from client_app import live
 from client_app.data import load_data
+from client_app.learners import head_first
+from client_app.learners import learner as learner_side
 from deployments.inprocess import simulated_nodes
 from server_app.rounds import RoundError
 from strategies.cohort import CohortError
@@ -32,6 +34,8 @@ SMALL = {
 }
 ACCURATE = ("fedavg", "spherefed", "hyperfed", "hyperfed-averaged", "fednova", "fedopt", "ccvr", "hyperfed-geodesic",
             "hyperfed-shared")  # fmt: skip
+OWN_STARTS = ("apple", "multi-task")
+"""Aggregations that leave no model for all."""
 
 
 def small(folder, name="run", **settings):
@@ -52,22 +56,25 @@ def test_every_method_runs_and_keeps_what_is_personal(method, tmp_path):
     found = small(tmp_path, method=method, intercept=recorder, **more)
     assert found.summary["status"] == "completed"
     config, spec = spec_of(found)
+    page, row = documented_methods()[method], METHODS[method]
     names = list(named_state(build_model(spec, 0)))
-    personal = {name for name in names if METHODS[method].is_personal(name)}
-    fixed = {name for name in names if name.startswith("head.") and name not in personal and has_fixed_head(config)}
+    personal = {name for name in names if row.is_personal(name)}
     for reply in recorder.replies("train"):
-        assert set(array_names(reply)) == set(names) - personal - fixed
+        assert_matched(set(array_names(reply)), page.sends)
+    if row.learner in ("plain", "head-first"):
+        fixed = {name for name in names if name.startswith("head.") and name not in personal and has_fixed_head(config)}
+        for reply in recorder.replies("train"):
+            assert set(array_names(reply)) == set(names) - personal - fixed
     for reply in recorder.replies("fine-tune"):
         assert not array_names(reply)
-    assert (found.summary["global_accuracy"] is None) == bool(personal)
+    assert (found.summary["global_accuracy"] is None) == (bool(personal) or config.aggregation in OWN_STARTS)
     if method in ACCURATE:  # ten classes
         assert found.summary["global_accuracy"] > 0.6
     assert found.summary["personal_accuracy_mean"] > 0.2
-    tuned = [row for row in found.rounds if row["phase"] == "fine-tune"]
-    assert len(tuned) == (method != "local")
-    kept = found.path / "checkpoint" / "clients" / "00000" / "tuned"
-    if method != "local":
-        (file,) = kept.glob("*.safetensors")
+    tunes = config.fine_tunes and page.sends
+    assert [row["phase"] for row in found.rounds].count("fine-tune") == bool(tunes)
+    if tunes:
+        (file,) = (found.path / "checkpoint" / "clients" / "00000" / "tuned").glob("*.safetensors")
         assert {name.removeprefix("parameter/") for name in load_file(file)} == set(names)
 
 
@@ -309,25 +316,26 @@ def test_fedprox_is_a_base_by_mu(tmp_path):
 
 
 def test_fedrep_trains_the_head_before_the_body(tmp_path, monkeypatch):
-    trained, train = [], client_side.train
+    trained, train = [], learner_side.train
 
-    def watched(model, task, optimizer, epochs, *rest):
+    def watched(model, task, optimizer, epochs, *rest, **more):
         trained.append((epochs, {name.split(".")[0] for name, p in model.named_parameters() if p.requires_grad}))
-        return train(model, task, optimizer, epochs, *rest)
+        return train(model, task, optimizer, epochs, *rest, **more)
 
-    monkeypatch.setattr(client_side, "train", watched)
+    for module in (learner_side, head_first):
+        monkeypatch.setattr(module, "train", watched)
     small(tmp_path, method="fedrep", num_rounds=1, fedrep__head_epochs=3, fine_tune_epochs=0)
     assert trained == [(3, {"head"}), (2, {"body"})] * 3
 
 
 def test_a_schedule_sets_the_rate_of_every_round(tmp_path, monkeypatch):
-    rates, train = [], client_side.train
+    rates, train = [], learner_side.train
 
     def watched(model, task, optimizer, *rest):
         rates.append(optimizer.learning_rate)
         return train(model, task, optimizer, *rest)
 
-    monkeypatch.setattr(client_side, "train", watched)
+    monkeypatch.setattr(learner_side, "train", watched)
     settings = {"method": "fedavg", "learning_rate": 0.2, "fine_tune_epochs": 0, "num_rounds": 4}
     small(tmp_path, "steps", schedule="steps", decay=0.5, decay_every=2, **settings)
     assert rates == [0.2] * 6 + [0.1] * 6
@@ -351,7 +359,7 @@ def test_clients_without_images_and_classes_that_nobody_has(tmp_path):
 
 
 def test_a_client_whose_loss_is_nan_is_dropped_by_name_and_all_such_end_the_run(tmp_path, monkeypatch):
-    train = client_side.train
+    train = learner_side.train
 
     def poisoned(model, task, optimizer, *rest):
         if task.num_examples == worst:
@@ -361,7 +369,7 @@ def test_a_client_whose_loss_is_nan_is_dropped_by_name_and_all_such_end_the_run(
 
     plain = small(tmp_path, "plain", method="hyperfed", num_rounds=1)
     worst = int(plain.clients[1]["num_examples"])
-    monkeypatch.setattr(client_side, "train", poisoned)
+    monkeypatch.setattr(learner_side, "train", poisoned)
     found = small(tmp_path, method="hyperfed", num_rounds=2, fine_tune_epochs=0)
     assert {row["partition"] for row in found.clients if "the loss is nan in local epoch 1" in row["dropped"]} == {"1"}
     assert all(np.isfinite(array).all() for array in found.model.values())

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from app_runs import (
 from flwr.app import Error, Message
 from graph_fixtures import user_fields, user_graphs
 from image_fixtures import write_classes
+from method_page import assert_matched, documented_methods
 
 from client_app import app as client_side
 from server_app.run import RoundError
@@ -52,13 +54,10 @@ def documented() -> dict[str, set[tuple[str, str]]]:
     return found
 
 
-def documented_parameters() -> dict[str, tuple[set[str], set[str]]]:
-    """Method -> names that leave and names that stay, from lines such as "| `fedper` | `a` `b` | nothing |"."""
-    names = r"((?:`[\w.]+` ?)+|nothing)"
-    lines = re.findall(rf"^\| `([\w-]+)` \| {names} \| {names} \|$", PAGE.read_text(), re.MULTILINE)
-    return {
-        line[0]: (set(re.findall(r"`([\w.]+)`", line[1])), set(re.findall(r"`([\w.]+)`", line[2]))) for line in lines
-    }
+def kept_names(found: Run, partition: int = 0) -> set[str]:
+    """The names of what a client keeps on its disk, but for the optimiser's state."""
+    names = found.personal(partition)
+    return {name.removeprefix("parameter/") for name in names if name.startswith("parameter/")}
 
 
 def own_graphs(folder: Path) -> list[dict]:
@@ -114,8 +113,8 @@ class Watch(Recorder):
         self.kept.append(newest(self.folder_of(partition_of(self.pairs[-1][1]))))
         return reply
 
-    def check(self, personal: set[str]) -> None:
-        """No message, in either direction, holds a personal tensor's bytes or a personal scalar."""
+    def check(self, keeps: Collection[str]) -> None:
+        """What is kept is what such patterns say, and no message, in either direction, holds its bytes or its scalars."""
         tensors: set[bytes] = set()
         scalars: set[float] = set()
         for arrays in self.kept:
@@ -128,7 +127,7 @@ class Watch(Recorder):
         kept = {
             name.removeprefix("parameter/") for arrays in self.kept for name in arrays if name.startswith("parameter/")
         }
-        assert kept == personal
+        assert_matched(kept, keeps)
         assert tensors
         for content in [message for pair in self.pairs for message in pair]:
             blob, numbers = all_bytes(content), all_numbers(content)
@@ -152,22 +151,20 @@ def test_the_check_sees_a_tensor_and_a_scalar_that_are_sent():
             watch.check({*leak, "other"})
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name].personal])
+@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.personal or row.own_model])
 def test_no_personal_parameter_travels_in_a_simulation(method, tmp_path):
-    _, personal = documented_parameters()[method]
     watch = Watch(lambda partition: tmp_path / "run" / "checkpoint" / "clients" / f"{partition:05d}")
     run(tmp_path, method=method, num_rounds=3, clients=4, fraction_train=0.75, evaluate_every=1, intercept=watch)
-    watch.check(personal)
+    watch.check(documented_methods()[method].keeps)
 
 
 @pytest.mark.parametrize("share", [False, True])
 @pytest.mark.parametrize("method", ["flatland", "fedper", "fedavg-bias", "local-lorentz"])
 def test_no_personal_parameter_travels_between_machines(method, share, tmp_path):
-    _, personal = documented_parameters()[method]
     nodes = own_graphs(tmp_path / "nodes")
     watch = Watch(lambda partition: Path(nodes[partition]["state-path"]) / "run" / f"{partition:05d}")
     run(tmp_path, method=method, nodes=nodes, num_rounds=3, share_statistics=share, intercept=watch)
-    watch.check(personal)
+    watch.check(documented_methods()[method].keeps)
 
 
 @pytest.mark.parametrize("method", ["fedavg", "fedper", "flatland"])
@@ -195,16 +192,19 @@ def test_moments_stay_even_where_every_parameter_is_shared(tmp_path):
 
 @pytest.mark.parametrize("method", IN_ROUNDS)
 def test_the_parameters_on_the_wire_are_those_of_the_page(method, tmp_path):
-    shared, personal = documented_parameters()[method]
+    page = documented_methods()[method]
     recorder = Recorder()
     found = run(tmp_path, method=method, intercept=recorder)
-    for content in [*recorder.replies("train"), *(c for phase in SENT_MODELS for c in recorder.requests(phase))]:
-        assert set(content.get("arrays", {})) == shared
+    kept = kept_names(found)
+    assert_matched(kept, page.keeps)
+    for content in recorder.replies("train"):
+        assert_matched(set(array_names(content)), page.sends)
+        assert kept.isdisjoint(array_names(content))
+    for content in [content for phase in SENT_MODELS for content in recorder.requests(phase)]:
+        assert_matched(set(content.get("arrays", {})), page.is_sent)
+        assert kept.isdisjoint(content.get("arrays", {}))
     for phase in ("describe", "curvature", "evaluate", "fine-tune"):
         assert not any(map(array_names, recorder.replies(phase)))
-    kept = {name.removeprefix("parameter/") for name in found.personal(0) if name.startswith("parameter/")}
-    assert kept == personal
-    assert shared.isdisjoint(personal)
 
 
 @pytest.mark.parametrize("method", IN_ROUNDS)
@@ -221,7 +221,7 @@ def test_a_fixed_classifier_is_sent_once_and_does_not_come_back(method, tmp_path
 
 
 def test_the_page_has_every_method_once():
-    assert documented_parameters().keys() == set(IN_ROUNDS)
+    assert documented_methods().keys() == set(METHODS)
 
 
 def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir):
@@ -301,7 +301,7 @@ def shown(found: Run, recorder: Recorder, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, KeyError, ValueError, ArithmeticError, UnicodeError])
-@pytest.mark.parametrize("where", ["losses", "scores"])
+@pytest.mark.parametrize("where", ["batches", "scores"])
 def test_the_text_of_an_unforeseen_error_stays(where, kind, tmp_path, monkeypatch):
     whole = getattr(NodeTask, where)
 
@@ -344,7 +344,7 @@ def test_the_text_of_an_error_that_flower_reports_stays(tmp_path):
     assert [row["dropped"] for row in found.clients][1] == "Flower reports error 2 of this node; its own log has more"
 
 
-@pytest.mark.parametrize("name", sorted(documented_parameters()["flatland"][1]))
+@pytest.mark.parametrize("name", ["first.time", "second.time", "first.gate", "second.gate", "k"])
 def test_a_reply_that_carries_a_personal_parameter_is_refused(name, tmp_path):
     extra = {name: np.zeros(8, np.float32)}
     fault = Fault(1, forged(lambda reply: replace(reply, arrays={**reply.arrays, **extra})), round=2)

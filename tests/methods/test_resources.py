@@ -179,7 +179,7 @@ def test_other_errors_are_left_alone():
 
 
 @pytest.mark.parametrize("fail", [out_of_memory, one_more, of_numpy])
-@pytest.mark.parametrize("where", ["losses", "scores"])
+@pytest.mark.parametrize("where", ["batches", "scores"])
 def test_a_client_that_runs_out_of_memory_is_dropped_and_the_run_goes_on(where, fail, tmp_path, monkeypatch):
     real, calls = getattr(NodeTask, where), []
 
