@@ -52,7 +52,7 @@ def spec_of(found):
 @pytest.mark.parametrize("method", IMAGE_METHODS)
 def test_every_method_runs_and_keeps_what_is_personal(method, tmp_path):
     recorder = Recorder()
-    more = {"num_rounds": 6, "learning_rate": 0.1} if method in ACCURATE else {"num_rounds": 2}
+    more = {"num_rounds": 6 if method in ACCURATE else 3, "learning_rate": 0.1}
     found = small(tmp_path, method=method, intercept=recorder, **more)
     assert found.summary["status"] == "completed"
     config, spec = spec_of(found)

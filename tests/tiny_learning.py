@@ -1,0 +1,153 @@
+"""A learner on a network of 17 parameters and 8 examples, and the same sums in NumPy, with gradients by differences."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from client_app.learners import Learner, learner_class
+from client_app.learners.learner import Local, host
+from client_app.training import make_optimizer
+from strategies.config import parse
+from strategies.defaults import settled
+from strategies.methods import METHODS
+from strategies.model_spec import named_state
+from tasks.task import Batch, Task
+
+Arrays = dict[str, NDArray[Any]]
+FEATURES, WIDTH, CLASSES, EXAMPLES = 3, 2, 3, 8
+STEP = 1e-5
+"""Of the differences, whose error is STEP² times third derivatives, and rounding / STEP: about 1e-9."""
+
+
+class Net(nn.Module):
+    """Body and head, as in networks of images: logits W tanh(A x) + b."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(FEATURES, WIDTH, bias=False), nn.Tanh())
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def features(self, x: Tensor) -> Tensor:
+        found: Tensor = self.body(x)
+        return found
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.features(x))
+        return logits
+
+
+class Examples(Task):
+    """Examples in batches of two, always in the same order."""
+
+    def __init__(self, x: Tensor, labels: Tensor, batch_size: int) -> None:
+        self.metric, self.num_examples, self.train_labels = "accuracy", len(x), labels
+        self.x, self.batch_size = x, batch_size
+
+    @property
+    def num_steps(self) -> int:
+        return -(-self.num_examples // self.batch_size)
+
+    def batches(self, model: nn.Module) -> Iterator[Batch]:
+        for start in range(0, self.num_examples, self.batch_size):
+            chosen = slice(start, start + self.batch_size)
+            yield Batch(self.x[chosen], self.train_labels[chosen])
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return F.cross_entropy(model(batch.inputs), batch.labels)
+
+    def scores(self, model: nn.Module) -> dict[str, float]:
+        with torch.no_grad():
+            return {"test": float((model(self.x).argmax(dim=1) == self.train_labels).double().mean())}
+
+
+def learner(method: str, seed: int = 0, dtype: torch.dtype = torch.float64, batch_size: int = 2, examples: int = EXAMPLES,
+            **settings: Any) -> Learner:  # fmt: skip
+    """The learner of a method on these examples, which `seed` draws, from the start that every seed has in common."""
+    keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
+    config = settled(
+        parse({"method": method, "dataset": "digits", "weight-decay": 0.0, "momentum": 0.0} | keys), "images"
+    )
+    start, data = np.random.default_rng(0), np.random.default_rng(seed + 1)
+    net = Net().to(dtype)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.copy_(torch.from_numpy(start.normal(0, 0.7, tuple(parameter.shape))))
+    x = torch.from_numpy(data.normal(0, 1, (examples, FEATURES))).to(dtype)
+    labels = torch.from_numpy(data.integers(0, CLASSES, examples))
+    parameters, tensors = dict(net.named_parameters()), named_state(net)
+    row = METHODS[method]
+    shared = tuple(name for name in tensors if not row.is_personal(name))
+    optimizer = make_optimizer(parameters, config)
+    return learner_class(row.learner)(
+        Local(config, net, Examples(x, labels, batch_size), tensors, shared, parameters, optimizer)
+    )
+
+
+def state(module: nn.Module) -> Arrays:
+    """A network's parameters as they are now."""
+    return {name: np.array(host(tensor)) for name, tensor in named_state(module).items()}
+
+
+def softmax_loss(arrays: Mapping[str, NDArray[Any]], x: NDArray[Any], labels: NDArray[Any]) -> float:
+    """The mean cross-entropy of the network of these parameters."""
+    logits = features(arrays, x) @ arrays["head.weight"].T + arrays["head.bias"]
+    return cross_entropy(logits, labels)
+
+
+def features(arrays: Mapping[str, NDArray[Any]], x: NDArray[Any]) -> NDArray[np.float64]:
+    """What its head sees."""
+    found: NDArray[np.float64] = np.tanh(x @ arrays["body.0.weight"].T)
+    return found
+
+
+def cross_entropy(logits: NDArray[Any], labels: NDArray[Any]) -> float:
+    """The mean over the rows."""
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return float((np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]).mean())
+
+
+def gradient(loss: Callable[[Arrays], float], arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    """Of a function of named arrays, by central differences."""
+    found = {}
+    for name, array in arrays.items():
+        slopes = np.zeros(array.shape)
+        for index in np.ndindex(array.shape):
+            ends = []
+            for sign in (1, -1):
+                moved = {other: np.array(value, np.float64) for other, value in arrays.items()}
+                moved[name][index] += sign * STEP
+                ends.append(loss(moved))
+            slopes[index] = (ends[0] - ends[1]) / (2 * STEP)
+        found[name] = slopes
+    return found
+
+
+def batches(task: Examples) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """The task's batches as arrays, in float64."""
+    return [(host(batch.inputs).astype(np.float64), host(batch.labels)) for batch in task.batches(nn.Identity())]
+
+
+def descend(
+    arrays: Mapping[str, NDArray[Any]], task: Examples, rate: float, epochs: int,
+    pull: Callable[[Arrays], Mapping[str, NDArray[Any]]] = lambda arrays: {},
+) -> Arrays:  # fmt: skip
+    """Gradient steps on the cross-entropy and what `pull` adds to the gradient."""
+    found = {name: np.array(array, np.float64) for name, array in arrays.items()}
+    for _ in range(epochs):
+        for x, labels in batches(task):
+            slopes = gradient(lambda moved: softmax_loss(moved, x, labels), found)  # noqa: B023
+            added = pull(found)
+            found = {name: array - rate * (slopes[name] + added.get(name, 0.0)) for name, array in found.items()}
+    return found
+
+
+def assert_near(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]], tolerance: float = 1e-8) -> None:
+    """The same names and, but for the error of the differences, the same values."""
+    assert one.keys() == other.keys()
+    for name, array in one.items():
+        np.testing.assert_allclose(array, other[name], rtol=0, atol=tolerance, err_msg=name)
