@@ -93,6 +93,20 @@ class Ccvr(Table):
     epochs: int = Field(default=10, ge=1, le=10_000, description="passes over the virtual features")
 
 
+class Ditto(Table):
+    """Keys of Ditto."""
+
+    mu: Rate = Field(
+        default=1.0,
+        ge=0,
+        description="lambda of lambda/2 ||v - w||^2, which draws a client's own model v to the shared one; 0 is training "
+        "alone. 1 is HyperFed's choice (Appendix B)",
+    )
+    epochs: int = Field(
+        default=1, ge=1, le=10_000, description="passes that train a client's own model in a round, beside local-epochs"
+    )
+
+
 class Baselines(Table):
     """A field for each of these tables."""
 
@@ -102,3 +116,4 @@ class Baselines(Table):
     fedopt: FedOpt = FedOpt()
     fedrep: FedRep = FedRep()
     ccvr: Ccvr = Ccvr()
+    ditto: Ditto = Ditto()

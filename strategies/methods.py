@@ -201,6 +201,14 @@ METHODS: dict[str, Method] = {
         after=("ccvr",),
         tasks=IMAGES,
     ),
+    "ditto": Method(
+        "fedavg, and beside it a model of each client's own that is drawn to the shared one (Li et al., 2021)",
+        space="flat",
+        learner="ditto",
+        own_model=True,
+        tasks=(*GRAPHS, *IMAGES),
+        settings={"images": {"fine_tune_epochs": 0}},
+    ),
     "spherefed": Method(
         "features on the unit sphere, fixed orthonormal classifier, squared error, then one closed-form calibration",
         space="flat",
