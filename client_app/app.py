@@ -102,7 +102,7 @@ def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str,
     _prepare(client, request)
     before = client.task.scores(client.model)
     loss = client.fine_tune(request.header.round)
-    metrics = {f"{part}_before": value for part, value in before.items()} | client.task.scores(client.model)
+    metrics = {f"{part}_before": value for part, value in before.items()} | client.task.scores(client.learner.tuned)
     if loss is not None:
         metrics["loss"] = loss
     return {"metrics": metrics | {"seconds": time.perf_counter() - started}}

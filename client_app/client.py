@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from client_app.calibrating import closed_form, sums
+from client_app.calibrating import sums
 from client_app.curvature import ricci, start_curvature
 from client_app.data import check_fits, check_secure, class_names, load_data, make_task, num_features, shape, statistics
 from client_app.learners import learner_class
@@ -22,14 +22,12 @@ from client_app.training import (
     TrainingError,
     make_optimizer,
     seed_dropout,
-    train,
-    training_only,
 )
 from strategies.arrays import check_arrays
 from strategies.config import ConfigError, RunConfig
 from strategies.defaults import settled
 from strategies.messages import CCVR, CURVATURE, Description, Facts
-from strategies.methods import HEAD, METHODS
+from strategies.methods import METHODS
 from strategies.model_spec import is_fixed, model_spec, named_state, own_head
 from strategies.schedule import learning_rate
 from strategies.store import Store, StoreError
@@ -132,7 +130,15 @@ class Client:
         self.trained = {name: parameter for name, parameter in self.parameters.items() if parameter.requires_grad}
         self.optimizer = make_optimizer(self.trained, self.config)
         local = Local(
-            self.config, self.model, self.task, self.tensors, tuple(self.shared), self.trained, self.optimizer
+            self.config,
+            self.model,
+            self.task,
+            self.tensors,
+            tuple(self.shared),
+            self.trained,
+            self.optimizer,
+            self.partition,
+            facts.partitions,
         )
         self.learner = learner_class(self.method.learner)(local)
         self.personal |= self.learner.kept()
@@ -213,6 +219,7 @@ class Client:
         # Until it is committed the state in memory is of no round, so an error here makes the next message reload it.
         self._stamp = None
         self._seed(round_number, ROUND)
+        self.learner.round = round_number
         trained = self.learner.train()
         # The server looks at what is shared; of what stays nobody would see that the last step broke it.
         if not all(bool(tensor.isfinite().all()) for tensor in self.personal.values()):
@@ -228,24 +235,13 @@ class Client:
             If it diverges.
         """
         self._stamp = None  # what is in memory from here on is of no round
-        loss = None
-        if self.task.num_examples and self.config.fine_tune == "closed-form":
-            copy_in(closed_form(self.model, self.task, self.config.spherefed.ridge), self.tensors)
-        elif self.task.num_examples:
-            chosen = {
-                "trained": list(self.trained),
-                "all": list(self.parameters),
-                "head": [name for name in self.parameters if name.startswith(HEAD)],
-            }[self.config.fine_tune]
-            self._seed(round_number, FINE_TUNING)
-            with training_only(self.parameters, chosen):
-                optimizer = make_optimizer({name: self.parameters[name] for name in chosen}, self.config)
-                epochs, clip_norm = self.config.fine_tune_epochs, self.config.clip_norm
-                loss = train(self.model, self.task, optimizer, epochs, clip_norm=clip_norm)
-        if not all(bool(tensor.isfinite().all()) for tensor in self.tensors.values()):
+        self._seed(round_number, FINE_TUNING)
+        loss = self.learner.fine_tune() if self.task.num_examples else None
+        tuned = named_state(self.learner.tuned)
+        if not all(bool(tensor.isfinite().all()) for tensor in tuned.values()):
             raise TrainingError("parameters are not finite after fine-tuning")
         self.tuned.discard_after(round_number)
-        self.tuned.save(round_number, gather(self.tensors, None), self._binding, base=round_number)
+        self.tuned.save(round_number, gather(tuned, None), self._binding, base=round_number)
         return loss
 
     def _seed(self, round_number: int, stream: int) -> None:

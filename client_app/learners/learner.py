@@ -9,9 +9,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from client_app.training import Optimizer, Proximal, Pull, Sparsity, Trained, make_optimizer, train
+from client_app.calibrating import closed_form
+from client_app.training import (
+    Optimizer,
+    Proximal,
+    Pull,
+    Sparsity,
+    Trained,
+    make_optimizer,
+    train,
+    training_only,
+)
 from strategies.arrays import check_arrays
 from strategies.config import RunConfig
+from strategies.methods import HEAD
 from tasks.task import Batch, Task
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -35,6 +46,10 @@ class Local:
         What local training changes.
     optimizer : Optimizer
         Of these. Its moments are fresh in every round, or live on, as the configuration says.
+    partition : int
+        The client's own number.
+    partitions : tuple of int
+        The numbers of all clients, ascending, where the method's row has them told; else none.
     """
 
     config: RunConfig
@@ -44,6 +59,8 @@ class Local:
     shared: tuple[str, ...]
     trained: Mapping[str, nn.Parameter]
     optimizer: Optimizer
+    partition: int = 0
+    partitions: tuple[int, ...] = ()
 
 
 class Learner:
@@ -53,7 +70,14 @@ class Learner:
     ----------
     local : Local
         With the model at its seeded start.
+
+    Attributes
+    ----------
+    round : int
+        The round that it trains in, 1, 2, …; 0 before.
     """
+
+    round = 0
 
     def __init__(self, local: Local) -> None:
         self.local = local
@@ -112,6 +136,38 @@ class Learner:
     def shared_and_trained(self) -> list[str]:
         """Names of the parameters that are both, in the model's order."""
         return [name for name in self.local.shared if name in self.local.trained]
+
+    def fine_tune(self) -> float | None:
+        """From the parameters received to a personal model, `tuned`, of a client with examples.
+
+        Returns
+        -------
+        float or None
+            The loss of the last pass, where it is trained by steps.
+
+        Raises
+        ------
+        TrainingError
+            If it diverges.
+        """
+        local, config = self.local, self.local.config
+        if config.fine_tune == "closed-form":
+            copy_in(closed_form(local.model, local.task, config.spherefed.ridge), local.tensors)
+            return None
+        parameters = dict(local.model.named_parameters())
+        chosen = {
+            "trained": list(local.trained),
+            "all": list(parameters),
+            "head": [name for name in parameters if name.startswith(HEAD)],
+        }[config.fine_tune]
+        with training_only(parameters, chosen):
+            optimizer = make_optimizer({name: parameters[name] for name in chosen}, config)
+            return train(local.model, local.task, optimizer, config.fine_tune_epochs, clip_norm=config.clip_norm)
+
+    @property
+    def tuned(self) -> nn.Module:
+        """The model that `fine_tune` leaves; without it the shared one, as received."""
+        return self.local.model
 
     def share(self) -> dict[str, NDArray[Any]]:
         """What the client answers with: the shared parameters, and nothing else."""

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from deployments.accept import (
+    baselines,
     cluster,
     cluster_kills,
     flatland,
@@ -31,7 +32,7 @@ from deployments.accept.lab import Lab, Outcome, RunFailed
 from deployments.cluster.errors import ClusterError
 from tasks.errors import DataError
 
-PARTS = (flatland, flatland_more, images, image_numerics, hull, hull_more, cluster, cluster_kills)
+PARTS = (flatland, flatland_more, images, image_numerics, baselines, hull, hull_more, cluster, cluster_kills)
 TABLES = tuple(table for part in PARTS for table in part.TABLES)
 
 ENDS = (DataError, RunFailed, ClusterError, subprocess.TimeoutExpired)
@@ -45,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", required=True, type=Path, help="folder of the public data sets")
     parser.add_argument("--only", default=",".join(tables), help=f"which of {', '.join(tables)}")
     parser.add_argument("--keep", type=Path, help="folder for the run directories, kept")
+    parser.add_argument("--reuse", action="store_true", help="with --keep: runs that are there already count")
     options = parser.parse_args(arguments)
     chosen = options.only.split(",")
     if unknown := [name for name in chosen if name not in tables]:
@@ -57,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.getLogger("curvfed").addHandler(
         logging.NullHandler()
     )  # progress of runs in this process is not a line here
-    lab = Lab(options.data.resolve(), folder.resolve())
+    lab = Lab(options.data.resolve(), folder.resolve(), options.reuse)
     failed = 0
     for name in chosen:
         try:

@@ -1,7 +1,9 @@
 """Runs for the tables: each configuration once, several at a time, each in a process of its own."""
 
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -42,10 +44,12 @@ class Lab:
         Folder of the public data sets.
     folder : Path
         Where run directories go.
+    reuse : bool
+        Whether runs that an earlier lab completed in the folder count, whatever the code was then.
     """
 
-    def __init__(self, data: Path, folder: Path) -> None:
-        self.data, self.folder = data, folder
+    def __init__(self, data: Path, folder: Path, reuse: bool = False) -> None:
+        self.data, self.folder, self._reuse = data, folder, reuse
         self._pool = ThreadPoolExecutor(max(1, os.cpu_count() or 1))
         self._runs: dict[str, Future[Path]] = {}
 
@@ -75,11 +79,16 @@ class Lab:
     def _future(self, settings: Settings) -> Future[Path]:
         key = json.dumps(settings, sort_keys=True)
         if key not in self._runs:
-            name = f"run-{len(self._runs):03d}"
+            name = f"{settings.get('method', 'run')}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
             self._runs[key] = self._pool.submit(self._simulate, dict(settings), name)
         return self._runs[key]
 
     def _simulate(self, settings: dict[str, Any], name: str) -> Path:
+        if (self.folder / name).is_dir():
+            told = self.folder / name / "summary.json"
+            if self._reuse and told.exists() and read_summary(told.parent)["status"] == "completed":
+                return told.parent
+            shutil.rmtree(self.folder / name)
         done = subprocess.run(self.command(settings, name), capture_output=True, text=True)
         if done.returncode:
             raise RunFailed(f"{settings}: exit status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
