@@ -12,7 +12,8 @@ from client_app.curvature import ricci, start_curvature
 from client_app.data import check_fits, check_secure, class_names, load_data, make_task, num_features, shape, statistics
 from client_app.learners import learner_class
 from client_app.learners.learner import Local, copy_in, host
-from client_app.node_config import check_names, flag
+from client_app.node_config import check_names, flag, is_real
+from client_app.noise import Noise
 from client_app.personal import WAY_OUT, FixedFile, gather, scatter, state_folder
 from client_app.resources import device_of, fitting_model
 from client_app.roster import read_roster, read_signing_key
@@ -33,7 +34,7 @@ from strategies.schedule import learning_rate
 from strategies.store import Store, StoreError
 from tasks.graphs.functional import EMBEDDING, embed
 
-ROUND, FINE_TUNING = 0, 1
+ROUND, FINE_TUNING, NOISE = 0, 1, 2
 """Streams of a client's draws."""
 
 
@@ -64,6 +65,7 @@ class Client:
         check_names(node_config)
         self._keeps_statistics = flag(node_config, "share-statistics") is False
         check_secure(config, node_config)
+        self.noise = Noise()
         self.signing_key, self.roster = read_signing_key(node_config), read_roster(node_config)
         self.data = load_data(config, partition, node_config)
         self.config = settled(config, self.data.task)
@@ -139,6 +141,7 @@ class Client:
             self.optimizer,
             self.partition,
             facts.partitions,
+            self.noise,
         )
         self.learner = learner_class(self.method.learner)(local)
         self.personal |= self.learner.kept()
@@ -249,6 +252,8 @@ class Client:
         entropy = [self.config.seed, self.partition, round_number] + [stream] * (stream != ROUND)
         seed = np.random.SeedSequence(entropy)
         seed_dropout(int(seed.generate_state(1, np.uint64)[0]) >> 1, self.device)
+        if not is_real(self.node_config):
+            self.noise.seed([*entropy, NOISE])
 
     def sums(self, phase: str) -> tuple[NDArray[np.float64], int]:
         """What the server's calibration wants of this client: sums over training examples in one vector, and how many.
@@ -280,5 +285,15 @@ class Client:
         return self.task.scores(self.learner.scored)
 
     def share(self) -> dict[str, NDArray[Any]]:
-        """What it answers with."""
+        """What it answers with.
+
+        Raises
+        ------
+        ConfigError
+            If it would tell figures about its data and these stay private.
+        """
+        if self.method.tells_statistics and not self.shares_statistics:
+            raise ConfigError(
+                f"this node keeps figures about its data, which {self.config.method} sends: it needs share-statistics"
+            )
         return self.learner.share()

@@ -153,7 +153,7 @@ def make_task(
     if isinstance(data, ClientPoints):
         raise DataError("the data are points in a disc, which are not trained on by steps")
     if isinstance(data, ClientGraph):
-        return client_task(data, class_names, device, config.batch_size)
+        return client_task(data, class_names, device, config.batch_size, config.node_share)
     keys = config.hyperfed
     local = objective(ObjectiveSpec(config.loss, keys.margin, keys.negatives, keys.mixup))
     wanted = config.images.augment

@@ -31,19 +31,23 @@ class Trained(NamedTuple):
     steps: int
 
 
-class Optimizer(Protocol):
-    """What the local loop asks of an optimiser, whose state is a plain dictionary by name."""
-
-    learning_rate: float
-
-    def reset(self) -> None:
-        """Forget all moments."""
+class Steps(Protocol):
+    """What the local loop asks of an optimiser."""
 
     def zero_grad(self) -> None:
         """Drop the gradients."""
 
     def step(self) -> None:
         """One step along the gradients; parameters without one stay."""
+
+
+class Optimizer(Steps, Protocol):
+    """What a client asks of its optimiser besides, whose state is a plain dictionary by name."""
+
+    learning_rate: float
+
+    def reset(self) -> None:
+        """Forget all moments."""
 
     def state(self) -> dict[str, Tensor]:
         """Every tensor that the next step depends on, by name."""
@@ -131,11 +135,12 @@ def training_only(parameters: Mapping[str, nn.Parameter], names: Iterable[str]) 
 def train(
     model: nn.Module,
     task: Task,
-    optimizer: Optimizer,
+    optimizer: Steps,
     epochs: int,
     pulls: Sequence[Pull] = (),
     clip_norm: float = 0.0,
     loss: Loss | None = None,
+    repeats: int = 1,
 ) -> float:
     """Local epochs on a loss and what pulls besides.
 
@@ -145,6 +150,8 @@ def train(
         Length that a step's whole gradient is shortened to where it is longer; 0 for never.
     loss : callable, optional
         The task's own, if left out.
+    repeats : int
+        Steps on a batch before the next one.
 
     Returns
     -------
@@ -161,7 +168,7 @@ def train(
     values: list[float] = []
     for epoch in range(epochs):
         losses: list[Tensor] = []
-        for batch in task.batches(model):
+        for batch in (batch for batch in task.batches(model) for _ in range(repeats)):
             value = objective(model, batch)
             losses.append(value.detach())
             optimizer.zero_grad()

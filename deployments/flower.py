@@ -163,7 +163,7 @@ def _run_name(config: Mapping[str, Value]) -> str:
     words = [Path(str(config[key])).stem[:40] for key in ("method", "dataset", "seed") if key in config]
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     name = "-".join([*words, moment, secrets.token_hex(2)])  # two runs may start in the same second
-    return re.sub(r"[^A-Za-z0-9._-]", "_", name)
+    return re.sub(r"[^A-Za-z0-9._-]", "_", name.replace("+", "plus"))
 
 
 # --- What came of it --------------------------------------------------------------------------------------------------

@@ -88,7 +88,8 @@ def _scores(graph: ClientGraph, party: Client, model: nn.Module, facts: Facts, t
     which = f"the test {facts.task}"
     if not trained_on:
         graph, which = replace(graph, test=torch.ones_like(graph.test)), f"all {facts.task}"
-    found = client_task(graph, facts.class_names, party.device, party.config.batch_size).scores(model)
+    config = party.config
+    found = client_task(graph, facts.class_names, party.device, config.batch_size, config.node_share).scores(model)
     scores = {graph.metric: found.get("test"), "accuracy": found.get("accuracy", found.get("test"))}
     told = {f"{name} on {which}": f"{value:.4f}" for name, value in scores.items() if value is not None}
     return {facts.task: f"{len(graph.labels)}, {int(graph.test.sum())} to score on"} | told

@@ -208,13 +208,16 @@ def _model(run: TrainedRun, client: int | None, state_path: Path | None, calibra
         scatter(tuned[0], tensors, None)
         return model, f"client {client}'s own, fine-tuned after round {tuned[1]}"
     if METHODS[run.config.method].own_model and client is not None:
+        _copy(_of_model(run.shared.sent_to(client) | run.fixed, tensors), tensors)
         arrays, stamp = run.personal_state(client, state_path)
         kept = {name.removeprefix(PARAMETER): array for name, array in arrays.items() if name.startswith(PARAMETER)}
         own = learner_class(METHODS[run.config.method].learner).restored(model, kept)
         assert isinstance(own, ImageNet)
         return own, f"client {client}'s own, after round {stamp}"
     personal = {name: tensor for name, tensor in tensors.items() if METHODS[run.config.method].is_personal(name)}
-    sent = run.shared.global_model() | run.fixed
+    which, sent = "global", run.shared.global_model() | run.fixed
+    if client is not None and not run.shared.is_global:
+        which, sent = f"client {client}'s own", _of_model(run.shared.sent_to(client) | run.fixed, tensors)
     check_arrays(sent, {name: tensor.detach().numpy() for name, tensor in tensors.items() if name not in personal})
     _copy(sent, tensors)
     if personal and client is not None:
@@ -224,10 +227,15 @@ def _model(run: TrainedRun, client: int | None, state_path: Path | None, calibra
     if client is not None and run.fine_tunes:
         raise run.not_here("fine-tuned model", client, state_path, "fine-tunes the global model at each client")
     if not (calibrated and run.calibrated):
-        return model, "global"
+        return model, which
     check_arrays(run.calibrated, {name: tensors[name].detach().numpy() for name in run.calibrated.keys() & tensors})
     _copy(run.calibrated, tensors)
     return model, "global, with the calibrated classifier"
+
+
+def _of_model(sent: Arrays, tensors: dict[str, Tensor]) -> Arrays:
+    """Of what a client is sent the parameters alone."""
+    return {name: array for name, array in sent.items() if name in tensors}
 
 
 def _copy(arrays: Arrays, tensors: dict[str, Tensor]) -> None:

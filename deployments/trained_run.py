@@ -21,6 +21,7 @@ from strategies.dotted import dotted
 from strategies.messages import Facts
 from strategies.methods import METHODS, ONE_SHOT
 from strategies.model_spec import is_fixed
+from strategies.records import tuples
 from strategies.split import Arrays
 from strategies.store import Store
 
@@ -278,7 +279,7 @@ def _read_model(path: Path, config: RunConfig) -> _Model:
             about = json.loads(file.metadata()["curvfed"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         found = _Model(
-            facts=Facts(**about["facts"] | {"class_names": tuple(about["facts"]["class_names"])}),
+            facts=Facts(**tuples(about["facts"])),
             arrays=arrays,
             groups=tuple(str(name) for name in about.get("groups", ())),
             stamps={int(partition): int(stamp) for partition, stamp in about["stamps"].items()},

@@ -37,7 +37,7 @@ def accuracy(run: RunFiles) -> Html | None:
         return None
     alt = f"Line chart of accuracy by round. {' '.join(map(_in_words, told))}"
     picture = pictures.courses("accuracy", told, "accuracy (%)", alt)
-    caption = "mean over the clients of the accuracy of personal models on their own test images."
+    caption = f"mean over the clients of the accuracy of personal models on their own test {run.examples}."
     if any(one.ours for one in told):
         return figure(picture, f"Accuracy of the global model on the server's test images, and {caption}")
     return figure(picture, f"{caption[0].upper()}{caption[1:]}")

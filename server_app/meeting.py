@@ -134,9 +134,11 @@ def meet(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Federati
         raise CohortError(
             f'the clients\' data are {facts.task}, method = "{config.method}" works on {", ".join(tasks)}'
         )
-    if CCVR in METHODS[config.method].after and not all(about.statistics for about in described.values()):
+    method = METHODS[config.method]
+    tells = CCVR in method.after or method.tells_statistics
+    if tells and not all(about.statistics for about in described.values()):
         raise CohortError(
-            f'method = "{config.method}" asks for the sizes of the classes: it needs share-statistics=true'
+            f'method = "{config.method}" has figures about the clients\' data told: it needs share-statistics=true'
         )
     if facts.own_ends:
         spaces = ", ".join(f"{p}: {d.space or d.num_features}" for p, d in list(described.items())[:20])
@@ -144,6 +146,8 @@ def meet(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Federati
     first = next(iter(described.values()))
     if first.metric == "roc_auc" and not facts.own_ends and len(facts.class_names) != 2:
         raise CohortError(f"ROC-AUC needs 2 classes, the clients have {len(facts.class_names)}: {facts.class_names}")
+    if METHODS[config.method].lists_clients:
+        facts = replace(facts, partitions=tuple(described))
     federation = Federation({p: partitions[p] for p in described}, described, facts, refused)
     return _ask_curvature(grid, config, run, federation)
 

@@ -178,7 +178,8 @@ def default_name(config: RunConfig) -> str:
     """method-dataset-seed-time, the time in UTC."""
     dataset = Path(config.dataset).stem.lower()
     safe = "".join(letter if (letter.isascii() and letter.isalnum()) or letter in "._-" else "-" for letter in dataset)
-    return f"{config.method}-{safe[:64]}-{config.seed}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
+    method = config.method.replace("+", "plus")
+    return f"{method}-{safe[:64]}-{config.seed}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
 
 
 def write_failure(error: str, raw: Mapping[str, Any], config: RunConfig | None) -> Path | None:

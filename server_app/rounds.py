@@ -21,7 +21,7 @@ from server_app.results import RunDirectory
 from server_app.run import RoundError, Run
 from server_app.secure import Check, check_session
 from server_app.summary import LAST
-from strategies.aggregation import Aggregation, Average, Update
+from strategies.aggregation import Aggregation, Average, Update, weighed
 from strategies.aggregations import aggregation
 from strategies.calibration import CalibrationError, plain_sum
 from strategies.cohort import sample
@@ -170,7 +170,7 @@ class Rounds(Run):
         if not any(update.examples for update in updates.values()):
             log.warning("round %d: no client that answered has training data", number)
         with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
-            self.model.aggregate(updates)
+            self.model.aggregate(weighed(updates, self.config.weights))
         if reason := not_finite(self.model.state()):
             raise RoundError(f"round {number}: {reason} after the aggregation")
 

@@ -7,6 +7,7 @@ from typing import Any
 from server_app.meeting import Federation
 from strategies.config import ConfigError
 from strategies.messages import Facts
+from strategies.records import tuples
 from strategies.split import Arrays
 from strategies.store import Store, StoreError
 
@@ -135,4 +136,4 @@ def as_before(federation: Federation, known: dict[str, Any]) -> Federation:
     changed = [partition for partition, digest in now.items() if digests.get(partition, digest) != digest]
     if changed:
         raise ConfigError(f"resume = true: the data of partitions {', '.join(changed)} are not those of the run so far")
-    return replace(federation, facts=Facts(**facts | {"class_names": tuple(facts["class_names"])}))
+    return replace(federation, facts=Facts(**tuples(facts)))

@@ -1,15 +1,30 @@
 """What the server makes of the clients' shared parameters: the contract, and the average."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from strategies.split import Arrays, Update, split_average
 
-__all__ = ["Aggregation", "Average", "Replies", "Update"]
+__all__ = ["Aggregation", "Average", "Replies", "Update", "weighed"]
 
 Replies = Mapping[int, Update]
 """Partition -> update, in ascending order of the partitions."""
+
+
+def weighed(replies: Replies, weights: str) -> Replies:
+    """The replies as an aggregation is to weigh them, which goes by numbers of examples.
+
+    Parameters
+    ----------
+    replies : mapping of int to Update
+    weights : str
+        "examples": as they are; "uniform": as if every client with examples had one.
+    """
+    if weights == "examples":
+        return replies
+    return {partition: replace(update, examples=min(update.examples, 1)) for partition, update in replies.items()}
 
 
 class Aggregation(ABC):
@@ -22,6 +37,10 @@ class Aggregation(ABC):
     """
 
     is_global = False
+
+    def meet(self, partitions: Sequence[int]) -> None:
+        """Be told who all clients are, ascending, before anything else; where the method's row has them told, else none."""
+        return
 
     @abstractmethod
     def sent_to(self, partition: int) -> Arrays:

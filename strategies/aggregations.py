@@ -4,16 +4,24 @@ import fnmatch
 from collections.abc import Callable
 
 from strategies.aggregation import Aggregation, Average
+from strategies.apple import Apple
 from strategies.clusters import Clusters
 from strategies.consistent import Consistent
+from strategies.feddyn import FedDyn
+from strategies.fedsage import FedSage, package
+from strategies.interpolated import Interpolated
 from strategies.messages import Facts
 from strategies.methods import ENDS, METHODS
 from strategies.model_spec import build_model, is_fixed, model_spec, named_state
+from strategies.multi_task import MultiTask
+from strategies.noisy_average import NoisyAverage
 from strategies.normalised import FedNova
 from strategies.run_config import RunConfig
+from strategies.scaffold import Scaffold
 from strategies.server_optimizer import ServerOptimizer
 from strategies.similarity import Similarity
 from strategies.split import Arrays
+from strategies.topology import Topology
 
 AGGREGATIONS: dict[str, Callable[[Arrays, RunConfig, int], Aggregation]] = {
     "average": lambda arrays, config, clients: Average(arrays),
@@ -21,6 +29,10 @@ AGGREGATIONS: dict[str, Callable[[Arrays, RunConfig, int], Aggregation]] = {
         arrays, config.gcfl.eps1, config.gcfl.eps2, config.gcfl.warmup, config.gcfl.window
     ),
     "similarity": lambda arrays, config, clients: Similarity(arrays, config.fed_pub.scale),
+    "noisy-average": lambda arrays, config, clients: NoisyAverage(
+        arrays, config.fedgnn.clip, config.fedgnn.noise, config.num_rounds
+    ),
+    "topology": lambda arrays, config, clients: Topology(arrays, config.fedgta.threshold, config.fedgta.moments),
     "consistent": lambda arrays, config, clients: Consistent(
         arrays, config.hyperfed.radius, config.hyperfed.deviations
     ),
@@ -32,6 +44,14 @@ AGGREGATIONS: dict[str, Callable[[Arrays, RunConfig, int], Aggregation]] = {
         config.fedopt.beta1,
         config.fedopt.beta2,
         config.fedopt.tau,
+    ),
+    "scaffold": lambda arrays, config, clients: Scaffold(arrays, config.scaffold.learning_rate, clients),
+    "feddyn": lambda arrays, config, clients: FedDyn(arrays, clients),
+    "interpolated": lambda arrays, config, clients: Interpolated(arrays, config.pfedme.beta),
+    "apple": lambda arrays, config, clients: Apple(arrays, config.apple.cores, config.seed),
+    "multi-task": lambda arrays, config, clients: MultiTask(arrays, config.fedmtl.relations, clients),
+    "fedsage": lambda arrays, config, clients: FedSage(
+        arrays, package(arrays, config.fedsage), min(config.fedsage.generator_rounds, max(config.num_rounds - 1, 0))
     ),
 }
 
@@ -53,7 +73,9 @@ def aggregation(config: RunConfig, facts: Facts, clients: int) -> Aggregation:
         for name, tensor in named_state(build_model(model_spec(config, facts), config.seed)).items()
         if not method.is_personal(name, facts.own_ends) and not is_fixed(config, name)
     }
-    return AGGREGATIONS[config.aggregation](shared, config, clients)
+    found = AGGREGATIONS[config.aggregation](shared, config, clients)
+    found.meet(facts.partitions)
+    return found
 
 
 def kept_patterns(config: RunConfig, facts: Facts) -> list[str]:

@@ -69,6 +69,120 @@ class Gcfl(Table):
     )
 
 
+class FedGnn(Table):
+    """Keys of FedGNN."""
+
+    clip: Rate = Field(
+        default=1.0,
+        gt=0,
+        description="delta: an entry of what a client sends is at most this times the learning-rate from what it was sent, "
+        "before noise is added. 1 is the length of a step of Adam. The paper has .1, of gradients, which brings such a "
+        "step to a tenth",
+    )
+    noise: Rate = Field(
+        default=2.0,
+        ge=0,
+        description="lambda, scale of the Laplace noise added to each entry, in the same measure; 0 is none. A single "
+        "entry in one round is epsilon-private at epsilon = 2 delta/lambda, here 1, as in the paper; a whole model, over "
+        "all rounds, is not protected: the summary's epsilon_of_run is its figure",
+    )
+
+
+class FedGta(Table):
+    """Keys of FedGTA."""
+
+    steps: int = Field(default=5, ge=0, le=1000, description="k, steps of label propagation")
+    alpha: float = Field(
+        default=0.5, ge=0, le=1, description="alpha, what a node keeps of its own soft label in each of them"
+    )
+    moments: int = Field(
+        default=13, ge=1, le=1000, description="K: soft labels are compared by their moments of the orders 1 to K"
+    )
+    temperature: Rate = Field(
+        default=20.0, gt=0, description="what soft labels are divided by where a client's confidence is measured"
+    )
+    threshold: float = Field(
+        default=0.65,
+        ge=-1,
+        le=1,
+        description="epsilon: a client's average is over those whose moments have a cosine with its own of at least this; "
+        "the summary's models_per_start says how many these are. The authors have .65 on PubMed, .6 on CiteSeer",
+    )
+
+
+class FedHgcn(Table):
+    """Keys of FedHGCN."""
+
+    ratio: float = Field(
+        default=0.8,
+        gt=0,
+        le=1,
+        description="share of a graph's nodes that training sees, those that their neighbours tell least of; nodes to "
+        "train on are always among them. 1 is all",
+    )
+
+
+class AdaFgl(Table):
+    """Keys of AdaFGL."""
+
+    alpha: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="alpha, the edges' share in the matrix by which nodes hear each other; what the shared model predicts "
+        "alike has the rest. 1 is the edges alone",
+    )
+    beta: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="beta, what the signed weights of heterophilous message passing keep of that matrix; what the client's "
+        "own network finds alike has the rest",
+    )
+    steps: int = Field(
+        default=3, ge=1, le=100, description="k, how often features are propagated by that matrix before they are read"
+    )
+    width: int = Field(default=64, ge=1, le=100_000, description="hidden width of the client's own network")
+
+
+class FedSage(Table):
+    """Keys of FedSage+."""
+
+    generator_rounds: int = Field(
+        default=5,
+        ge=0,
+        le=1_000_000,
+        description="rounds, the first, in which every client trains its generator of missing neighbours before the "
+        "classifier; the last round of a run is never one. 0 is fedavg",
+    )
+    epochs: int = Field(
+        default=10, ge=1, le=10_000, description="passes that train the generator in each of these rounds"
+    )
+    hidden: Rate = Field(
+        default=0.1,
+        gt=0,
+        lt=1,
+        description="share of its nodes that a client hides to train the generator, none that it trains on; the authors "
+        "hide half of the nodes that they validate on, a tenth of all",
+    )
+    neighbours: int = Field(default=5, ge=1, le=100, description="most neighbours that a node is given")
+    cross: Rate = Field(
+        default=1.0,
+        ge=0,
+        description="alpha, weight of the other clients' mean feature loss beside the own one; at 0 they do not matter",
+    )
+    width: int = Field(
+        default=64,
+        ge=1,
+        le=100_000,
+        description="width of the generator's layers; a message holds about width * neighbours numbers for every feature "
+        "and client. The authors use 128 to 2048",
+    )
+    sample: int = Field(
+        default=64, ge=1, le=100_000, description="nodes whose representations a client shows the others in a round"
+    )
+
+
 class FedOpt(Table):
     """Keys of FedOpt."""
 
@@ -107,13 +221,119 @@ class Ditto(Table):
     )
 
 
+class Scaffold(Table):
+    """Keys of SCAFFOLD."""
+
+    learning_rate: Rate = Field(
+        default=1.0,
+        gt=0,
+        description="eta_g, the server's, of the step to the mean of the clients' models; 1 goes all the way, as the "
+        "paper's experiments do",
+    )
+
+
+class FedDyn(Table):
+    """Keys of FedDyn."""
+
+    alpha: Rate = Field(
+        default=0.1,
+        ge=0,
+        description="alpha of the linear and the quadratic term in the local objective; at 0 clients train as fedavg's, "
+        "while the server still adds up what they drifted by. .1 is HyperFed's choice (Appendix B); the authors use "
+        ".001 to .1",
+    )
+
+
+class Moon(Table):
+    """Keys of MOON."""
+
+    mu: Rate = Field(
+        default=1.0,
+        ge=0,
+        description="mu, weight of the contrastive term beside the local loss; 0 is fedavg. 1 is HyperFed's choice "
+        "(Appendix B); the authors use .1 to 10",
+    )
+    temperature: Rate = Field(
+        default=0.5, gt=0, description="tau, which the cosines of the contrastive term are divided by"
+    )
+
+
+class PFedMe(Table):
+    """Keys of pFedMe."""
+
+    penalty: Rate = Field(
+        default=1.0,
+        gt=0,
+        description="lambda of lambda/2 ||theta - w||^2, which draws a client's own model to the shared one; 1 is "
+        "HyperFed's choice (Appendix B), the authors use 15 to 30",
+    )
+    steps: int = Field(
+        default=5, ge=1, le=10_000, description="K, steps of the client's own model on a batch, by the learning-rate"
+    )
+    rate: Rate = Field(
+        default=0.3,
+        gt=0,
+        description="eta: a batch brings the shared model eta lambda of the way to the client's own; .3 learns in tens of "
+        "rounds where the authors' .005, at their lambda of 15, takes hundreds, and 1 / lambda leaves no own model",
+    )
+    beta: Rate = Field(
+        default=1.0, gt=0, description="how far the server goes from its model to the clients' mean; 1 is all the way"
+    )
+
+
+class Apple(Table):
+    """Keys of APPLE."""
+
+    rate: Rate = Field(default=0.001, ge=0, description="learning rate of a client's weights for all clients' models")
+    mu: Rate = Field(
+        default=0.001,
+        ge=0,
+        description="mu of the term mu/2 ||p - p_0||^2, which draws these weights to the shares of examples. .001 is "
+        "HyperFed's choice (Appendix B); the authors use .1 and less",
+    )
+    last: Rate = Field(
+        default=0.2, ge=0, le=1, description="L, share of the rounds over which the term falls to 0, by half a cosine"
+    )
+    cores: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="models of others that a client is sent in a round, in turn, 0: all. It keeps what came last of each",
+    )
+
+
+class FedMtl(Table):
+    """Keys of federated multi-task learning."""
+
+    relations: Literal["mean", "learned"] = Field(
+        default="mean",
+        description="Omega of tr(W Omega W^T): mean draws every model to the mean of all; learned goes by how the models "
+        "lie to each other",
+    )
+    coupling: Rate = Field(default=0.1, ge=0, description="lambda_1, of half that trace; 0 is training alone")
+    ridge: Rate = Field(
+        default=0.0, ge=0, description="lambda_2, of half the squares of all weights, beside weight-decay"
+    )
+
+
 class Baselines(Table):
     """A field for each of these tables."""
 
     fedprox: FedProx = FedProx()
     fed_pub: FedPub = FedPub()
     gcfl: Gcfl = Gcfl()
+    fedgnn: FedGnn = FedGnn()
+    fedgta: FedGta = FedGta()
+    fedhgcn: FedHgcn = FedHgcn()
+    adafgl: AdaFgl = AdaFgl()
+    fedsage: FedSage = FedSage()
     fedopt: FedOpt = FedOpt()
     fedrep: FedRep = FedRep()
     ccvr: Ccvr = Ccvr()
     ditto: Ditto = Ditto()
+    scaffold: Scaffold = Scaffold()
+    feddyn: FedDyn = FedDyn()
+    moon: Moon = Moon()
+    pfedme: PFedMe = PFedMe()
+    apple: Apple = Apple()
+    fedmtl: FedMtl = FedMtl()

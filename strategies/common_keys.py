@@ -12,6 +12,8 @@ ModelName = Literal[
     "cnn", "convnet", "resnet18", "resnet18-7x7", "vgg13", "mobilenetv2", "senet18",
 ]  # fmt: skip
 
+_UNIFORM = [name for name, row in METHODS.items() if any("uniform" in own.values() for own in row.settings.values())]
+
 
 class CommonKeys(Table):
     """What any run is told, whatever its method."""
@@ -49,7 +51,8 @@ class CommonKeys(Table):
         default=0,
         ge=0,
         le=10_000,
-        description="passes over a client's data per round; 0: the task's own, 1 for graphs and 5 for images",
+        description="passes over a client's data per round; 0: the task's own, 1 for graphs and 5 for images, with "
+        "scaffold 5 for both",
     )
     batch_size: int = Field(
         default=128,
@@ -57,13 +60,13 @@ class CommonKeys(Table):
         description="graphs or images per training step, 0: all; nodes of one graph are always trained on at once",
     )
     optimizer: Literal["auto", "adam", "sgd"] = Field(
-        default="auto", description="the clients' optimiser; auto: adam for graphs, sgd for images"
+        default="auto", description="the clients' optimiser; auto: adam for graphs, sgd for images and with scaffold"
     )
     learning_rate: Rate = Field(
         default=0.0,
         ge=0,
         description="of the clients' optimiser; 0: the task's own, .01 for graphs, and for images .02, or .1 where the "
-        "method does not train by cross-entropy",
+        "method does not train by cross-entropy, and with pfedme; with scaffold .3 for nodes and .001 for graphs",
     )
     momentum: Rate = Field(default=0.9, ge=0, lt=1, description="of sgd")
     clip_norm: Rate = Field(
@@ -154,7 +157,8 @@ class CommonKeys(Table):
         ge=-1,
         le=10_000,
         description="passes that each client makes from the global model to a personal one, which stays, at the "
-        "learning-rate whatever the schedule; 0: none, -1: the task's own, 2 for images and none for graphs",
+        "learning-rate whatever the schedule; 0: none, -1: the task's own, 2 for images and none for graphs, or the "
+        "method's, 100 for adafgl",
     )
     fine_tune_every: int = Field(
         default=0, ge=0, description="rounds between two fine-tunings; 0: after the last round alone"
@@ -174,6 +178,12 @@ class CommonKeys(Table):
         default="auto",
         description="what the server makes of the shared parameters; auto: the method's own. With another a method "
         "stands on another base, such as spherefed on fednova",
+    )
+    weights: Literal["auto", "examples", "uniform"] = Field(
+        default="auto",
+        description="what a client weighs where the server averages: its number of training examples, or as much as any "
+        "other that has some; auto: examples, or uniform for the methods whose papers have it so: "
+        + ", ".join(_UNIFORM),
     )
     mixed_precision: bool = Field(default=False, description="image networks compute in bfloat16 where that is safe")
     device: str = Field(

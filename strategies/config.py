@@ -41,6 +41,9 @@ PARTITIONS = {
 SUMMED = ("average", "fedopt")
 """Aggregations that need nothing but the mean of the parameters, which a secure sum can give."""
 
+OF_SGD = ("fednova", "scaffold")
+"""Aggregations of what SGD does that starts afresh in every round."""
+
 
 def parse(raw: Mapping[str, Any]) -> RunConfig:
     """Build the configuration from dotted keys, as Flower passes them.
@@ -84,6 +87,10 @@ def _check_method(config: RunConfig) -> None:
         raise ConfigError(
             f'aggregation = "{config.aggregation}": allowed with method = "{config.method}" is auto, its own'
         )
+    if config.fine_tune in ("all", "head") and method.learner == "adafgl":
+        raise ConfigError(
+            f'fine-tune = "{config.fine_tune}": allowed with method = "{config.method}" is auto or trained, its own network'
+        )
     if config.fine_tune == "closed-form" and method.head != "sphere":
         raise ConfigError(
             f'fine-tune = "closed-form": allowed with a classifier on the sphere, such as spherefed\'s; '
@@ -117,8 +124,8 @@ def _check_data(config: RunConfig) -> None:
             f"{', '.join(sorted(partitions))}"
         )
     chosen = settled(config, next(task for task in tasks if task in method.tasks))
-    if chosen.aggregation == "fednova":
-        _check_fednova(chosen)
+    if chosen.aggregation in OF_SGD:
+        _check_from_rest(chosen)
     if config.secure_sum:
         _check_secure_sum(chosen)
     if tasks == ("points",):
@@ -134,15 +141,16 @@ def _check_data(config: RunConfig) -> None:
         )
 
 
-def _check_fednova(config: RunConfig) -> None:
-    """FedNova counts the steps of SGD from rest; what other optimisers and kept moments do it does not know."""
+def _check_from_rest(config: RunConfig) -> None:
+    """FedNova and SCAFFOLD count what SGD from rest makes of gradients; of other optimisers and kept moments they do not
+    know."""
     method = METHODS[config.method]
     keeps_trained = method.personal and method.head_from != "client"
     keeps = config.optimizer_state == "kept" or (config.optimizer_state == "auto" and keeps_trained)
     if config.optimizer != "sgd" or keeps:
         raise ConfigError(
             f'optimizer = "{config.optimizer}" and optimizer-state = "{config.optimizer_state}" with '
-            f'method = "{config.method}": allowed with fednova is sgd that starts afresh every round '
+            f'method = "{config.method}": allowed with {config.aggregation} is sgd that starts afresh every round '
             '(optimizer="sgd" optimizer-state="fresh")'
         )
 
@@ -150,10 +158,15 @@ def _check_fednova(config: RunConfig) -> None:
 def _check_secure_sum(config: RunConfig) -> None:
     """What can be made of a sum; `config` is settled."""
     method = METHODS[config.method]
-    if config.aggregation not in (*SUMMED, ONE_SHOT):
+    if config.aggregation not in (*SUMMED, "noisy-average", ONE_SHOT):
         raise ConfigError(
             f'secure-sum = true with method = "{config.method}" and aggregation = "{config.aggregation}": allowed is an '
             f"aggregation that needs the mean alone, {' or '.join(SUMMED)}; this one looks at each client's parameters"
+        )
+    if config.weights == "uniform":
+        raise ConfigError(
+            f'secure-sum = true with method = "{config.method}" and weights = "uniform": allowed is weights = "examples", '
+            "by which the clients weigh what they mask"
         )
     if CCVR in method.after:
         raise ConfigError(

@@ -47,6 +47,7 @@ def settled(config: RunConfig, task: str) -> RunConfig:
     choices = _OF_TASK[task] | {
         "aggregation": method.aggregation,
         "fine_tune": method.fine_tune,
+        "weights": "examples",
     }
     if task == "images" and config.loss != "cross-entropy":
         choices["learning_rate"] = _OTHER_LOSS_RATE

@@ -95,6 +95,8 @@ class Facts:
     ricci_mean, ricci_std : float
         Mean and standard deviation (ddof = 0) over the clients of their mean Ricci curvature; 0 and 0 where the
         method does not ask or the clients do not tell, which starts every curvature at the constant.
+    partitions : tuple of int
+        The numbers of all clients, ascending, where the method's row has them told; else none.
     """
 
     task: str
@@ -104,6 +106,7 @@ class Facts:
     own_ends: bool = False
     ricci_mean: float = 0.0
     ricci_std: float = 0.0
+    partitions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

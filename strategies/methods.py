@@ -18,6 +18,12 @@ HEAD = "head."
 
 GRAPHS, IMAGES, POINTS = ("nodes", "graphs"), ("images",), ("points",)
 
+PLAIN_MEAN = {"weights": "uniform"}
+"""The choice of methods whose papers average clients whatever their numbers of examples."""
+
+SGD_FROM_REST = {"optimizer": "sgd", "optimizer_state": "fresh"}
+"""The choice of methods that count what the steps of SGD make of the gradients."""
+
 ONE_SHOT = "one-shot"
 """The aggregation of a method whose whole work is before the rounds, of which there are none."""
 
@@ -45,7 +51,9 @@ class Method:
     learner : str
         What a client makes of a round: the name of a module in `client_app.learners`.
     own_model : bool
-        Whether a learner keeps a whole model of the client's own beside what is shared: the one that its scores are of.
+        Whether a learner keeps a model of the client's own, or a part of one, that is its scores' and not what is shared.
+    lists_clients : bool
+        Whether clients and aggregation are told the numbers of all clients.
     fine_tune : str
         What fine-tuning trains where the configuration does not say: "trained" or "all" (see its key).
     learns_curvature : bool
@@ -54,6 +62,10 @@ class Method:
         The configuration key with the coefficient of the proximal term on the shared parameters; "" for none.
     sparsity : str
         The configuration key with the coefficient of the L1 norm of personal masks; "" for a model without masks.
+    selection : str
+        The configuration key with the share of a graph's nodes that training sees; "" for all of them.
+    tells_statistics : bool
+        Whether its learner sends figures about the data: a real node then takes part with `share-statistics` alone.
     before, after : tuple of str
         Query phases that run once, in this order, before the first round and after the last one.
     aggregation : str
@@ -72,10 +84,13 @@ class Method:
     loss: str = "cross-entropy"
     learner: str = "plain"
     own_model: bool = False
+    lists_clients: bool = False
     fine_tune: str = "trained"
     learns_curvature: bool = False
     proximal: str = ""
     sparsity: str = ""
+    selection: str = ""
+    tells_statistics: bool = False
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     aggregation: str = "average"
@@ -165,6 +180,40 @@ METHODS: dict[str, Method] = {
         personal=ENDS,
         aggregation="clusters",
     ),
+    "fedgnn": Method(
+        "fedavg of updates that are clipped and noised before they leave a client (Wu et al., 2021)",
+        space="flat",
+        learner="fedgnn",
+        aggregation="noisy-average",
+    ),
+    "fedgta": Method(
+        "an average of its own for each client, over those with like soft labels, by confidence (Li et al., 2024)",
+        space="flat",
+        tells_statistics=True,
+        learner="fedgta",
+        aggregation="topology",
+        tasks=("nodes",),
+    ),
+    "fedhgcn": Method(
+        "fedavg of a hyperbolic network that is trained on the most important nodes (Du et al., 2024)",
+        space="lorentz",
+        selection="fedhgcn.ratio",
+    ),
+    "adafgl": Method(
+        "fedavg, then a network of each client's own over the shared model's predictions (Li et al., 2024)",
+        space="flat",
+        learner="adafgl",
+        tasks=("nodes",),
+        settings={"nodes": {"fine_tune_epochs": 100}},
+    ),
+    "fedsage+": Method(
+        "fedavg on graphs mended with generated neighbours, which clients learn from each other (Zhang et al., 2021)",
+        space="flat",
+        learner="fedsage",
+        tells_statistics=True,
+        aggregation="fedsage",
+        tasks=("nodes",),
+    ),
     "fedavg-bias": Method("fedavg whose biases stay: the Euclidean control for m", space="flat", personal=("*.bias",)),
     "fednova": Method(
         "fedavg of updates divided by their numbers of local steps (Wang et al., 2020)",
@@ -207,6 +256,70 @@ METHODS: dict[str, Method] = {
         learner="ditto",
         own_model=True,
         tasks=(*GRAPHS, *IMAGES),
+        settings={"images": {"fine_tune_epochs": 0}},
+    ),
+    "scaffold": Method(
+        "fedavg whose clients' gradients are corrected by control variates (Karimireddy et al., 2020)",
+        space="flat",
+        learner="scaffold",
+        aggregation="scaffold",
+        tasks=(*GRAPHS, *IMAGES),
+        # In a single local step, the graphs' own choice, all corrections cancel in the mean, and it is plain SGD.
+        settings={
+            "images": PLAIN_MEAN | SGD_FROM_REST,
+            "nodes": PLAIN_MEAN | SGD_FROM_REST | {"local_epochs": 5, "learning_rate": 0.3},
+            "graphs": PLAIN_MEAN | SGD_FROM_REST | {"local_epochs": 5, "learning_rate": 0.001},
+        },
+    ),
+    "feddyn": Method(
+        "fedavg with a penalty that remembers where a client's models went (Acar et al., 2021)",
+        space="flat",
+        learner="feddyn",
+        aggregation="feddyn",
+        tasks=IMAGES,
+        settings={"images": PLAIN_MEAN},
+    ),
+    "moon": Method(
+        "fedavg with features drawn to the shared model's and away from the client's last (Li et al., 2021)",
+        space="flat",
+        learner="moon",
+        tasks=(*GRAPHS, *IMAGES),
+        # With the task's one step a round the model starts where it is drawn to, and is only pushed away.
+        settings={"nodes": {"local_epochs": 3}},
+    ),
+    "pfedme": Method(
+        "a model of each client's own by a Moreau envelope around the shared one (T. Dinh et al., 2020)",
+        space="flat",
+        learner="pfedme",
+        own_model=True,
+        aggregation="interpolated",
+        tasks=IMAGES,
+        settings={"images": PLAIN_MEAN | {"fine_tune_epochs": 0, "learning_rate": 0.1}},
+    ),
+    "fedrod": Method(
+        "classifier as for balanced classes, averaged, and on top of it one of each client's own (Chen & Chao, 2022)",
+        space="flat",
+        learner="fedrod",
+        own_model=True,
+        tasks=IMAGES,
+        settings={"images": {"fine_tune_epochs": 0}},
+    ),
+    "apple": Method(
+        "each client combines all clients' core models by weights that it learns (Luo & Wu, 2022)",
+        space="flat",
+        learner="apple",
+        own_model=True,
+        lists_clients=True,
+        aggregation="apple",
+        tasks=IMAGES,
+        settings={"images": {"fine_tune_epochs": 0}},
+    ),
+    "fedmtl": Method(
+        "a model per client, coupled by how the clients are related: MOCHA for networks (Smith et al., 2017)",
+        space="flat",
+        learner="fedmtl",
+        aggregation="multi-task",
+        tasks=IMAGES,
         settings={"images": {"fine_tune_epochs": 0}},
     ),
     "spherefed": Method(

@@ -11,6 +11,11 @@ from strategies.arrays import MessageError
 R = TypeVar("R", ArrayRecord, ConfigRecord, MetricRecord)
 T = TypeVar("T")
 
+_LISTS: Mapping[Any, tuple[type, str]] = {
+    tuple[str, ...]: (str, "strings"),
+    tuple[int, ...]: (int, "whole numbers"),
+}
+
 
 def config_of(content: RecordDict, key: str) -> ConfigRecord:
     """A record of settings, which must be there."""
@@ -43,9 +48,10 @@ def build(kind: type[T], record: Mapping[str, Any]) -> T:
     values: dict[str, Any] = {}
     for item in fields(kind):  # type: ignore[arg-type]
         value = record.get(item.name)
-        if item.type == tuple[str, ...]:
-            if not isinstance(value, list | tuple) or not all(type(name) is str for name in value):
-                raise MessageError(f'"{item.name}" is no list of strings')
+        if item.type in _LISTS:
+            kind_of_each, words = _LISTS[item.type]
+            if not isinstance(value, list | tuple) or not all(type(one) is kind_of_each for one in value):
+                raise MessageError(f'"{item.name}" is no list of {words}')
             values[item.name] = tuple(value)
         elif item.type in (bool, int, float, str):
             values[item.name] = entry(record, item.name, item.type)
@@ -55,5 +61,10 @@ def build(kind: type[T], record: Mapping[str, Any]) -> T:
 
 
 def lists(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Tuples as lists, the only sequence that Flower's records take."""
+    """Tuples as lists, the only sequence that Flower's records take, and JSON."""
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+
+def tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Inverse of `lists`."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}

@@ -64,6 +64,12 @@ class RunConfig(Baselines, Systems, CommonKeys):
         return float(flatten(self)[key]) if key else 0.0
 
     @property
+    def node_share(self) -> float:
+        """Share of a graph's nodes that training sees, 1 for all."""
+        key = METHODS[self.method].selection
+        return float(flatten(self)[key]) if key else 1.0
+
+    @property
     def data_path(self) -> Path:
         """Folder of the public data sets."""
         return _folder(self.data_dir, "data")

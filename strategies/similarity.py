@@ -1,16 +1,14 @@
 """Aggregation by similarity of what the clients' models compute (FED-PUB, Baek et al., ICML 2023)."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from strategies.aggregation import Aggregation, Replies
+from strategies.aggregation import Replies
 from strategies.split import Arrays, split_average
+from strategies.starts import Matrix, Starts, cosines
 from tasks.graphs.functional import EMBEDDING
 
-Matrix = NDArray[np.float64]
 
-
-class Similarity(Aggregation):
+class Similarity(Starts):
     """Every client starts from an average of its own, in which the models that compute alike weigh more.
 
     The start of client i is Σ_j α_ij θ_j with α_ij = exp(τ S_ij) / Σ_k exp(τ S_ik), S_ij the cosine of the functional
@@ -30,13 +28,8 @@ class Similarity(Aggregation):
     """
 
     def __init__(self, arrays: Arrays, scale: float) -> None:
-        self._average = arrays
-        self._starts: dict[int, Arrays] = {}
+        super().__init__(arrays)
         self._scale = scale
-
-    def sent_to(self, partition: int) -> Arrays:
-        """The client's own start, or the plain average until it has one."""
-        return self._starts.get(partition, self._average)
 
     def aggregate(self, replies: Replies) -> None:
         """Give a start to every client that replied."""
@@ -47,29 +40,7 @@ class Similarity(Aggregation):
         embeddings = np.stack([update.arrays[EMBEDDING] for update in replies.values()]).astype(np.float64)
         sources = np.stack([arrays[EMBEDDING] for arrays in learnt]).astype(np.float64)
         weights = mixing_weights(embeddings, sources, self._scale)
-        starts: dict[int, Arrays] = {partition: {} for partition in replies}
-        for name, array in self._average.items():
-            stacked = np.stack([arrays[name].ravel() for arrays in learnt]).astype(np.float64)
-            for start, mixed in zip(starts.values(), weights @ stacked, strict=True):
-                start[name] = mixed.reshape(array.shape).astype(array.dtype)
-        self._starts |= starts
-
-    def state(self) -> Arrays:
-        """The plain average under the parameters' names, and "client/partition/name" for every start."""
-        found = dict(self._average)
-        for partition, start in sorted(self._starts.items()):
-            found |= {f"client/{partition}/{name}": array for name, array in start.items()}
-        return found
-
-    def load(self, state: Arrays) -> None:
-        """Go on from stored starts."""
-        self._average, self._starts = {}, {}
-        for key, array in state.items():
-            if key.startswith("client/"):
-                _, partition, name = key.split("/")
-                self._starts.setdefault(int(partition), {})[name] = array
-            else:
-                self._average[key] = array
+        self._mix(replies, learnt, weights)
 
 
 def mixing_weights(embeddings: Matrix, sources: Matrix, scale: float) -> Matrix:
@@ -86,13 +57,7 @@ def mixing_weights(embeddings: Matrix, sources: Matrix, scale: float) -> Matrix:
     array, (n, m)
         Rows sum to 1. The cosine with a vector of zeros, which has no direction, is taken to be 0.
     """
-    scores = scale * (_directions(embeddings) @ _directions(sources).T)
+    scores = scale * cosines(embeddings, sources)
     shares = np.exp(scores - scores.max(axis=1, keepdims=True))
     weights: Matrix = shares / shares.sum(axis=1, keepdims=True)
     return weights
-
-
-def _directions(vectors: Matrix) -> Matrix:
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Matrix = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
-    return unit

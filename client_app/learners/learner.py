@@ -1,7 +1,7 @@
 """The contract of a learner, and FedAvg's way, of which the others override a part."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from client_app.calibrating import closed_form
+from client_app.noise import Noise
 from client_app.training import (
     Optimizer,
     Proximal,
@@ -50,6 +51,8 @@ class Local:
         The client's own number.
     partitions : tuple of int
         The numbers of all clients, ascending, where the method's row has them told; else none.
+    noise : Noise
+        For what is hidden before it leaves; by default, and on a real node, nobody knows it.
     """
 
     config: RunConfig
@@ -61,6 +64,7 @@ class Local:
     optimizer: Optimizer
     partition: int = 0
     partitions: tuple[int, ...] = ()
+    noise: Noise = field(default_factory=Noise)
 
 
 class Learner:

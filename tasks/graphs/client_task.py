@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from tasks.errors import DataError
 from tasks.graphs.client_graph import ClientGraph
 from tasks.graphs.inputs import GraphBatches, GraphInputs
+from tasks.graphs.selection import induced, selected
 from tasks.metrics import score
 from tasks.task import Batch, Task
 
@@ -138,6 +139,29 @@ class NodeTask(GraphTask):
         return logits
 
 
+class SelectedNodeTask(NodeTask):
+    """Classification of nodes that trains on the most important of them, with the edges between these, and scores on all.
+
+    Parameters
+    ----------
+    graph, class_names, device
+        As `GraphTask`.
+    node_share : float
+        In (0, 1]: how many of the nodes training sees (`tasks.graphs.selection`). Training nodes are all among them.
+    """
+
+    def __init__(
+        self, graph: ClientGraph, class_names: tuple[str, ...], device: torch.device, node_share: float
+    ) -> None:
+        super().__init__(graph, class_names, device)
+        part = induced(graph, selected(graph, node_share))
+        self._seen, self._rows = GraphInputs.of(part, device), part.train.nonzero().squeeze(1).to(device)
+
+    def batches(self, model: nn.Module) -> Iterator[Batch]:
+        """The one step of a pass."""
+        yield Batch(self._seen, self.train_labels, self._rows)
+
+
 class WholeGraphTask(GraphTask):
     """Classification of graphs, in batches of `batch_size`; 0 takes all at once."""
 
@@ -175,9 +199,17 @@ class WholeGraphTask(GraphTask):
 
 
 def client_task(
-    graph: ClientGraph, class_names: tuple[str, ...], device: torch.device, batch_size: int = 0
+    graph: ClientGraph, class_names: tuple[str, ...], device: torch.device, batch_size: int = 0, node_share: float = 1.0
 ) -> GraphTask:
-    """The task that a client's data are for."""
+    """The task that a client's data are for.
+
+    Of share 1 all nodes are seen. Of a smaller one the others of whole graphs are never seen; nodes that are themselves
+    classified are all scored, with all their neighbours, and left out of training alone.
+    """
     if graph.task == "nodes":
+        if node_share < 1:
+            return SelectedNodeTask(graph, class_names, device, node_share)
         return NodeTask(graph, class_names, device)
+    if node_share < 1:
+        graph = induced(graph, selected(graph, node_share))
     return WholeGraphTask(graph, class_names, device, batch_size)

@@ -76,7 +76,7 @@ class LorentzGCN(CurvedNet):
         self.dropout = spec.dropout
         self.first = LorentzLayer(spec.num_features, spec.width, spec.gate)
         self.second = LorentzLayer(spec.width, spec.width, spec.gate)
-        self.head = nn.Linear(spec.width, spec.num_classes)
+        self.head = _DistanceHead(spec.width, spec.num_classes)
         start(self.head.weight, self.head.bias)
         self._add_curvature(spec)
 
@@ -90,7 +90,16 @@ class LorentzGCN(CurvedNet):
         space = F.dropout(space, self.dropout, self.training)
         square = space.square().sum(dim=1, keepdim=True)
         space = F.relu(self.second(space @ self.second.weight.t(), square, inputs.adjacency, radius))
-        return distance_logits(space, self.head.weight, self.head.bias, radius)
+        logits: Tensor = self.head(space, radius)
+        return logits
+
+
+class _DistanceHead(nn.Linear):
+    """Lorentz distances to a point per class, of which the weights are the space coordinates."""
+
+    def forward(self, space: Tensor, radius: Tensor) -> Tensor:  # type: ignore[override]
+        """Space coordinates (N, width) -> logits (N, C), K = `radius`."""
+        return distance_logits(space, self.weight, self.bias, radius)
 
 
 class SplitLayer(nn.Module):

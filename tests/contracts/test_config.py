@@ -53,6 +53,7 @@ TIED = {
     "train-size": [0.0, 0.001, 0.6, 0.75, 0.999],
     "test-size": [0.0, 0.001, 0.4, 0.8],
     "aggregation": get_args(FIELDS["aggregation"].annotation),
+    "weights": get_args(FIELDS["weights"].annotation),
     "fine-tune": get_args(FIELDS["fine-tune"].annotation),
     "optimizer": get_args(FIELDS["optimizer"].annotation),
     "optimizer-state": get_args(FIELDS["optimizer-state"].annotation),
@@ -82,16 +83,24 @@ def _base(raw: dict[str, Any]) -> str:
     return METHODS[raw.get("method", "flatland")].aggregation if given == "auto" else given
 
 
+def _chosen(raw: dict[str, Any], key: str, method: Method, task: str) -> str:
+    """What is given, or where that is open what the method chooses."""
+    given = raw.get(key, "auto")
+    return method.settings.get(task, {}).get(key.replace("-", "_"), "auto") if given == "auto" else given
+
+
 def from_rest(raw: dict[str, Any], method: Method, task: str) -> bool:
     """Whether the clients train by SGD that starts afresh in every round."""
-    optimizer, state = raw.get("optimizer", "auto"), raw.get("optimizer-state", "auto")
+    optimizer, state = (_chosen(raw, key, method, task) for key in ("optimizer", "optimizer-state"))
     keeps = state == "kept" or (state == "auto" and method.personal and method.head_from != "client")
     return ({"images": "sgd"}.get(task, "adam") if optimizer == "auto" else optimizer) == "sgd" and not keeps
 
 
-def summable(raw: dict[str, Any], method: Method) -> bool:
+def summable(raw: dict[str, Any], method: Method, task: str) -> bool:
     """Whether the server can do with the sum of what it is sent."""
     if _base(raw) not in ("average", "fedopt", "one-shot") or "ccvr" in method.after:
+        return False
+    if _chosen(raw, "weights", method, task) == "uniform":
         return False
     return "calibrate" not in method.after or raw.get("spherefed.normalize", True)
 
@@ -130,11 +139,12 @@ def fits(raw: dict[str, Any]) -> bool:
         and raw.get("partition", "auto") in {"auto"}.union(*(DEALT[task] for task in possible))
         and sum(given or own for given, own in zip(sizes, SIZES[common[0]], strict=True)) <= 1
         and (raw.get("aggregation", "auto") == "auto" or method.aggregation in BASES)
-        and not (_base(raw) == "fednova" and not from_rest(raw, method, common[0]))
+        and not (_base(raw) in ("fednova", "scaffold") and not from_rest(raw, method, common[0]))
         and (raw.get("fine-tune") != "closed-form" or method.head == "sphere")
+        and not (raw.get("fine-tune") in ("all", "head") and method.learner == "adafgl")
         and raw.get("gcfl.eps1", 0.05) <= raw.get("gcfl.eps2", 0.1)
         and not (raw.get("resume") and not raw.get("run-name"))
-        and (not raw.get("secure-sum") or summable(raw, method))
+        and (not raw.get("secure-sum") or summable(raw, method, common[0]))
         and (
             raw.get("secure-sum")
             or _base(raw) == "one-shot"
@@ -510,10 +520,22 @@ def test_a_closed_form_needs_a_classifier_on_the_sphere():
     )
 
 
+@pytest.mark.parametrize("chosen", ["all", "head"])
+def test_fine_tuning_that_is_a_network_of_its_own_trains_nothing_else(chosen):
+    assert parse({"method": "adafgl", "fine-tune": "trained"}).fine_tune == "trained"
+    assert refused({"method": "adafgl", "fine-tune": chosen}) == (
+        f'fine-tune = "{chosen}": allowed with method = "adafgl" is auto or trained, its own network'
+    )
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_sum_is_enough_for_averages_and_hulls(method):
-    able = {"hull", "spherefed", "fedopt", "hyperfed-averaged"} | {
-        name for name, row in METHODS.items() if row.aggregation == "average" and name != "ccvr"
+    able = {"hull", "spherefed", "fedopt", "fedgnn", "hyperfed-averaged"} | {
+        name
+        for name, row in METHODS.items()
+        if row.aggregation == "average"
+        and name != "ccvr"
+        and not any(chosen.get("weights") == "uniform" for chosen in row.settings.values())
     }
     raw = {"method": method, "secure-sum": True}
     if method in able:
@@ -547,6 +569,11 @@ FROM_REST = (
         ({"resume": True}, 'resume = true needs run-name, the name of the run to go on with; it is ""'),
         ({"optimizer-state": "kept", "method": "fednova"}, FROM_REST.format("sgd", "kept", "fednova")),
         ({"aggregation": "fednova"}, FROM_REST.format("adam", "auto", "flatland")),
+        (
+            {"method": "fedavg", "secure-sum": True, "weights": "uniform"},
+            'secure-sum = true with method = "fedavg" and weights = "uniform": allowed is weights = "examples", by which '
+            "the clients weigh what they mask",
+        ),
         ({"method": "fedrep", "aggregation": "fednova"}, FROM_REST.format("sgd", "auto", "fedrep")),
         ({"gcfl.eps1": 0.2}, "gcfl.eps1 = 0.2 and gcfl.eps2 = 0.1: allowed is eps1 <= eps2"),
         ({"train-size": 0.7, "test-size": 0.4}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),

@@ -25,7 +25,7 @@ PLACES = {
     "reading the data": ("client_app.client.load_data", {}),
     "describing them": ("client_app.client.Client.describe", {}),
     "setting up": ("client_app.client.make_task", {}),
-    "training": ("client_app.client.train", {}),
+    "training": ("client_app.learners.learner.train", {}),
     "scoring": ("tasks.graphs.client_task.NodeTask.scores", {}),
     "writing the state": ("client_app.client.Store.save", {}),
     "making keys": ("client_app.secure.Member.begin", SECURE),

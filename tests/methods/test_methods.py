@@ -13,6 +13,7 @@ import server_app.app
 from strategies.arrays import decode_arrays
 from strategies.cohort import sample
 from strategies.config import flatten, parse
+from strategies.defaults import settled
 from strategies.messages import Facts
 from strategies.methods import METHODS
 from strategies.model_spec import model_spec
@@ -101,12 +102,13 @@ def test_every_method_runs_and_leaves_what_is_promised(method, tmp_path):
     assert min(summary[name] for name in ("seconds", "seconds_training")) > 0
 
     assert {entry.name for entry in found.path.iterdir()} == FILES
-    assert [(row["round"], row["phase"], row["replies"]) for row in found.rounds] == [
-        ("1", "train", "3"),
-        ("2", "train", "3"),
-    ]
+    tunes = settled(parse({"method": method}), "nodes").fine_tunes
+    phases = [("1", "train"), ("2", "train"), *[("2", "fine-tune")] * tunes]
+    assert [(row["round"], row["phase"], row["replies"]) for row in found.rounds] == [(*one, "3") for one in phases]
     assert list(found.rounds[0])[: len(ROUND_COLUMNS)] == ROUND_COLUMNS
-    assert [(row["round"], row["partition"]) for row in found.clients] == [(r, p) for r in "12" for p in "012"]
+    assert [(row["round"], row["phase"], row["partition"]) for row in found.clients] == [
+        (*one, p) for one in phases for p in "012"
+    ]
     assert all(math.isfinite(float(row["loss"])) for row in found.clients)
     for messages, told in ((recorder.replies("train"), "bytes_up"), (recorder.requests("train"), "bytes_down")):
         sizes = [sum(array.nbytes for array in decode_arrays(one.get("arrays", {})).values()) for one in messages]

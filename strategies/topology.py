@@ -1,0 +1,104 @@
+"""Aggregation by what the clients' graphs look like through their soft labels (FedGTA, Li et al., VLDB 2024)."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strategies.aggregation import Replies
+from strategies.split import AggregationError, Arrays, split_average
+from strategies.starts import Matrix, Starts, cosines
+
+MOMENTS, CONFIDENCE = "topology/moments", "topology/confidence"
+"""What a client sends beside the shared parameters: moments of its soft labels, (K, C), and its confidence, ()."""
+
+
+class Topology(Starts):
+    """Every client starts from an average over those whose soft labels have moments like its own.
+
+    The start of client i is Σ_j H_j θ_j / Σ_j H_j over the clients j whose moments M_j have a cosine with M_i of at least
+    ε, H their local smoothing confidence. Its own model is among them, with no more than its confidence. Numbers of
+    examples do not enter.
+
+    The paper has all clients take part. Here a client that does not reply keeps the start that it has, and one which never
+    replied starts from the plain average by examples. A client without examples has learnt nothing: it is given a start,
+    the plain average where nobody is like it, but is in nobody's. Where those who are alike have no confidence at all,
+    being without edges, they count alike.
+
+    Parameters
+    ----------
+    arrays : dict of str to array
+        The shared parameters that all start from.
+    threshold : float
+        ε; at −1 all have one start, at 1 each its own model, unless two have the same moments.
+    order : int
+        K, the number of moments.
+    """
+
+    def __init__(self, arrays: Arrays, threshold: float, order: int) -> None:
+        super().__init__(arrays)
+        self._threshold, self._order = threshold, order
+        self._sources = 0.0
+
+    def awaited(self, partition: int) -> Arrays:
+        """What it was sent, and both figures; the classes are those of the classifier."""
+        bias = self._average["head.bias"]
+        figures = {MOMENTS: np.zeros((self._order, bias.size), bias.dtype), CONFIDENCE: np.zeros((), bias.dtype)}
+        return self.sent_to(partition) | figures
+
+    def aggregate(self, replies: Replies) -> None:
+        """Give a start to every client that replied."""
+        if not all({MOMENTS, CONFIDENCE} <= update.arrays.keys() for update in replies.values()):
+            raise AggregationError(f"{MOMENTS} and {CONFIDENCE} are not in every reply")
+        models = {
+            partition: {name: array for name, array in update.arrays.items() if name not in (MOMENTS, CONFIDENCE)}
+            for partition, update in replies.items()
+        }
+        updates = [replace(update, arrays=models[partition]) for partition, update in replies.items()]
+        self._average = split_average(self._average, updates)
+        learnt = [partition for partition, update in replies.items() if update.examples]
+        if not learnt:
+            return
+        moments = {partition: _floats(update.arrays[MOMENTS]).ravel() for partition, update in replies.items()}
+        # No client's own is negative; one that lies about it must not turn the sums around.
+        confidence = np.array([max(float(replies[partition].arrays[CONFIDENCE]), 0.0) for partition in learnt])
+        alike = cosines(np.stack(list(moments.values())), np.stack([moments[p] for p in learnt])) >= self._threshold
+        # Rounding must not part a client from itself.
+        alike |= np.array(list(replies))[:, None] == np.array(learnt)
+        examples = np.array([replies[partition].examples for partition in learnt], np.float64)
+        self._mix(replies, [models[partition] for partition in learnt], shares(alike, confidence, examples))
+        self._sources = float(alike.sum(axis=1).mean())
+
+    def state(self) -> Arrays:
+        """The starts, and the mean number of models in each."""
+        return super().state() | {"topology/sources": np.array(self._sources)}
+
+    def load(self, state: Arrays) -> None:
+        """Go on from stored starts."""
+        super().load({name: array for name, array in state.items() if name != "topology/sources"})
+        self._sources = float(state["topology/sources"])
+
+    def figures(self) -> dict[str, float]:
+        """How many models the clients' starts were made of in the last round, in the mean."""
+        return {"models_per_start": self._sources}
+
+
+def shares(alike: NDArray[np.bool_], confidence: Matrix, examples: Matrix) -> Matrix:
+    """What each start is made of, (n, m), rows of sum 1: of those alike by confidence, of nobody alike all by examples.
+
+    Parameters
+    ----------
+    alike : array, (n, m)
+    confidence, examples : array, (m,)
+        Not negative; no examples are 0.
+    """
+    weights = alike * confidence
+    unsure = weights.sum(axis=1) == 0
+    weights[unsure] = alike[unsure]
+    weights[~alike.any(axis=1)] = examples
+    found: Matrix = weights / weights.sum(axis=1, keepdims=True)
+    return found
+
+
+def _floats(array: NDArray[np.generic]) -> Matrix:
+    return array.astype(np.float64)

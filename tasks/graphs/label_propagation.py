@@ -1,0 +1,51 @@
+"""Soft labels that travel along the edges, and what they tell of a graph in few numbers (FedGTA, Li et al., VLDB 2024)."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from tasks.graphs.sparse import Constant
+
+
+def propagate(labels: Tensor, adjacency: Constant, steps: int, alpha: float) -> Tensor:
+    """Label propagation without parameters: Y ← α Y⁰ + (1 − α) Ã Y, k times from Y⁰.
+
+    Parameters
+    ----------
+    labels : Tensor, (N, C)
+        Y⁰.
+    adjacency : Constant, (N, N)
+        Ã, symmetrically normalised, with self-loops.
+    steps : int
+        k.
+    alpha : float
+        In [0, 1]; at 1 nothing travels.
+
+    Returns
+    -------
+    Tensor, (N, C)
+        Not negative where Y⁰ is not. Rows have no common sum: those of hubs are larger.
+    """
+    found = labels
+    for _ in range(steps):
+        found = alpha * labels + (1 - alpha) * (adjacency @ found)
+    return found
+
+
+def moments(labels: Tensor, order: int) -> Tensor:
+    """Means over the nodes of the powers 1 to `order` of soft labels, (N, C) -> (order, C)."""
+    return torch.stack([labels.pow(power).mean(dim=0) for power in range(1, order + 1)])
+
+
+def smoothing_confidence(labels: Tensor, degrees: Tensor) -> Tensor:
+    """Σ_v d_v Σ_c (1/e + y_vc ln y_vc), (): large where hubs are sure of their class, 0 without edges.
+
+    Parameters
+    ----------
+    labels : Tensor, (N, C)
+        In [0, 1]. No term is negative: −y ln y is at most 1/e.
+    degrees : Tensor, (N,)
+    """
+    sureness = (1 / math.e + torch.xlogy(labels, labels)).sum(dim=1)
+    return degrees @ sureness

@@ -1,0 +1,186 @@
+"""Fed-RoD against its two losses in NumPy, and what it becomes in its limits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from app_runs import run
+from safetensors.numpy import load_file
+from tiny_learning import (
+    CLASSES,
+    Examples,
+    assert_near,
+    batches,
+    cross_entropy,
+    features,
+    gradient,
+    learner,
+    softmax_loss,
+    state,
+)
+
+from client_app.data import load_data
+from client_app.learners.learner import host
+from deployments.predict import TrainedRun, predict
+from strategies.arrays import MessageError
+from strategies.messages import Facts
+from strategies.model_spec import build_model, model_spec
+from strategies.records import tuples
+
+RATE, EPOCHS = 0.3, 2
+SOME = torch.tensor([0, 1, 1, 0, 1, 2, 1, 1])
+LACKING = torch.tensor([0, 2, 2, 0, 2, 2, 2, 0])
+EVEN = torch.tensor([0, 1, 2, 0, 1, 2])
+
+
+def with_labels(labels, method="fedrod", **settings):
+    """A learner whose examples have these labels."""
+    found = learner(method, **{"learning_rate": RATE, "local_epochs": EPOCHS} | settings)
+    task = Examples(found.local.task.x[: len(labels)], labels, found.local.task.batch_size)
+    return type(found)(replace(found.local, task=task))
+
+
+def own_head(found):
+    return {name.removeprefix("own-head/"): np.array(host(tensor)) for name, tensor in found.kept().items()}
+
+
+def algorithm(shared, own, task, rounds=1, rate=RATE):
+    """Shared parameters and own head after steps of both on the same logits."""
+    shared, own = ({name: np.array(array, np.float64) for name, array in one.items()} for one in (shared, own))
+    with np.errstate(divide="ignore"):
+        prior = np.log(np.bincount(host(task.train_labels), minlength=CLASSES))
+    for _ in range(rounds * EPOCHS):
+        for x, labels in batches(task):
+
+            def balanced(moved):
+                logits = features(moved, x) @ moved["head.weight"].T + moved["head.bias"]  # noqa: B023
+                return cross_entropy(logits + prior, labels)  # noqa: B023
+
+            z = features(shared, x)
+            generic = z @ shared["head.weight"].T + shared["head.bias"]
+            slopes = gradient(balanced, shared)
+            own_slopes = gradient(
+                lambda moved: cross_entropy(generic + z @ moved["weight"].T + moved["bias"], labels), own  # noqa: B023
+            )  # fmt: skip
+            shared = {name: array - rate * slopes[name] for name, array in shared.items()}
+            own = {name: array - rate * own_slopes[name] for name, array in own.items()}
+    return shared, own
+
+
+@pytest.mark.parametrize("labels", [SOME, LACKING, torch.zeros(8, dtype=torch.int64)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_both_heads_and_the_body_are_those_of_the_losses(labels, dtype):
+    found = with_labels(labels, dtype=dtype)
+    start, task = {name: np.array(array) for name, array in found.share().items()}, found.local.task
+    found.receive(start)
+    found.train()
+    shared, own = algorithm(start, own_head(with_labels(labels)), task)
+    tolerance = 1e-8 if dtype == torch.float64 else 50 * np.finfo(np.float32).eps
+    assert_near(found.share(), shared, tolerance)
+    assert_near(own_head(found), own, tolerance)
+    found.receive(start)
+    found.train()
+    assert_near(own_head(found), algorithm(start, own, task)[1], 2 * tolerance)  # it goes on from where it was
+
+
+def test_the_loss_is_the_sum_of_both():
+    found = with_labels(SOME, local_epochs=1, batch_size=8)
+    start = {name: np.array(array) for name, array in found.share().items()}
+    ((x, labels),) = batches(found.local.task)
+    logits = features(start, x) @ start["head.weight"].T + start["head.bias"]
+    balanced = cross_entropy(logits + np.log(np.bincount(labels)), labels)
+    trained = found.train()
+    assert trained.loss == pytest.approx(balanced + softmax_loss(start, x, labels))  # the own head is still 0
+    assert trained.steps == 1
+
+
+def test_a_class_that_the_client_lacks_leaves_its_row_of_the_generic_head_alone():
+    found = with_labels(LACKING)
+    before = {name: np.array(array) for name, array in found.share().items()}
+    found.train()
+    for name in ("head.weight", "head.bias"):
+        np.testing.assert_array_equal(found.share()[name][1], before[name][1])
+        assert np.abs(found.share()[name][[0, 2]] - before[name][[0, 2]]).max() > 1e-3
+    assert own_head(found)["bias"][1] < 0  # which the own head learns
+
+
+def test_where_all_classes_are_as_frequent_what_is_shared_is_fedavgs():
+    found, fedavg = with_labels(EVEN), with_labels(EVEN, "fedavg")
+    found.train(), fedavg.train()
+    assert_near(found.share(), fedavg.share(), 1e-15)
+    uneven, plain = with_labels(SOME), with_labels(SOME, "fedavg")
+    uneven.train(), plain.train()
+    assert np.abs(uneven.share()["head.bias"] - plain.share()["head.bias"]).max() > 1e-3
+
+
+def test_what_is_scored_is_the_sum_and_begins_as_the_generic_model():
+    found = with_labels(SOME)
+    x, shared = found.local.task.x, state(found.local.model)
+    generic = features(shared, host(x)) @ shared["head.weight"].T + shared["head.bias"]
+    np.testing.assert_allclose(host(found.scored(x)), generic, rtol=0, atol=1e-14)
+    found.train()
+    shared, own = state(found.local.model), own_head(found)
+    z = features(shared, host(x))
+    expected = z @ (shared["head.weight"] + own["weight"]).T + shared["head.bias"] + own["bias"]
+    np.testing.assert_allclose(host(found.scored(x)), expected, rtol=0, atol=1e-14)
+    assert found.share().keys() == shared.keys()
+    kept = {name: np.array(host(tensor)) for name, tensor in found.kept().items()}
+    np.testing.assert_array_equal(host(type(found).restored(found.local.model, kept)(x)), host(found.scored(x)))
+    generic = z @ shared["head.weight"].T + shared["head.bias"]
+    np.testing.assert_allclose(host(found.local.model(x)), generic, rtol=0, atol=1e-14)  # whose head is as it was
+
+
+def test_a_long_gradient_of_the_own_head_is_shortened():
+    found = with_labels(SOME, local_epochs=1, batch_size=8, clip_norm=1e-3)
+    found.train()
+    moved = np.sqrt(sum(np.square(array).sum() for array in own_head(found).values()))
+    assert moved == pytest.approx(RATE * 1e-3, rel=1e-3)
+
+
+def test_its_own_optimiser_begins_every_round_at_rest():
+    """Momentum left over from the first round would show in the second."""
+    one, other = with_labels(SOME, momentum=0.9), with_labels(SOME, momentum=0.9)
+    one.train()
+    with torch.no_grad():
+        for name, tensor in other.kept().items():
+            tensor.copy_(one.kept()[name])
+    start = {name: np.array(array) for name, array in one.share().items()}
+    for found in (one, other):
+        found.local.optimizer.reset()
+        found.receive(start)
+        found.train()
+    assert_near(own_head(one), own_head(other), 0)
+
+
+def test_messages_with_a_head_of_another_are_refused():
+    found = with_labels(SOME)
+    arrays = found.share()
+    with pytest.raises(MessageError, match=r"not awaited \['own-head/bias'\]"):
+        found.receive(arrays | {"own-head/bias": arrays["head.bias"]})
+
+
+def test_a_prediction_is_by_both_heads(tmp_path):
+    """Of the average of the last round, and the client's own head."""
+    settings = {
+        "dataset": "digits",
+        "images__train_subset": 200,
+        "num_rounds": 2,
+        "local_epochs": 2,
+        "learning_rate": 0.1,
+    }
+    found = run(tmp_path, method="fedrod", **settings)
+    trained = TrainedRun.read(found.path)
+    told = predict(trained, "digits", client=1)
+    (file,) = sorted((found.path / "checkpoint" / "clients" / "00001").glob("*2.safetensors"))
+    kept = {name.removeprefix("parameter/own-head/"): array for name, array in load_file(file).items()}
+    facts = Facts(**tuples(found.described["facts"]))
+    model = build_model(model_spec(trained.config, facts), 0).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(torch.from_numpy(found.model[name]))
+        images = load_data(trained.config, 1, {"num-partitions": 3})
+        z = model.features((images.images.float() / 255 - 0.5) / 0.25)
+        logits = model.head(z) + z @ torch.from_numpy(kept["weight"]).T + torch.from_numpy(kept["bias"])
+    assert told.classes == [str(label) for label in logits.argmax(dim=1).tolist()]
+    assert np.abs(kept["weight"]).max() > 0.01
