@@ -1,6 +1,6 @@
 """Run the acceptance tables.
 
-    python -m deployments.accept --data FOLDER [--only accuracy,speed]
+    python -m deployments.accept --data FOLDER [--only accuracy,speed] [--keep FOLDER [--reuse]]
 
 Prints bar, value, pass or fail per line; exit status 0 if all pass. A table whose data sets are not in the folder is a
 line that fails. Run directories stay in a temporary folder that is named at the end if a line failed.
@@ -35,6 +35,9 @@ from tasks.errors import DataError
 PARTS = (flatland, flatland_more, images, image_numerics, baselines, hull, hull_more, cluster, cluster_kills)
 TABLES = tuple(table for part in PARTS for table in part.TABLES)
 
+LONG = ("baselines",)
+"""Tables of hours, which are run by name alone."""
+
 ENDS = (DataError, RunFailed, ClusterError, subprocess.TimeoutExpired)
 """What ends a table, and not the command."""
 
@@ -44,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tables = {table.__name__: table for table in TABLES}
     parser = argparse.ArgumentParser(prog="python -m deployments.accept", description=__doc__.split("\n")[0])
     parser.add_argument("--data", required=True, type=Path, help="folder of the public data sets")
-    parser.add_argument("--only", default=",".join(tables), help=f"which of {', '.join(tables)}")
+    usual = ",".join(name for name in tables if name not in LONG)
+    told = f"which of {', '.join(tables)}; all but {', '.join(LONG)}, which takes hours, if left out"
+    parser.add_argument("--only", default=usual, help=told)
     parser.add_argument("--keep", type=Path, help="folder for the run directories, kept")
     parser.add_argument("--reuse", action="store_true", help="with --keep: runs that are there already count")
     options = parser.parse_args(arguments)

@@ -63,8 +63,7 @@ def baselines(lab: Lab) -> Iterator[Outcome]:
         lab.start(column.of(method, seed=seed) for method in column.methods for seed in SEEDS)
     told = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     lines = ["| method | " + " | ".join(_heads()) + " |", "| --- " * (1 + len(_heads())) + "|"]
-    for name, cells in _references(lab):
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    lines += [f"| {name} | " + " | ".join(figures) + " |" for name, figures in _references(lab)]
     alone = {column: statistics.mean(_personal(lab, column, "local")) for column in COLUMNS}
     for method in METHODS:
         cells: list[str] = []
