@@ -113,7 +113,7 @@ def test_where_data_sets_differ_only_layers_are_shared(method, model, encoder, l
     assert found.summary["metrics"]["replies_dropped"] == 0
     assert found.described["facts"] | {"ricci_mean": 0, "ricci_std": 0} == {
         "task": "graphs", "num_features": 0, "class_names": [], "shape": "", "own_ends": True, "ricci_mean": 0,
-        "ricci_std": 0,
+        "ricci_std": 0, "partitions": [],
     }  # fmt: skip
     assert on_the_wire(recorder) == [layers] * 12
     assert found.model.keys() == layers

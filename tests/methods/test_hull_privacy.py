@@ -22,8 +22,8 @@ RARE = 1e-7
 """Masks are fresh in every run: a good one fails a test of them as seldom."""
 
 HEADER = {f"header.{name}" for name in ("run", "phase", "round")}
-ASKED = HEADER | {"header.stamp"} | {f"facts.{name}" for name in ("task", "num_features", "class_names", "shape",
-                                                                  "own_ends", "ricci_mean", "ricci_std")}  # fmt: skip
+FACTS = ("task", "num_features", "class_names", "shape", "own_ends", "ricci_mean", "ricci_std", "partitions")
+ASKED = HEADER | {"header.stamp"} | {f"facts.{name}" for name in FACTS}
 TOLD = HEADER | {"header.partition", "header.error", "header.num_examples"}
 PARTS = {
     "measure": ({"clients", "digest"}, set()),
