@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strategies.aggregation import Aggregation, Replies
-from strategies.split import AggregationError, Arrays
+from strategies.split import Arrays, check_names
 
 CORE, SHARES = "core/", "shares"
 """What the names of core models begin with, before "partition/name"; and that of the clients' shares of all examples."""
@@ -84,9 +84,7 @@ class Apple(Aggregation):
     def aggregate(self, replies: Replies) -> None:
         """Put the replies of those with examples in the place of their cores."""
         for partition, update in replies.items():
-            if update.arrays.keys() != self._start.keys():
-                odd = sorted(update.arrays.keys() ^ self._start.keys())
-                raise AggregationError(f"parameters {odd} are not those of a core: {sorted(self._start)}")
+            check_names(update.arrays, self._start)
             self._sizes[partition] = update.examples
             self._turns[partition] += 1
             if update.examples:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strategies.aggregation import Aggregation, Replies
-from strategies.split import AggregationError, Arrays, split_average
+from strategies.split import Arrays, check_names, split_average
 
 Matrix = NDArray[np.float64]
 
@@ -38,9 +38,7 @@ class Updates:
             If a model has other parameters than the start.
         """
         for arrays in models:
-            if arrays.keys() != start.keys():
-                odd = sorted(arrays.keys() ^ start.keys())
-                raise AggregationError(f"parameters {odd} are not those that are shared: {sorted(start)}")
+            check_names(arrays, start)
         products, square = np.zeros((len(models), len(models))), 0.0
         # By name: a model that comes from a checkpoint has its parameters in another order, and sums must not tell.
         for name in sorted(start):

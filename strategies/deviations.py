@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from strategies.split import AggregationError, Arrays, Update, split_average
+from strategies.split import Arrays, Update, check_names, split_average
 
 Matrix = NDArray[np.float64]
 
@@ -111,6 +111,4 @@ def _buffers(arrays: Mapping[str, NDArray[Any]]) -> Arrays:
 
 def _check_names(start: Arrays, models: Sequence[Arrays]) -> None:
     for arrays in models:
-        if arrays.keys() != start.keys():
-            odd = sorted(arrays.keys() ^ start.keys())
-            raise AggregationError(f"parameters {odd} are not those that are shared: {sorted(start)}")
+        check_names(arrays, start)

@@ -6,7 +6,7 @@ import numpy as np
 
 from strategies.aggregation import Average, Replies
 from strategies.baseline_tables import FedSage as Keys
-from strategies.split import AggregationError, Arrays, Update
+from strategies.split import Arrays, Update, check_names
 from tasks.graphs.neighbours import FeatureGenerator, GeneratorSpec
 
 PACKAGE, GRADIENT = "package/", "gradient/"
@@ -89,9 +89,7 @@ class FedSage(Average):
     def aggregate(self, replies: Replies) -> None:
         """Average the classifier; sort packages and gradients."""
         for partition, update in replies.items():
-            if update.arrays.keys() != (expected := self.awaited(partition)).keys():
-                odd = sorted(update.arrays.keys() ^ expected.keys())
-                raise AggregationError(f"arrays {odd} are not those that are awaited: {sorted(expected)}")
+            check_names(update.arrays, self.awaited(partition))
         models = {
             p: replace(one, arrays={name: one.arrays[name] for name in self._arrays}) for p, one in replies.items()
         }

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from strategies.aggregation import Aggregation, Replies
 from strategies.deviations import is_buffer
-from strategies.split import AggregationError, Arrays
+from strategies.split import Arrays, check_names
 
 Matrix = NDArray[np.float64]
 
@@ -58,9 +58,7 @@ class MultiTask(Aggregation):
     def aggregate(self, replies: Replies) -> None:
         """Note the models, and relate them anew."""
         for partition, update in replies.items():
-            if update.arrays.keys() != self._start.keys():
-                odd = sorted(update.arrays.keys() ^ self._start.keys())
-                raise AggregationError(f"parameters {odd} are not those that are shared: {sorted(self._start)}")
+            check_names(update.arrays, self._start)
             if update.examples:
                 self._models[partition] = update.arrays
             else:

@@ -6,7 +6,7 @@ import numpy as np
 
 from strategies.aggregation import Average, Replies
 from strategies.deviations import is_buffer, moved
-from strategies.split import AggregationError, Arrays, split_average
+from strategies.split import Arrays, check_names, split_average
 
 VARIATE = "variate/"
 """What the names of control variates begin with: c on the way down, Δcᵢ on the way up."""
@@ -46,9 +46,7 @@ class Scaffold(Average):
     def aggregate(self, replies: Replies) -> None:
         """A step of both."""
         for update in replies.values():
-            if update.arrays.keys() != self._sent.keys():
-                odd = sorted(update.arrays.keys() ^ self._sent.keys())
-                raise AggregationError(f"arrays {odd} are not those that are awaited: {sorted(self._sent)}")
+            check_names(update.arrays, self._sent)
         updates = [update for update in replies.values() if update.examples]
         if not updates:
             return

@@ -33,6 +33,18 @@ class AggregationError(ValueError):
     """Replies that cannot be aggregated."""
 
 
+def check_names(arrays: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    """Refuse a reply that has other arrays than those it should have, such as a personal parameter.
+
+    Raises
+    ------
+    AggregationError
+    """
+    if arrays.keys() != expected.keys():
+        odd = sorted(arrays.keys() ^ expected.keys())
+        raise AggregationError(f"parameters {odd} are not those that are shared: {sorted(expected)}")
+
+
 def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Update]) -> Arrays:
     """Average of the shared parameters over those who took part, weighted by their numbers of examples.
 
@@ -58,9 +70,7 @@ def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Update]
         If a reply has other names than `current`, such as a personal parameter.
     """
     for update in updates:
-        if update.arrays.keys() != current.keys():
-            odd = sorted(update.arrays.keys() ^ current.keys())
-            raise AggregationError(f"parameters {odd} are not those that are shared: {sorted(current)}")
+        check_names(update.arrays, current)
     total = sum(update.examples for update in updates)
     if total == 0:
         return {name: array.copy() for name, array in current.items()}

@@ -239,7 +239,7 @@ def test_shares_where_nobody_has_examples():
     found = server()
     found.aggregate({partition: update(1.0, 0) for partition in CLIENTS})
     np.testing.assert_array_equal(found.sent_to(2)["shares"], np.full(3, 1 / 3))
-    with pytest.raises(AggregationError, match="not those of a core"):
+    with pytest.raises(AggregationError, match="not those that are shared"):
         found.aggregate({2: Update(1, {"w": np.zeros((2, 3))})})
 
 

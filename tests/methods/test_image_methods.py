@@ -78,30 +78,6 @@ def test_every_method_runs_and_keeps_what_is_personal(method, tmp_path):
         assert {name.removeprefix("parameter/") for name in load_file(file)} == set(names)
 
 
-@pytest.mark.parametrize("method", ["hyperfed", "spherefed", "fedopt", "fedrep", "hyperfed-fixed", "ccvr", "fednova"])
-def test_equal_seeds_give_equal_bits_and_so_does_a_resumed_run(method, tmp_path):
-    settings = {"method": method, "num_rounds": 3, "fine_tune_every": 2, "local_epochs": 1}
-    whole = small(tmp_path, "whole", **settings)
-    assert small(tmp_path, "again", **settings).figures == whole.figures
-    calls = iter(range(1000))
-
-    def stop(request, handle):
-        if next(calls) == 3 + 3 * 3 + 1:  # in the third round, after describing and two rounds, one with fine-tuning
-            raise KeyboardInterrupt
-        return handle(request)
-
-    with pytest.raises(KeyboardInterrupt):
-        small(tmp_path, "stopped", intercept=stop, **settings)
-    resumed = small(tmp_path, "stopped", resume=True, **settings)
-    told, expected = resumed.figures, whole.figures
-    for figures in (told, expected):
-        # What is fixed may be sent once more, or once less: the bytes of messages are no result.
-        for row in figures["rounds"] + figures["clients"]:
-            row.pop("bytes_down", None)
-        figures["summary"].pop("bytes_down")
-    assert told == expected
-
-
 def fixed_sent(recorder):
     """(phase, round, partition) of the requests that bring the fixed parameters."""
     return [
