@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from strategies.calibration import Sums, solve
 from strategies.messages import CCVR
-from strategies.methods import HEAD
+from strategies.method import HEAD
 from strategies.virtual_features import ClassSums
 from tasks.errors import DataError
 from tasks.heads import SphereHead

@@ -19,7 +19,8 @@ from strategies.config import RunConfig, parse
 from strategies.defaults import settled
 from strategies.dotted import dotted
 from strategies.messages import Facts
-from strategies.methods import METHODS, ONE_SHOT
+from strategies.method import ONE_SHOT
+from strategies.methods import METHODS
 from strategies.model_spec import is_fixed
 from strategies.records import tuples
 from strategies.split import Arrays

@@ -10,7 +10,7 @@ from strategies import calibration, virtual_features
 from strategies.calibration import CalibrationError, Sums, check_trace, solve
 from strategies.config import RunConfig
 from strategies.messages import CALIBRATE, CCVR
-from strategies.methods import HEAD
+from strategies.method import HEAD
 from strategies.split import Arrays
 from strategies.virtual_features import ClassSums
 

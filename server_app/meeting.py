@@ -15,7 +15,8 @@ from strategies.cohort import CohortError, exchange, identify
 from strategies.config import RunConfig
 from strategies.defaults import settled
 from strategies.messages import CCVR, CURVATURE, DESCRIBE, Description, Facts, Header, Request
-from strategies.methods import ENDS, METHODS
+from strategies.method import ENDS
+from strategies.methods import METHODS
 from strategies.model_spec import model_spec
 
 log = logging.getLogger("curvfed")

@@ -5,7 +5,8 @@ import numpy as np
 from server_app.page import Html, amount, duration, element, is_number, size, table
 from server_app.run_files import Columns, RunFiles, numbers
 from strategies.messages import EVALUATE, HULLS, KEYS, MEASURE, SHARES, UNMASK
-from strategies.methods import ENDS, METHODS
+from strategies.method import ENDS
+from strategies.methods import METHODS
 
 MASKING = (KEYS, SHARES, UNMASK)
 """Phases that a secure sum has besides the masked one."""

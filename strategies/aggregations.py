@@ -11,7 +11,8 @@ from strategies.feddyn import FedDyn
 from strategies.fedsage import FedSage, package
 from strategies.interpolated import Interpolated
 from strategies.messages import Facts
-from strategies.methods import ENDS, METHODS
+from strategies.method import ENDS
+from strategies.methods import METHODS
 from strategies.model_spec import build_model, is_fixed, model_spec, named_state
 from strategies.multi_task import MultiTask
 from strategies.noisy_average import NoisyAverage

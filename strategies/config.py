@@ -13,7 +13,8 @@ from geometry.quantizer import PoincareQuantizer
 from strategies.defaults import BUILT_IN, settled
 from strategies.dotted import nested
 from strategies.messages import CALIBRATE, CCVR
-from strategies.methods import METHODS, ONE_SHOT
+from strategies.method import ONE_SHOT
+from strategies.methods import METHODS
 from strategies.model_spec import MODELS
 from strategies.point_data import point_spec
 from strategies.run_config import ConfigError, RunConfig, Scalar, flatten, home

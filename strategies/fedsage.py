@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from strategies.aggregation import Average, Replies
-from strategies.baseline_tables import FedSage as Keys
+from strategies.graph_baseline_tables import FedSage as Keys
 from strategies.split import Arrays, Update, check_names
 from tasks.graphs.neighbours import FeatureGenerator, GeneratorSpec
 

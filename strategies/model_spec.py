@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from strategies.deviations import is_buffer
 from strategies.messages import CURVATURE, Facts
-from strategies.methods import HEAD, METHODS
+from strategies.method import HEAD
+from strategies.methods import METHODS
 from strategies.run_config import ConfigError, RunConfig
 from tasks.graphs.model_spec import ModelSpec
 from tasks.graphs.models import MODELS as GRAPH_MODELS

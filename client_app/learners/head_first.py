@@ -2,7 +2,7 @@
 
 from client_app.learners.learner import Learner
 from client_app.training import Trained, train, training_only
-from strategies.methods import HEAD
+from strategies.method import HEAD
 
 
 class HeadFirst(Learner):

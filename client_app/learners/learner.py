@@ -23,7 +23,7 @@ from client_app.training import (
 )
 from strategies.arrays import check_arrays
 from strategies.config import RunConfig
-from strategies.methods import HEAD
+from strategies.method import HEAD
 from tasks.task import Batch, Task
 
 Arrays = Mapping[str, NDArray[Any]]

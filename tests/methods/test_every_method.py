@@ -5,7 +5,8 @@ from app_runs import run
 
 from client_app.learners import Learner, learner_class
 from strategies.aggregations import AGGREGATIONS
-from strategies.methods import METHODS, ONE_SHOT
+from strategies.method import ONE_SHOT
+from strategies.methods import METHODS
 
 IN_ROUNDS = [name for name, row in METHODS.items() if row.aggregation != ONE_SHOT]
 SMALL = {

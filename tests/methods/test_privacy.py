@@ -33,7 +33,8 @@ from client_app import app as client_side
 from server_app.run import RoundError
 from strategies.arrays import decode_arrays, encode_arrays
 from strategies.messages import MESSAGE_TYPES, Header, Reply, encode_reply
-from strategies.methods import METHODS, ONE_SHOT
+from strategies.method import ONE_SHOT
+from strategies.methods import METHODS
 from tasks.errors import DataError
 from tasks.graphs.client_task import NodeTask
 
