@@ -5,9 +5,9 @@ takes a message, it gives that one up, but its client may have begun; the reply 
 next message, whose own reply waits for the message after it. So the node is one message behind until it is started anew,
 and to a server that waits for it before it sends anything more it is silent.
 
-Two messages more bring out the reply that waits. Their clients answer at one moment of the node's clock; the SuperNode,
-which looks for replies every half second and sends all that there are, then sends both, and is behind no more. To a node
-that is only slow they are two messages of no work.
+Any further message brings out the reply that waits, and leaves its own in its place. So there are two, whose clients answer
+at one moment of the node's clock: the SuperNode looks for replies every half second and sends all that there are, and where
+it finds both at once it is behind no more. To a node that is only slow they are two messages of no work.
 """
 
 import time
