@@ -3,6 +3,8 @@
 The shared network, the extractor, predicts P̂ for all nodes. From P̂ comes a matrix by which nodes hear each other, and two
 modules use it: one for graphs whose neighbours are of one class, one for others. The homophily confidence score, which
 labels alone tell, says how much each counts. Matrices are dense, N × N.
+
+The authors' code was read; what is called the paper's is known of it, and has not been held against its text.
 """
 
 import itertools

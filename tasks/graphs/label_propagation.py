@@ -1,4 +1,7 @@
-"""Soft labels that travel along the edges, and what they tell of a graph in few numbers (FedGTA, Li et al., VLDB 2024)."""
+"""Soft labels that travel along the edges, and what they tell of a graph in few numbers (FedGTA, Li et al., VLDB 2024).
+
+The authors' code was read; what is called the paper's is known of it, and has not been held against its text.
+"""
 
 import math
 
