@@ -33,7 +33,7 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
     for argument in arguments:
         key, equals, text = argument.partition("=")
         if equals:
-            _check(key, defaults)
+            check_key(key, defaults)
             config[key] = read_value(text, defaults[key])
         elif argument.endswith(".toml"):
             config |= _read_file(Path(argument), defaults)
@@ -76,13 +76,19 @@ def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
     except ValueError as error:  # not TOML, or not UTF-8
         raise UsageError(f"{path} is not TOML: {error}") from None
     for key, value in config.items():
-        _check(key, defaults, f"{path}: ")
+        check_key(key, defaults, f"{path}: ")
         if not isinstance(value, Value):
             raise UsageError(f"{path}: {key} is {value!r}; allowed is a number, a string, true or false")
     return config
 
 
-def _check(key: str, defaults: Mapping[str, Value], where: str = "") -> None:
+def check_key(key: str, defaults: Mapping[str, Value], where: str = "") -> None:
+    """Refuse a key that is not there, naming the nearest right one.
+
+    Raises
+    ------
+    UsageError
+    """
     if key not in defaults:
         near = difflib.get_close_matches(key, defaults, n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""

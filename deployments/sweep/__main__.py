@@ -1,0 +1,102 @@
+"""Make the runs of a sweep file, several at a time.
+
+    python -m deployments.sweep FILE.toml [--scale smoke] [--data FOLDER] [--results FOLDER]
+
+Runs that have completed are skipped, those that were cut off go on from their last whole round, and those that failed
+are made anew. Exit status: 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from deployments.pairs import UsageError, Value
+from deployments.sweep.plan import Plan, read_plan
+from deployments.sweep.progress import Progress
+from deployments.sweep.results import FILE, Results
+from deployments.sweep.runner import Resources, carry_out, held
+from strategies.config import home
+
+
+def default_results() -> Path:
+    """Folder of the runs of all sweeps, which share what is equal."""
+    return home() / "sweeps"
+
+
+def sweep(plan: Plan, folder: Path, places: dict[str, Value], resources: Resources, console: Console) -> int:
+    """Make what is missing of a sweep; how many of its runs failed.
+
+    Raises
+    ------
+    UsageError
+    KeyboardInterrupt
+        After all that is done has been kept.
+    """
+    with held(folder):
+        results = Results(folder)
+        done = results.finished(plan.runs)
+        todo = [run for run in plan.runs if run.name not in done]
+        with Progress(console, plan.title, len(plan.runs), len(done)) as progress:
+            if todo:
+                carry_out(todo, results, places, resources, progress)
+        return progress.failed
+
+
+def add_places(parser: argparse.ArgumentParser) -> None:
+    """The options that say where a sweep's data and results are."""
+    parser.add_argument("file", type=Path, help="the sweep, a .toml file")
+    parser.add_argument("--scale", default="", help="which of the sizes that the file has, such as smoke or paper")
+    parser.add_argument("--results", type=Path, help=f"folder of the runs, {default_results()} by default")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run as the command line says, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m deployments.sweep", description=__doc__.split("\n")[0])
+    add_places(parser)
+    parser.add_argument("--data", type=Path, help="folder of the public data sets")
+    parser.add_argument("--cpus", type=int, default=1, help="cores and threads for each run, 1 by default")
+    parser.add_argument("--gpus", type=float, default=0.0, help="share of a GPU for each run, none by default")
+    parser.add_argument("--address", default="", help="of a Ray cluster that is there; this machine if left out")
+    options = parser.parse_args(arguments)
+    console = Console(soft_wrap=True)
+    try:
+        if options.cpus < 1 or options.gpus < 0:
+            raise UsageError(f"--cpus {options.cpus} --gpus {options.gpus:g}: needed are at least 1 and 0")
+        plan = read_plan(options.file, options.scale)
+        folder = (options.results or default_results()).expanduser().resolve()
+        places = data_places(options.data)
+        failed = sweep(plan, folder, places, Resources(options.cpus, options.gpus, options.address), console)
+    except UsageError as error:
+        console.print(f"[red]error:[/red] {escape(str(error))}")
+        return 2
+    except KeyboardInterrupt:
+        console.print("Interrupted. What is done is kept; the same command goes on.")
+        return 130
+    console.print(f"all runs in one table: {folder / FILE}", highlight=False)
+    return int(failed > 0)
+
+
+def data_places(data: Path | None) -> dict[str, Value]:
+    """`data-dir` as a key, if the command line has it.
+
+    Raises
+    ------
+    UsageError
+        If it is no folder.
+    """
+    if data is None:
+        return {}
+    if not data.expanduser().is_dir():
+        raise UsageError(f"--data: {data} is no folder")
+    return {"data-dir": str(data.expanduser().resolve())}
+
+
+if __name__ == "__main__":
+    # Before anything is imported by a task: two runs side by side would fight for the cores.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(main())

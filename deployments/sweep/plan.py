@@ -1,0 +1,183 @@
+"""A sweep file: the settings of many runs, of which a list is an axis of a grid.
+
+    title = "FlatLand against FedAvg"
+
+    [settings]                              # of every run
+    method = ["flatland", "fedavg"]
+    seed = [0, 1, 2]
+    num-rounds = 100
+
+    [scales.smoke.settings]                 # one of several sizes, chosen by --scale; on top of the settings
+    num-rounds = 30
+
+    [[runs]]                                # if there are any: each on top of both, with axes of its own
+    dataset = "cora"
+    num-supernodes = [10, 20]
+
+A scale may have `runs` in place of the common ones. `[[tables]]` and `[[figures]]` say what `deployments.report` makes of it.
+"""
+
+import hashlib
+import itertools
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from deployments.pairs import UsageError, Value, check_key, pop_supernodes
+from deployments.simulate import NUM_SUPERNODES
+from strategies.config import ConfigError, RunConfig, flatten, parse
+from strategies.dotted import dotted
+
+PLACES = ("data-dir", "results-dir", "run-name", "resume", "threads", "device", "round-timeout")
+"""Keys that say where and how a run is made, and not what it is."""
+
+SUPERNODES = "num-supernodes"
+DEFAULTS: dict[str, Value] = flatten(RunConfig()) | {SUPERNODES: NUM_SUPERNODES}
+
+_PARTS = {"title", "source", "about", "settings", "runs", "scales", "tables", "figures"}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run of a sweep.
+
+    Attributes
+    ----------
+    settings : mapping
+        What the sweep says of it, `num-supernodes` included.
+    name : str
+        Of its run directory: method, data set and a hash of its whole configuration, so that runs of the same
+        configuration are one run, in whatever sweep they stand.
+    refused : str
+        Why the configuration cannot run; empty if it can.
+    """
+
+    settings: Mapping[str, Value]
+    name: str
+    refused: str = ""
+
+    def value(self, key: str) -> Value:
+        """What the run has for a key, by default too."""
+        return self.settings.get(key, DEFAULTS[key])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep at one scale.
+
+    Attributes
+    ----------
+    path : Path
+    scale : str
+        Empty if the sweep has none.
+    title, source, about : str
+    runs : tuple of Planned
+        Each once.
+    tables, figures : tuple of mapping
+        As the file says them.
+    """
+
+    path: Path
+    scale: str
+    title: str
+    source: str
+    about: str
+    runs: tuple[Planned, ...]
+    tables: tuple[Mapping[str, Any], ...] = field(default=())
+    figures: tuple[Mapping[str, Any], ...] = field(default=())
+
+
+def read_plan(path: Path, scale: str = "") -> Plan:
+    """Read a sweep file.
+
+    Raises
+    ------
+    UsageError
+        A file that cannot be read or has parts that are not known, a scale that it has not, a key that is no key of the
+        run config, or no run at all.
+    """
+    content = _load(path)
+    if unknown := sorted(set(content) - _PARTS):
+        raise UsageError(f"{path}: {unknown[0]!r} is not known; allowed are {', '.join(sorted(_PARTS))}")
+    scales = _table(content, "scales", path)
+    if scale and scale not in scales:
+        raise UsageError(f"{path} has no scale {scale!r}; it has {', '.join(scales) or 'none'}")
+    if scales and not scale:
+        raise UsageError(f"{path} has the scales {', '.join(scales)}: name one by --scale")
+    chosen = _table(scales, scale, path) if scale else {}
+    common = dotted(_table(content, "settings", path)) | dotted(_table(chosen, "settings", path))
+    blocks = _tables(chosen if "runs" in chosen else content, "runs", path) or [{}]
+    runs: dict[str, Planned] = {}
+    for block in blocks:
+        for settings in _combinations(common | dotted(block), path):
+            planned = _plan(settings, path)
+            runs.setdefault(planned.name, planned)
+    shown = {key: tuple(_tables(chosen if key in chosen else content, key, path)) for key in ("tables", "figures")}
+    words = {key: str(content.get(key, "")) for key in ("source", "about")}
+    return Plan(path, scale, str(content.get("title", path.stem)), runs=tuple(runs.values()), **words, **shown)
+
+
+def _plan(settings: dict[str, Value], path: Path) -> Planned:
+    given = dict(settings)
+    try:
+        number = pop_supernodes(given, NUM_SUPERNODES)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+    try:
+        config = parse(flatten(RunConfig()) | given)
+    except ConfigError as error:
+        whole: dict[str, Any] = given
+        refused, stem = str(error), str(given.get("method", "run"))
+    else:
+        whole = flatten(config)
+        refused, stem = "", f"{config.method}-{Path(config.dataset).stem.lower()}"
+    identity = {key: value for key, value in whole.items() if key not in PLACES} | {SUPERNODES: number}
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+    safe = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in stem.replace("+", "plus"))
+    return Planned({**settings, SUPERNODES: number}, f"{safe[:60]}-{digest}", refused)
+
+
+def _combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, Value]]:
+    """The grid over all lists, the last key's values changing fastest."""
+    axes: dict[str, list[Value]] = {}
+    for key, value in settings.items():
+        check_key(key, DEFAULTS, f"{path}: ")
+        if key in PLACES:
+            raise UsageError(f"{path}: {key!r} is set by the command line, or by the sweep itself")
+        values = value if isinstance(value, list) else [value]
+        for one in values:
+            if not isinstance(one, Value):
+                raise UsageError(
+                    f"{path}: {key} has {one!r}; allowed is a number, a string, true, false, or a list of these"
+                )
+        if not values:
+            raise UsageError(f"{path}: {key} is an empty list")
+        axes[key] = values
+    for values in itertools.product(*axes.values()):
+        yield dict(zip(axes, values, strict=True))
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.expanduser().read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise UsageError(f"{path} is not TOML: {error}") from None
+
+
+def _table(content: Mapping[str, Any], key: str, path: Path) -> Mapping[str, Any]:
+    found = content.get(key, {})
+    if not isinstance(found, Mapping):
+        raise UsageError(f"{path}: {key} is {found!r}, but must be a table")
+    return found
+
+
+def _tables(content: Mapping[str, Any], key: str, path: Path) -> list[Mapping[str, Any]]:
+    found = content.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
+        raise UsageError(f"{path}: {key} must be tables, each headed by [[{key}]]")
+    return found

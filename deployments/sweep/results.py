@@ -1,0 +1,122 @@
+"""One table over the run directories of all sweeps in a folder: configuration and figures of every run."""
+
+import json
+import sqlite3
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from deployments.sweep.plan import SUPERNODES, Planned
+from strategies.dotted import dotted
+
+FILE = "results.sqlite"
+COMPLETED, FAILED = "completed", "failed"
+
+_FIXED = ("run", "status", "error")
+
+
+class Results:
+    """`results.sqlite` of a folder of run directories: table `runs`, a row per run.
+
+    Columns are `run` (its directory), `status` ("completed" or "failed"), `error`, every key of the run config, and every
+    figure of `summary.json`, those in tables of it with dots: `best_validation.global_accuracy`, `metrics.roc_auc`. Written
+    by the process that holds the folder, a transaction per run; any other may read it meanwhile.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._path = folder / FILE
+
+    def finished(self, runs: Iterable[Planned]) -> set[str]:
+        """Names of those that have completed.
+
+        A run that completed while nobody wrote it down, because the sweep was killed, is written down now.
+        """
+        recorded = {row["run"] for row in self.rows() if row["status"] == COMPLETED}
+        done = set()
+        for run in runs:
+            if completed(self.folder / run.name):
+                done.add(run.name)
+                if run.name not in recorded:
+                    self.record(run)
+        return done
+
+    def record(self, run: Planned, error: str = "") -> None:
+        """Write down what became of a run.
+
+        Parameters
+        ----------
+        error : str
+            Why it failed; empty if it completed.
+        """
+        row: dict[str, Any] = {"run": run.name, "status": FAILED if error else COMPLETED, "error": error}
+        summary = _summary(self.folder / run.name) or {}
+        row |= {key: value for key, value in dotted(summary).items() if key not in _FIXED}
+        row |= dict(run.settings) | _config(self.folder / run.name) | {SUPERNODES: run.value(SUPERNODES)}
+        with self._open() as database:
+            _add_columns(database, row)
+            names = ", ".join(_quoted(name) for name in row)
+            marks = ", ".join("?" * len(row))
+            database.execute("DELETE FROM runs WHERE run = ?", (run.name,))
+            database.execute(f"INSERT INTO runs ({names}) VALUES ({marks})", [_plain(value) for value in row.values()])
+
+    def rows(self, runs: Iterable[Planned] | None = None) -> list[dict[str, Any]]:
+        """The rows of these runs, in their order, without those that were not made; all rows if None."""
+        if not self._path.exists():
+            return []
+        with self._open() as database:
+            found = {row["run"]: dict(row) for row in database.execute("SELECT * FROM runs ORDER BY run")}
+        if runs is None:
+            return list(found.values())
+        return [found[run.name] for run in runs if run.name in found]
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self._path, timeout=60)) as database, database:
+            database.row_factory = sqlite3.Row
+            database.execute("CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, status TEXT, error TEXT)")
+            yield database
+
+
+def completed(folder: Path) -> bool:
+    """Whether a run directory is that of a run that came to its end."""
+    summary = _summary(folder)
+    return summary is not None and summary.get("status") == COMPLETED
+
+
+def _summary(folder: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """The configuration in effect, of a run that got as far as to write it."""
+    try:
+        return dotted(tomllib.loads((folder / "config.toml").read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def _add_columns(database: sqlite3.Connection, row: Mapping[str, Any]) -> None:
+    there = {name.lower() for _, name, *_ in database.execute("PRAGMA table_info(runs)")}
+    for name in row:
+        if name.lower() not in there:
+            database.execute(f"ALTER TABLE runs ADD COLUMN {_quoted(name)}")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _plain(value: Any) -> Any:
+    """What SQLite can hold; lists as JSON."""
+    return json.dumps(value) if isinstance(value, list | dict) else value
