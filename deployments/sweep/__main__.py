@@ -54,23 +54,39 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--results", type=Path, help=f"folder of the runs, {default_results()} by default")
 
 
+def add_resources(parser: argparse.ArgumentParser) -> None:
+    """The options that say what every run is given."""
+    parser.add_argument("--cpus", type=int, default=1, help="cores and threads for each run, 1 by default")
+    parser.add_argument("--gpus", type=float, default=0.0, help="share of a GPU for each run, none by default")
+    parser.add_argument("--address", default="", help="of a Ray cluster that is there; this machine if left out")
+
+
+def resources_of(options: argparse.Namespace) -> Resources:
+    """What the command line says that every run is given.
+
+    Raises
+    ------
+    UsageError
+    """
+    if options.cpus < 1 or options.gpus < 0:
+        raise UsageError(f"--cpus {options.cpus} --gpus {options.gpus:g}: needed are at least 1 and 0")
+    return Resources(options.cpus, options.gpus, options.address)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run as the command line says, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m deployments.sweep", description=__doc__.split("\n")[0])
     add_places(parser)
     parser.add_argument("--data", type=Path, help="folder of the public data sets")
-    parser.add_argument("--cpus", type=int, default=1, help="cores and threads for each run, 1 by default")
-    parser.add_argument("--gpus", type=float, default=0.0, help="share of a GPU for each run, none by default")
-    parser.add_argument("--address", default="", help="of a Ray cluster that is there; this machine if left out")
+    add_resources(parser)
     options = parser.parse_args(arguments)
     console = Console(soft_wrap=True)
     try:
-        if options.cpus < 1 or options.gpus < 0:
-            raise UsageError(f"--cpus {options.cpus} --gpus {options.gpus:g}: needed are at least 1 and 0")
+        resources = resources_of(options)
         plan = read_plan(options.file, options.scale)
         folder = (options.results or default_results()).expanduser().resolve()
         places = data_places(options.data)
-        failed = sweep(plan, folder, places, Resources(options.cpus, options.gpus, options.address), console)
+        failed = sweep(plan, folder, places, resources, console)
     except UsageError as error:
         console.print(f"[red]error:[/red] {escape(str(error))}")
         return 2

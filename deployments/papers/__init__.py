@@ -1,0 +1,168 @@
+"""The numbers that the four papers print, typed in once: what figures of runs are to be held against.
+
+A file per paper, `PAPER.toml`. Its [methods] translate names as printed to rows of `strategies.methods`, "" where this app
+has no such method; its [[tables]] have the cells as printed, "" where there is no number.
+
+What a cell is of is said by keys of the run config: those of its table, its column, its row's method and its row, of which
+the later win. Two are none: `num-supernodes`, the number of clients, and `column`, a heading that no key stands for. They
+say what the paper tells of the cell, not every choice that its authors made. A row with `settings` need not be named as a
+method.
+
+`figure` is where summary.json has what the cell is held against, "" for nothing, and `scale` what that is multiplied by;
+row over column over table.
+"""
+
+import re
+import tomllib
+from collections import ChainMap
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from strategies.dotted import dotted
+
+PAPERS = ("flatland", "hyperfed", "spherefed", "hull")
+
+FOLDER = Path(__file__).parent
+
+_NUMBER = r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
+# A spread stands after ± or in brackets; the arrows of SphereFed's tables tell no more than the difference of two cells.
+_CELL = re.compile(rf"({_NUMBER})(?:\s*±\s*({_NUMBER})|\s*\(({_NUMBER})\))?(?:\s*\([↑↓]{_NUMBER}\))?")
+
+_DOCUMENT = (("title", "methods", "tables"), ("authors", "venue", "year"))
+_TABLE = (("name", "caption", "figure", "scale", "columns", "rows"), ("settings",))
+_ROW = (("name", "values"), ("settings", "figure", "scale"))
+_OF_FIGURE = ("figure", "scale")
+
+
+@dataclass(frozen=True)
+class Printed:
+    """One number of a table.
+
+    Attributes
+    ----------
+    paper, table, row : str
+        Where it stands; names within the one before.
+    column_index : int
+        From 0.
+    settings : mapping of str to value
+        Dotted keys of the run config, `num-supernodes` and `column`; `method` is "" where this app has none.
+    figure : str
+        Dotted key of summary.json, or "".
+    scale : float
+        The number is this times the figure.
+    value : float
+        As printed.
+    spread : float or None
+        What stands after ±, as printed; the table's caption says what of.
+    """
+
+    paper: str
+    table: str
+    row: str
+    column_index: int
+    settings: Mapping[str, Any]
+    figure: str
+    scale: float
+    value: float
+    spread: float | None
+
+
+def title(paper: str) -> str:
+    """What a paper is called.
+
+    Raises
+    ------
+    ValueError
+        For another paper.
+    """
+    return str(_load(_path(paper))["title"])
+
+
+def tables(paper: str) -> list[str]:
+    """The names of a paper's tables, in its order.
+
+    Raises
+    ------
+    ValueError
+        For another paper, or a file that is not of this form; names what is allowed.
+    """
+    return [table["name"] for table in _load(_path(paper))["tables"]]
+
+
+def read(paper: str, table: str) -> list[Printed]:
+    """Every number of a table, by rows and columns.
+
+    Raises
+    ------
+    ValueError
+        As above, for another table, or a row that is not of this form; names file, table, row and what is allowed.
+    """
+    path, names = _path(paper), tables(paper)
+    if table not in names:
+        raise ValueError(f'{path.name}: no table is called "{table}"; allowed is one of {", ".join(names)}')
+    document = _load(path)
+    found = document["tables"][names.index(table)]
+    return [cell for row in found["rows"] for cell in _cells(paper, document["methods"], found, row)]
+
+
+def _path(paper: str) -> Path:
+    if paper not in PAPERS:
+        raise ValueError(f'no paper is called "{paper}"; allowed is one of {", ".join(PAPERS)}')
+    return FOLDER / f"{paper}.toml"
+
+
+@cache
+def _load(path: Path) -> dict[str, Any]:
+    """A paper's file, of which all but the rows is known to be of this form."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path.name}: {error}; allowed is TOML") from None
+    _check_names(document, *_DOCUMENT, path.name)
+    for table in document["tables"]:
+        _check_names(table, *_TABLE, f"{path.name}, {table.get('name')}")
+    names = [table["name"] for table in document["tables"]]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{path.name}: the tables are {', '.join(names)}; allowed is each name once")
+    return document
+
+
+def _cells(paper: str, methods: Mapping[str, str], table: dict[str, Any], row: dict[str, Any]) -> Iterator[Printed]:
+    where = f'{paper}.toml, {table["name"]}, row "{row.get("name")}"'
+    _check_names(row, *_ROW, where)
+    name, columns, values = row["name"], table["columns"], row["values"]
+    if name not in methods and "settings" not in row:
+        raise ValueError(f"{where}: no such method; allowed is one of {', '.join(methods)}, or a row with settings")
+    if len(values) != len(columns):
+        raise ValueError(f"{where}: {len(values)} values; allowed are {len(columns)}, one for each column")
+    method = {"method": methods[name]} if name in methods else {}
+    for index, (column, text) in enumerate(zip(columns, values)):
+        if text == "":
+            continue
+        told = {key: value for key, value in column.items() if key not in _OF_FIGURE}
+        settings = dotted(table.get("settings", {})) | dotted(told) | method | dotted(row.get("settings", {}))
+        figure, scale = (ChainMap(row, column, table)[key] for key in _OF_FIGURE)
+        yield Printed(paper, table["name"], name, index, settings, figure, float(scale), *_parse(text, where))
+
+
+def _parse(text: Any, where: str) -> tuple[float, float | None]:
+    """Value and spread of a cell."""
+    match = _CELL.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(
+            f'{where}: the cell {text!r}; allowed are "" and forms such as "80.60", "80.60 ± 1.7", "80.60 (1.7)" and '
+            '"80.60 (↑1.7)"'
+        )
+    value, *spreads = (float(part.replace(",", "")) if part else None for part in match.groups())
+    assert value is not None
+    return value, next((spread for spread in spreads if spread is not None), None)
+
+
+def _check_names(given: Mapping[str, Any], needed: Collection[str], others: Collection[str], where: str) -> None:
+    if missing := [name for name in needed if name not in given]:
+        raise ValueError(f"{where}: {missing[0]} is missing")
+    if unknown := [name for name in given if name not in needed and name not in others]:
+        raise ValueError(f'{where}: unknown "{unknown[0]}"; allowed are {", ".join((*needed, *others))}')

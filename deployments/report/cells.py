@@ -1,0 +1,293 @@
+"""A table's cells: mean and spread over seeds, the best, a paired test, the paper's number."""
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from deployments.pairs import UsageError, Value
+from deployments.papers import Printed, read
+from deployments.report.quantities import Quantity, quantity
+from deployments.report.selection import Run, known_key, matching
+from deployments.sweep.plan import DEFAULTS
+from strategies.dotted import dotted
+
+LEVEL = 0.05
+"""Two-sided level of the paired test."""
+
+_PARTS = {"title", "rows", "columns", "figures", "where", "against", "paper", "printed", "lowest", "words", "names"}
+
+Place = tuple[tuple[str, Value], ...]
+"""Keys and values that say which row, or which column."""
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Difference to the method that a table tests against, over the seeds that both have.
+
+    Attributes
+    ----------
+    difference : float
+        In the printed unit.
+    p : float
+        Of the paired t-test, two-sided; NaN with fewer than two seeds in common.
+    count : int
+    """
+
+    difference: float
+    p: float
+    count: int
+
+    @property
+    def mark(self) -> str:
+        """↑ or ↓ where the difference is significant, else empty."""
+        return ("↑" if self.difference > 0 else "↓") if self.p < LEVEL else ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell.
+
+    Attributes
+    ----------
+    values : mapping of seed to float
+        In the printed unit; empty without a completed run that has the figure.
+    missing : int
+        Runs that were planned and have not been made.
+    errors : tuple of str
+        Of the runs that failed.
+    printed : Printed or None
+        The paper's number.
+    paired : Paired or None
+    is_best : bool
+    """
+
+    values: Mapping[int, float]
+    missing: int = 0
+    errors: tuple[str, ...] = ()
+    printed: Printed | None = None
+    paired: Paired | None = None
+    is_best: bool = False
+
+    @property
+    def mean(self) -> float:
+        """NaN without values."""
+        return statistics.fmean(self.values.values()) if self.values else math.nan
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation with ddof = 1; NaN with fewer than two values."""
+        return statistics.stdev(self.values.values()) if len(self.values) > 1 else math.nan
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table.
+
+    Attributes
+    ----------
+    title, words : str
+    rows : tuple of Place
+    columns : tuple of (Place, str)
+        The second is the figure, a column of `results.sqlite`.
+    cells : mapping of (row, column) to Cell
+        What is not planned is not in it.
+    names : mapping of str to str
+        What the reader is told in the place of a value.
+    against : str
+        Method that the others are tested against; empty for none.
+    paper : str
+    """
+
+    title: str
+    words: str
+    rows: tuple[Place, ...]
+    columns: tuple[tuple[Place, str], ...]
+    cells: Mapping[tuple[Place, tuple[Place, str]], Cell]
+    names: Mapping[str, str] = field(default_factory=dict)
+    against: str = ""
+    paper: str = ""
+
+    @property
+    def counts(self) -> set[int]:
+        """How many seeds the cells with values have."""
+        return {len(cell.values) for cell in self.cells.values() if cell.values}
+
+    def quantity(self, column: tuple[Place, str]) -> Quantity:
+        """What a column has."""
+        return quantity(column[1])
+
+
+def sheet(spec: Mapping[str, Any], runs: Sequence[Run], source: str, against: str = "") -> Sheet:
+    """Compute a table of `[[tables]]`.
+
+    Parameters
+    ----------
+    spec : mapping
+        `rows` and `columns`: keys of the run config whose values head them. `figures`: columns of `results.sqlite`.
+        `where`: keys and values, or lists of them, that runs must have. `against`: method to test against. `paper`:
+        "name, Table n". `printed`: true to list the paper's rows that no run is planned for too. `lowest`: true where the
+        least is the best. `names`: words in the place of values. `title`, `words`.
+    runs : sequence of Run
+    source : str
+        For error texts.
+    against : str, optional
+        In place of the spec's.
+
+    Raises
+    ------
+    UsageError
+        For a spec that cannot be followed; also if a cell would mix runs that differ in more than their seed.
+    """
+    if unknown := sorted(set(spec) - _PARTS):
+        raise UsageError(
+            f"{source}: {unknown[0]!r} is not known in [[tables]]; allowed are {', '.join(sorted(_PARTS))}"
+        )
+    keys = {part: [known_key(key, source) for key in _list(spec.get(part, []))] for part in ("rows", "columns")}
+    figures = _list(spec.get("figures", []))
+    if not keys["rows"] or not figures:
+        raise UsageError(f"{source}: a table needs rows and figures")
+    chosen = matching(runs, dotted(spec.get("where", {})), source)
+    against = against or str(spec.get("against", ""))
+    groups: dict[tuple[Place, Place], list[Run]] = {}
+    for run in chosen:
+        groups.setdefault((_place(run, keys["rows"]), _place(run, keys["columns"])), []).append(run)
+    rows = tuple(dict.fromkeys(row for row, _ in groups))
+    printed = _printed(str(spec.get("paper", "")), source)
+    if spec.get("printed", False):
+        rows = tuple(dict.fromkeys((*rows, *_printed_rows(printed, keys["rows"]))))
+    columns = tuple(itertools.product(dict.fromkeys(column for _, column in groups), figures))
+    for group in groups.values():
+        _one_configuration(group, source)
+    cells = {}
+    for row, column in itertools.product(rows, columns):
+        group, number = groups.get((row, column[0]), []), _match(printed, row, column)
+        if group or number is not None:
+            cells[row, column] = _cell(group, column[1], number)
+    lowest = bool(spec.get("lowest", False))
+    names = {str(key): str(value) for key, value in spec.get("names", {}).items()}
+    return Sheet(
+        str(spec.get("title", "")), str(spec.get("words", "")), rows, columns,
+        _marked(_tested(cells, against), rows, columns, lowest), names, against, str(spec.get("paper", "")),
+    )  # fmt: skip
+
+
+def _list(value: Any) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else [str(value)]
+
+
+def _place(run: Run, keys: Iterable[str]) -> Place:
+    return tuple((key, run.value(key)) for key in keys)
+
+
+def _one_configuration(group: Sequence[Run], source: str) -> None:
+    """A mean over runs of different kinds would be of nothing."""
+    for key in sorted({key for run in group for key in run.planned.settings} - {"seed"}):
+        values = {run.value(key) for run in group}
+        if len(values) > 1:
+            raise UsageError(
+                f"{source}: runs of one cell differ in {key} ({', '.join(map(str, sorted(values, key=str)))}): name it in "
+                "rows, columns or where"
+            )
+
+
+def _cell(group: Sequence[Run], column: str, printed: Printed | None) -> Cell:
+    scale = quantity(column).scale
+    values = {int(run.value("seed")): run.figure(column) for run in group}
+    return Cell(
+        {seed: scale * value for seed, value in sorted(values.items()) if value is not None},
+        sum(not run.row for run in group),
+        tuple(run.error for run in group if run.error),
+        printed,
+    )
+
+
+def _printed(paper: str, source: str) -> list[Printed]:
+    if not paper:
+        return []
+    name, _, table = (part.strip() for part in paper.partition(","))
+    try:
+        return read(name, table)
+    except ValueError as error:
+        raise UsageError(f"{source}: {error}") from None
+
+
+def _printed_rows(printed: Sequence[Printed], keys: Sequence[str]) -> Iterator[Place]:
+    """The rows that the paper's numbers stand in, as far as they can be told by these keys."""
+    for one in printed:
+        settings = {key: one.settings.get(key, _default(key)) for key in keys}
+        if all(value not in (None, "") for value in settings.values()):
+            yield tuple(settings.items())
+
+
+def _match(printed: Sequence[Printed], row: Place, column: tuple[Place, str]) -> Printed | None:
+    """The paper's number whose settings are those of the cell, and whose figure is the cell's."""
+    wanted = dict(row) | dict(column[0])
+    for one in printed:
+        is_figure = not one.figure or column[1].rpartition(".")[2] == one.figure.rpartition(".")[2]
+        if is_figure and all(one.settings.get(key, _default(key)) == value for key, value in wanted.items()):
+            return one
+    return None
+
+
+def _default(key: str) -> Value | None:
+    """A paper's number need not say what is so by default, but its method, its data set and its clients it must."""
+    return None if key in ("method", "dataset", "num-supernodes") else DEFAULTS[key]
+
+
+def _tested(
+    cells: Mapping[tuple[Place, tuple[Place, str]], Cell], against: str
+) -> dict[tuple[Place, tuple[Place, str]], Cell]:
+    """The cells with their differences to that of the method tested against, all else equal."""
+    if not against:
+        return dict(cells)
+    found = {}
+    for (row, column), cell in cells.items():
+        other = cells.get((_of(row, against), (_of(column[0], against), column[1])))
+        paired = _paired(cell, other) if other is not None and other is not cell else None
+        found[row, column] = replace(cell, paired=paired)
+    return found
+
+
+def _of(place: Place, method: str) -> Place:
+    return tuple((key, method if key == "method" else value) for key, value in place)
+
+
+def _paired(cell: Cell, other: Cell) -> Paired | None:
+    seeds = sorted(set(cell.values) & set(other.values))
+    if not seeds:
+        return None
+    differences = [cell.values[seed] - other.values[seed] for seed in seeds]
+    return Paired(statistics.fmean(differences), _p_value(differences), len(seeds))
+
+
+def _p_value(differences: Sequence[float]) -> float:
+    """Of the paired t-test. Differences that are all the same have no spread to test by: 1 if they are 0, else 0."""
+    if len(differences) < 2:
+        return math.nan
+    mean = statistics.fmean(differences)
+    error = statistics.stdev(differences) / math.sqrt(len(differences))
+    if error <= 1e-12 * max(1.0, abs(mean)):
+        return 1.0 if abs(mean) <= 1e-12 else 0.0
+    from scipy.special import stdtr
+
+    return float(2 * stdtr(len(differences) - 1, -abs(mean / error)))
+
+
+def _marked(
+    cells: Mapping[tuple[Place, tuple[Place, str]], Cell], rows: Sequence[Place],
+    columns: Sequence[tuple[Place, str]], lowest: bool,
+) -> dict[tuple[Place, tuple[Place, str]], Cell]:  # fmt: skip
+    """The best of every column, all of them where several print the same."""
+    found = dict(cells)
+    for column in columns:
+        decimals = quantity(column[1]).decimals
+        means = {row: round(cells[row, column].mean, decimals) for row in rows if (row, column) in cells}
+        known = {row: mean for row, mean in means.items() if not math.isnan(mean)}
+        if len(known) > 1:
+            best = (min if lowest else max)(known.values())
+            for row, mean in known.items():
+                found[row, column] = replace(cells[row, column], is_best=mean == best)
+    return found

@@ -1,0 +1,53 @@
+"""The pictures of a sweep, in one style: each kind is a module here with `PARTS` and `draw`, found by its name."""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deployments.pairs import UsageError
+from deployments.report.selection import Run, matching
+from strategies.dotted import dotted
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COMMON = {"kind", "title", "words", "where", "names", "paper"}
+"""What a spec of any kind may say: which kind, title, words for below it, which runs, words in the place of values, and
+whose printed numbers go beside ours ("name, Table n")."""
+
+HELPERS = {"style"}
+
+
+def kinds() -> list[str]:
+    """Names of all kinds."""
+    return sorted(one.name for one in pkgutil.iter_modules(__path__) if one.name not in HELPERS)
+
+
+def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
+    """Draw a figure of `[[figures]]`.
+
+    Parameters
+    ----------
+    spec : mapping
+        `kind`, the parts of every kind and those of this one.
+    runs : sequence of Run
+        All of the sweep; those that are not completed are left out of the picture.
+    source : str
+        For error texts.
+
+    Raises
+    ------
+    UsageError
+        For a kind or a part that is not known, or a spec that cannot be followed.
+    """
+    kind = spec.get("kind")
+    if kind not in kinds():
+        raise UsageError(f"{source}: kind = {kind!r} in [[figures]]; allowed is one of {', '.join(kinds())}")
+    module = importlib.import_module(f"{__name__}.{kind}")
+    if unknown := sorted(set(spec) - COMMON - module.PARTS):
+        allowed = ", ".join(sorted(COMMON | module.PARTS))
+        raise UsageError(f"{source}: {unknown[0]!r} is not known in a figure of kind {kind}; allowed are {allowed}")
+    chosen = [run for run in matching(runs, dotted(spec.get("where", {})), source) if run.is_completed]
+    figure: Figure = module.draw(spec, chosen, source)
+    return figure

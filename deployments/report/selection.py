@@ -1,0 +1,83 @@
+"""The runs of a sweep as tables and figures ask for them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deployments.pairs import UsageError
+from deployments.sweep.plan import DEFAULTS, Plan, Planned
+from deployments.sweep.results import COMPLETED, FAILED, Results
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that was planned, and what became of it.
+
+    Attributes
+    ----------
+    planned : Planned
+    row : mapping
+        Its row of `results.sqlite`; empty if it was not made.
+    folder : Path
+        Its run directory, if it was made.
+    """
+
+    planned: Planned
+    row: Mapping[str, Any]
+    folder: Path
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether it came to its end."""
+        return self.row.get("status") == COMPLETED
+
+    @property
+    def error(self) -> str:
+        """Why it failed; empty if it did not, or was not made."""
+        return str(self.row["error"]) if self.row.get("status") == FAILED else ""
+
+    def value(self, key: str) -> Any:
+        """What it has for a key of the run config, or for `num-supernodes`."""
+        return self.planned.value(key)
+
+    def figure(self, column: str) -> float | None:
+        """One of its figures; None where it has none."""
+        found = self.row.get(column) if self.is_completed else None
+        return float(found) if isinstance(found, int | float) and math.isfinite(found) else None
+
+
+def select(plan: Plan, results: Results) -> list[Run]:
+    """All runs of a plan, in its order."""
+    rows = {row["run"]: row for row in results.rows(plan.runs)}
+    return [Run(planned, rows.get(planned.name, {}), results.folder / planned.name) for planned in plan.runs]
+
+
+def matching(runs: Sequence[Run], where: Mapping[str, Any], source: str) -> list[Run]:
+    """Those whose keys have these values, or one of the values of a list.
+
+    Raises
+    ------
+    UsageError
+        If `where` names what is no key, or none of the runs is left.
+    """
+    for key in where:
+        known_key(key, source)
+    chosen = {key: value if isinstance(value, list) else [value] for key, value in where.items()}
+    found = [run for run in runs if all(run.value(key) in values for key, values in chosen.items())]
+    if not found:
+        raise UsageError(f"{source}: no run of the sweep has {dict(where)}")
+    return found
+
+
+def known_key(key: str, source: str) -> str:
+    """The key, if the run config has it.
+
+    Raises
+    ------
+    UsageError
+    """
+    if key not in DEFAULTS:
+        raise UsageError(f"{source}: {key!r} is not a key of the run config")
+    return key

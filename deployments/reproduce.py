@@ -1,0 +1,121 @@
+"""The papers' tables and figures from runs of our own: all of `sweeps/` at one scale, then `docs/results`.
+
+    python -m deployments.reproduce --data FOLDER [--scale smoke] [--results FOLDER] [--to docs/results]
+
+Runs that have completed are not repeated. Exit status: 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from deployments import papers
+from deployments.pairs import UsageError
+from deployments.report.page import Part, make_part, markdown_part, write_csv
+from deployments.report.selection import Run, select
+from deployments.sweep.__main__ import add_resources, data_places, default_results, resources_of, sweep
+from deployments.sweep.plan import Plan, read_plan
+from deployments.sweep.results import Results
+from strategies.store import write_atomically
+
+ROOT = Path(__file__).parents[1]
+SWEEPS = ROOT / "sweeps"
+
+
+def read_all(scale: str) -> dict[str, list[Plan]]:
+    """The sweeps of every paper, by the papers' names."""
+    return {
+        paper: [read_plan(path, scale) for path in sorted((SWEEPS / paper).glob("*.toml"))] for paper in papers.PAPERS
+    }
+
+
+def together(plans: dict[str, list[Plan]], scale: str) -> Plan:
+    """All runs of all sweeps as one, each once: tables and figures share many."""
+    runs = {run.name: run for group in plans.values() for plan in group for run in plan.runs}
+    return Plan(SWEEPS, scale, f"all sweeps, {scale}", "", "", tuple(runs.values()))
+
+
+def write_pages(plans: dict[str, list[Plan]], results: Results, folder: Path, command: str) -> list[Part]:
+    """A page per paper, its figures and tables beside it, and a page of contents."""
+    parts: dict[str, list[Part]] = {}
+    for paper, group in plans.items():
+        parts[paper] = [make_part(plan, select(plan, results), folder / "figures" / paper) for plan in group]
+        title = f"# {paper}: {papers.title(paper)}\n\n[All results](README.md)\n\n"
+        text = title + "\n".join(markdown_part(part, folder, level=2) for part in parts[paper])
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / f"{paper}.md", text.encode())
+        for part in parts[paper]:
+            list(write_csv(part, folder / "tables" / paper))
+    write_atomically(folder / "README.md", contents(parts, command).encode())
+    return [part for group in parts.values() for part in group]
+
+
+def contents(parts: dict[str, list[Part]], command: str) -> str:
+    """The first page: what was run, by what, and where each table and figure is."""
+    runs = {run.planned.name: run for group in parts.values() for part in group for run in part.runs}
+    done = [run for run in runs.values() if run.is_completed]
+    lines = ["# The papers' tables and figures, from our own runs", "", f"Made by `{command}`.", ""]
+    lines += [f"{len(done)} of {len(runs)} runs completed{_spent(done)}. {_versions(done)}", ""]
+    for paper, group in parts.items():
+        lines += [f"**[{paper}]({paper}.md)**: {papers.title(paper)}", ""]
+        lines += [f"* [{part.plan.title}]({paper}.md#{_anchor(part.plan.title)}): {part.plan.source}" for part in group]
+        lines += [""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _spent(done: Sequence[Run]) -> str:
+    seconds = sum(run.figure("seconds") or 0.0 for run in done)
+    return f", {seconds / 60:.0f} minutes in all if one after the other" if done else ""
+
+
+def _versions(done: Sequence[Run]) -> str:
+    """The versions that the runs were made with, all of them where they differ."""
+    told = []
+    for name, word in (("python", "Python"), ("flwr", "Flower"), ("torch", "torch"), ("numpy", "NumPy")):
+        found = sorted({str(run.row[f"versions.{name}"]) for run in done if run.row.get(f"versions.{name}")})
+        told.append(f"{word} {' and '.join(found)}") if found else None
+    return f"{', '.join(told)}." if told else ""
+
+
+def _anchor(title: str) -> str:
+    """The fragment that GitHub gives a heading."""
+    kept = "".join(letter for letter in title.lower() if letter.isalnum() or letter in " -_")
+    return kept.replace(" ", "-")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run as the command line says, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m deployments.reproduce", description=__doc__.split("\n")[0])
+    parser.add_argument("--scale", default="smoke", help="smoke (minutes, 2 cores; the default) or paper (GPU hosts)")
+    parser.add_argument("--data", type=Path, help="folder of the public data sets")
+    parser.add_argument("--results", type=Path, help=f"folder of the runs, {default_results()} by default")
+    parser.add_argument("--to", type=Path, default=ROOT / "docs" / "results", help="folder of the pages")
+    add_resources(parser)
+    options = parser.parse_args(arguments)
+    console = Console(soft_wrap=True)
+    try:
+        plans = read_all(options.scale)
+        whole = together(plans, options.scale)
+        folder = (options.results or default_results()).expanduser().resolve()
+        failed = sweep(whole, folder, data_places(options.data), resources_of(options), console)
+        command = (
+            "make paper DATA=folder" if options.scale == "smoke" else f"make paper SCALE={options.scale} DATA=folder"
+        )
+        parts = write_pages(plans, Results(folder), options.to, command)
+    except UsageError as error:
+        console.print(f"[red]error:[/red] {escape(str(error))}")
+        return 2
+    except KeyboardInterrupt:
+        console.print("Interrupted. What is done is kept; the same command goes on.")
+        return 130
+    console.print(f"{sum(len(part.sheets) for part in parts)} tables and {sum(len(part.drawn) for part in parts)} figures: "
+                  f"{options.to / 'README.md'}", highlight=False)  # fmt: skip
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
