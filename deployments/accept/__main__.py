@@ -27,16 +27,17 @@ from deployments.accept import (
     hull_more,
     image_numerics,
     images,
+    methods,
 )
 from deployments.accept.lab import Lab, Outcome, RunFailed
 from deployments.cluster.errors import ClusterError
 from tasks.errors import DataError
 
-PARTS = (flatland, flatland_more, images, image_numerics, baselines, hull, hull_more, cluster, cluster_kills)
+PARTS = (flatland, flatland_more, images, image_numerics, methods, baselines, hull, hull_more, cluster, cluster_kills)
 TABLES = tuple(table for part in PARTS for table in part.TABLES)
 
-LONG = ("baselines",)
-"""Tables of hours, which are run by name alone."""
+LONG = ("methods", "baselines")
+"""Tables of half an hour and of hours, which are run by name alone."""
 
 ENDS = (DataError, RunFailed, ClusterError, subprocess.TimeoutExpired)
 """What ends a table, and not the command."""
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m deployments.accept", description=__doc__.split("\n")[0])
     parser.add_argument("--data", required=True, type=Path, help="folder of the public data sets")
     usual = ",".join(name for name in tables if name not in LONG)
-    told = f"which of {', '.join(tables)}; all but {', '.join(LONG)}, which takes hours, if left out"
+    told = f"which of {', '.join(tables)}; all but {', '.join(LONG)}, which take long, if left out"
     parser.add_argument("--only", default=usual, help=told)
     parser.add_argument("--keep", type=Path, help="folder for the run directories, kept")
     parser.add_argument("--reuse", action="store_true", help="with --keep: runs that are there already count")

@@ -1,0 +1,121 @@
+"""Every method of the table of methods, by `simulate` and by `flwr run`; how many files one takes; limiting cases."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from deployments.accept.lab import Lab, Outcome, Settings, read_summary
+from deployments.pairs import Value
+from strategies.defaults import BUILT_IN
+from strategies.methods import METHODS
+
+ROOT = Path(__file__).parents[2]
+
+CLIENTS, ROUNDS = 3, 2
+SMALL: dict[str, dict[str, Value]] = {
+    "images": {"images.train-subset": 300, "images.test-subset": 100},
+    "nodes": {},
+    "points": {"hull.epsilon": 0.1},
+}
+MOST_FILES = 7
+"""Row, part, block of the configuration, test, line of the docs, and two that a command writes of the block."""
+
+LIMITING = (
+    "without_a_pull or without_alpha or with_one_inner_step or without_variates or nothing_is_to_be_corrected or "
+    "without_the_term"
+)
+"""Tests of what a method becomes where its own part is taken away."""
+
+Table = Callable[[Lab], Iterator[Outcome]]
+
+
+def settings_of(method: str) -> Settings:
+    """A small run of a method, on data that ship."""
+    task = METHODS[method].tasks[0]
+    small = {"method": method, "dataset": BUILT_IN[task], "num-supernodes": CLIENTS, "num-rounds": ROUNDS}
+    return small | SMALL.get(task, {})
+
+
+def methods(lab: Lab) -> Iterator[Outcome]:
+    """All rows in-process and by `flwr run`, to equal figures; what adding one took; what it becomes in its limits."""
+    lab.start(settings_of(method) for method in METHODS)
+    failed, different = [], []
+    for method in METHODS:
+        settings = settings_of(method)
+        here, there = _figures(lab.run(settings)), _by_flower(lab, settings)
+        if there is None:
+            failed.append(method)
+        elif here != there:
+            different.append(method)
+    well = len(METHODS) - len(failed) - len(different)
+    told = "".join(f"; {word}: {', '.join(some)}" for word, some in (("failed", failed), ("differ", different)) if some)
+    yield Outcome(
+        f"{len(METHODS)} methods on digits, trees or uniform by simulate and by flwr run, {CLIENTS} clients",
+        "every one, with equal figures",
+        f"{well} of {len(METHODS)}{told}",
+        well == len(METHODS),
+    )
+    yield _tested(
+        "equal seeds give equal bits, a run stopped and resumed too, every row", "tests/methods/test_every_method.py"
+    )
+    yield _tested("limiting cases of ditto, feddyn, pfedme, scaffold, moon", "tests/methods", "-k", LIMITING)
+    yield _files_of("ditto")
+
+
+def _by_flower(lab: Lab, settings: Settings) -> object:
+    """The figures of the run by `flwr run`; None if it failed."""
+    with tempfile.TemporaryDirectory(dir=lab.folder) as folder:
+        pairs = {"data-dir": lab.data, "results-dir": folder, "run-name": "run"} | dict(settings)
+        words = [f"{key}={value}" for key, value in pairs.items()]
+        done = subprocess.run(
+            [sys.executable, "-m", "deployments.flower", *words], cwd=ROOT, capture_output=True, text=True
+        )
+        return None if done.returncode else _figures(Path(folder) / "run")
+
+
+def _figures(folder: Path) -> object:
+    """What a run computed, without what it took; to nine digits, which are those of float32 and more."""
+    summary = read_summary(folder)
+    kept = {
+        key: summary[key]
+        for key in ("status", "global_accuracy", "personal_accuracy_mean", "best_validation", "metrics")
+    }
+    return json.loads(json.dumps(kept), parse_float=lambda text: round(float(text), 9))
+
+
+def _tested(what: str, *selection: str) -> Outcome:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *selection]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    lines = done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]]
+    return Outcome(what, "tests pass", lines[-1].strip("= "), done.returncode == 0)
+
+
+def _files_of(method: str) -> Outcome:
+    """The files of the commit that added a method, by the learner that it brought."""
+    log = [
+        "git",
+        "log",
+        "--diff-filter=A",
+        "--format=%h",
+        "--name-only",
+        "-1",
+        "--",
+        f"client_app/learners/{method}.py",
+    ]
+    commit = subprocess.run(log, cwd=ROOT, capture_output=True, text=True).stdout.split()
+    if not commit:
+        return Outcome(f"files touched to add {method}", f"at most {MOST_FILES}", "no history of commits here", False)
+    show = ["git", "show", "--format=", "--name-only", commit[0]]
+    files = subprocess.run(show, cwd=ROOT, capture_output=True, text=True).stdout.split()
+    return Outcome(
+        f"files touched to add {method}, commit {commit[0]}",
+        f"at most {MOST_FILES}: row, one part, block of the configuration and the two files written of it, test, docs line",
+        f"{len(files)}: {', '.join(files)}",
+        len(files) <= MOST_FILES,
+    )
+
+
+TABLES: tuple[Table, ...] = (methods,)
