@@ -126,8 +126,8 @@ def legend(sheet: Sheet) -> str:
         if max(counts) == 1:
             words.append("One seed.")
         else:
-            number = f"{counts.copy().pop()} seeds" if len(counts) == 1 else "seeds, as many as n says"
-            words.append(f"Mean ± standard deviation over {number}.")
+            least = f"{min(counts)} to " if min(counts) < max(counts) else ""
+            words.append(f"Mean ± standard deviation over {least}{max(counts)} seeds.")
     if any(cell.is_best for cell in cells):
         words.append("Bold: the best of a column.")
     if any(cell.paired for cell in cells):

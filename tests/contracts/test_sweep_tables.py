@@ -1,0 +1,302 @@
+"""Tables of sweeps against an independent calculation: means, spreads, the best, paired tests, the papers' numbers."""
+
+import csv
+import io
+import itertools
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_page import HOSTILE, Page
+from scipy import stats
+
+from deployments import papers
+from deployments.pairs import UsageError
+from deployments.report.__main__ import main
+from deployments.report.cells import sheet
+from deployments.report.page import differences, make_part, write_part
+from deployments.report.quantities import quantity
+from deployments.report.render import csv_text, html_table, latex, markdown
+from deployments.report.selection import Run
+from deployments.sweep.plan import Planned, read_plan
+from deployments.sweep.results import Results
+from server_app.page import page
+
+METHODS = ("local", "fedavg", "flatland")
+CLIENTS = (10, 20)
+SEEDS = (0, 1, 2, 3)
+FIGURE = "best_validation.personal_accuracy_mean"
+SPEC = {
+    "title": "Cora",
+    "rows": "method",
+    "columns": "num-supernodes",
+    "figures": FIGURE,
+    "against": "fedavg",
+    "paper": "flatland, Table 1",
+}
+
+
+def runs_of(values: dict[tuple[str, int, int], Any], **more: Any) -> list[Run]:
+    """Runs on Cora whose figure is given by method, clients and seed; None for one that failed, absent ones not made."""
+    runs = []
+    for method, clients, seed in itertools.product(METHODS, CLIENTS, SEEDS):
+        settings = {"method": method, "dataset": "cora", "num-supernodes": clients, "seed": seed} | more
+        row: dict[str, Any] = {}
+        if (method, clients, seed) in values:
+            value = values[method, clients, seed]
+            failed = value is None
+            row = {"status": "failed" if failed else "completed", "error": "out of memory" if failed else ""}
+            row |= {} if failed else {FIGURE: value}
+        runs.append(Run(Planned(settings, f"{method}-{clients}-{seed}"), row, Path("nowhere")))
+    return runs
+
+
+@pytest.fixture
+def values() -> dict[tuple[str, int, int], Any]:
+    generator = np.random.default_rng(7)
+    level = {"local": 0.70, "fedavg": 0.72, "flatland": 0.80}
+    return {
+        (method, clients, seed): level[method] + 0.02 * generator.normal()
+        for method, clients, seed in itertools.product(METHODS, CLIENTS, SEEDS)
+    }
+
+
+def read_csv(text: str) -> dict[tuple[str, int], dict[str, str]]:
+    return {(row["method"], int(row["num-supernodes"])): row for row in csv.DictReader(io.StringIO(text))}
+
+
+def test_means_spreads_and_tests_are_numpys_and_scipys(values):
+    table = read_csv(csv_text(sheet(SPEC, runs_of(values), "here")))
+    assert set(table) == set(itertools.product(METHODS, CLIENTS))
+    for (method, clients), row in table.items():
+        ours = 100 * np.array([values[method, clients, seed] for seed in SEEDS])
+        other = 100 * np.array([values["fedavg", clients, seed] for seed in SEEDS])
+        assert float(row["mean"]) == pytest.approx(ours.mean(), abs=1e-11)
+        assert float(row["std"]) == pytest.approx(ours.std(ddof=1), abs=1e-11)
+        best = max(np.mean([values[one, clients, seed] for seed in SEEDS]) for one in METHODS)
+        assert bool(int(row["best"])) == (np.isclose(ours.mean(), 100 * best))
+        if method == "fedavg":
+            assert row["p"] == ""
+        else:
+            assert float(row["p"]) == pytest.approx(stats.ttest_rel(ours, other).pvalue, rel=1e-9)
+            assert float(row["difference"]) == pytest.approx((ours - other).mean(), abs=1e-11)
+            assert row["pairs"] == "4"
+        assert (row["seeds"], row["not_made"], row["failed"]) == ("0 1 2 3", "0", "")
+
+
+def test_every_format_prints_the_same_cells(values, tmp_path):
+    made = sheet(SPEC, runs_of(values), "here")
+    mean = 100 * np.mean([values["flatland", 10, seed] for seed in SEEDS])
+    spread = 100 * np.std([values["flatland", 10, seed] for seed in SEEDS], ddof=1)
+    cell = f"{mean:.1f} ± {spread:.1f} ↑"
+    lines = [line for line in markdown(made).splitlines() if line.startswith("| `flatland`")]
+    assert lines[0].split("|")[2].strip() == f"**{cell}** (80.5 ± 0.3)"
+    tex = cell.replace("±", r"$\pm$").replace("↑", r"$\uparrow$")
+    assert rf"\textbf{{{tex}}} (80.5 $\pm$ 0.3)" in latex(made)
+    path = tmp_path / "page.html"
+    path.write_text(page("a table", html_table(made)))
+    assert Page(path).rows["flatland"][0] == f"{cell} (80.5 ± 0.3)"
+    assert "over 4 seeds" in markdown(made)
+    assert "above or below fedavg" in markdown(made)
+
+
+def test_the_papers_number_stands_beside_the_cell_of_its_settings(values):
+    table = read_csv(csv_text(sheet(SPEC, runs_of(values), "here")))
+    printed = {
+        (one.settings["method"], one.settings["num-supernodes"]): one
+        for one in papers.read("flatland", "Table 1")
+        if one.settings["dataset"] == "cora"
+    }
+    for place, row in table.items():
+        assert (float(row["paper"]), float(row["paper_std"])) == (printed[place].value, printed[place].spread)
+
+
+def test_without_a_paper_and_with_other_settings_there_is_none(values):
+    other = sheet(SPEC | {"paper": ""}, runs_of(values), "here")
+    assert all(cell.printed is None for cell in other.cells.values())
+    spec = SPEC | {"columns": ["num-supernodes", "dataset"]}
+    elsewhere = [
+        Run(Planned({**run.planned.settings, "dataset": "pubmed"}, run.planned.name), run.row, run.folder)
+        for run in runs_of(values)
+    ]
+    assert all(cell.printed is None for cell in sheet(spec, elsewhere, "here").cells.values())
+
+
+def test_rows_that_the_paper_alone_has_are_listed_empty_where_asked(values):
+    whole = sheet(SPEC | {"printed": True}, runs_of(values), "here")
+    names = [dict(row)["method"] for row in whole.rows]
+    assert names[:3] == list(METHODS)
+    assert {"fedprox", "gcfl", "fedhgcn"} < set(names)
+    line = next(line for line in markdown(whole).splitlines() if line.startswith("| `fedprox`"))
+    assert line == "| `fedprox` | (60.2 ± 7.0) | (48.2 ± 6.8) |"
+    assert "Empty: not run." in markdown(whole)
+
+
+def test_what_is_missing_is_empty_and_what_failed_is_marked(values):
+    for seed in SEEDS:
+        values["local", 10, seed] = None
+        del values["local", 20, seed]
+    values["flatland", 10, 3] = None
+    del values["flatland", 20, 0]
+    made = sheet(SPEC, runs_of(values), "here")
+    lines = {
+        line.split("|")[1].strip(" `"): line.split("|")[2:-1] for line in markdown(made).splitlines() if "`" in line
+    }
+    assert lines["local"][0].strip() == "failed (79.9 ± 0.2)"
+    assert lines["local"][1].strip() == "(80.3 ± 0.2)"
+    assert "n = 3, 1 failed" in lines["flatland"][0]
+    assert "n = 3" in lines["flatland"][1]
+    assert "failed" not in lines["flatland"][1]
+    table = read_csv(csv_text(made))
+    assert table["flatland", 20]["pairs"] == "3"
+    assert table["flatland", 20]["seeds"] == "1 2 3"
+    ours, other = ([values[method, 20, seed] for seed in (1, 2, 3)] for method in ("flatland", "fedavg"))
+    assert float(table["flatland", 20]["p"]) == pytest.approx(stats.ttest_rel(ours, other).pvalue, rel=1e-9)
+    assert table["local", 20]["mean"] == ""
+    assert table["local", 20]["not_made"] == "4"
+
+
+def test_all_that_print_as_the_best_are_bold(values):
+    for seed in SEEDS:
+        values["local", 10, seed] = 0.90001
+        values["flatland", 10, seed] = 0.9
+    made = sheet(SPEC, runs_of(values), "here")
+    bold = [line.split("|")[1].strip(" `") for line in markdown(made).splitlines() if "**90.0 ± 0.0" in line]
+    assert bold == ["local", "flatland"]
+    least = sheet(SPEC | {"lowest": True}, runs_of(values), "here")
+    assert [
+        dict(row)["method"] for (row, (place, _)), cell in least.cells.items() if cell.is_best and place[0][1] == 10
+    ] == ["fedavg"]
+
+
+def test_differences_without_spread_have_a_sure_answer(values):
+    for seed in SEEDS:
+        values["local", 10, seed] = values["fedavg", 10, seed]
+        values["flatland", 10, seed] = values["fedavg", 10, seed] + 0.125
+    table = read_csv(csv_text(sheet(SPEC, runs_of(values), "here")))
+    assert table["local", 10]["p"] == "1.0"
+    assert float(table["flatland", 10]["p"]) < 1e-9
+
+
+def test_one_seed_has_no_spread_and_no_test():
+    made = sheet(SPEC, runs_of({(method, 10, 0): 0.5 for method in METHODS}), "here")
+    table = read_csv(csv_text(made))
+    assert (table["local", 10]["std"], table["local", 10]["p"]) == ("", "")
+    assert "**50.0 n = 1** (79.9 ± 0.2)" in markdown(made)
+    assert "One seed." in markdown(made)
+
+
+def test_another_method_can_be_tested_against(values):
+    table = read_csv(csv_text(sheet(SPEC, runs_of(values), "here", against="local")))
+    assert table["local", 10]["p"] == ""
+    assert table["fedavg", 10]["p"] != ""
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"colums": "seed"}, "'colums' is not known"),
+        ({"rows": "methods"}, "'methods' is not a key"),
+        ({"columns": ["num-supernode"]}, "'num-supernode' is not a key"),
+        ({"figures": []}, "needs rows and figures"),
+        ({"where": {"method": "hull"}}, "no run of the sweep has"),
+        ({"columns": []}, "differ in num-supernodes (10, 20)"),
+        ({"paper": "flatland, Table 77"}, 'no table is called "Table 77"'),
+        ({"paper": "flatworld, Table 1"}, "no paper is called"),
+    ],
+)
+def test_a_spec_that_cannot_be_followed_is_refused_by_name(values, change, words):
+    with pytest.raises(UsageError) as refusal:
+        sheet(SPEC | change, runs_of(values), "sweeps/it.toml")
+    assert words in str(refusal.value)
+    assert str(refusal.value).startswith("sweeps/it.toml")
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=6))
+def test_the_paired_test_is_scipys_whatever_the_numbers(pairs):
+    values = {("flatland", 10, seed): ours for seed, (ours, _) in enumerate(pairs)}
+    values |= {("fedavg", 10, seed): theirs for seed, (_, theirs) in enumerate(pairs)}
+    runs = [
+        Run(
+            Planned({"method": method, "dataset": "cora", "num-supernodes": clients, "seed": seed}, f"{method}-{seed}"),
+            {"status": "completed", FIGURE: value},
+            Path("nowhere"),
+        )
+        for (method, clients, seed), value in values.items()
+    ]
+    made = sheet(SPEC, runs, "here")
+    paired = next(cell.paired for (row, _), cell in made.cells.items() if dict(row)["method"] == "flatland")
+    differences_ = np.array([100 * (ours - theirs) for ours, theirs in pairs])
+    assert paired is not None
+    assert paired.difference == pytest.approx(differences_.mean(), abs=1e-9)
+    if differences_.std() > 1e-6:
+        assert paired.p == pytest.approx(stats.ttest_1samp(differences_, 0).pvalue, rel=1e-5, abs=1e-12)
+    else:
+        assert paired.p in (0.0, 1.0) or math.isfinite(paired.p)
+
+
+def test_a_sentence_counts_what_differs_from_the_paper(values):
+    for clients, seed in itertools.product(CLIENTS, SEEDS):
+        values["fedavg", clients, seed] = 0.692 if clients == 10 else 0.695
+        values["local", clients, seed] = 0.5
+        values["flatland", clients, seed] = 0.9
+    told = differences(sheet(SPEC, runs_of(values), "here"))
+    assert told.startswith(
+        "4 of 6 numbers differ from the paper's by more than the spreads of both; the most: local, 20 clients: −30.3"
+    )
+    assert "flatland, 10 clients: +9.5" in told
+
+
+def test_hostile_words_stay_words(values, tmp_path):
+    made = sheet(SPEC | {"title": HOSTILE, "words": HOSTILE, "names": {"local": HOSTILE}}, runs_of(values), "here")
+    path = tmp_path / "page.html"
+    path.write_text(page("a table", html_table(made)))
+    shown = Page(path)
+    assert "script" not in shown.tags
+    assert HOSTILE in shown.text
+
+
+def test_the_command_writes_all_formats_and_says_what_is_missing(tmp_path, capsys):
+    file = tmp_path / "it.toml"
+    file.write_text(
+        'title = "Two methods"\nabout = "In words."\n[settings]\nmethod = ["fedavg", "local"]\ndataset = "trees"\n'
+        'seed = [0, 1]\n[[tables]]\nrows = "method"\nfigures = ["global_accuracy", "bytes_up"]\n'
+    )
+    assert main([str(file), "--results", str(tmp_path / "none"), "--to", str(tmp_path / "out")]) == 2
+    assert "no run of" in capsys.readouterr().out
+    plan = read_plan(file)
+    results = Results(tmp_path)
+    for run in plan.runs[:3]:
+        results.record(run, "" if run.value("method") == "fedavg" else "out of memory")
+    assert main([str(file), "--results", str(tmp_path), "--to", str(tmp_path / "out")]) == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"it.md", "it.html", "it.tex", "it.csv"}
+    text = (tmp_path / "out" / "it.md").read_text()
+    assert "1 of 4 runs have not been made." in text
+    assert "out of memory" in text
+    assert "In words." in text
+    assert main([str(file), "--results", str(tmp_path), "--formats", "pdf"]) == 2
+    assert main([str(file), "--results", str(tmp_path), "--against", "nothing"]) == 2
+
+
+def test_two_tables_have_a_csv_each(values, tmp_path):
+    plan = read_plan(_file(tmp_path, '[[tables]]\nrows = "seed"\nfigures = "bytes_up"\n' * 2))
+    part = make_part(plan, [Run(run, {}, tmp_path) for run in plan.runs], tmp_path)
+    assert [path.name for path in write_part(part, tmp_path, ["csv"])] == ["it-1.csv", "it-2.csv"]
+
+
+def _file(folder: Path, more: str) -> Path:
+    path = folder / "it.toml"
+    path.write_text('[settings]\nmethod = "fedavg"\nseed = [0, 1]\n' + more)
+    return path
+
+
+def test_quantities_keep_their_kind_whatever_stands_before_them():
+    assert quantity("best_validation.metrics.roc_auc").scale == 100
+    assert quantity("best_validation.global_accuracy").label == "global accuracy, best validation (%)"
+    assert quantity("metrics.some_thing").label == "some thing"
+    assert re.fullmatch(r"\d+\.\d{3}", f"{0.1234:.{quantity('metrics.some_thing').decimals}f}")
