@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-hosts accept bench compat cluster-demo lock clean
+.PHONY: help setup run test test-hosts accept paper bench compat cluster-demo lock clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -34,6 +34,9 @@ test-hosts: setup ## clusters whose hosts and lines fail: a SuperLink and SuperN
 
 accept: setup ## the acceptance tables, with DATA=folder
 	$(PY) -m deployments.accept --data "$(DATA)"
+
+paper: setup ## the papers' tables and figures from our own runs, into docs/results: DATA=folder, SCALE=smoke (within the hour) or paper
+	$(PY) -m deployments.reproduce $(if $(DATA),--data "$(DATA)") $(if $(SCALE),--scale $(SCALE)) $(ARGS)
 
 bench: setup ## ratios against peers and against the limit, on trees or with DATA=folder on Cora
 	$(PY) -m benchmarks.run $(if $(DATA),--data "$(DATA)") $(ARGS)

@@ -28,16 +28,29 @@ from deployments.accept import (
     image_numerics,
     images,
     methods,
+    sweeps,
 )
 from deployments.accept.lab import Lab, Outcome, RunFailed
 from deployments.cluster.errors import ClusterError
 from tasks.errors import DataError
 
-PARTS = (flatland, flatland_more, images, image_numerics, methods, baselines, hull, hull_more, cluster, cluster_kills)
+PARTS = (
+    flatland,
+    flatland_more,
+    images,
+    image_numerics,
+    methods,
+    baselines,
+    hull,
+    hull_more,
+    cluster,
+    cluster_kills,
+    sweeps,
+)
 TABLES = tuple(table for part in PARTS for table in part.TABLES)
 
-LONG = ("methods", "baselines")
-"""Tables of half an hour and of hours, which are run by name alone."""
+LONG = ("methods", "baselines", "paper")
+"""Tables of half an hour to hours, which are run by name alone."""
 
 ENDS = (DataError, RunFailed, ClusterError, subprocess.TimeoutExpired)
 """What ends a table, and not the command."""
