@@ -84,8 +84,8 @@ def test_points_are_dealt_evenly_and_trained_on_but_for_the_test_part():
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if "images" in row.tasks])
 def test_losses_with_smaller_gradients_get_a_larger_rate(method):
     is_other = method.startswith(("spherefed", "hyperfed"))
-    own = METHODS[method].settings.get("images", {}).get("learning_rate", 0.02)
-    assert settled(config_of(method), "images").learning_rate == (0.1 if is_other else own)
+    rate = METHODS[method].settings.get("images", {}).get("learning_rate", 0.1 if is_other else 0.02)
+    assert settled(config_of(method), "images").learning_rate == rate
     assert settled(config_of(method, **{"learning-rate": 0.3}), "images").learning_rate == 0.3
 
 

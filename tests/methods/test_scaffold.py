@@ -236,7 +236,7 @@ def test_different_clients_agree_on_a_stationary_point_where_fedavg_does_not():
 # --- Whole runs -------------------------------------------------------------------------------------------------------
 
 IMAGES = {"dataset": "digits", "images__train_subset": 240, "images__test_subset": 100, "batch_size": 32,
-          "local_epochs": 2, "fine_tune_epochs": 0}  # fmt: skip
+          "local_epochs": 2, "learning_rate": 0.02, "fine_tune_epochs": 0}  # fmt: skip
 NODES = {"dataset": "trees", "optimizer": "sgd", "learning_rate": 0.3, "local_epochs": 3}
 
 
