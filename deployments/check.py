@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from deployments.pairs import UsageError, pop_supernodes, read_pairs
+from server_app.sinks import check_installed
 from strategies.config import ConfigError, RunConfig, allowed, fields, flatten, parse
 from strategies.defaults import settled
 from strategies.hull.public import Public
@@ -49,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         number = pop_supernodes(settings, NUM_SUPERNODES)
         config = parse(settings)
+        check_installed(config)
         sets = len(graph_dataset_names(config.dataset) or [""])
         if number % sets:
             raise UsageError(f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}")

@@ -8,6 +8,7 @@ from flwr.serverapp import Grid, ServerApp
 from server_app.hull_run import HullRun
 from server_app.results import RunDirectory, failed_summary, write_failure
 from server_app.rounds import Rounds
+from server_app.sinks import check_installed
 from strategies.config import ConfigError, RunConfig, flatten, parse
 from strategies.methods import METHODS
 from strategies.run_log import log_to_stdout
@@ -24,6 +25,7 @@ def main(grid: Grid, context: Context) -> None:
     config = None
     try:
         config = parse(context.run_config)
+        check_installed(config)
         directory = RunDirectory.open(config)
     except ConfigError as error:
         place = write_failure(str(error), context.run_config, config)
@@ -47,12 +49,17 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     except BaseException as error:
         # Flower makes an exit of a signal, and kills the process seconds later: the summary comes before all else.
         text = _reason(error)
-        directory.write_summary(failed_summary(text, config) | run.figures() | {"status": "failed", "error": text})
+        told = failed_summary(text, config) | run.figures() | {"status": "failed", "error": text}
+        directory.write_summary(told)
         log.error("the run failed after round %d: %s", run.state.round, text)
         _report(directory)
+        run.sinks.end(told)
         raise
-    directory.write_summary({"status": "completed"} | run.figures())
-    if _report(directory):
+    told = {"status": "completed"} | run.figures()
+    directory.write_summary(told)
+    drawn = _report(directory)
+    run.sinks.end(told)
+    if drawn:
         log.info("done: %s", directory.path / "report.html")
     else:
         log.warning("done, without a report: %s", directory.path)

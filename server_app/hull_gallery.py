@@ -32,12 +32,12 @@ def hull_gallery(run: RunFiles) -> list[Html]:
 
 def _disc(file: HullFile) -> Html:
     root = math.sqrt(-file.curvature)
-    of_group = _colours(file)
+    of_group = group_colours(file)
     kept, labels = root * file.sample.points[:MOST_DOTS], file.sample.labels[:MOST_DOTS]
     missed = file.test.labels != file.predicted
     hulls = [(of_group[hull.group], root * hull.corners) for hull in file.hulls]
     true = [(one, root * corners) for one, corners in file.true_hulls]
-    centre, half = _view(np.concatenate([kept, *(corners for _, corners in [*hulls, *true])]))
+    centre, half = view(np.concatenate([kept, *(corners for _, corners in [*hulls, *true])]))
     single = len(file.references) == 1
     seen = Disc(
         centre,
@@ -62,14 +62,14 @@ def _disc(file: HullFile) -> Html:
     return figure(pictures.disc("disc", seen, alt), _caption(file, seen, int(missed.sum())))
 
 
-def _colours(file: HullFile) -> list[int]:
-    """A group's colour is its class's; groups without a name take the colours after those."""
+def group_colours(file: HullFile) -> list[int]:
+    """Numbers of the groups' colours: a group's is its class's; groups without a name take the colours after those."""
     used = [file.class_names.index(name) if name in file.class_names else -1 for name in file.names]
     free = iter(range(len(file.class_names), len(file.class_names) + len(used)))
     return [next(free) if one < 0 else one for one in used]
 
 
-def _view(points: Array) -> tuple[Array, float]:
+def view(points: Array) -> tuple[Array, float]:
     """Centre and half the side of a square around everything: the whole disc unless all lies near its origin."""
     if float(np.hypot(*points.T).max()) >= NEAR:
         return np.zeros(2), 1.02

@@ -137,14 +137,18 @@ def _decisions(axes: Any, seen: Disc, colours: Sequence[str]) -> None:
 def _lines(axes: Any, seen: Disc, colours: Sequence[str], pixel: float) -> None:
     """Decision geodesics, and a diamond at the reference point of each."""
     for colour, reference, normal in seen.lines:
-        length = float(np.hypot(*normal))
-        if length > 0:
-            line = geodesic(*_ends(reference, np.array([-normal[1], normal[0]]) / length), pixel)
+        if normal.any():
+            line = decision(reference, normal, pixel)
             shade, width = (INK, 1.8) if colour is None else (colours[colour], 1.1)
             stroke(axes, [line], edgecolor=shade, linewidth=width)
     for colour, reference, _ in seen.lines:
         face = INK if colour is None else colours[colour]
         axes.plot(*reference, "D", color=face, markersize=5, markeredgecolor=PAPER, markeredgewidth=0.8)
+
+
+def decision(reference: Array, normal: Array, pixel: float) -> Array:
+    """The geodesic (n, 2) through a point, at right angles to a normal that is not 0; `pixel` as of `geodesic`."""
+    return geodesic(*_ends(reference, np.array([-normal[1], normal[0]]) / float(np.hypot(*normal))), pixel)
 
 
 def _ends(point: Array, direction: Array) -> tuple[Array, Array]:
@@ -208,7 +212,7 @@ def _colour_key(axes: Any, keys: Sequence[tuple[str, int]], colours: Sequence[st
     marks = [Line2D([], [], color=colours[colour], linewidth=4, alpha=0.8) for _, colour in shown]
     axes.legend(
         marks, texts, loc="lower left", bbox_to_anchor=(0, 1), ncols=max(80 // (max(map(len, texts)) + 6), 1),
-        handlelength=1.0, fontsize=8, columnspacing=1.0, handletextpad=0.4,
+        handlelength=1.0, fontsize=8, columnspacing=1.2, handletextpad=0.7,
     )  # fmt: skip
 
 

@@ -61,6 +61,7 @@ class HullRun(Run):
         known = Known.of(self.config, self.federation)  # a test set that cannot be read costs nobody a secret
         found = self._stored() if self.config.resume else None
         self.directory.truncate(PROTOCOL if found else PROTOCOL - 1)
+        self.sinks.start()
         if found is None:
             found = self._protocol()
         if found is not None:
@@ -156,6 +157,7 @@ class HullRun(Run):
             "totals": self.state.totals,
         }
         self._store.save(DECODED, _packed(hulls), about, durable=True)
+        self.sinks.flush()
         return hulls
 
     def _stored(self) -> Hulls | None:

@@ -222,7 +222,7 @@ def _colour_key(axes: Any, colours: Sequence[str], classes: list[str], few: bool
     columns = max(80 // (max(map(len, texts)) + 6), 1)
     axes.legend(
         keys, texts, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, handlelength=1.0, fontsize=8,
-        columnspacing=1.0, handletextpad=0.3,
+        columnspacing=1.0, handletextpad=0.5,
     )  # fmt: skip
 
 

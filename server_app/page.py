@@ -156,7 +156,7 @@ tbody th { font-weight: 400; }
 .figures td, .figures thead th + th { text-align: right; }
 .figures td { white-space: nowrap; }
 .figures tbody th { min-width: 8.5rem; }
-.figures.wide tbody th { min-width: 0; }
+.figures.wide tbody th { min-width: 0; } .figures.wide :is(th, td) { padding-inline: .5rem; }
 .text td { min-width: 8rem; white-space: pre-line; overflow-wrap: anywhere; } .text th { white-space: nowrap; }
 td.bar { background: linear-gradient(to right, var(--bar) var(--share), transparent 0); }
 .note { color: var(--soft); font-size: .9rem; }

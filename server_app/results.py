@@ -28,7 +28,7 @@ log = logging.getLogger("curvfed")
 ROUND_COLUMNS = (
     "round", "phase", "global_accuracy", "personal_accuracy_mean", "loss", "replies", "dropped", "bytes_up", "bytes_down",
     "seconds", "personal_accuracy_std", "score", "score_before", "validation", "seconds_training", "seconds_aggregation",
-    "weights", "weights_l1", "norm_ratio", "aggregation_note", "reasons",
+    "weights", "weights_l1", "norm_ratio", "aggregation_note", "classifier_cosine", "classifier_norm_gap", "reasons",
 )  # fmt: skip
 CLIENT_COLUMNS = (
     "round", "phase", "partition", "test", "val", "accuracy", "test_before", "val_before", "accuracy_before", "loss",
@@ -37,7 +37,7 @@ CLIENT_COLUMNS = (
 )  # fmt: skip
 
 FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",
-                            "test-data"})  # fmt: skip
+                            "test-data", "sinks", "mlflow.tracking-uri", "mlflow.experiment"})  # fmt: skip
 """Keys that a resumed run may set anew: they do not change what has been computed so far."""
 
 

@@ -23,6 +23,7 @@ from server_app.secure import Check, check_session
 from server_app.summary import LAST
 from strategies.aggregation import Aggregation, Average, Update, weighed
 from strategies.aggregations import aggregation
+from strategies.alignment import alignment
 from strategies.calibration import CalibrationError, plain_sum
 from strategies.cohort import sample
 from strategies.config import RunConfig
@@ -59,6 +60,7 @@ class Rounds(Run):
         self.fixed = self.fixed or fixed_parameters(self.config, self.federation)
         self.global_model = GlobalModel(self.config, self.federation, self.model.is_global)
         self.directory.write_clients(self.federation.record())
+        self.sinks.start()
         if self.config.secure_sum:
             check_session(self.header(TRAIN), self._cohort(1), self.config)
         for number in range(self.state.round + 1, self.config.num_rounds + 1):
@@ -121,7 +123,7 @@ class Rounds(Run):
             "seconds_aggregation": time.monotonic() - aggregating,
             "global_accuracy": self._score_globally(number),
             "seconds": time.monotonic() - started,
-        }  # fmt: skip
+        } | alignment(updates)  # fmt: skip
         self._record(phase, row)
         for partition, reply in phase.replies.items():
             self.state.stamps[partition] = number
@@ -135,6 +137,7 @@ class Rounds(Run):
         self.clock()
         arrays = checkpoints.Checkpoint(self.model.state(), self.fixed, self.calibrated)
         checkpoints.save(self.directory.checkpoints, self.state, arrays, self.federation)
+        self.sinks.flush()
         dropped = f"  {row['dropped']} dropped" if row["dropped"] else ""
         word = "AUC" if self.federation.metric == "roc_auc" else "accuracy"
         self._progress.say(

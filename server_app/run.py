@@ -11,6 +11,7 @@ from server_app.meeting import Federation, meet
 from server_app.phase import Letter, Phase, run_phase
 from server_app.results import RunDirectory
 from server_app.secure import Check
+from server_app.sinks import Sinks
 from server_app.state import State
 from server_app.summary import summary
 from strategies.config import RunConfig, flatten
@@ -38,6 +39,7 @@ class Run(ABC):
     def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
         self.config, self.grid, self.directory = config, grid, directory
         self.state = State()
+        self.sinks = Sinks(directory)
         self.federation = Federation({}, {}, Facts("", 0, ()), {})
         self.settings: dict[str, Any] = {}
         self._counted = time.monotonic()
@@ -100,6 +102,7 @@ class Run(ABC):
         if phase.header.phase == TRAIN:
             self.state.add(rounds=1, seconds_aggregation=row["seconds_aggregation"])
         self.directory.append(row, phase.client_rows(weights))
+        self.sinks.add(row)
 
     def clock(self) -> None:
         """Add the time since the last call to that of the run, resumed ones included."""

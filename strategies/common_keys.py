@@ -66,11 +66,15 @@ class CommonKeys(Table):
         default=0.0,
         ge=0,
         description="of the clients' optimiser; 0: the task's own, .01 for graphs, and for images .02, or .1 where the "
-        "method does not train by cross-entropy, and with pfedme; with scaffold .3 for nodes and .001 for graphs",
+        "method does not train by cross-entropy (hyperfed-geodesic: .02), and with pfedme; with scaffold .002 for images, "
+        ".3 for nodes and .001 for graphs",
     )
     momentum: Rate = Field(default=0.9, ge=0, lt=1, description="of sgd")
     clip_norm: Rate = Field(
-        default=0.0, ge=0, description="length that the gradient of a local step is shortened to where longer; 0: never"
+        default=0.0,
+        ge=0,
+        description="length that the gradient of a local step is shortened to where longer; 0: never, but 10 with feddyn, "
+        "as in its authors' code",
     )
     schedule: Literal["constant", "cosine", "steps"] = Field(
         default="constant",
@@ -204,4 +208,11 @@ class CommonKeys(Table):
         default=False,
         description="show the server the sum of what the clients send and nothing else of it: their parameters where these "
         "are averaged, and the sums of spherefed's calibration. hull always does",
+    )
+    sinks: str = Field(
+        default="",
+        pattern=r"^((tensorboard|mlflow)(,(tensorboard|mlflow))*)?$",
+        description="where else the figures of rounds.csv and summary.json go while the run goes on, comma-separated: "
+        "tensorboard, event files in the run directory; mlflow, a tracking store. Each needs its package: "
+        "pip install -e '.[tensorboard]' or '.[mlflow]'",
     )

@@ -242,6 +242,11 @@ def _check_together(config: RunConfig) -> None:
             fit = False
         if not fit:
             raise ConfigError(f"{key} = {folder!r}: allowed is the path of a folder")
+    if "@" in config.mlflow.tracking_uri:  # which is not told again: it is in files and messages that others read
+        raise ConfigError(
+            "mlflow.tracking-uri has an @: allowed is an address without user and password, which MLflow takes from "
+            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD where the server runs"
+        )
     if config.resume and not config.run_name:
         raise ConfigError('resume = true needs run-name, the name of the run to go on with; it is ""')
 

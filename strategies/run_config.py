@@ -8,6 +8,7 @@ from strategies.dotted import dotted
 from strategies.image_tables import HyperFed, Images, SphereFed
 from strategies.methods import METHODS
 from strategies.point_tables import Hull, Points, Secure
+from strategies.sink_tables import MLflow
 from strategies.tables import FlatLand, Table
 
 Scalar = bool | int | float | str
@@ -34,6 +35,8 @@ class RunConfig(Baselines, Systems, CommonKeys):
 
     The order of the bases makes the order of the keys: those of the last come first.
     """
+
+    mlflow: MLflow = MLflow()
 
     @property
     def proximal(self) -> float:

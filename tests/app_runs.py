@@ -14,11 +14,27 @@ from safetensors.numpy import load, load_file
 
 from deployments.simulate import simulate
 from strategies.messages import Header, Reply, decode_reply, encode_reply
+from strategies.methods import METHODS
 
 Handle = Callable[[Message], Message]
 
 SMALL = {"embedding-dim": 8, "num-rounds": 2}
 CLIENTS = 3
+QUICK: dict[str, dict[str, Any]] = {
+    "images": {
+        "dataset": "digits",
+        "images__train_subset": 150,
+        "images__test_subset": 50,
+        "local_epochs": 2,
+        "batch_size": 16,
+        "global_every": 0,
+    },
+    "nodes": {"dataset": "trees", "local_epochs": 2},
+    "points": {"dataset": "uniform", "points__num": 300},
+}
+"""Settings of a run of seconds, by task."""
+EVERY = [(name, task) for name, row in METHODS.items() for task in QUICK if task in row.tasks]
+"""Every method on each of these tasks that it works on."""
 MEASURED = ("seconds", "seconds_training", "seconds_aggregation")
 """Columns and figures that are times, and so differ between equal runs."""
 

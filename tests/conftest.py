@@ -1,6 +1,8 @@
 """Fixtures for all tests. Being here also puts this folder on the import path, for `graph_fixtures` and its like."""
 
+import logging
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,23 @@ settings.load_profile("curvfed")
 # tests of interrupted runs would wait for an end that never comes.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home below tmp_path, no clients left in memory, no report (it takes longer than the run), the log to pytest."""
+    import client_app.live
+    import server_app.app
+
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr(client_app.live, "_live", client_app.live._live.__class__())
+    monkeypatch.setattr(server_app.app, "_report", lambda directory: None)
+    # With a handler there already the app adds none: its own would hold on to this test's stdout.
+    log, quiet = logging.getLogger("curvfed"), logging.NullHandler()
+    log.addHandler(quiet)
+    yield home
+    log.removeHandler(quiet)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """What holds for every method of rounds: equal seeds give equal bits, and so does a run that was stopped and resumed."""
 
 import pytest
-from app_runs import run
+from app_runs import EVERY, QUICK, run
 
 from client_app.learners import Learner, learner_class
 from strategies.aggregations import AGGREGATIONS
@@ -9,25 +9,14 @@ from strategies.method import ONE_SHOT
 from strategies.methods import METHODS
 
 IN_ROUNDS = [name for name, row in METHODS.items() if row.aggregation != ONE_SHOT]
-SMALL = {
-    "images": {
-        "dataset": "digits",
-        "images__train_subset": 150,
-        "images__test_subset": 50,
-        "local_epochs": 2,
-        "batch_size": 16,
-        "global_every": 0,
-    },
-    "nodes": {"dataset": "trees", "local_epochs": 2},
-}
-CASES = [(name, task) for name in IN_ROUNDS for task in SMALL if task in METHODS[name].tasks]
+CASES = [(name, task) for name, task in EVERY if name in IN_ROUNDS]
 ROUNDS = 3
 
 
 @pytest.mark.parametrize(("method", "task"), CASES)
 def test_equal_seeds_give_equal_bits_and_so_does_a_resumed_run(method, task, tmp_path):
     """Two of three clients train in a round, so that what the others keep is older than what they are sent."""
-    settings = SMALL[task] | {"method": method, "num_rounds": ROUNDS, "fraction_train": 0.67, "fine_tune_every": 2}
+    settings = QUICK[task] | {"method": method, "num_rounds": ROUNDS, "fraction_train": 0.67, "fine_tune_every": 2}
     whole = run(tmp_path, "whole", **settings)
     assert whole.summary["status"] == "completed"
     assert run(tmp_path, "again", **settings).figures == whole.figures

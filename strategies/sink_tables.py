@@ -1,0 +1,20 @@
+"""The table of the run configuration for the sinks that have keys of their own."""
+
+from pydantic import Field
+
+from strategies.tables import Table
+
+
+class MLflow(Table):
+    """Keys of the sink mlflow."""
+
+    tracking_uri: str = Field(
+        default="",
+        description="address of MLflow's server or database, without a password; empty: that of the variable "
+        "MLFLOW_TRACKING_URI where the server runs, or else mlflow.db in results-dir",
+    )
+    experiment: str = Field(
+        default="curvfed",
+        pattern=r"^.+$",
+        description="the experiment that the run belongs to; made if it is not there",
+    )

@@ -1,0 +1,28 @@
+"""A headless Chromium for all tests of this folder: the system's own, for the package that drives it brings none."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import BrowserContext, sync_playwright
+
+PATIENCE = 120_000
+"""Milliseconds for anything, where other tests keep the machine busy."""
+NAMES = ("chromium", "google-chrome", "google-chrome-stable", "chromium-browser", "chrome")
+
+
+@pytest.fixture(scope="module")
+def context() -> Iterator[BrowserContext]:
+    """What pages are opened in, without a network."""
+    program = os.environ.get("CURVFED_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        pytest.skip("no Chromium here: apt-get install chromium, or name one by CURVFED_CHROMIUM")
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=program, timeout=PATIENCE) as browser,
+    ):
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True)
+        context.set_default_timeout(PATIENCE)
+        yield context
+        context.close()

@@ -1,0 +1,249 @@
+"""Sinks: each has every round once, and what it has is what the run directory has; none can harm a run."""
+
+import logging
+import math
+import re
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app_runs import Run, run
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import server_app.mlflow_sink
+import server_app.tensorboard_sink
+from server_app import sinks
+from server_app.mlflow_sink import MlflowClient  # by way of our module, which keeps MLflow from reporting its use
+from server_app.tensorboard_sink import TensorBoard
+from strategies.config import ConfigError, parse
+from strategies.dotted import dotted
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy"),  # MLflow's own, of SQLAlchemy
+    pytest.mark.usefixtures("own_home"),
+]
+
+DIGITS = {"method": "fedavg", "dataset": "digits", "images__train_subset": 120, "images__test_subset": 40,
+          "local_epochs": 1, "batch_size": 32, "fine_tune_epochs": 1, "fine_tune_every": 2}  # fmt: skip
+HULL = {"method": "hull", "dataset": "uniform", "points__num": 300}
+BOTH = "tensorboard,mlflow"
+TEXTS = {"round", "phase", "weights", "aggregation_note", "reasons"}
+
+Curves = dict[str, list[tuple[int, float]]]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results folder, whose store of MLflow takes seconds to make."""
+    return tmp_path_factory.mktemp("results")
+
+
+class Store:
+    """What MLflow has of a run."""
+
+    def __init__(self, told: Run) -> None:
+        self.client = MlflowClient(f"sqlite:///{told.path.parent / 'mlflow.db'}")
+        experiment = self.client.get_experiment_by_name("curvfed")
+        assert experiment is not None
+        found = self.client.search_runs([experiment.experiment_id], f"attributes.run_name = '{told.path.name}'")
+        (self.run,) = found
+
+    @property
+    def curves(self) -> Curves:
+        """Every metric's history."""
+        history = {name: self.client.get_metric_history(self.run.info.run_id, name) for name in self.run.data.metrics}
+        return {name: [(point.step, point.value) for point in points] for name, points in history.items()}
+
+
+def events(told: Run, folder: str = "tensorboard") -> tuple[Curves, dict[str, str]]:
+    """Curves and texts of the event files, which must not overlap."""
+    read = EventAccumulator(str(told.path / folder), {"scalars": 0, "tensors": 0}, purge_orphaned_data=False)
+    read.Reload()
+    tags = read.Tags()
+    texts = {tag: read.Tensors(tag)[0].tensor_proto.string_val[0].decode() for tag in tags["tensors"]}
+    return {tag: [(point.step, point.value) for point in read.Scalars(tag)] for tag in tags["scalars"]}, texts
+
+
+def expected(told: Run, summed: bool = True) -> Curves:
+    """The figures of rounds.csv and, at the last round, those of summary.json."""
+    found: Curves = {}
+    for row in told.rounds:
+        for column in row.keys() - TEXTS:
+            if row[column]:
+                found.setdefault(f"{row['phase']}/{column}", []).append((int(row["round"]), float(row[column])))
+    for name, value in dotted(told.summary).items() if summed else ():
+        if isinstance(value, int | float) and not name.startswith("settled."):
+            found[f"summary/{name}"] = [(told.summary["rounds"], float(value))]
+    return found
+
+
+def assert_same(curves: Curves, others: Curves) -> None:
+    """Equal but for the rounding to float32 of event files."""
+    assert curves.keys() == others.keys()
+    for name, curve in curves.items():
+        assert [step for step, _ in curve] == [step for step, _ in others[name]], name
+        for (_, value), (_, other) in zip(curve, others[name]):
+            assert math.isclose(value, other, rel_tol=1e-6), name
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Warnings about sinks."""
+    return [text for record in caplog.records if "sink" in (text := record.getMessage())]
+
+
+@pytest.mark.parametrize("settings", [DIGITS | {"num_rounds": 3}, HULL], ids=["rounds", "one shot"])
+def test_what_they_have_is_what_the_run_directory_has(settings, results):
+    told = run(results, name=settings["method"], sinks=BOTH, **settings)
+    assert told.summary["status"] == "completed"
+    curves, texts = events(told)
+    assert_same(curves, expected(told))
+    store = Store(told)
+    assert_same(store.curves, expected(told))
+    assert store.run.info.status == "FINISHED"
+    config = (told.path / "config.toml").read_text()
+    assert store.run.data.params["run-name"] == settings["method"]
+    assert store.run.data.params.keys() == dotted(parse({}).model_dump(by_alias=True)).keys()
+    assert all(f"\n{key.rpartition('.')[2]} = " in f"\n{config}" for key in store.run.data.params)
+    assert store.run.data.tags["status"] == "completed"
+    assert store.run.data.tags["versions.flwr"] == told.summary["versions"]["flwr"]
+    assert f"method = {settings['method']}" in texts["configuration/text_summary"]
+    assert "status = completed" in texts["summary/text_summary"]
+
+
+def test_a_resumed_run_goes_on_where_it_was(results, monkeypatch):
+    """It was stopped when the rows of a round were written and the round was not yet safe: the round is done again."""
+    import server_app.rounds
+
+    save = server_app.rounds.checkpoints.save
+
+    def fail(store: Any, state: Any, *rest: Any) -> None:
+        if state.round == 2:
+            raise KeyboardInterrupt
+        save(store, state, *rest)
+
+    monkeypatch.setattr(server_app.rounds.checkpoints, "save", fail)
+    with pytest.raises(KeyboardInterrupt):
+        run(results, "stopped", sinks=BOTH, num_rounds=3, **DIGITS)
+    monkeypatch.undo()
+    stopped = Run(results / "stopped")
+    assert [row["round"] for row in stopped.rounds if row["phase"] == "train"] == ["1", "2"]
+    store = Store(stopped)
+    assert store.run.info.status == "KILLED"
+    assert store.run.data.tags["error"] == "interrupted"
+    for curves in (store.curves, events(stopped)[0]):
+        assert {step for name, curve in curves.items() for step, _ in curve if name.startswith("train/")} == {1}
+    told = run(results, "stopped", sinks=BOTH, num_rounds=4, resume=True, **DIGITS)
+    assert_same(events(told)[0], expected(told))
+    store = Store(told)  # which holds one run of that name
+    assert store.run.info.status == "FINISHED"
+    rounds = {name: curve for name, curve in store.curves.items() if not name.startswith("summary/")}
+    assert_same(rounds, expected(told, summed=False))
+    assert store.run.data.metrics["summary/rounds"] == 4
+
+
+def test_one_that_is_added_later_gets_the_rounds_before(results):
+    run(results, "later", num_rounds=1, **DIGITS)
+    told = run(results, "later", num_rounds=2, resume=True, sinks=BOTH, **DIGITS)
+    assert_same(events(told)[0], expected(told))
+    assert_same(Store(told).curves, expected(told))
+
+
+def test_a_one_shot_run_that_is_resumed_does_not_send_its_sum_again(results):
+    def stop(request, handle):
+        if request.content["header"]["phase"] == "evaluate":
+            raise KeyboardInterrupt
+        return handle(request)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(results, "hull-stopped", sinks=BOTH, intercept=stop, **HULL)
+    assert "hulls/seconds" in Store(Run(results / "hull-stopped")).curves
+    told = run(results, "hull-stopped", sinks=BOTH, resume=True, **HULL)
+    assert_same(events(told)[0], expected(told))
+    curves = Store(told).curves
+    assert_same(
+        {name: curve for name, curve in curves.items() if not name.startswith("summary/")}, expected(told, False)
+    )
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
+@pytest.mark.parametrize("found", [None, ModuleSpec("found", None, is_package=True)], ids=["nothing", "a folder"])
+def test_a_package_that_is_not_there_is_named_before_anything_begins(name, found, tmp_path, monkeypatch):
+    there = ModuleSpec("there", None, origin="there.py")
+    monkeypatch.setattr("importlib.util.find_spec", lambda wanted: found if wanted == name else there)
+    asked = []
+    with pytest.raises(
+        ConfigError, match=rf'sinks = "{BOTH}": the package {name} is not .* pip install -e .*\[{name}\]'
+    ):
+        run(tmp_path, intercept=lambda request, handle: asked.append(request), sinks=BOTH, **DIGITS)
+    assert asked == []
+    told = Run(tmp_path / "run")
+    assert told.summary["status"] == "failed"
+    assert f"[{name}]" in told.summary["error"]
+
+
+def test_those_not_asked_for_are_not_imported(tmp_path, monkeypatch):
+    for name in ("tensorboard", "mlflow", "server_app.tensorboard_sink", "server_app.mlflow_sink"):
+        monkeypatch.setitem(sys.modules, name, None)  # to import it is an error
+    assert run(tmp_path, **DIGITS | {"num_rounds": 1}).summary["status"] == "completed"
+
+
+@pytest.mark.parametrize("when", ["round", "end"])
+def test_one_that_fails_costs_the_run_nothing(when, tmp_path, monkeypatch, caplog):
+    calls = []
+
+    def fail(sink: TensorBoard, number: int, *rest: Any) -> None:
+        calls.append(number)
+        if number == 2:
+            raise OSError("no space at https://me:secret@there")
+
+    class Other(TensorBoard):
+        """Beside it, as MLflow would be."""
+
+        def __init__(self, directory: Any) -> None:
+            super().__init__(directory.path)
+            self._folder = directory.path / "other"
+
+    alone = run(tmp_path, "alone", num_rounds=3, **DIGITS)
+    monkeypatch.setattr(server_app.mlflow_sink, "MLflow", Other)
+    failing = type("Failing", (TensorBoard,), {when: fail})
+    monkeypatch.setattr(server_app.tensorboard_sink, "TensorBoard", failing)
+    rounds = 3 if when == "round" else 2
+    with caplog.at_level(logging.WARNING, "curvfed"):
+        told = run(tmp_path, "told", num_rounds=rounds, sinks=BOTH, **DIGITS)
+    assert calls == ([1, 2] if when == "round" else [2])
+    assert said(caplog) == ["the sink tensorboard failed, the run goes on without it: no space at https://there"]
+    assert_same(events(told, "other")[0], expected(told))
+    if when == "round":
+        assert told.figures == alone.figures
+
+
+def test_one_that_does_not_open_ends_a_new_run_and_no_other(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    nowhere = {"sinks": "mlflow", "mlflow__tracking_uri": "http://127.0.0.1:9"}
+    run(tmp_path, num_rounds=1, **DIGITS)
+    with caplog.at_level(logging.WARNING, "curvfed"):
+        told = run(tmp_path, num_rounds=2, resume=True, **nowhere, **DIGITS)
+    assert told.summary["rounds"] == 2
+    (word,) = said(caplog)
+    assert re.match(r'sinks = "mlflow": mlflow does not open: .*; the run goes on without it$', word)
+    with pytest.raises(ConfigError, match=r'sinks = "mlflow": mlflow does not open: .'):
+        run(tmp_path, "new", num_rounds=2, **nowhere, **DIGITS)
+    assert Run(tmp_path / "new").rounds == []
+
+
+@pytest.mark.parametrize("given", ["wandb", "tensorboard,", "tensorboard mlflow", "TensorBoard"])
+def test_an_unknown_name_is_refused(given):
+    with pytest.raises(ConfigError, match=r"sinks = .*allowed is .*tensorboard\|mlflow"):
+        parse({"sinks": given})
+
+
+def test_each_is_asked_for_once():
+    assert sinks.names(parse({"sinks": "mlflow,tensorboard,mlflow"})) == ("mlflow", "tensorboard")
+
+
+def test_an_address_with_a_password_is_refused_and_not_repeated():
+    with pytest.raises(ConfigError, match="MLFLOW_TRACKING_PASSWORD") as refused:
+        parse({"mlflow.tracking-uri": "https://me:secret@there"})
+    assert "secret" not in str(refused.value)
