@@ -28,3 +28,8 @@ def forget(client: Client) -> None:
     """Drop a client whose state in memory is in doubt; the next message sets it up from its files."""
     for key in [key for key, value in _live.items() if value is client]:
         del _live[key]
+
+
+def forget_all() -> None:
+    """Drop all clients: a process that makes one run after another would keep models and data of the earlier ones."""
+    _live.clear()

@@ -54,6 +54,11 @@ _NAMED = {
     "bytes_down": Quantity("received by a client per round", "kB", 1e-3, 1),
     "seconds": Quantity("time of a run", "s", 1.0, 1),
     "seconds_training": Quantity("time in training", "s", 1.0, 1),
+    "hull_vertices_mean": Quantity("vertices of a hull, mean", decimals=1),
+    "hull_vertices_max": Quantity("vertices of a hull, most", decimals=1),
+    "classifier_cosine": Quantity("cosine between the clients' classifiers", decimals=3),
+    "classifier_norm_gap": Quantity("difference of norm between the clients' classifiers", decimals=3),
+    "loss": Quantity("training loss", decimals=3),
     "heterogeneity": Quantity("heterogeneity of labels (Jensen–Shannon)", "", 1.0, 3),
 }
 

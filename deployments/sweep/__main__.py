@@ -3,11 +3,10 @@
     python -m deployments.sweep FILE.toml [--scale smoke] [--data FOLDER] [--results FOLDER]
 
 Runs that have completed are skipped, those that were cut off go on from their last whole round, and those that failed
-are made anew. Exit status: 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted.
+are made anew. Exit status: 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted by Ctrl-C or SIGTERM.
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,7 +50,7 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     """The options that say where a sweep's data and results are."""
     parser.add_argument("file", type=Path, help="the sweep, a .toml file")
     parser.add_argument("--scale", default="", help="which of the sizes that the file has, such as smoke or paper")
-    parser.add_argument("--results", type=Path, help=f"folder of the runs, {default_results()} by default")
+    parser.add_argument("--results", type=expanded, help=f"folder of the runs, {default_results()} by default")
 
 
 def add_resources(parser: argparse.ArgumentParser) -> None:
@@ -68,23 +67,33 @@ def resources_of(options: argparse.Namespace) -> Resources:
     ------
     UsageError
     """
-    if options.cpus < 1 or options.gpus < 0:
-        raise UsageError(f"--cpus {options.cpus} --gpus {options.gpus:g}: needed are at least 1 and 0")
+    if options.cpus < 1:
+        raise UsageError(f"--cpus {options.cpus}: allowed is 1 or more")
+    if not (0 <= options.gpus <= 1 or (options.gpus > 1 and options.gpus.is_integer())):
+        raise UsageError(f"--gpus {options.gpus:g}: allowed is a share from 0 to 1, or a whole number")
     return Resources(options.cpus, options.gpus, options.address)
+
+
+def expanded(text: str) -> Path:
+    """A path whose ~ is a home, for argparse."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}") from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run as the command line says, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m deployments.sweep", description=__doc__.split("\n")[0])
     add_places(parser)
-    parser.add_argument("--data", type=Path, help="folder of the public data sets")
+    parser.add_argument("--data", type=expanded, help="folder of the public data sets")
     add_resources(parser)
     options = parser.parse_args(arguments)
     console = Console(soft_wrap=True)
     try:
         resources = resources_of(options)
         plan = read_plan(options.file, options.scale)
-        folder = (options.results or default_results()).expanduser().resolve()
+        folder = (options.results or default_results()).resolve()
         places = data_places(options.data)
         failed = sweep(plan, folder, places, resources, console)
     except UsageError as error:
@@ -113,6 +122,4 @@ def data_places(data: Path | None) -> dict[str, Value]:
 
 
 if __name__ == "__main__":
-    # Before anything is imported by a task: two runs side by side would fight for the cores.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.exit(main())

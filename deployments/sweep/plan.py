@@ -14,30 +14,39 @@
     dataset = "cora"
     num-supernodes = [10, 20]
 
-A scale may have `runs` in place of the common ones. `[[tables]]` and `[[figures]]` say what `deployments.report` makes of it.
+A scale may have `runs`, `tables` and `figures` in place of the common ones. `[[tables]]` and `[[figures]]` say what
+`deployments.report` makes of it.
 """
 
+import difflib
 import hashlib
 import itertools
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from deployments.pairs import UsageError, Value, check_key, pop_supernodes
 from deployments.simulate import NUM_SUPERNODES
+from server_app.results import FREE_TO_CHANGE
 from strategies.config import ConfigError, RunConfig, flatten, parse
 from strategies.dotted import dotted
+from tasks.graphs.tu import is_path
+from tasks.points.readers import READERS
 
 PLACES = ("data-dir", "results-dir", "run-name", "resume", "threads", "device", "round-timeout")
+"""Keys that a sweep file has not: the command line sets them, or the sweep."""
+
+NO_PART_OF_IT = FREE_TO_CHANGE.union(PLACES) - {"num-rounds", "test-data"}
 """Keys that say where and how a run is made, and not what it is."""
 
 SUPERNODES = "num-supernodes"
 DEFAULTS: dict[str, Value] = flatten(RunConfig()) | {SUPERNODES: NUM_SUPERNODES}
 
-_PARTS = {"title", "source", "about", "settings", "runs", "scales", "tables", "figures"}
+_OF_A_SCALE = ("settings", "runs", "tables", "figures")
+_PARTS = ("title", "source", "about", "scales", *_OF_A_SCALE)
 
 
 @dataclass(frozen=True)
@@ -53,11 +62,14 @@ class Planned:
         configuration are one run, in whatever sweep they stand.
     refused : str
         Why the configuration cannot run; empty if it can.
+    paths : mapping
+        The settings that are relative paths, made absolute: a run may be made in another folder.
     """
 
     settings: Mapping[str, Value]
     name: str
     refused: str = ""
+    paths: Mapping[str, Value] = field(default_factory=dict)
 
     def value(self, key: str) -> Value:
         """What the run has for a key, by default too."""
@@ -97,31 +109,34 @@ def read_plan(path: Path, scale: str = "") -> Plan:
     ------
     UsageError
         A file that cannot be read or has parts that are not known, a scale that it has not, a key that is no key of the
-        run config, or no run at all.
+        run config or not for a sweep file, a value that is none, or no run at all.
     """
     content = _load(path)
-    if unknown := sorted(set(content) - _PARTS):
-        raise UsageError(f"{path}: {unknown[0]!r} is not known; allowed are {', '.join(sorted(_PARTS))}")
+    _check_parts(content, _PARTS, f"{path}")
     scales = _table(content, "scales", path)
     if scale and scale not in scales:
         raise UsageError(f"{path} has no scale {scale!r}; it has {', '.join(scales) or 'none'}")
     if scales and not scale:
         raise UsageError(f"{path} has the scales {', '.join(scales)}: name one by --scale")
     chosen = _table(scales, scale, path) if scale else {}
+    _check_parts(chosen, _OF_A_SCALE, f"{path}, scale {scale}")
     common = dotted(_table(content, "settings", path)) | dotted(_table(chosen, "settings", path))
     blocks = _tables(chosen if "runs" in chosen else content, "runs", path) or [{}]
+    if not common and blocks == [{}]:
+        raise UsageError(f"{path} has no run: give it [settings], or [[runs]], or both")
     runs: dict[str, Planned] = {}
     for block in blocks:
         for settings in _combinations(common | dotted(block), path):
             planned = _plan(settings, path)
             runs.setdefault(planned.name, planned)
-    shown = {key: tuple(_tables(chosen if key in chosen else content, key, path)) for key in ("tables", "figures")}
-    words = {key: str(content.get(key, "")) for key in ("source", "about")}
-    return Plan(path, scale, str(content.get("title", path.stem)), runs=tuple(runs.values()), **words, **shown)
+    title, source, about = (str(content.get(key, "")) for key in ("title", "source", "about"))
+    tables, figures = (tuple(_tables(chosen if key in chosen else content, key, path)) for key in ("tables", "figures"))
+    return Plan(path, scale, title or path.stem, source, about, tuple(runs.values()), tables, figures)
 
 
 def _plan(settings: dict[str, Value], path: Path) -> Planned:
-    given = dict(settings)
+    paths = {key: found for key in ("dataset", "test-data") if (found := _absolute(key, settings.get(key), path))}
+    given = settings | paths
     try:
         number = pop_supernodes(given, NUM_SUPERNODES)
     except UsageError as error:
@@ -133,11 +148,32 @@ def _plan(settings: dict[str, Value], path: Path) -> Planned:
         refused, stem = str(error), str(given.get("method", "run"))
     else:
         whole = flatten(config)
+        if not _is_path(config.dataset):  # names are read in any case
+            whole["dataset"] = config.dataset.lower()
         refused, stem = "", f"{config.method}-{Path(config.dataset).stem.lower()}"
-    identity = {key: value for key, value in whole.items() if key not in PLACES} | {SUPERNODES: number}
+    identity = {key: value for key, value in whole.items() if key not in NO_PART_OF_IT} | {SUPERNODES: number}
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
     safe = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in stem.replace("+", "plus"))
-    return Planned({**settings, SUPERNODES: number}, f"{safe[:60]}-{digest}", refused)
+    return Planned({**settings, SUPERNODES: number}, f"{safe[:60]}-{digest}", refused, paths)
+
+
+def _absolute(key: str, value: Value | None, path: Path) -> str:
+    """A relative path of what lies beside the sweep file, or else in the working folder, made absolute; "" for all else,
+    which the loaders look up in the data folder.
+    """
+    if not isinstance(value, str) or not (_is_path(value) if key == "dataset" else value not in ("", "auto", "none")):
+        return ""
+    try:
+        given = Path(value).expanduser()
+        places = [] if given.is_absolute() else [path.expanduser().parent / given, given]
+        return next((str(place.resolve()) for place in places if place.exists()), "")
+    except (OSError, RuntimeError, ValueError):  # no such user, or no path: the configuration is refused for it
+        return ""
+
+
+def _is_path(dataset: str) -> bool:
+    """Whether a data set is a file or folder of the user's own, and no name."""
+    return is_path(dataset) or Path(dataset).suffix.lower() in (".pt", *READERS)
 
 
 def _combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, Value]]:
@@ -146,7 +182,10 @@ def _combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str,
     for key, value in settings.items():
         check_key(key, DEFAULTS, f"{path}: ")
         if key in PLACES:
-            raise UsageError(f"{path}: {key!r} is set by the command line, or by the sweep itself")
+            raise UsageError(
+                f"{path}: {key!r} is not for a sweep file; see --data, --results, --cpus and --gpus, and what they leave "
+                "open the sweep sets itself"
+            )
         values = value if isinstance(value, list) else [value]
         for one in values:
             if not isinstance(one, Value):
@@ -154,10 +193,10 @@ def _combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str,
                     f"{path}: {key} has {one!r}; allowed is a number, a string, true, false, or a list of these"
                 )
         if not values:
-            raise UsageError(f"{path}: {key} is an empty list")
+            raise UsageError(f"{path}: {key} is an empty list; allowed is one value or more")
         axes[key] = values
-    for values in itertools.product(*axes.values()):
-        yield dict(zip(axes, values, strict=True))
+    for chosen in itertools.product(*axes.values()):
+        yield dict(zip(axes, chosen, strict=True))
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -165,8 +204,18 @@ def _load(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.expanduser().read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except RuntimeError as error:  # no such user
+        raise UsageError(f"{path} cannot be read: {error}") from None
     except ValueError as error:  # not TOML, or not UTF-8
         raise UsageError(f"{path} is not TOML: {error}") from None
+
+
+def _check_parts(table: Mapping[str, Any], allowed: Collection[str], where: str) -> None:
+    for key in table:
+        if key not in allowed:
+            near = difflib.get_close_matches(key, allowed, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else "; keys of a run belong in [settings] or [[runs]]"
+            raise UsageError(f"{where}: {key!r} is not known; allowed are {', '.join(allowed)}{hint}")
 
 
 def _table(content: Mapping[str, Any], key: str, path: Path) -> Mapping[str, Any]:

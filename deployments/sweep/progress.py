@@ -6,8 +6,13 @@ from types import TracebackType
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
+from rich.text import Text
 
 from deployments.sweep.runner import Ended
+from deployments.sweep.task import LOGS
+
+LONGEST = 200
+"""Letters of an error that are shown; all are in the table."""
 
 
 class Progress:
@@ -25,50 +30,75 @@ class Progress:
         self._console, self._title, self._total = console, title, total
         self._done = done
         self._running = self.failed = self._made = 0
-        self._begun = time.monotonic()
-        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._begun = self._last = time.monotonic()
+        self._said = ""
+        # Its own thread draws it anew: the time left goes down while nothing ends.
+        self._live = (
+            Live(get_renderable=self._line, console=console, refresh_per_second=1) if console.is_terminal else None
+        )
 
     def __enter__(self) -> "Progress":
         if self._live is not None:
-            self._live.start()
-        self._show()
+            self._live.start(refresh=True)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._running = 0
-        self._show()
         if self._live is not None:
+            self._live.refresh()
             self._live.stop()
+        else:
+            self._say()
 
     def __call__(self, ended: Ended | None, running: int) -> None:
         """Take in a run that ended, if one did, and how many are being made."""
         self._running = running
         if ended is not None:
-            self._done += not ended.error
-            self.failed += bool(ended.error)
-            self._made += ended.seconds > 0
-            if ended.error:
-                self._console.print(f"[red]failed[/red] {ended.run.name}: {escape(ended.error)}", highlight=False)
-        self._show(ended)
+            self._take_in(ended)
+        if self._live is not None:
+            self._live.refresh()
+        else:
+            self._say(f"   ({ended.run.name}, {span(ended.seconds)})" if ended else "")
 
-    def _show(self, ended: Ended | None = None) -> None:
+    def _take_in(self, ended: Ended) -> None:
+        self._done += not ended.error
+        self.failed += bool(ended.error)
+        if ended.seconds:
+            self._made += 1
+            self._last = time.monotonic()
+        if ended.error:
+            words = " ".join(ended.error.split())
+            if len(words) > LONGEST:
+                words = f"{words[:LONGEST]}… (see {LOGS}/{ended.run.name}.log)"
+            self._console.print(f"[red]failed[/red] {ended.run.name}: {escape(words)}", highlight=False)
+
+    def _line(self) -> Text:
+        """How far it is, as of now."""
         words = f"{escape(self._title)}: {self._done} of {self._total} done"
         words += f", {self._running} running" if self._running else ""
         words += f", [red]{self.failed} failed[/red]" if self.failed else ""
-        words += self._left()
-        if self._live is not None:
-            self._live.update(words, refresh=True)
-        elif ended is not None:
-            self._console.print(f"{words}   ({ended.run.name}, {ended.seconds:.0f} s)", highlight=False)
-        else:
-            self._console.print(words, highlight=False)
+        return Text.from_markup(words + self._left())
+
+    def _say(self, more: str = "") -> None:
+        line = self._line()
+        if line.plain != self._said:
+            self._said = line.plain
+            self._console.print(line, more, sep="", highlight=False, markup=False)
 
     def _left(self) -> str:
-        """By the mean of the runs made so far, whatever their kinds."""
+        """By the mean of the runs made so far, whatever their kinds; nothing once that is over."""
         left = self._total - self._done - self.failed
         if not self._made or not left:
             return ""
-        seconds = (time.monotonic() - self._begun) / self._made * left
-        return f", {seconds / 60:.0f} min left" if seconds > 90 else f", {seconds:.0f} s left"
+        seconds = (self._last - self._begun) / self._made * left - (time.monotonic() - self._last)
+        return f", {span(seconds)} left" if seconds >= 1 else ""
+
+
+def span(seconds: float) -> str:
+    """A time in words."""
+    for length, word in ((3600, "h"), (60, "min")):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.1f} {word}" if seconds < 10 * length else f"{seconds / length:.0f} {word}"
+    return f"{seconds:.0f} s"

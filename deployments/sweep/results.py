@@ -8,7 +8,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from deployments.sweep.plan import SUPERNODES, Planned
+from deployments.pairs import UsageError
+from deployments.sweep.plan import DEFAULTS, SUPERNODES, Planned
 from strategies.dotted import dotted
 
 FILE = "results.sqlite"
@@ -24,9 +25,17 @@ class Results:
     figure of `summary.json`, those in tables of it with dots: `best_validation.global_accuracy`, `metrics.roc_auc`. Written
     by the process that holds the folder, a transaction per run; any other may read it meanwhile.
 
+    It is made of the run directories and can be made again: without it, the next call of a sweep writes down the runs that
+    have completed and makes no other anew than those that failed.
+
     Parameters
     ----------
     folder : Path
+
+    Raises
+    ------
+    UsageError
+        By all methods: if the file is no table of runs, cannot be written, or is locked for a minute.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -58,8 +67,9 @@ class Results:
         row: dict[str, Any] = {"run": run.name, "status": FAILED if error else COMPLETED, "error": error}
         summary = _summary(self.folder / run.name) or {}
         row |= {key: value for key, value in dotted(summary).items() if key not in _FIXED}
-        row |= dict(run.settings) | _config(self.folder / run.name) | {SUPERNODES: run.value(SUPERNODES)}
+        row |= DEFAULTS | dict(run.settings) | _config(self.folder / run.name) | {SUPERNODES: run.value(SUPERNODES)}
         with self._open() as database:
+            database.execute("BEGIN IMMEDIATE")  # one transaction, new columns included
             _add_columns(database, row)
             names = ", ".join(_quoted(name) for name in row)
             marks = ", ".join("?" * len(row))
@@ -78,10 +88,17 @@ class Results:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._path, timeout=60)) as database, database:
-            database.row_factory = sqlite3.Row
-            database.execute("CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, status TEXT, error TEXT)")
-            yield database
+        try:
+            with closing(sqlite3.connect(self._path, timeout=60)) as database, database:
+                database.row_factory = sqlite3.Row
+                database.execute("CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, status TEXT, error TEXT)")
+                yield database
+        except sqlite3.OperationalError as error:
+            raise UsageError(f"{self._path}: {error}") from None
+        except sqlite3.DatabaseError as error:
+            raise UsageError(
+                f"{self._path} is damaged ({error}); remove it, and the next call makes it again from the run directories"
+            ) from None
 
 
 def completed(folder: Path) -> bool:
@@ -92,10 +109,10 @@ def completed(folder: Path) -> bool:
 
 def _summary(folder: Path) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        found = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found
+    return found if isinstance(found, dict) else None
 
 
 def _config(folder: Path) -> dict[str, Any]:
@@ -107,10 +124,12 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _add_columns(database: sqlite3.Connection, row: Mapping[str, Any]) -> None:
+    """SQLite's names have no case: of those that differ in nothing else, the first is kept."""
     there = {name.lower() for _, name, *_ in database.execute("PRAGMA table_info(runs)")}
     for name in row:
         if name.lower() not in there:
             database.execute(f"ALTER TABLE runs ADD COLUMN {_quoted(name)}")
+            there.add(name.lower())
 
 
 def _quoted(name: str) -> str:

@@ -4,23 +4,29 @@ import contextlib
 import fcntl
 import logging
 import os
-import shutil
+import secrets
+import signal
+import socket
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from deployments.pairs import UsageError, Value
-from deployments.simulate import simulate
 from deployments.sweep.plan import SUPERNODES, Planned
-from deployments.sweep.results import Results, completed
+from deployments.sweep.results import Results
+from deployments.sweep.task import TOKEN_FILE, make
 
-log = logging.getLogger("curvfed")
+STARTS = 3
+"""Of Ray, before it is given up."""
 
-LOGS = "logs"
-ADDRESS_FILE = ".shared-with"
-"""Proof to tasks on other machines that they see the sweep's folder."""
+OBJECT_STORE = 100 * 2**20
+"""Bytes that Ray sets aside for what tasks send each other, here a few words."""
 
 
 @dataclass(frozen=True)
@@ -74,17 +80,21 @@ def held(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = open(folder / ".lock", "w")
+        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}") from None
-    with file:
+    try:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
                 f"another sweep works in {folder}; let it end, or name another folder by --results"
             ) from None
+        except OSError:  # a file system without locks
+            pass
         yield
+    finally:
+        os.close(descriptor)
 
 
 def carry_out(
@@ -92,7 +102,7 @@ def carry_out(
 ) -> None:
     """Make the runs that have not completed, and write down each as it ends.
 
-    A run that had begun goes on from its last whole round; one that had failed is made anew. A run that fails does not
+    A run that was cut off goes on from its last whole round; one that had failed is made anew. A run that fails does not
     stop the others. An interrupt ends the runs being made and keeps all that is on disk.
 
     Parameters
@@ -102,14 +112,17 @@ def carry_out(
     results : Results
         Of a folder that is `held`.
     places : mapping
-        Keys that are no part of what a run is: `data-dir`, `device`.
+        Keys that are no part of what a run is, such as `data-dir`.
     resources : Resources
     listener : callable
 
     Raises
     ------
     UsageError
-        If the Ray cluster cannot be reached, or has not what a run is to be given.
+        If the Ray cluster cannot be reached, has not what a run is to be given, or has a machine that does not see the
+        folder; or if the table cannot be written.
+    KeyboardInterrupt
+        By SIGTERM too, once Ray is there.
     """
     todo = []
     for run in runs:
@@ -120,118 +133,145 @@ def carry_out(
             todo.append(run)
     if not todo:
         return
+    # On the CPU unless it is given a share of a GPU, which else others would count on.
+    own: dict[str, Value] = {"threads": resources.cpus, "device": "auto" if resources.gpus else "cpu"}
+    tasks = [(run, own | dict(run.settings) | dict(run.paths) | dict(places)) for run in todo]
+    _start(resources)
     import ray
 
-    slots = min(_start(resources), len(todo))
     try:
-        _carry_out(todo, results, places, resources, listener, slots)
+        _carry_out(tasks, results, resources, listener)
     finally:
-        ray.shutdown()  # ends the tasks too, where the cluster is this sweep's own
+        ray.shutdown()  # ends the tasks too, and Ray itself where it is this sweep's own
 
 
-def _start(resources: Resources) -> int:
-    """Reach or start Ray; how many runs it can make at a time."""
+def _start(resources: Resources) -> None:
+    """Reach or start Ray.
+
+    Raises
+    ------
+    UsageError
+        If it is not there, or cannot give a run what it is to have.
+    """
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    # Ray is not to hide GPUs from a task without a share, of which it warns on the terminal: that task has device=cpu.
+    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+    if not resources.address and "ray" not in sys.modules:
+        # It listens on all addresses of this machine and carries out what it is sent, by now only from this process.
+        os.environ["RAY_AUTH_MODE"], os.environ["RAY_AUTH_TOKEN"] = "token", secrets.token_hex(32)
     import ray
 
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if resources.address:
-            ray.init(address=resources.address, **quiet)
+            _check_reachable(resources.address)
+            ray.init(address=resources.address, log_to_driver=False, logging_level=logging.CRITICAL)
         else:
-            ray.init(address="local", include_dashboard=False, **quiet)
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+            _start_own()
+    except Exception as error:  # Ray's errors are of all kinds
         raise UsageError(f"no Ray cluster at {resources.address or 'this machine'}: {error}") from None
-    there = ray.cluster_resources()
-    slots = int(there.get("CPU", 0) // resources.cpus)
-    if resources.gpus:
-        slots = min(slots, int(there.get("GPU", 0) / resources.gpus + 1e-9))
-    if slots < 1:
+    if threading.current_thread() is threading.main_thread():  # Ray's own handler would not let the runs end first
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if not _slots(resources):
+        cpus, gpus = _there()
         ray.shutdown()
         raise UsageError(
-            f"a run is to have {resources.cpus} CPUs and {resources.gpus:g} GPUs, but Ray has {there.get('CPU', 0):g} and "
-            f"{there.get('GPU', 0):g}; see --cpus and --gpus"
+            f"a run is to have {resources.cpus} CPUs and {resources.gpus:g} GPUs, but Ray has {cpus} and {gpus}; "
+            "see --cpus and --gpus"
         )
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself tries for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdecimal():  # else a word such as auto
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+
+
+def _start_own() -> None:
+    """A Ray of this process alone, which ends with it. On a busy machine its parts may come too late for each other: then
+    anew, from a disk that has them at hand by then.
+    """
+    import ray
+
+    others = set(psutil.Process().children())
+    for left in reversed(range(STARTS)):
+        try:
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE,
+                log_to_driver=False,
+                logging_level=logging.CRITICAL,
+            )
+            return
+        except Exception:
+            for process in set(psutil.Process().children()) - others:
+                process.kill()
+            if not left:
+                raise
+
+
+def _slots(resources: Resources) -> int:
+    """How many runs Ray can make at a time; machines may join a cluster and leave it."""
+    cpus, gpus = _there()
+    slots = cpus // resources.cpus
+    if resources.gpus > 1:
+        slots = min(slots, int(gpus // resources.gpus))
+    elif resources.gpus:  # a share is of one GPU
+        slots = min(slots, gpus * int(1 / resources.gpus + 1e-9))
     return slots
 
 
-def _carry_out(
-    todo: Sequence[Planned], results: Results, places: Mapping[str, Value], resources: Resources, listener: Listener,
-    slots: int,
-) -> None:  # fmt: skip
+def _there() -> tuple[int, int]:
+    """CPUs and GPUs that Ray has, used or not."""
     import ray
 
-    # Not retried: Ray would make a run again that a bad configuration or too little memory has ended.
-    task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)(_make)
-    token = str(time.time_ns())
-    (results.folder / ADDRESS_FILE).write_text(token)
-    waiting = list(reversed(todo))
+    found: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return int(found.get("CPU", 0)), int(found.get("GPU", 0))
+
+
+def _carry_out(
+    tasks: Sequence[tuple[Planned, dict[str, Value]]], results: Results, resources: Resources, listener: Listener
+) -> None:
+    import ray
+
+    token = secrets.token_hex(16)
+    (results.folder / TOKEN_FILE).write_text(token)
+    # Not retried: Ray would make a run again that has taken all memory.
+    task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)(make)
+    waiting = list(reversed(tasks))
     running: dict[Any, tuple[Planned, float]] = {}
-    listener(None, slots)
+    listener(None, min(_slots(resources), len(tasks)))
     while waiting or running:
+        slots = max(_slots(resources), 1)
         while waiting and len(running) < slots:
-            run = waiting.pop()
-            settings = {"threads": resources.cpus} | dict(run.settings) | dict(places)
+            run, settings = waiting.pop()
             number = int(settings.pop(SUPERNODES))
             reference = task.remote(settings, number, str(results.folder), run.name, token)
             running[reference] = (run, time.monotonic())
         done, _ = ray.wait(list(running), timeout=1.0)
         for reference in done:
             run, since = running.pop(reference)
-            try:
-                error = ray.get(reference)
-            except ray.exceptions.RayError as failure:
-                error = f"the process of the run ended: {str(failure).strip().splitlines()[0]}"
+            error = _error(reference)
             results.record(run, error)
             listener(Ended(run, error, time.monotonic() - since), min(slots, len(waiting) + len(running)))
 
 
-def _make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str) -> str:
-    """One run, in a process that makes others before and after it; why it failed, or "".
+def _error(reference: Any) -> str:
+    """Why a task that ended has failed; empty if it has not.
 
-    Its lines of log go to `logs/<name>.log`.
+    Raises
+    ------
+    UsageError
+        If it is not the run that has.
     """
-    place = Path(folder)
+    import ray
+
     try:
-        if (place / ADDRESS_FILE).read_text() != token:
-            raise OSError
-    except OSError:
-        return f"{os.uname().nodename} does not see {folder}: all machines of the cluster need that folder in common"
-    settings = settings | {"results-dir": folder, "run-name": name, "resume": _can_go_on(place / name)}
-    if not settings["resume"]:
-        shutil.rmtree(place / name, ignore_errors=True)
-    with _logged(place / LOGS / f"{name}.log"):
-        try:
-            simulate(settings, num_supernodes)
-        except Exception as error:
-            log.debug("the run failed", exc_info=True)
-            return str(error) or type(error).__name__
-    return "" if completed(place / name) else "it left no summary"
-
-
-def _can_go_on(folder: Path) -> bool:
-    """Whether a run was cut off, by a kill or an interrupt, after it had done whole rounds."""
-    if not any((folder / "checkpoint").rglob("*.safetensors")):
-        return False
-    try:
-        summary = (folder / "summary.json").read_text()
-    except OSError:
-        return True
-    return '"error": "interrupted"' in summary
-
-
-@contextlib.contextmanager
-def _logged(path: Path) -> Iterator[None]:
-    """The app's lines into a file, and into nothing else."""
-    path.parent.mkdir(exist_ok=True)
-    handler = logging.FileHandler(path, mode="a", encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    before = log.handlers[:], log.level, log.propagate
-    log.handlers, log.propagate = [handler], False
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.handlers, log.propagate = before[0], before[2]
-        log.setLevel(before[1])
-        handler.close()
+        return str(ray.get(reference))
+    except ray.exceptions.RayTaskError as failure:
+        if isinstance(failure.cause, UsageError):
+            raise failure.cause from None
+        return f"the process of the run failed: {failure.cause!r}"
+    except ray.exceptions.RayError as failure:
+        return f"the process of the run ended: {failure}"

@@ -6,17 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deployments.pairs import UsageError
+from deployments.report.figures import style
+from deployments.report.figures.series import NothingToDraw
 from deployments.report.selection import Run, matching
 from strategies.dotted import dotted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+__all__ = ["COMMON", "NothingToDraw", "draw", "kinds"]
+
 COMMON = {"kind", "title", "words", "where", "names", "paper"}
 """What a spec of any kind may say: which kind, title, words for below it, which runs, words in the place of values, and
 whose printed numbers go beside ours ("name, Table n")."""
 
-HELPERS = {"style"}
+HELPERS = {"printed", "series", "style", "words"}
 
 
 def kinds() -> list[str]:
@@ -39,7 +43,8 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
     Raises
     ------
     UsageError
-        For a kind or a part that is not known, or a spec that cannot be followed.
+        For a kind or a part that is not known, or a spec that cannot be followed; `NothingToDraw` where no completed run
+        has what it shows.
     """
     kind = spec.get("kind")
     if kind not in kinds():
@@ -49,5 +54,8 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
         allowed = ", ".join(sorted(COMMON | module.PARTS))
         raise UsageError(f"{source}: {unknown[0]!r} is not known in a figure of kind {kind}; allowed are {allowed}")
     chosen = [run for run in matching(runs, dotted(spec.get("where", {})), source) if run.is_completed]
-    figure: Figure = module.draw(spec, chosen, source)
+    if not chosen:
+        raise NothingToDraw(f"{source}: no run that the figure {spec.get('title', kind)!r} shows has completed")
+    with style.applied():
+        figure: Figure = module.draw(spec, chosen, source)
     return figure

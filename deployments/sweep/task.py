@@ -1,0 +1,119 @@
+"""One run, in a process of Ray's that makes others before and after it."""
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from client_app.live import forget_all
+from deployments.pairs import UsageError, Value
+from deployments.simulate import simulate
+from deployments.sweep.results import completed
+from server_app.run_lock import PATIENCE, is_written
+
+log = logging.getLogger("curvfed")
+
+LOGS = "logs"
+TOKEN_FILE = ".shared-with"
+"""Proof to tasks on other machines that they see the sweep's folder."""
+
+CUT_OFF = ("interrupted", "ended by Flower, whose own log says why")
+"""Errors of a run that a signal has ended: SIGINT, and SIGTERM by Ray. There is no Flower here to end it."""
+
+
+def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str) -> str:
+    """Make a run, or go on with one that was cut off; its lines of log go to `logs/<name>.log`.
+
+    Parameters
+    ----------
+    settings : dict
+        Its run config, `threads` included, without what is told by the others.
+    num_supernodes : int
+    folder, name : str
+        Of all runs, and of this one.
+    token : str
+        What the folder's token file holds if it is the sweep's own.
+
+    Returns
+    -------
+    str
+        Why it failed; empty if it completed.
+
+    Raises
+    ------
+    UsageError
+        If this machine does not see the folder.
+    """
+    place, run = Path(folder), Path(folder, name)
+    try:
+        shared = (place / TOKEN_FILE).read_text() == token
+    except OSError:
+        shared = False
+    if not shared:
+        host = os.uname().nodename
+        raise UsageError(f"{host} does not see {folder}; all machines of a Ray cluster need that folder in common")
+    with _logged(place / LOGS / f"{name}.log"), _limited(int(settings["threads"])):
+        try:
+            _await_end(run)
+            if completed(run):
+                return ""
+            resume = _can_go_on(run)
+            if run.exists() and not resume:
+                shutil.rmtree(run)
+            simulate(settings | {"results-dir": folder, "run-name": name, "resume": resume}, num_supernodes)
+        except Exception as error:
+            log.info("the run failed", exc_info=True)
+            return str(error) or type(error).__name__
+        finally:
+            forget_all()
+    return "" if completed(run) else "it left no summary"
+
+
+def _await_end(run: Path) -> None:
+    """Wait for a task of an earlier sweep that was killed: Ray takes seconds to end it."""
+    deadline = time.monotonic() + PATIENCE
+    while is_written(run):
+        if time.monotonic() > deadline:
+            raise TimeoutError("another process still writes this run; let it end, or stop it")
+        time.sleep(0.5)
+
+
+def _can_go_on(run: Path) -> bool:
+    """Whether a run was cut off, by a kill or an interrupt, after it had done whole rounds, or decoded its hulls."""
+    if not any(any((run / "checkpoint" / store).glob("*.safetensors")) for store in ("server", "hulls")):
+        return False
+    try:
+        return json.loads((run / "summary.json").read_text(encoding="utf-8"))["error"] in CUT_OFF
+    except FileNotFoundError:
+        return True
+
+
+@contextlib.contextmanager
+def _limited(threads: int) -> Iterator[None]:
+    """As many threads for the arithmetic as the run has cores, whatever the machine's own settings say."""
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # for libraries that are loaded from now on
+    with threadpool_limits(threads):
+        yield
+
+
+@contextlib.contextmanager
+def _logged(path: Path) -> Iterator[None]:
+    """The app's lines into a file, and into nothing else."""
+    path.parent.mkdir(exist_ok=True)
+    handler = logging.FileHandler(path, mode="a", encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    before = log.handlers[:], log.level, log.propagate
+    log.handlers, log.propagate = [handler], False
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.handlers, log.propagate = before[0], before[2]
+        log.setLevel(before[1])
+        handler.close()

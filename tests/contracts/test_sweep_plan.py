@@ -1,0 +1,415 @@
+"""What a sweep file means, which of its runs are one, and the table that they end up in."""
+
+import json
+import math
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deployments.pairs import UsageError
+from deployments.sweep.__main__ import data_places, main
+from deployments.sweep.plan import PLACES, Plan, Planned, read_plan
+from deployments.sweep.results import FILE, Results
+from server_app.results import failed_summary
+from strategies.config import RunConfig, flatten, parse
+from strategies.dotted import nested
+
+GRID = """
+title = "A grid"
+source = "Table 1"
+about = "Two axes."
+[settings]
+method = ["flatland", "fedavg"]
+seed = [0, 1, 2]
+num-supernodes = 3
+"""
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A sweep file with this content, and its plan."""
+
+    def write(content: str, scale: str = "") -> Plan:
+        path = tmp_path / "sweep.toml"
+        path.write_text(content, encoding="utf-8")
+        return read_plan(path, scale)
+
+    return write
+
+
+def pairs(plan: Plan, *keys: str) -> list[tuple[Any, ...]]:
+    return [tuple(run.value(key) for key in keys) for run in plan.runs]
+
+
+# --- The grammar ------------------------------------------------------------------------------------------------------
+
+
+def test_the_last_key_changes_fastest(written):
+    plan = written(GRID)
+    assert (plan.title, plan.source, plan.about) == ("A grid", "Table 1", "Two axes.")
+    assert pairs(plan, "method", "seed") == [(m, s) for m in ("flatland", "fedavg") for s in (0, 1, 2)]
+    assert {run.value("num-supernodes") for run in plan.runs} == {3}
+    assert not any(run.refused for run in plan.runs)
+    assert plan.runs[0].value("dropout") == RunConfig().dropout  # by default
+
+
+def test_blocks_of_runs_come_one_after_the_other_and_on_top_of_the_settings(written):
+    plan = written(GRID + '[[runs]]\nalpha = [0.1, 0.5]\nseed = 7\n[[runs]]\nmethod = "local"\n')
+    assert pairs(plan, "method", "seed", "alpha") == [
+        *[(method, 7, alpha) for method in ("flatland", "fedavg") for alpha in (0.1, 0.5)],
+        *[("local", seed, 0.5) for seed in (0, 1, 2)],
+    ]
+
+
+def test_single_runs_need_no_settings(written):
+    assert pairs(written("[[runs]]\nseed = 1\n[[runs]]\nseed = 4\n"), "seed") == [(1,), (4,)]
+
+
+def test_a_scale_is_on_top_and_may_have_runs_of_its_own(written):
+    content = (
+        GRID + "[[runs]]\nalpha = 0.1\n[scales.smoke.settings]\nseed = 0\nnum-rounds = 3\n"
+        '[scales.paper.settings]\nnum-rounds = 200\n[[scales.paper.runs]]\nmethod = "local"\n'
+        '[[figures]]\nname = "f"\n[[scales.paper.figures]]\nname = "g"\n[[tables]]\nname = "t"\n'
+    )
+    smoke, paper = (written(content, scale) for scale in ("smoke", "paper"))
+    assert pairs(smoke, "method", "seed", "num-rounds", "alpha") == [("flatland", 0, 3, 0.1), ("fedavg", 0, 3, 0.1)]
+    assert pairs(paper, "method", "seed", "num-rounds", "alpha") == [("local", seed, 200, 0.5) for seed in (0, 1, 2)]
+    assert [smoke.figures[0]["name"], paper.figures[0]["name"]] == ["f", "g"]
+    assert smoke.tables == paper.tables
+    assert (smoke.scale, paper.scale) == ("smoke", "paper")
+
+
+def test_tables_and_dotted_keys_are_one(written):
+    ways = [
+        "[settings.flatland]\ngate = [true, false]\n",
+        "[settings]\nflatland.gate = [true, false]\n",
+        '[settings]\n"flatland.gate" = [true, false]\n',
+        "[[runs]]\nflatland = {gate = [true, false]}\n",
+        "[[runs]]\n[runs.flatland]\ngate = [true, false]\n",
+    ]
+    names = {tuple(run.name for run in written(way).runs) for way in ways}
+    assert len(names) == 1
+    assert pairs(written(ways[0]), "flatland.gate") == [(True,), (False,)]
+
+
+def test_equal_configurations_are_one_run(written):
+    """However they are written: by default, as a whole number, in capitals, in another order, or twice."""
+    twice = written("[settings]\nseed = [0, 1, 0]\n[[runs]]\n[[runs]]\nnum-rounds = 100\n")
+    assert pairs(twice, "seed") == [(0,), (1,)]
+    alike = ['method = "flatland"', 'dataset = "auto"', 'dataset = "trees"', 'dataset = "Trees"', "num-supernodes = 10",
+             "alpha = 0.5", "min-replies = 1\nseed = 0", 'sinks = ""']  # fmt: skip
+    assert len({written(f"[settings]\n{one}\n").runs[0].name for one in alike}) == 1
+    assert len({written(f"[settings]\n{one}\n").runs[0].name for one in ("decay = 1", "decay = 1.0")}) == 1
+    others = ["seed = 1", "num-supernodes = 9", "num-rounds = 99", "flatland.gate = false", 'method = "fedavg"',
+              'dataset = "cora"', "seed = 0"]  # fmt: skip
+    assert len({written(f"[settings]\n{one}\n").runs[0].name for one in others}) == len(others)
+
+
+def test_names_are_those_of_run_directories(written):
+    plan = written('[settings]\ndataset = "MUTAG,BZR"\nmethod = ["flatland", "fedsage+"]\nnum-supernodes = 2\n')
+    for run in plan.runs:
+        parse({"run-name": run.name})
+    assert plan.runs[0].name.startswith("flatland-mutag-bzr-")
+
+
+def test_a_refused_configuration_is_kept_with_its_reason(written):
+    plan = written('[settings]\nmethod = ["flatland", "spherefed", "flatlnd"]\ndataset = "cora"\nseed = [0, -1]\n')
+    assert [bool(run.refused) for run in plan.runs] == [False, True, True, True, True, True]
+    assert "seed = -1: allowed is a whole number >= 0" in plan.runs[1].refused
+    assert "spherefed" in plan.runs[2].refused
+    assert 'did you mean "flatland"?' in plan.runs[4].refused
+    assert len({run.name for run in plan.runs}) == 6
+
+
+VALUES = {
+    "method": ["flatland", "fedavg", "local"],
+    "seed": [0, 1, 2],
+    "alpha": [0.5, 1],
+    "flatland.gate": [True, False],
+    "num-supernodes": [1, 2, 10],
+}
+
+
+AXES = {key: st.lists(st.sampled_from(values), min_size=1, max_size=3) for key, values in VALUES.items()}
+
+
+@settings(max_examples=20)
+@given(st.fixed_dictionaries({}, optional=AXES).filter(bool))
+def test_the_runs_are_the_product_of_the_axes_less_the_duplicates(tmp_path_factory, axes):
+    path = tmp_path_factory.getbasetemp() / "product.toml"
+    path.write_text(tomli_w.dumps({"settings": nested(axes)}))
+    plan = read_plan(path)
+    assert len(plan.runs) == math.prod(len(set(values)) for values in axes.values())
+    assert len({run.name for run in plan.runs}) == len(plan.runs)
+    for key, values in axes.items():
+        assert {run.value(key) for run in plan.runs} == set(values)
+
+
+@pytest.mark.parametrize(
+    ("content", "scale", "message"),
+    [
+        ("[settings]\nnum-ronds = 3", "", "'num-ronds' is not a key of the run config; did you mean 'num-rounds'?"),
+        ("[settings.flatland]\ngat = true", "", "'flatland.gat' is not a key of the run config; did you mean"),
+        ("[settings]\nseed = []", "", "seed is an empty list; allowed is one value or more"),
+        ("[settings]\nseed = [[1]]", "", "seed has [1]; allowed is a number, a string, true, false, or a list"),
+        ("[settings]\nseed = 1979-05-27", "", "seed has datetime.date(1979, 5, 27); allowed is"),
+        ("[settings]\nnum-supernodes = [2, 0]", "", "num-supernodes is 0, but must be a whole number of at least 1"),
+        ("[seting]\nseed = 1", "", "'seting' is not known; allowed are title, source, about, scales, settings, runs, "),
+        ("[seting]\nseed = 1", "", "did you mean 'settings'?"),
+        ("seed = 1", "", "keys of a run belong in [settings] or [[runs]]"),
+        ("settings = 1", "", "settings is 1, but must be a table"),
+        ("[runs]\nseed = 1", "", "runs must be tables, each headed by [[runs]]"),
+        ("[scales.smoke]\nseed = 1", "smoke", "scale smoke: 'seed' is not known; allowed are settings, runs, tables,"),
+        ("[scales]\nsmoke = 1", "smoke", "smoke is 1, but must be a table"),
+        ("[scales.smoke.settings]\nseed = 1", "", "has the scales smoke: name one by --scale"),
+        ("[scales.smoke.settings]\nseed = 1", "paper", "has no scale 'paper'; it has smoke"),
+        ("[settings]\nseed = 1", "paper", "has no scale 'paper'; it has none"),
+        ('title = "empty"', "", "has no run: give it [settings], or [[runs]], or both"),
+        ("[settings\nseed = 1", "", "is not TOML: "),
+        *((f'[settings]\n{key} = "x"', "", f"'{key}' is not for a sweep file") for key in PLACES),
+    ],
+)  # fmt: skip
+def test_wrong_usage_names_the_file_the_key_and_what_is_allowed(written, tmp_path, content, scale, message):
+    with pytest.raises(UsageError) as error:
+        written(content, scale)
+    assert message in str(error.value)
+    assert str(tmp_path / "sweep.toml") in str(error.value)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(UsageError, match=r"absent\.toml cannot be read: No such file"):
+        read_plan(tmp_path / "absent.toml")
+    with pytest.raises(UsageError, match="cannot be read: "):
+        read_plan(Path("~nobody-of-this-name/sweep.toml"))
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="is not TOML"):
+        read_plan(tmp_path / "bytes.toml")
+
+
+# --- The user's own data ----------------------------------------------------------------------------------------------
+
+
+def test_relative_paths_are_looked_up_beside_the_file_and_then_in_the_working_folder(written, tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for name in (tmp_path / "beside.pt", tmp_path / "both.pt", elsewhere / "both.pt", elsewhere / "there.pt"):
+        name.touch()
+    (tmp_path / "cora").mkdir()
+    monkeypatch.chdir(elsewhere)
+    names = ["beside.pt", "both.pt", "there.pt", "nowhere.pt", "/data/x.pt", "cora", "../cora"]
+    plan = written(f"[settings]\ndataset = {json.dumps(names)}\n")
+    assert [run.paths.get("dataset") for run in plan.runs] == [
+        *(str(path) for path in (tmp_path / "beside.pt", tmp_path / "both.pt", elsewhere / "there.pt")),
+        *(None, None, None),
+        str(tmp_path / "cora"),
+    ]
+    assert pairs(plan, "dataset") == [(name,) for name in names]  # tables and figures ask for what the file says
+
+
+def test_the_path_is_part_of_what_a_run_is(written, tmp_path, monkeypatch):
+    def names() -> list[str]:
+        return [run.name for run in written('[settings]\ndataset = "mine.csv"\nmethod = "hull"\n').runs]
+
+    absent = names()
+    (tmp_path / "mine.csv").touch()
+    here = names()
+    monkeypatch.chdir(os.sep)
+    assert names() == here != absent
+
+
+def test_the_test_data_of_a_user_are_a_path_too(written, tmp_path):
+    (tmp_path / "held-out").mkdir()
+    runs = written('[settings]\ntest-data = ["auto", "none", "held-out"]\n').runs
+    assert [dict(run.paths) for run in runs] == [{}, {}, {"test-data": str(tmp_path / "held-out")}]
+
+
+# --- The table --------------------------------------------------------------------------------------------------------
+
+
+def finish(folder: Path, run: Planned, **summary: Any) -> None:
+    """A run directory as a completed run leaves it."""
+    place = folder / run.name
+    place.mkdir(parents=True)
+    own = {
+        "status": "completed",
+        "metrics": {"roc_auc": 0.75},
+        "best_validation": {"round": 2, "global_accuracy": None},
+    }
+    (place / "summary.json").write_text(json.dumps(failed_summary("", None) | own | summary))
+    settings = {key: value for key, value in run.settings.items() if key != "num-supernodes"}
+    config = parse(flatten(RunConfig()) | settings | {"run-name": run.name})
+    (place / "config.toml").write_text(tomli_w.dumps(nested(flatten(config))))
+
+
+def test_every_key_and_every_figure_is_a_column(written, tmp_path):
+    results, plan = Results(tmp_path), written(GRID)
+    finish(tmp_path, plan.runs[0], personal_accuracy_mean=0.5)
+    results.record(plan.runs[0])
+    row = results.rows()[0]
+    assert set(flatten(RunConfig())) | {"num-supernodes", "run", "status", "error"} <= set(row)
+    assert (row["run"], row["status"], row["error"]) == (plan.runs[0].name, "completed", "")
+    assert (row["dataset"], row["num-supernodes"], row["flatland.gate"]) == ("trees", 3, 1)
+    assert (row["personal_accuracy_mean"], row["metrics.roc_auc"], row["best_validation.round"]) == (0.5, 0.75, 2)
+    assert row["best_validation.global_accuracy"] is None
+
+
+def test_any_question_is_a_query(written, tmp_path):
+    results, plan = Results(tmp_path), written(GRID)
+    for number, run in enumerate(plan.runs):
+        finish(tmp_path, run, seed=run.value("seed"), personal_accuracy_mean=number / 8)
+        results.record(run)
+    query = 'SELECT method, avg(personal_accuracy_mean), count(*) FROM runs WHERE "num-supernodes" = 3 GROUP BY method'
+    with sqlite3.connect(tmp_path / FILE) as database:
+        assert database.execute(query).fetchall() == [("fedavg", 0.5, 3), ("flatland", 0.125, 3)]
+    database.close()
+
+
+def test_a_run_has_one_row_the_last(written, tmp_path):
+    results, plan = Results(tmp_path), written(GRID)
+    results.record(plan.runs[0], "first\nin full")
+    assert results.rows()[0]["error"] == "first\nin full"
+    finish(tmp_path, plan.runs[0], metrics={"new_figure": 1})
+    results.record(plan.runs[0])
+    (row,) = results.rows()
+    assert (row["status"], row["error"], row["metrics.new_figure"]) == ("completed", "", 1)
+
+
+def test_a_refused_run_has_its_whole_configuration(written, tmp_path):
+    results, plan = Results(tmp_path), written('[settings]\nmethod = "spherefed"\ndataset = "cora"\n')
+    results.record(plan.runs[0], plan.runs[0].refused)
+    (row,) = results.rows()
+    assert (row["status"], row["method"], row["seed"], row["num-supernodes"]) == ("failed", "spherefed", 0, 10)
+    assert row["error"] == plan.runs[0].refused
+
+
+def test_rows_come_in_the_order_of_the_plan_and_without_others(written, tmp_path):
+    results, plan = Results(tmp_path), written(GRID)
+    assert results.rows() == results.rows(plan.runs) == []
+    assert not (tmp_path / FILE).exists()
+    for run in reversed(plan.runs[1:]):
+        results.record(run, "no")
+    results.record(Planned({}, "another-sweeps"), "no")
+    assert [row["run"] for row in results.rows(plan.runs)] == [run.name for run in plan.runs[1:]]
+    assert len(results.rows()) == len(plan.runs)
+
+
+def test_a_completed_run_that_nobody_wrote_down_is_taken_in(written, tmp_path):
+    results, plan = Results(tmp_path), written(GRID)
+    finish(tmp_path, plan.runs[0])
+    finish(tmp_path, plan.runs[1])
+    finish(tmp_path, plan.runs[2], status="failed", error="out of memory")
+    (tmp_path / plan.runs[3].name).mkdir()
+    (tmp_path / plan.runs[3].name / "summary.json").write_text('{"status": "comp')
+    (tmp_path / plan.runs[4].name).mkdir()
+    results.record(plan.runs[0], "the sweep was killed, and the run came to its end after all")
+    results.record(plan.runs[5])  # and then its directory was removed
+    assert results.finished(plan.runs) == {plan.runs[0].name, plan.runs[1].name}
+    status = {row["run"]: row["status"] for row in results.rows()}
+    assert status[plan.runs[0].name] == status[plan.runs[1].name] == "completed"
+
+
+def test_figures_that_are_no_number_and_names_that_differ_in_case(written, tmp_path):
+    results, plan = Results(tmp_path), written(GRID)
+    odd = {"list": [1, "a"], "yes": True, "Roc": 1, "roc": 3, 'quote"d': 2, "none": None, "a b": "ü"}
+    for run in plan.runs[:2]:
+        finish(tmp_path, run, metrics=odd)
+        results.record(run)
+    row = results.rows()[1]
+    assert (row["metrics.list"], row["metrics.yes"], row['metrics.quote"d'], row["metrics.a b"]) == (
+        '[1, "a"]',
+        1,
+        2,
+        "ü",
+    )
+    assert row["metrics.Roc"] == 1
+
+
+def test_others_read_while_it_is_written(written, tmp_path):
+    results, plan = Results(tmp_path), written(GRID)
+    results.record(plan.runs[0], "no")
+    reader = sqlite3.connect(tmp_path / FILE)
+    for number, run in enumerate(plan.runs[1:], 2):
+        results.record(run, "no")
+        assert reader.execute("SELECT count(*) FROM runs").fetchone() == (number,)
+    reader.close()
+
+
+@pytest.mark.parametrize("content", [b"no database, but as long as one" * 99, b"SQLite format 3\0" + bytes(999)])
+def test_a_damaged_table_is_named_and_made_again_from_the_run_directories(written, tmp_path, content):
+    results, plan = Results(tmp_path), written(GRID)
+    finish(tmp_path, plan.runs[0])
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(UsageError, match=r"results\.sqlite is damaged .*remove it"):
+        results.finished(plan.runs)
+    assert (tmp_path / FILE).read_bytes() == content
+    (tmp_path / FILE).unlink()
+    assert results.finished(plan.runs) == {plan.runs[0].name}
+    assert len(results.rows()) == 1
+
+
+def test_a_table_that_cannot_be_written_is_named(written, tmp_path):
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(UsageError, match=r"results\.sqlite: unable to open"):
+        Results(tmp_path).record(written(GRID).runs[0])
+
+
+# --- The command line, before Ray -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--cpus", "0"], "--cpus 0: allowed is 1 or more"),
+        (["--gpus", "-1"], "--gpus -1: allowed is a share from 0 to 1, or a whole number"),
+        (["--gpus", "1.5"], "--gpus 1.5: allowed is"),
+        (["--gpus", "nan"], "--gpus nan: allowed is"),
+        (["--data", "/nowhere"], "--data: /nowhere is no folder"),
+        (["--scale", "big"], "has no scale 'big'; it has none"),
+        (["--results", "/proc/none"], "/proc/none cannot be written"),
+    ],
+)
+def test_wrong_usage_exits_with_2(written, tmp_path, capsys, arguments, message):
+    written(GRID)
+    assert main([str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs"), *arguments]) == 2
+    assert message in capsys.readouterr().out
+
+
+def test_a_sweep_of_refused_runs_needs_no_ray(written, tmp_path, capsys):
+    written('title = "[b]bad[/b]"\n[settings]\nmethod = "spherefed"\ndataset = "cora"\nseed = [0, 1]\n')
+    folder = tmp_path / "a folder"
+    for _ in range(2):
+        assert main([str(tmp_path / "sweep.toml"), "--results", str(folder)]) == 1
+        out = capsys.readouterr().out
+        assert "[b]bad[/b]: 0 of 2 done, 2 failed" in out
+        assert "failed spherefed-" in out
+    assert [row["status"] for row in Results(folder).rows()] == ["failed", "failed"]
+
+
+def test_two_sweeps_do_not_share_a_folder(written, tmp_path, capsys):
+    from deployments.sweep.runner import held
+
+    written(GRID)
+    with held(tmp_path):
+        assert main([str(tmp_path / "sweep.toml"), "--results", str(tmp_path)]) == 2
+    assert "another sweep works in" in capsys.readouterr().out
+
+
+def test_what_is_all_done_is_said_and_left(written, tmp_path, capsys):
+    for run in written(GRID).runs:
+        finish(tmp_path, run)
+    assert main([str(tmp_path / "sweep.toml"), "--results", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "A grid: 6 of 6 done"
+
+
+def test_the_data_folder_is_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert data_places(Path(".")) == {"data-dir": str(tmp_path)}
+    assert data_places(None) == {}
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert data_places(Path("~")) == {"data-dir": str(tmp_path)}

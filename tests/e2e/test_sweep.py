@@ -1,0 +1,365 @@
+"""Sweeps in Ray: one that nobody disturbs, one that is interrupted and killed; and what a task makes of a cut run."""
+
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+from app_runs import CLIENTS, SMALL, Run
+from threadpoolctl import threadpool_info
+
+from deployments.pairs import UsageError
+from deployments.simulate import simulate
+from deployments.sweep import task
+from deployments.sweep.plan import Planned, read_plan
+from deployments.sweep.results import Results
+from deployments.sweep.task import CUT_OFF, LOGS, TOKEN_FILE, make
+from server_app.app import _reason
+from server_app.hull_run import HullRun
+from server_app.rounds import Rounds
+from server_app.run_lock import RunLock
+from strategies.dotted import dotted
+
+ROOT = Path(__file__).parents[2]
+LONG = 900.0
+"""Seconds that are waited for what takes a few on a machine that has nothing else to do."""
+
+TIMES = re.compile(r"seconds|versions")
+"""Columns that differ between equal runs."""
+
+
+# --- By the command, in Ray -------------------------------------------------------------------------------------------
+
+
+class Sweep:
+    """A sweep file and a folder for its runs; calls of the command in a session of their own, as in a terminal."""
+
+    def __init__(self, folder: Path, content: str) -> None:
+        self.file, self.folder = folder / "a sweep.toml", folder / "the runs"
+        self.file.write_text(content)
+        self.called: list[subprocess.Popen[str]] = []
+
+    @property
+    def runs(self) -> tuple[Planned, ...]:
+        return read_plan(self.file).runs
+
+    def begin(self) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "deployments.sweep", str(self.file), "--results", str(self.folder)]
+        process = subprocess.Popen(
+            command, cwd=ROOT, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        self.called.append(process)
+        return process
+
+    def call(self) -> tuple[int, str]:
+        process = self.begin()
+        output = process.communicate(timeout=LONG)[0]
+        return process.returncode, output
+
+    def table(self) -> dict[str, dict[str, Any]]:
+        """The rows by run, without times and without the folder."""
+        rows = Results(self.folder).rows(self.runs)
+        return {
+            row["run"]: {key: value for key, value in row.items() if not TIMES.search(key) and key != "results-dir"}
+            for row in rows
+        }
+
+    def rounds(self, run: Planned) -> int:
+        """Rows of a run's rounds.csv."""
+        path = self.folder / run.name / "rounds.csv"
+        return path.read_text().count("\n") if path.exists() else 0
+
+    def summaries(self) -> dict[str, tuple[int, bytes]]:
+        """Time and content of the summaries of the runs that have completed."""
+        paths = [self.folder / run.name / "summary.json" for run in self.runs]
+        found = [path for path in paths if path.exists() and json.loads(path.read_text())["status"] == "completed"]
+        return {path.parent.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
+
+
+@pytest.fixture
+def sweep_of(tmp_path, monkeypatch) -> Iterator[Callable[[str], Sweep]]:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    sweeps: list[Sweep] = []
+
+    def make_sweep(content: str) -> Sweep:
+        sweeps.append(Sweep(tmp_path, content))
+        return sweeps[-1]
+
+    yield make_sweep
+    for process in (process for sweep in sweeps for process in sweep.called):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=LONG)
+
+
+def figures(path: Path) -> dict[str, Any]:
+    """Everything that must be equal between equal runs."""
+    run = Run(path)
+    summary = {key: value for key, value in dotted(run.summary).items() if not TIMES.search(key)}
+    return run.figures | {"summary": summary, "described": run.described}
+
+
+def await_(condition: Callable[[], bool], process: "subprocess.Popen[str] | None" = None) -> None:
+    deadline = time.monotonic() + LONG
+    while not condition():
+        assert process is None or process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def workers(process: "subprocess.Popen[str]") -> list[psutil.Process]:
+    found = psutil.Process(process.pid).children(recursive=True)
+    return [child for child in found if child.name().startswith("ray::make")]
+
+
+def reference(sweep: Sweep, folder: Path) -> dict[str, Path]:
+    """The sweep's runs made one after the other in this process, without Ray; those that fail left out."""
+    made = {}
+    for run in sweep.runs:
+        settings = {key: value for key, value in run.settings.items() if key != "num-supernodes"}
+        own = {"results-dir": str(folder), "run-name": run.name, "device": "cpu"}
+        if not run.refused and "absent" not in str(settings["dataset"]):
+            made[run.name] = simulate(settings | own, int(run.value("num-supernodes")))
+            Results(folder).record(run)
+    return made
+
+
+BROKEN = """
+title = "One is broken"
+[settings]
+num-supernodes = 2
+embedding-dim = 8
+num-rounds = 2
+dataset = "trees"
+[[runs]]
+method = ["fedavg", "flatland"]
+[[runs]]
+dataset = "absent.pt"
+method = "fedavg"
+[[runs]]
+method = "spherefed"
+[[runs]]
+method = "hull"
+dataset = "uniform"
+points.num = 200
+hull.epsilon = 0.1
+"""
+
+
+def test_a_broken_run_costs_the_others_nothing(own_home, sweep_of, tmp_path):
+    sweep = sweep_of(BROKEN)
+    flat, lorentz, absent, refused, hull = sweep.runs
+    code, output = sweep.call()
+    assert code == 1
+    table = sweep.table()
+    status = [table[run.name]["status"] for run in sweep.runs]
+    assert status == ["completed", "completed", "failed", "failed", "completed"]
+    assert "no file absent.pt" in table[absent.name]["error"]
+    assert table[refused.name]["error"] == refused.refused
+    assert f"failed {absent.name}: " in output
+    assert "One is broken: 3 of 5 done, 2 failed" in output
+    assert "Warning" not in output
+    # What was made side by side, in processes that make several, is what is made alone.
+    for name, path in reference(sweep, tmp_path / "alone").items():
+        assert figures(sweep.folder / name) == figures(path)
+        assert "round 2/2" in (sweep.folder / LOGS / f"{name}.log").read_text() or name == hull.name
+    alone = {row["run"]: row for row in Results(tmp_path / "alone").rows()}
+    for name, row in alone.items():
+        assert {key: value for key, value in row.items() if key in table[name] and key != "results-dir"} == table[name]
+    assert {run.name for run in (flat, lorentz, hull)} == set(alone)
+    # The second call makes what had failed, and nothing else.
+    before = sweep.summaries()
+    torch.save({"x": torch.eye(40), "edge_index": torch.arange(80).view(2, 40) % 40, "y": torch.arange(40) % 2},
+               sweep.file.parent / "absent.pt")  # fmt: skip
+    code, output = sweep.call()
+    now = read_plan(sweep.file).runs[2]
+    assert code == 1
+    assert [row["status"] for row in Results(sweep.folder).rows([now, refused])] == ["completed", "failed"]
+    assert "One is broken: 4 of 5 done, 1 failed" in output
+    assert {name: sweep.summaries()[name] for name in before} == before
+
+
+CUT = """
+[settings]
+num-supernodes = 2
+embedding-dim = 8
+dataset = "trees"
+[[runs]]
+method = "fedavg"
+num-rounds = [2, 3]
+[[runs]]
+method = ["flatland", "fedavg"]
+num-rounds = 250
+"""
+
+
+def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(own_home, sweep_of, tmp_path):
+    sweep = sweep_of(CUT)
+    quick, long = sweep.runs[:2], sweep.runs[2:]
+
+    process = sweep.begin()
+    await_(lambda: len(sweep.table()) == 2 and all(sweep.rounds(run) > 5 for run in long), process)
+    tasks = workers(process)
+    began = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to Ray's processes, too
+    output = process.communicate(timeout=LONG)[0]
+    assert process.returncode == 130, output
+    assert "Interrupted. What is done is kept; the same command goes on." in output
+    assert "Traceback" not in output
+    assert tasks
+    await_(lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in tasks))
+    assert time.monotonic() - began < 60
+    assert set(sweep.table()) == {run.name for run in quick}
+    first = sweep.summaries()
+    assert set(first) == {run.name for run in quick}
+
+    done = [sweep.rounds(run) for run in long]
+    process = sweep.begin()
+    await_(lambda: any(sweep.rounds(run) > before + 5 for run, before in zip(long, done)), process)
+    process.kill()  # and Ray finds out by itself
+    process.communicate(timeout=LONG)
+    second = sweep.summaries()
+    assert len(second) < len(sweep.runs)
+
+    code, output = sweep.call()
+    assert code == 0, output
+    assert {name: sweep.summaries()[name] for name in second} == second
+    assert {name: sweep.summaries()[name] for name in first} == first
+    for name, path in reference(sweep, tmp_path / "alone").items():
+        assert figures(sweep.folder / name) == figures(path)
+    alone = {row["run"]: row for row in Results(tmp_path / "alone").rows()}
+    for name, row in sweep.table().items():
+        assert row == {key: value for key, value in alone[name].items() if key in row}
+    assert any("resuming after round" in (sweep.folder / LOGS / f"{run.name}.log").read_text() for run in long)
+
+
+# --- A task, in this process ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def made(own_home, tmp_path):
+    """Make a run as a task does; what was told of it, and its directory."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    (folder / TOKEN_FILE).write_text("ours")
+
+    def make_one(name: str = "run", **settings: Any) -> tuple[str, Run]:
+        keys = {key.replace("_", "-"): value for key, value in settings.items()}
+        error = make(SMALL | {"dataset": "trees", "threads": 1} | keys, CLIENTS, str(folder), name, "ours")
+        return error, Run(folder / name)
+
+    return make_one
+
+
+def stop(monkeypatch, kind: type, method: str, at: int, error: BaseException) -> None:
+    """Raise instead of the call of that number, once."""
+    whole, calls = getattr(kind, method), iter(range(10**6))
+
+    def stopping(self, *args):
+        if next(calls) == at:
+            raise error
+        return whole(self, *args)
+
+    monkeypatch.setattr(kind, method, stopping)
+
+
+@pytest.mark.parametrize("method", ["flatland", "fedavg", "scaffold"])
+@pytest.mark.parametrize("at", [0, 2])
+@pytest.mark.parametrize("told", [KeyboardInterrupt(), SystemExit(15), None], ids=["SIGINT", "SIGTERM", "SIGKILL"])
+def test_a_run_that_was_cut_off_goes_on_from_its_last_whole_round(made, monkeypatch, method, at, told):
+    whole = made("whole", method=method, num_rounds=4)[1]
+    stop(monkeypatch, Rounds, "_aggregate", at, told or KeyboardInterrupt())
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        made(method=method, num_rounds=4)
+    path = whole.path.with_name("run")
+    if told is None:
+        (path / "summary.json").unlink()
+    error, run = made(method=method, num_rounds=4)
+    assert (error, figures(run.path)) == ("", figures(whole.path))
+    text = (path.parent / LOGS / "run.log").read_text()
+    assert ("resuming after round 2" in text) == (at == 2)
+
+
+@pytest.mark.parametrize("where", ["_protocol", "_learn"])
+def test_a_hull_run_that_was_cut_off_asks_for_nothing_twice(made, monkeypatch, where):
+    settings = {"method": "hull", "dataset": "uniform", "points.num": 300, "hull.epsilon": 0.1}
+    whole = made("whole", **settings)[1]
+    stop(monkeypatch, HullRun, where, 0, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        made(**settings)
+    error, run = made(**settings)
+    assert (error, figures(run.path)) == ("", figures(whole.path))
+    text = (run.path.parent / LOGS / "run.log").read_text()
+    assert ("resuming with the hulls that were decoded before" in text) == (where == "_learn")
+
+
+def test_a_run_that_failed_is_made_anew(made, monkeypatch):
+    whole = made("whole", num_rounds=4)[1]
+    stop(monkeypatch, Rounds, "_aggregate", 2, RuntimeError("of no use:\n" + "x" * 999))
+    error, run = made(num_rounds=4)
+    assert error == "of no use:\n" + "x" * 999
+    assert "RuntimeError: of no use" in (run.path.parent / LOGS / "run.log").read_text()
+    (run.path / "of-the-first").touch()
+    error, run = made(num_rounds=4)
+    assert (error, figures(run.path)) == ("", figures(whole.path))
+    assert not (run.path / "of-the-first").exists()
+
+
+def test_what_another_task_has_finished_is_left(made):
+    run = made()[1]
+    before = (run.path / "summary.json").stat().st_mtime_ns
+    assert made()[0] == ""
+    assert (run.path / "summary.json").stat().st_mtime_ns == before
+
+
+def test_a_run_that_another_process_still_writes_is_waited_for(made, monkeypatch):
+    run = made()[1]
+    (run.path / "summary.json").unlink()
+    lock = RunLock(run.path)
+    lock.acquire()
+    monkeypatch.setattr(task, "PATIENCE", 0.1)
+    assert "another process still writes this run" in made()[0]
+    monkeypatch.setattr(task.time, "sleep", lambda seconds: lock.release())
+    monkeypatch.setattr(task, "PATIENCE", 60)
+    assert made()[0] == ""
+
+
+def test_a_machine_without_the_folder_is_named(made, tmp_path):
+    for folder, token in ((tmp_path / "runs", "another's"), (tmp_path / "nowhere", "ours")):
+        with pytest.raises(UsageError, match=f"{os.uname().nodename} does not see {folder}; all machines"):
+            make({"threads": 1}, 2, str(folder), "run", token)
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [TOKEN_FILE]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_run_has_the_threads_that_it_is_given(made, monkeypatch, threads):
+    found = []
+    monkeypatch.setattr(task, "simulate", lambda settings, number: found.append((threadpool_info(), settings)))
+    before = {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}
+    assert made(threads=threads)[0] == "it left no summary"
+    ((pools, settings),) = found
+    assert {pool["num_threads"] for pool in pools} == {threads}
+    assert settings["threads"] == threads
+    assert os.environ["OMP_NUM_THREADS"] == str(threads)
+    assert {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()} == before
+
+
+def test_the_log_of_this_process_is_as_before(made):
+    log = logging.getLogger("curvfed")
+    before = log.handlers[:], log.level, log.propagate
+    made()
+    assert (log.handlers, log.level, log.propagate) == before
+
+
+def test_words_of_a_run_that_a_signal_ended():
+    assert {_reason(KeyboardInterrupt()), _reason(SystemExit()), _reason(SystemExit(15))} == set(CUT_OFF)
