@@ -158,17 +158,13 @@ def _plan(settings: dict[str, Value], path: Path) -> Planned:
 
 
 def _absolute(key: str, value: Value | None, path: Path) -> str:
-    """A relative path of what lies beside the sweep file, or else in the working folder, made absolute; "" for all else,
-    which the loaders look up in the data folder.
-    """
+    """A path that starts at the sweep file's folder, made absolute; "" for names, and for paths that are absolute."""
     if not isinstance(value, str) or not (_is_path(value) if key == "dataset" else value not in ("", "auto", "none")):
         return ""
-    try:
-        given = Path(value).expanduser()
-        places = [] if given.is_absolute() else [path.expanduser().parent / given, given]
-        return next((str(place.resolve()) for place in places if place.exists()), "")
-    except (OSError, RuntimeError, ValueError):  # no such user, or no path: the configuration is refused for it
+    given = Path(value)
+    if given.is_absolute() or value.startswith("~"):
         return ""
+    return str((path.expanduser().parent / given).resolve())
 
 
 def _is_path(dataset: str) -> bool:

@@ -288,6 +288,8 @@ def test_bars_say_other_keys_than_the_method(tmp_path):
     figure = draw(spec, runs)
     assert [axes.get_title() for axes in figure.axes] == ["10 clients", "20 clients"]
     assert legend(figure) == ["α = 0.1", "α = 5", "one seed"]
+    both = draw(spec | {"x": "num-supernodes", "bars": ["method", "alpha"], "panels": [], "names": {"5": ""}}, runs)
+    assert legend(both) == ["fedavg, α = 0.1", "fedavg", "fedprox, α = 0.1", "fedprox", "one seed"]
 
 
 # Curves

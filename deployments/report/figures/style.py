@@ -57,6 +57,7 @@ _RC: dict[str, Any] = {
     "legend.fontsize": SMALL, "text.parse_math": False, "axes.formatter.useoffset": False,
     "figure.facecolor": "white", "savefig.facecolor": "white",
     "figure.constrained_layout.use": True, "figure.constrained_layout.w_pad": 0.07,
+    "figure.constrained_layout.h_pad": 0.07,
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.grid": True,
     "grid.color": GRID, "grid.linewidth": 0.7, "lines.linewidth": 1.8, "lines.markersize": 6.0, "hatch.linewidth": 0.6,
     "legend.frameon": False, "legend.handlelength": 2.6, "legend.columnspacing": 1.4, "legend.borderaxespad": 0.2,

@@ -36,7 +36,7 @@ class Names:
         return self._names.get(text, text)
 
     def place(self, place: Place) -> str:
-        """Values and, where they are numbers, of what: names speak for themselves, and those that are empty are left out."""
+        """Values and, where they are numbers, of what: names speak for themselves, and an empty one is left out."""
         return ", ".join(words for key, value in place if (words := self._told(key, value)))
 
     def figure(self, column: str) -> str:
