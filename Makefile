@@ -35,7 +35,7 @@ test-hosts: setup ## clusters whose hosts and lines fail: a SuperLink and SuperN
 accept: setup ## the acceptance tables, with DATA=folder
 	$(PY) -m deployments.accept --data "$(DATA)"
 
-paper: setup ## the papers' tables and figures from our own runs, into docs/results: DATA=folder, SCALE=smoke (within the hour) or paper
+paper: setup ## the papers' tables and figures from our own runs, into docs/results: DATA=folder, SCALE=smoke or paper (for GPU hosts)
 	$(PY) -m deployments.reproduce $(if $(DATA),--data "$(DATA)") $(if $(SCALE),--scale $(SCALE)) $(ARGS)
 
 bench: setup ## ratios against peers and against the limit, on trees or with DATA=folder on Cora

@@ -7,20 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from deployments.pairs import UsageError, Value
-from deployments.papers import Printed, read
+from deployments.pairs import UsageError
+from deployments.papers import Printed
+from deployments.report.printed import default, match, numbers
 from deployments.report.quantities import Quantity, quantity
-from deployments.report.selection import Run, known_key, matching
-from deployments.sweep.plan import DEFAULTS
+from deployments.report.selection import Place, Run, known_key, matching
 from strategies.dotted import dotted
 
 LEVEL = 0.05
 """Two-sided level of the paired test."""
 
 _PARTS = {"title", "rows", "columns", "figures", "where", "against", "paper", "printed", "lowest", "words", "names"}
-
-Place = tuple[tuple[str, Value], ...]
-"""Keys and values that say which row, or which column."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +152,7 @@ def sheet(spec: Mapping[str, Any], runs: Sequence[Run], source: str, against: st
     for run in chosen:
         groups.setdefault((_place(run, keys["rows"]), _place(run, keys["columns"])), []).append(run)
     rows = tuple(dict.fromkeys(row for row, _ in groups))
-    printed = _printed(str(spec.get("paper", "")), source)
+    printed = numbers(spec, source)
     if spec.get("printed", False):
         rows = tuple(dict.fromkeys((*rows, *_printed_rows(printed, keys["rows"]))))
     columns = tuple(itertools.product(dict.fromkeys(column for _, column in groups), figures))
@@ -163,7 +160,8 @@ def sheet(spec: Mapping[str, Any], runs: Sequence[Run], source: str, against: st
         _one_configuration(group, source)
     cells = {}
     for row, column in itertools.product(rows, columns):
-        group, number = groups.get((row, column[0]), []), _match(printed, row, column)
+        group = groups.get((row, column[0]), [])
+        number = match(printed, _standing_at(chosen[0], row + column[0]), row + column[0], column[1])
         if group or number is not None:
             cells[row, column] = _cell(group, column[1], number)
     lowest = bool(spec.get("lowest", False))
@@ -204,37 +202,17 @@ def _cell(group: Sequence[Run], column: str, printed: Printed | None) -> Cell:
     )
 
 
-def _printed(paper: str, source: str) -> list[Printed]:
-    if not paper:
-        return []
-    name, _, table = (part.strip() for part in paper.partition(","))
-    try:
-        return read(name, table)
-    except ValueError as error:
-        raise UsageError(f"{source}: {error}") from None
-
-
 def _printed_rows(printed: Sequence[Printed], keys: Sequence[str]) -> Iterator[Place]:
     """The rows that the paper's numbers stand in, as far as they can be told by these keys."""
     for one in printed:
-        settings = {key: one.settings.get(key, _default(key)) for key in keys}
+        settings = {key: one.settings.get(key, default(key)) for key in keys}
         if all(value not in (None, "") for value in settings.values()):
             yield tuple(settings.items())
 
 
-def _match(printed: Sequence[Printed], row: Place, column: tuple[Place, str]) -> Printed | None:
-    """The paper's number whose settings are those of the cell, and whose figure is the cell's."""
-    wanted = dict(row) | dict(column[0])
-    for one in printed:
-        is_figure = not one.figure or column[1].rpartition(".")[2] == one.figure.rpartition(".")[2]
-        if is_figure and all(one.settings.get(key, _default(key)) == value for key, value in wanted.items()):
-            return one
-    return None
-
-
-def _default(key: str) -> Value | None:
-    """A paper's number need not say what is so by default, but its method, its data set and its clients it must."""
-    return None if key in ("method", "dataset", "num-supernodes") else DEFAULTS[key]
+def _standing_at(run: Run, place: Place) -> Run:
+    """What the run would be there: the paper may have a number where no run is planned."""
+    return replace(run, planned=replace(run.planned, settings={**run.planned.settings, **dict(place)}))
 
 
 def _tested(

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from deployments import papers
 from deployments.report import figures
 from deployments.report.cells import Cell, Sheet, sheet
 from deployments.report.render import csv_text, html_table, latex, markdown, number, place_words
@@ -50,12 +51,15 @@ class Part:
     runs : tuple of Run
     sheets : tuple of Sheet
     drawn : tuple of Drawn
+    empty : tuple of str
+        Titles of figures that no completed run has anything for.
     """
 
     plan: Plan
     runs: tuple[Run, ...]
     sheets: tuple[Sheet, ...]
     drawn: tuple[Drawn, ...]
+    empty: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
@@ -66,6 +70,7 @@ class Part:
             told = "; ".join(f"{run.planned.name}: {_shortened(run.error)}" for run in failed[:SHOWN])
             more = " …" if len(failed) > SHOWN else ""
             notes.append(f"{len(failed)} of {len(self.runs)} runs failed: {told}{more}")
+        notes += [f"Nothing to draw yet of: {title}." for title in self.empty]
         return notes + [note for one in self.sheets if (note := differences(one))]
 
 
@@ -78,13 +83,16 @@ def make_part(plan: Plan, runs: Sequence[Run], folder: Path, against: str = "") 
         If a table or a figure of the file cannot be made as it says.
     """
     sheets = tuple(sheet(spec, runs, str(plan.path), against) for spec in plan.tables)
-    drawn = []
+    drawn, empty = [], []
     for index, spec in enumerate(plan.figures, 1):
         stem = folder / f"{plan.path.stem}-{index}"
-        if any(run.is_completed for run in runs):
+        try:
             _draw(spec, runs, str(plan.path), stem)
+        except figures.NothingToDraw:
+            empty.append(str(spec.get("title", stem.name)))
+        else:
             drawn.append(Drawn(str(spec.get("title", "")), str(spec.get("words", "")), stem))
-    return Part(plan, tuple(runs), sheets, tuple(drawn))
+    return Part(plan, tuple(runs), sheets, tuple(drawn), tuple(empty))
 
 
 def differences(one: Sheet) -> str:
@@ -202,6 +210,10 @@ def _draw(spec: Any, runs: Sequence[Run], source: str, stem: Path) -> None:
 
 @cache
 def _code() -> str:
-    """Of what draws: a picture made by other code is out of date."""
-    files = sorted(Path(figures.__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    """Of what draws: a picture made by other code, or beside other numbers of a paper, is out of date."""
+    import matplotlib
+
+    here = Path(__file__).parent
+    files = [*here.rglob("*.py"), *papers.FOLDER.glob("*.toml"), *here.parents[1].glob("server_app/*pictures.py")]
+    content = b"".join(file.read_bytes() for file in sorted(files))
+    return hashlib.sha256(content + matplotlib.__version__.encode()).hexdigest()

@@ -10,6 +10,9 @@ from deployments.pairs import UsageError
 from deployments.sweep.plan import DEFAULTS, Plan, Planned
 from deployments.sweep.results import COMPLETED, FAILED, Results
 
+Place = tuple[tuple[str, Any], ...]
+"""Keys and values that say where in a table or a figure a run stands."""
+
 
 @dataclass(frozen=True)
 class Run:

@@ -34,8 +34,10 @@ ROOT = Path(__file__).parents[2]
 LONG = 900.0
 """Seconds that are waited for what takes a few on a machine that has nothing else to do."""
 
-TIMES = re.compile(r"seconds|versions")
-"""Columns that differ between equal runs."""
+
+def is_figure(column: str) -> bool:
+    """Whether equal runs have equal values in it."""
+    return not re.search(r"seconds|versions|results-dir", column)
 
 
 # --- By the command, in Ray -------------------------------------------------------------------------------------------
@@ -69,10 +71,10 @@ class Sweep:
     def table(self) -> dict[str, dict[str, Any]]:
         """The rows by run, without times and without the folder."""
         rows = Results(self.folder).rows(self.runs)
-        return {
-            row["run"]: {key: value for key, value in row.items() if not TIMES.search(key) and key != "results-dir"}
-            for row in rows
-        }
+        return {row["run"]: {key: value for key, value in row.items() if is_figure(key)} for row in rows}
+
+    def log(self, run: Planned) -> str:
+        return (self.folder / LOGS / f"{run.name}.log").read_text()
 
     def rounds(self, run: Planned) -> int:
         """Rows of a run's rounds.csv."""
@@ -105,7 +107,7 @@ def sweep_of(tmp_path, monkeypatch) -> Iterator[Callable[[str], Sweep]]:
 def figures(path: Path) -> dict[str, Any]:
     """Everything that must be equal between equal runs."""
     run = Run(path)
-    summary = {key: value for key, value in dotted(run.summary).items() if not TIMES.search(key)}
+    summary = {key: value for key, value in dotted(run.summary).items() if is_figure(key)}
     return run.figures | {"summary": summary, "described": run.described}
 
 
@@ -123,15 +125,29 @@ def workers(process: "subprocess.Popen[str]") -> list[psutil.Process]:
 
 
 def reference(sweep: Sweep, folder: Path) -> dict[str, Path]:
-    """The sweep's runs made one after the other in this process, without Ray; those that fail left out."""
+    """The sweep's completed runs made one after the other in this process, without Ray, and their table."""
     made = {}
     for run in sweep.runs:
-        settings = {key: value for key, value in run.settings.items() if key != "num-supernodes"}
-        own = {"results-dir": str(folder), "run-name": run.name, "device": "cpu"}
-        if not run.refused and "absent" not in str(settings["dataset"]):
+        if run.name in sweep.summaries():
+            settings = {key: value for key, value in {**run.settings, **run.paths}.items() if key != "num-supernodes"}
+            own = {"results-dir": str(folder), "run-name": run.name, "device": "cpu"}
             made[run.name] = simulate(settings | own, int(run.value("num-supernodes")))
             Results(folder).record(run)
     return made
+
+
+def assert_same_table(sweep: Sweep, folder: Path) -> None:
+    """Equal rows but for times; columns that only other runs have are null."""
+    table = sweep.table()
+    for row in Results(folder).rows():
+        ours = {key: value for key, value in table[row["run"]].items() if value is not None}
+        assert ours == {key: value for key, value in row.items() if value is not None and is_figure(key)}
+
+
+def write_ring(path: Path) -> None:
+    """A user's own graph: a ring of nodes of two classes."""
+    nodes = torch.arange(40)
+    torch.save({"x": torch.eye(40), "edge_index": torch.stack([nodes, (nodes + 1) % 40]), "y": nodes % 2}, path)
 
 
 BROKEN = """
@@ -170,23 +186,12 @@ def test_a_broken_run_costs_the_others_nothing(own_home, sweep_of, tmp_path):
     assert "One is broken: 3 of 5 done, 2 failed" in output
     assert "Warning" not in output
     # What was made side by side, in processes that make several, is what is made alone.
-    for name, path in reference(sweep, tmp_path / "alone").items():
+    alone = reference(sweep, tmp_path / "alone")
+    assert set(alone) == {flat.name, lorentz.name, hull.name}
+    for name, path in alone.items():
         assert figures(sweep.folder / name) == figures(path)
-        assert "round 2/2" in (sweep.folder / LOGS / f"{name}.log").read_text() or name == hull.name
-    alone = {row["run"]: row for row in Results(tmp_path / "alone").rows()}
-    for name, row in alone.items():
-        assert {key: value for key, value in row.items() if key in table[name] and key != "results-dir"} == table[name]
-    assert {run.name for run in (flat, lorentz, hull)} == set(alone)
-    # The second call makes what had failed, and nothing else.
-    before = sweep.summaries()
-    torch.save({"x": torch.eye(40), "edge_index": torch.arange(80).view(2, 40) % 40, "y": torch.arange(40) % 2},
-               sweep.file.parent / "absent.pt")  # fmt: skip
-    code, output = sweep.call()
-    now = read_plan(sweep.file).runs[2]
-    assert code == 1
-    assert [row["status"] for row in Results(sweep.folder).rows([now, refused])] == ["completed", "failed"]
-    assert "One is broken: 4 of 5 done, 1 failed" in output
-    assert {name: sweep.summaries()[name] for name in before} == before
+    assert_same_table(sweep, tmp_path / "alone")
+    assert "round 2/2" in sweep.log(flat)
 
 
 CUT = """
@@ -194,9 +199,12 @@ CUT = """
 num-supernodes = 2
 embedding-dim = 8
 dataset = "trees"
+num-rounds = 2
 [[runs]]
 method = "fedavg"
-num-rounds = [2, 3]
+[[runs]]
+method = "fedavg"
+dataset = "absent.pt"
 [[runs]]
 method = ["flatland", "fedavg"]
 num-rounds = 250
@@ -205,7 +213,7 @@ num-rounds = 250
 
 def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(own_home, sweep_of, tmp_path):
     sweep = sweep_of(CUT)
-    quick, long = sweep.runs[:2], sweep.runs[2:]
+    (quick, absent), long = sweep.runs[:2], sweep.runs[2:]
 
     process = sweep.begin()
     await_(lambda: len(sweep.table()) == 2 and all(sweep.rounds(run) > 5 for run in long), process)
@@ -219,9 +227,12 @@ def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(own_home, sweep_of, t
     assert tasks
     await_(lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in tasks))
     assert time.monotonic() - began < 60
-    assert set(sweep.table()) == {run.name for run in quick}
+    assert {name: row["status"] for name, row in sweep.table().items()} == {
+        quick.name: "completed",
+        absent.name: "failed",
+    }
     first = sweep.summaries()
-    assert set(first) == {run.name for run in quick}
+    assert set(first) == {quick.name}
 
     done = [sweep.rounds(run) for run in long]
     process = sweep.begin()
@@ -229,18 +240,17 @@ def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(own_home, sweep_of, t
     process.kill()  # and Ray finds out by itself
     process.communicate(timeout=LONG)
     second = sweep.summaries()
-    assert len(second) < len(sweep.runs)
+    assert len(second) < 3
 
+    write_ring(sweep.file.parent / "absent.pt")
     code, output = sweep.call()
     assert code == 0, output
-    assert {name: sweep.summaries()[name] for name in second} == second
-    assert {name: sweep.summaries()[name] for name in first} == first
+    summaries = sweep.summaries()
+    assert {name: summaries[name] for name in first | second} == first | second
     for name, path in reference(sweep, tmp_path / "alone").items():
         assert figures(sweep.folder / name) == figures(path)
-    alone = {row["run"]: row for row in Results(tmp_path / "alone").rows()}
-    for name, row in sweep.table().items():
-        assert row == {key: value for key, value in alone[name].items() if key in row}
-    assert any("resuming after round" in (sweep.folder / LOGS / f"{run.name}.log").read_text() for run in long)
+    assert_same_table(sweep, tmp_path / "alone")
+    assert any("resuming after round" in sweep.log(run) for run in long)
 
 
 # --- A task, in this process ------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ COMMON = {"kind", "title", "words", "where", "names", "paper"}
 """What a spec of any kind may say: which kind, title, words for below it, which runs, words in the place of values, and
 whose printed numbers go beside ours ("name, Table n")."""
 
-HELPERS = {"printed", "series", "style", "words"}
+HELPERS = {"series", "style", "words"}
 
 
 def kinds() -> list[str]:

@@ -8,7 +8,6 @@ import numpy as np
 from deployments.report.cells import Cell
 from deployments.report.figures import style
 from deployments.report.figures.lines import in_order, rows_of_figures
-from deployments.report.figures.printed import paper_key
 from deployments.report.figures.series import legend_keys, looks, panels_of, seeds_key
 from deployments.report.figures.words import Line, Names, Place
 from deployments.report.selection import Run
@@ -36,7 +35,7 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
     cells = [cell for panel in shown for line in panel.lines.values() for cell in line.values()]
     keys = legend_keys(look, names, patch)
     keys += seeds_key({len(cell.values) for cell in cells}, spread_mark())
-    style.legend(figure, keys + (paper_key(spec) if any(cell.printed for cell in cells) else []))
+    style.legend(figure, keys + (style.paper_key(spec) if any(cell.printed for cell in cells) else []))
     return figure
 
 

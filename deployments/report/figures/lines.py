@@ -5,7 +5,6 @@ from typing import Any
 
 from deployments.report.cells import Cell
 from deployments.report.figures import style
-from deployments.report.figures.printed import paper_key
 from deployments.report.figures.series import Panel, Points, legend_keys, looks, panels_of, seeds_key
 from deployments.report.figures.words import Names, Place
 from deployments.report.selection import Run
@@ -39,7 +38,7 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
     keys = legend_keys(look, names, mark)
     bar = Line2D([], [], color=style.SOFT, marker="|", markersize=13, markeredgewidth=1.4, linestyle="none")
     keys += seeds_key({len(cell.values) for cell in every_cell}, bar)
-    style.legend(figure, keys + (paper_key(spec) if any(cell.printed for cell in every_cell) else []))
+    style.legend(figure, keys + (style.paper_key(spec) if any(cell.printed for cell in every_cell) else []))
     return figure
 
 

@@ -7,7 +7,7 @@ and in black and white. The type is large enough for a figure that is shown at h
 import html
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -274,3 +274,11 @@ def saved_digest(path: Path) -> str:
         return html.unescape(found[1]) if found else ""
     except (OSError, ValueError, SyntaxError):  # absent, or torn
         return ""
+
+
+def paper_key(spec: Mapping[str, Any]) -> list[tuple[Any, str]]:
+    """What hollow marks are, for a legend."""
+    from matplotlib.lines import Line2D
+
+    mark = Line2D([], [], linestyle="none", marker="o", markerfacecolor="white", markeredgecolor=SOFT, markersize=8)
+    return [(mark, f"the paper's number, {str(spec['paper']).partition(',')[2].strip()}")]

@@ -5,11 +5,9 @@ from typing import Any
 
 from deployments.report.quantities import quantity
 from deployments.report.render import key_words
+from deployments.report.selection import Place
 from deployments.sweep.plan import SUPERNODES
 from strategies.dotted import dotted
-
-Place = tuple[tuple[str, Any], ...]
-"""Keys and values that say which panel, which line, or where on the axis."""
 
 Line = tuple[Place, str]
 """Which runs, and which of their figures where the panel has several."""

@@ -1,13 +1,11 @@
-"""The papers' numbers beside the points of a figure."""
+"""The papers' numbers beside the cells of a table and the points of a figure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deployments.pairs import UsageError
 from deployments.papers import Printed, read
-from deployments.report.figures.style import SOFT
-from deployments.report.figures.words import Place
-from deployments.report.selection import Run
+from deployments.report.selection import Place, Run
 from deployments.sweep.plan import DEFAULTS, SUPERNODES
 
 
@@ -26,7 +24,7 @@ def numbers(spec: Mapping[str, Any], source: str) -> list[Printed]:
 
 
 def match(printed: Sequence[Printed], run: Run, where: Place, column: str) -> Printed | None:
-    """The paper's number for a point: that of its method and data set, with the settings that tell it from others.
+    """The paper's number for a run at a place: that of its method and data set, with the settings that tell it from others.
 
     Of several that would do, one that agrees with the run in all it says; a number that may be another's is none.
     """
@@ -41,15 +39,10 @@ def match(printed: Sequence[Printed], run: Run, where: Place, column: str) -> Pr
     return found[0] if len(found) == 1 else None
 
 
+def default(key: str) -> Any:
+    """What holds of a paper's number that does not say it; its method, its data set and its clients it must say."""
+    return None if key in ("method", "dataset", SUPERNODES) else DEFAULTS[key]
+
+
 def _agree(one: Printed, run: Run, key: str) -> bool:
-    """A paper's number need not say what is so by default, but its method, its data set and its clients it must."""
-    said = one.settings.get(key, None if key in ("method", "dataset", SUPERNODES) else DEFAULTS[key])
-    return bool(said == run.value(key))
-
-
-def paper_key(spec: Mapping[str, Any]) -> list[tuple[Any, str]]:
-    """What hollow marks are, for a legend."""
-    from matplotlib.lines import Line2D
-
-    mark = Line2D([], [], linestyle="none", marker="o", markerfacecolor="white", markeredgecolor=SOFT, markersize=8)
-    return [(mark, f"the paper's number, {str(spec['paper']).partition(',')[2].strip()}")]
+    return bool(one.settings.get(key, default(key)) == run.value(key))
