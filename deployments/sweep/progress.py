@@ -90,7 +90,7 @@ class Progress:
     def _left(self) -> str:
         """By the mean of the runs made so far, whatever their kinds; nothing once that is over."""
         left = self._total - self._done - self.failed
-        if not self._made or not left:
+        if not (self._made and self._running and left):
             return ""
         seconds = (self._last - self._begun) / self._made * left - (time.monotonic() - self._last)
         return f", {span(seconds)} left" if seconds >= 1 else ""

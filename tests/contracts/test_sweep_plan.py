@@ -1,5 +1,6 @@
 """What a sweep file means, which of its runs are one, and the table that they end up in."""
 
+import io
 import json
 import math
 import sqlite3
@@ -10,11 +11,14 @@ import pytest
 import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from deployments.pairs import UsageError
 from deployments.sweep.__main__ import data_places, main
 from deployments.sweep.plan import PLACES, Plan, Planned, read_plan
+from deployments.sweep.progress import LONGEST, Progress
 from deployments.sweep.results import FILE, Results
+from deployments.sweep.runner import Ended, held
 from server_app.results import failed_summary
 from strategies.config import RunConfig, flatten, parse
 from strategies.dotted import nested
@@ -353,6 +357,45 @@ def test_a_table_that_cannot_be_written_is_named(written, tmp_path):
         Results(tmp_path).record(written(GRID).runs[0])
 
 
+# --- Progress ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_line_per_run_where_there_is_no_terminal(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    out = io.StringIO()
+    with Progress(Console(file=out, soft_wrap=True), "[x]", total=5, done=1) as progress:
+        progress(None, 2)
+        clock[0] += 60
+        progress(Ended(Planned({}, "one"), "", 60.0), 2)
+        progress(Ended(Planned({}, "two"), "line 1\n line [2] " + "x" * 999, 59.6), 1)
+        clock[0] += 600
+        progress(Ended(Planned({}, "three"), "", 600.0), 1)
+    assert progress.failed == 1
+    lines = out.getvalue().splitlines()
+    assert lines[:3] == [
+        "[x]: 1 of 5 done, 2 running",
+        "[x]: 2 of 5 done, 2 running, 3.0 min left   (one, 60 s)",
+        "failed two: line 1 line [2] " + "x" * (LONGEST - len("line 1 line [2] ")) + "… (see logs/two.log)",
+    ]
+    assert lines[3:] == [
+        "[x]: 2 of 5 done, 1 running, 1 failed, 60 s left   (two, 60 s)",
+        "[x]: 3 of 5 done, 1 running, 1 failed, 3.7 min left   (three, 10 min)",
+        "[x]: 3 of 5 done, 1 failed",
+    ]
+
+
+def test_one_line_that_moves_on_a_terminal():
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=80, color_system=None)
+    with Progress(console, "A grid", total=2, done=0) as progress:
+        progress(None, 1)
+        progress(Ended(Planned({}, "one"), "no [data]", 1.0), 1)
+        progress(Ended(Planned({}, "two"), "", 1.0), 0)
+    assert "failed one: no [data]" in out.getvalue()
+    assert out.getvalue().endswith("\x1b[2KA grid: 1 of 2 done, 1 failed\n\x1b[?25h")
+
+
 # --- The command line, before Ray -------------------------------------------------------------------------------------
 
 
@@ -386,8 +429,6 @@ def test_a_sweep_of_refused_runs_needs_no_ray(written, tmp_path, capsys):
 
 
 def test_two_sweeps_do_not_share_a_folder(written, tmp_path, capsys):
-    from deployments.sweep.runner import held
-
     written(GRID)
     with held(tmp_path):
         assert main([str(tmp_path / "sweep.toml"), "--results", str(tmp_path)]) == 2

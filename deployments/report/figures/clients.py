@@ -12,9 +12,9 @@ from deployments.report.cells import Cell
 from deployments.report.figures import style
 from deployments.report.figures.bars import draw_groups, patch
 from deployments.report.figures.series import NothingToDraw, groups, keys_of, legend_keys, looks
-from deployments.report.figures.words import Line, Names, Place
+from deployments.report.figures.words import Line, Names
 from deployments.report.quantities import quantity
-from deployments.report.selection import Run
+from deployments.report.selection import Place, Run
 from server_app.pictures import known
 from server_app.run_files import IN_ROUNDS, RunFiles
 from strategies.messages import FINE_TUNE

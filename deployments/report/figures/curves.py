@@ -20,9 +20,9 @@ from deployments.report.figures.series import (
     looks,
     seeds_key,
 )
-from deployments.report.figures.words import Line, Names, Place
+from deployments.report.figures.words import Line, Names
 from deployments.report.quantities import quantity
-from deployments.report.selection import Run
+from deployments.report.selection import Place, Run
 from server_app.run_files import RunFiles
 from strategies.messages import TRAIN
 

@@ -7,10 +7,10 @@ from typing import Any, Generic, TypeVar
 from deployments.pairs import UsageError
 from deployments.report.cells import Cell
 from deployments.report.figures.style import ORDER, Look
-from deployments.report.figures.words import Line, Names, Place
+from deployments.report.figures.words import Line, Names
 from deployments.report.printed import match, numbers
 from deployments.report.quantities import quantity
-from deployments.report.selection import Run, known_key
+from deployments.report.selection import Place, Run, known_key
 from server_app.run_files import RunFiles
 from strategies.messages import TRAIN
 
