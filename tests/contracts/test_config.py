@@ -179,7 +179,8 @@ def value(key: str) -> st.SearchStrategy[Any]:
     if patterns:
         return st.from_regex(patterns[0].replace("$", r"\Z"))
     if kind is str:
-        return st.text(st.characters(exclude_characters="\0~"))  # the two that no path can be trusted with
+        # The two that no path can be trusted with, and the one that an address with a password would have.
+        return st.text(st.characters(exclude_characters="\0~@"))
     ends = {
         end: getattr(item, end) for item in field.metadata for end in ("ge", "gt", "le", "lt") if hasattr(item, end)
     }
