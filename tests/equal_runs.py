@@ -1,0 +1,21 @@
+"""What must be equal between equal runs, however they were made."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from app_runs import Run
+
+from strategies.dotted import dotted
+
+
+def is_figure(column: str) -> bool:
+    """Whether equal runs have equal values in it."""
+    return not re.search(r"seconds|versions|results-dir", column)
+
+
+def figures(path: Path) -> dict[str, Any]:
+    """Everything that must be equal between equal runs."""
+    run = Run(path)
+    summary = {key: value for key, value in dotted(run.summary).items() if is_figure(key)}
+    return run.figures | {"summary": summary, "described": run.described}

@@ -1,0 +1,137 @@
+"""What a sweep's task makes of a run: anew, cut off, failed, made by another, on another machine."""
+
+import logging
+import os
+from typing import Any
+
+import pytest
+from app_runs import CLIENTS, SMALL, Run
+from equal_runs import figures
+from threadpoolctl import threadpool_info
+
+from deployments.pairs import UsageError
+from deployments.sweep import task
+from deployments.sweep.task import CUT_OFF, LOGS, TOKEN_FILE, make
+from server_app.app import _reason
+from server_app.hull_run import HullRun
+from server_app.rounds import Rounds
+from server_app.run_lock import RunLock
+
+
+@pytest.fixture
+def made(own_home, tmp_path):
+    """Make a run as a task does; what was told of it, and its directory."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    (folder / TOKEN_FILE).write_text("ours")
+
+    def make_one(name: str = "run", **settings: Any) -> tuple[str, Run]:
+        keys = {key.replace("_", "-"): value for key, value in settings.items()}
+        error = make(SMALL | {"dataset": "trees", "threads": 1} | keys, CLIENTS, str(folder), name, "ours")
+        return error, Run(folder / name)
+
+    return make_one
+
+
+def stop(monkeypatch, kind: type, method: str, at: int, error: BaseException) -> None:
+    """Raise instead of the call of that number, once."""
+    whole, calls = getattr(kind, method), iter(range(10**6))
+
+    def stopping(self, *args):
+        if next(calls) == at:
+            raise error
+        return whole(self, *args)
+
+    monkeypatch.setattr(kind, method, stopping)
+
+
+@pytest.mark.parametrize("method", ["flatland", "scaffold"])
+@pytest.mark.parametrize("at", [0, 2])
+@pytest.mark.parametrize("told", [KeyboardInterrupt(), SystemExit(15), None], ids=["SIGINT", "SIGTERM", "SIGKILL"])
+def test_a_run_that_was_cut_off_goes_on_from_its_last_whole_round(made, monkeypatch, method, at, told):
+    whole = made("whole", method=method, num_rounds=4)[1]
+    stop(monkeypatch, Rounds, "_aggregate", at, told or KeyboardInterrupt())
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        made(method=method, num_rounds=4)
+    path = whole.path.with_name("run")
+    if told is None:
+        (path / "summary.json").unlink()
+    error, run = made(method=method, num_rounds=4)
+    assert (error, figures(run.path)) == ("", figures(whole.path))
+    text = (path.parent / LOGS / "run.log").read_text()
+    assert ("resuming after round 2" in text) == (at == 2)
+
+
+@pytest.mark.parametrize("where", ["_protocol", "_learn"])
+def test_a_hull_run_that_was_cut_off_asks_for_nothing_twice(made, monkeypatch, where):
+    settings = {"method": "hull", "dataset": "uniform", "points.num": 300, "hull.epsilon": 0.1}
+    whole = made("whole", **settings)[1]
+    stop(monkeypatch, HullRun, where, 0, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        made(**settings)
+    error, run = made(**settings)
+    assert (error, figures(run.path)) == ("", figures(whole.path))
+    text = (run.path.parent / LOGS / "run.log").read_text()
+    assert ("resuming with the hulls that were decoded before" in text) == (where == "_learn")
+
+
+def test_a_run_that_failed_is_made_anew(made, monkeypatch):
+    whole = made("whole", num_rounds=4)[1]
+    stop(monkeypatch, Rounds, "_aggregate", 2, RuntimeError("of no use:\n" + "x" * 999))
+    error, run = made(num_rounds=4)
+    assert error == "of no use:\n" + "x" * 999
+    assert "RuntimeError: of no use" in (run.path.parent / LOGS / "run.log").read_text()
+    (run.path / "of-the-first").touch()
+    error, run = made(num_rounds=4)
+    assert (error, figures(run.path)) == ("", figures(whole.path))
+    assert not (run.path / "of-the-first").exists()
+
+
+def test_what_another_task_has_finished_is_left(made):
+    run = made()[1]
+    before = (run.path / "summary.json").stat().st_mtime_ns
+    assert made()[0] == ""
+    assert (run.path / "summary.json").stat().st_mtime_ns == before
+
+
+def test_a_run_that_another_process_still_writes_is_waited_for(made, monkeypatch):
+    run = made()[1]
+    (run.path / "summary.json").unlink()
+    lock = RunLock(run.path)
+    lock.acquire()
+    monkeypatch.setattr(task, "PATIENCE", 0.1)
+    assert "another process still writes this run" in made()[0]
+    monkeypatch.setattr(task.time, "sleep", lambda seconds: lock.release())
+    monkeypatch.setattr(task, "PATIENCE", 60)
+    assert made()[0] == ""
+
+
+def test_a_machine_without_the_folder_is_named(made, tmp_path):
+    for folder, token in ((tmp_path / "runs", "another's"), (tmp_path / "nowhere", "ours")):
+        with pytest.raises(UsageError, match=f"{os.uname().nodename} does not see {folder}; all machines"):
+            make({"threads": 1}, 2, str(folder), "run", token)
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [TOKEN_FILE]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_run_has_the_threads_that_it_is_given(made, monkeypatch, threads):
+    found = []
+    monkeypatch.setattr(task, "simulate", lambda settings, number: found.append((threadpool_info(), settings)))
+    before = {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}
+    assert made(threads=threads)[0] == "it left no summary"
+    ((pools, settings),) = found
+    assert {pool["num_threads"] for pool in pools} == {threads}
+    assert settings["threads"] == threads
+    assert os.environ["OMP_NUM_THREADS"] == str(threads)
+    assert {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()} == before
+
+
+def test_the_log_of_this_process_is_as_before(made):
+    log = logging.getLogger("curvfed")
+    before = log.handlers[:], log.level, log.propagate
+    made()
+    assert (log.handlers, log.level, log.propagate) == before
+
+
+def test_words_of_a_run_that_a_signal_ended():
+    assert {_reason(KeyboardInterrupt()), _reason(SystemExit()), _reason(SystemExit(15))} == set(CUT_OFF)
