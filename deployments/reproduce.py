@@ -15,9 +15,9 @@ from rich.markup import escape
 
 from deployments import papers
 from deployments.pairs import UsageError
-from deployments.report.page import Part, make_part, markdown_part, write_csv
+from deployments.report.page import Part, make_folder, make_part, markdown_part, write_csv
 from deployments.report.selection import Run, select
-from deployments.sweep.__main__ import add_resources, data_places, default_results, resources_of, sweep
+from deployments.sweep.__main__ import add_resources, data_places, default_results, expanded, resources_of, sweep
 from deployments.sweep.plan import Plan, read_plan
 from deployments.sweep.results import Results
 from strategies.store import write_atomically
@@ -46,7 +46,6 @@ def write_pages(plans: dict[str, list[Plan]], results: Results, folder: Path, co
         parts[paper] = [make_part(plan, select(plan, results), folder / "figures" / paper) for plan in group]
         title = f"# {paper}: {papers.title(paper)}\n\n[All results](README.md)\n\n"
         text = title + "\n".join(markdown_part(part, folder, level=2) for part in parts[paper])
-        folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / f"{paper}.md", text.encode())
         for part in parts[paper]:
             list(write_csv(part, folder / "tables" / paper))
@@ -91,16 +90,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run as the command line says, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m deployments.reproduce", description=__doc__.split("\n")[0])
     parser.add_argument("--scale", default="smoke", help="smoke (minutes, 2 cores; the default) or paper (GPU hosts)")
-    parser.add_argument("--data", type=Path, help="folder of the public data sets")
-    parser.add_argument("--results", type=Path, help=f"folder of the runs, {default_results()} by default")
-    parser.add_argument("--to", type=Path, default=ROOT / "docs" / "results", help="folder of the pages")
+    parser.add_argument("--data", type=expanded, help="folder of the public data sets")
+    parser.add_argument("--results", type=expanded, help=f"folder of the runs, {default_results()} by default")
+    parser.add_argument("--to", type=expanded, default=ROOT / "docs" / "results", help="folder of the pages")
     add_resources(parser)
     options = parser.parse_args(arguments)
     console = Console(soft_wrap=True)
     try:
         plans = read_all(options.scale)
         whole = together(plans, options.scale)
-        folder = (options.results or default_results()).expanduser().resolve()
+        folder = (options.results or default_results()).resolve()
+        make_folder(options.to)
         failed = sweep(whole, folder, data_places(options.data), resources_of(options), console)
         command = (
             "make paper DATA=folder" if options.scale == "smoke" else f"make paper SCALE={options.scale} DATA=folder"

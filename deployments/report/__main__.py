@@ -14,19 +14,18 @@ from rich.console import Console
 from rich.markup import escape
 
 from deployments.pairs import UsageError
-from deployments.report.page import FORMATS, make_part, write_part
+from deployments.report.page import FORMATS, make_folder, make_part, write_part
 from deployments.report.selection import select
-from deployments.sweep.__main__ import add_places, default_results
+from deployments.sweep.__main__ import add_places, default_results, expanded
 from deployments.sweep.plan import read_plan
 from deployments.sweep.results import Results
-from strategies.methods import METHODS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run as the command line says, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m deployments.report", description=__doc__.split("\n")[0])
     add_places(parser)
-    parser.add_argument("--to", type=Path, default=Path("report"), help="folder to write to, report by default")
+    parser.add_argument("--to", type=expanded, default=Path("report"), help="folder to write to, report by default")
     parser.add_argument("--against", default="", help="method that the others are tested against")
     parser.add_argument("--formats", default=",".join(FORMATS), help=f"some of {','.join(FORMATS)}, all by default")
     options = parser.parse_args(arguments)
@@ -35,13 +34,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formats = options.formats.split(",")
         if unknown := [one for one in formats if one not in FORMATS]:
             raise UsageError(f"--formats: {unknown[0]!r}; allowed are {', '.join(FORMATS)}")
-        if options.against and options.against not in METHODS:
-            raise UsageError(f"--against: no method {options.against!r}; there are {', '.join(METHODS)}")
         plan = read_plan(options.file, options.scale)
-        folder = (options.results or default_results()).expanduser().resolve()
+        methods = list(dict.fromkeys(str(run.value("method")) for run in plan.runs))
+        if options.against and options.against not in methods:
+            raise UsageError(
+                f"--against: {options.file} has no run of {options.against!r}; it has {', '.join(methods)}"
+            )
+        folder = (options.results or default_results()).resolve()
         runs = select(plan, Results(folder))
         if not any(run.row for run in runs):
             raise UsageError(f"no run of {options.file} is in {folder}; python -m deployments.sweep makes them")
+        make_folder(options.to)
         part = make_part(plan, runs, options.to, options.against)
         made = write_part(part, options.to, formats)
     except UsageError as error:

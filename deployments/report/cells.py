@@ -11,11 +11,18 @@ from deployments.pairs import UsageError
 from deployments.papers import Printed
 from deployments.report.printed import default, match, numbers
 from deployments.report.quantities import Quantity, quantity
-from deployments.report.selection import Place, Run, known_key, matching
-from strategies.dotted import dotted
+from deployments.report.selection import Place, Run, known_key, matching, settings_of
+from deployments.sweep.plan import SUPERNODES
 
 LEVEL = 0.05
 """Two-sided level of the paired test."""
+
+OF_THE_DATA = (
+    "dataset", SUPERNODES, "partition", "alpha", "shards", "min-client-size", "train-size", "test-size", "test-data",
+    "images.train-subset", "images.test-subset", "points.classes", "points.num", "points.sample-radius",
+    "points.reference", "points.margin", "points.lacking",
+)  # fmt: skip
+"""Keys that say what is to be learnt, and by how many clients: of what differs in them, none is the better."""
 
 _PARTS = {"title", "rows", "columns", "figures", "where", "against", "paper", "printed", "lowest", "words", "names"}
 
@@ -53,6 +60,8 @@ class Cell:
         In the printed unit; empty without a completed run that has the figure.
     missing : int
         Runs that were planned and have not been made.
+    lacking : int
+        Runs that have completed and have no such figure.
     errors : tuple of str
         Of the runs that failed.
     printed : Printed or None
@@ -63,6 +72,7 @@ class Cell:
 
     values: Mapping[int, float]
     missing: int = 0
+    lacking: int = 0
     errors: tuple[str, ...] = ()
     printed: Printed | None = None
     paired: Paired | None = None
@@ -95,7 +105,8 @@ class Sheet:
         What the reader is told in the place of a value.
     against : str
         Method that the others are tested against; empty for none.
-    paper : str
+    across : bool
+        Whether the best is that of a row, and not of a column.
     """
 
     title: str
@@ -105,7 +116,7 @@ class Sheet:
     cells: Mapping[tuple[Place, tuple[Place, str]], Cell]
     names: Mapping[str, str] = field(default_factory=dict)
     against: str = ""
-    paper: str = ""
+    across: bool = False
 
     @property
     def counts(self) -> set[int]:
@@ -125,8 +136,9 @@ def sheet(spec: Mapping[str, Any], runs: Sequence[Run], source: str, against: st
     spec : mapping
         `rows` and `columns`: keys of the run config whose values head them. `figures`: columns of `results.sqlite`.
         `where`: keys and values, or lists of them, that runs must have. `against`: method to test against. `paper`:
-        "name, Table n". `printed`: true to list the paper's rows that no run is planned for too. `lowest`: true where the
-        least is the best. `names`: words in the place of values. `title`, `words`.
+        "name, Table n". `printed`: true to list the paper's rows that no run is planned for too. `lowest`: whether the
+        least is the best; by default that of bytes, seconds and losses. `names`: words in the place of values. `title`,
+        `words`.
     runs : sequence of Run
     source : str
         For error texts.
@@ -146,8 +158,8 @@ def sheet(spec: Mapping[str, Any], runs: Sequence[Run], source: str, against: st
     figures = _list(spec.get("figures", []))
     if not keys["rows"] or not figures:
         raise UsageError(f"{source}: a table needs rows and figures")
-    chosen = matching(runs, dotted(spec.get("where", {})), source)
-    against = against or str(spec.get("against", ""))
+    chosen = matching(runs, settings_of(spec, "where", source), source)
+    against = against or _against(spec, chosen, source)
     groups: dict[tuple[Place, Place], list[Run]] = {}
     for run in chosen:
         groups.setdefault((_place(run, keys["rows"]), _place(run, keys["columns"])), []).append(run)
@@ -161,19 +173,36 @@ def sheet(spec: Mapping[str, Any], runs: Sequence[Run], source: str, against: st
     cells = {}
     for row, column in itertools.product(rows, columns):
         group = groups.get((row, column[0]), [])
-        number = match(printed, _standing_at(chosen[0], row + column[0]), row + column[0], column[1])
+        standing = group[0] if group else _standing_at(chosen[0], row + column[0])
+        number = match(printed, standing, row + column[0], column[1])
         if group or number is not None:
             cells[row, column] = _cell(group, column[1], number)
-    lowest = bool(spec.get("lowest", False))
-    names = {str(key): str(value) for key, value in spec.get("names", {}).items()}
+    across = set(keys["rows"]) <= set(OF_THE_DATA)
+    rivals: dict[Any, list[tuple[Place, tuple[Place, str]]]] = {}
+    for (row, place), group in groups.items():
+        data = tuple(group[0].value(key) for key in OF_THE_DATA)
+        for figure in figures:
+            rivals.setdefault((row if across else place, figure, data), []).append((row, (place, figure)))
+    names = {key: str(value) for key, value in settings_of(spec, "names", source).items()}
     return Sheet(
         str(spec.get("title", "")), str(spec.get("words", "")), rows, columns,
-        _marked(_tested(cells, against), rows, columns, lowest), names, against, str(spec.get("paper", "")),
+        _marked(_tested(cells, against), rivals.values(), spec.get("lowest")), names, against, across,
     )  # fmt: skip
 
 
 def _list(value: Any) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else [str(value)]
+
+
+def _against(spec: Mapping[str, Any], chosen: Sequence[Run], source: str) -> str:
+    """The method that the spec names to test against, which must be there to be tested against."""
+    method, methods = str(spec.get("against", "")), list(dict.fromkeys(str(run.value("method")) for run in chosen))
+    if method and method not in methods:
+        raise UsageError(
+            f"{source}: against = {method!r} in [[tables]]: the table has no run of it; allowed is one of "
+            f"{', '.join(methods)}"
+        )
+    return method
 
 
 def _place(run: Run, keys: Iterable[str]) -> Place:
@@ -197,6 +226,7 @@ def _cell(group: Sequence[Run], column: str, printed: Printed | None) -> Cell:
     return Cell(
         {seed: scale * value for seed, value in sorted(values.items()) if value is not None},
         sum(not run.row for run in group),
+        sum(run.is_completed and run.figure(column) is None for run in group),
         tuple(run.error for run in group if run.error),
         printed,
     )
@@ -255,17 +285,16 @@ def _p_value(differences: Sequence[float]) -> float:
 
 
 def _marked(
-    cells: Mapping[tuple[Place, tuple[Place, str]], Cell], rows: Sequence[Place],
-    columns: Sequence[tuple[Place, str]], lowest: bool,
+    cells: Mapping[tuple[Place, tuple[Place, str]], Cell],
+    rivals: Iterable[Sequence[tuple[Place, tuple[Place, str]]]], lowest: bool | None,
 ) -> dict[tuple[Place, tuple[Place, str]], Cell]:  # fmt: skip
-    """The best of every column, all of them where several print the same."""
+    """The best of those that can be compared, all of them where several print the same."""
     found = dict(cells)
-    for column in columns:
-        decimals = quantity(column[1]).decimals
-        means = {row: round(cells[row, column].mean, decimals) for row in rows if (row, column) in cells}
-        known = {row: mean for row, mean in means.items() if not math.isnan(mean)}
-        if len(known) > 1:
-            best = (min if lowest else max)(known.values())
-            for row, mean in known.items():
-                found[row, column] = replace(cells[row, column], is_best=mean == best)
+    for group in rivals:
+        kind = quantity(group[0][1][1])
+        means = {place: round(cells[place].mean, kind.decimals) for place in group if cells[place].values}
+        if len(means) > 1:
+            best = (min if (kind.is_cost if lowest is None else lowest) else max)(means.values())
+            for place, mean in means.items():
+                found[place] = replace(cells[place], is_best=mean == best)
     return found

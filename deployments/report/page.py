@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from deployments import papers
+from deployments.pairs import UsageError
 from deployments.report import figures
 from deployments.report.cells import Cell, Sheet, sheet
 from deployments.report.render import csv_text, html_table, latex, markdown, number, place_words
@@ -72,6 +73,20 @@ class Part:
             notes.append(f"{len(failed)} of {len(self.runs)} runs failed: {told}{more}")
         notes += [f"Nothing to draw yet of: {title}." for title in self.empty]
         return notes + [note for one in self.sheets if (note := differences(one))]
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder that pages go to.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made: {error.strerror}") from None
 
 
 def make_part(plan: Plan, runs: Sequence[Run], folder: Path, against: str = "") -> Part:

@@ -1,6 +1,6 @@
 """What the figures of a run are called, and in which unit they are printed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,15 @@ class Quantity:
     scale : float
         Printed value over stored value.
     decimals : int
+    is_cost : bool
+        Whether less is better.
     """
 
     words: str
     unit: str = ""
     scale: float = 1.0
     decimals: int = 2
+    is_cost: bool = False
 
     @property
     def label(self) -> str:
@@ -50,15 +53,15 @@ _NAMED = {
     "accuracy_ch_cp": _accuracy("accuracy, Poincaré SVM on hulls of all points (CH-CP)"),
     "accuracy_ch_ce": _accuracy("accuracy, Euclidean SVM on hulls of all points (CH-CE)"),
     "accuracy_logistic": _accuracy("accuracy, logistic on all points"),
-    "bytes_up": Quantity("sent by a client per round", "kB", 1e-3, 1),
-    "bytes_down": Quantity("received by a client per round", "kB", 1e-3, 1),
-    "seconds": Quantity("time of a run", "s", 1.0, 1),
-    "seconds_training": Quantity("time in training", "s", 1.0, 1),
+    "bytes_up": Quantity("sent by a client per round", "kB", 1e-3, 1, is_cost=True),
+    "bytes_down": Quantity("received by a client per round", "kB", 1e-3, 1, is_cost=True),
+    "seconds": Quantity("time of a run", "s", 1.0, 1, is_cost=True),
+    "seconds_training": Quantity("time in training", "s", 1.0, 1, is_cost=True),
     "hull_vertices_mean": Quantity("vertices of a hull, mean", decimals=1),
     "hull_vertices_max": Quantity("vertices of a hull, most", decimals=1),
     "classifier_cosine": Quantity("cosine between the clients' classifiers", decimals=3),
     "classifier_norm_gap": Quantity("difference of norm between the clients' classifiers", decimals=3),
-    "loss": Quantity("training loss", decimals=3),
+    "loss": Quantity("training loss", decimals=3, is_cost=True),
     "heterogeneity": Quantity("heterogeneity of labels (Jensen–Shannon)", "", 1.0, 3),
 }
 
@@ -71,5 +74,5 @@ def quantity(column: str) -> Quantity:
     prefix, _, name = column.rpartition(".")
     found = _NAMED.get(name, Quantity(name.replace("_", " "), decimals=3))
     if prefix == "best_validation":
-        return Quantity(f"{found.words}, best validation", found.unit, found.scale, found.decimals)
+        return replace(found, words=f"{found.words}, best validation")
     return found

@@ -50,7 +50,7 @@ def markdown(sheet: Sheet) -> str:
     """A table in GitHub's Markdown, with its title above and its words below."""
 
     def cell(one: Cell, kind: Quantity) -> str:
-        text = _text(one, kind)
+        text = _text(sheet, one, kind)
         return f"**{text}**" if one.is_best else text
 
     lines = [f"| {' | '.join(_row_heads(sheet) + _column_heads(sheet))} |"]
@@ -65,11 +65,12 @@ def latex(sheet: Sheet) -> str:
     """A `table` of booktabs."""
 
     def cell(one: Cell, kind: Quantity) -> str:
-        text = _text(one, kind).replace("±", r"$\pm$").replace(MINUS, "$-$")
+        text = _text(sheet, one, kind).replace("±", r"$\pm$").replace(MINUS, "$-$")
         text = text.replace("↑", r"$\uparrow$").replace("↓", r"$\downarrow$")
         return rf"\textbf{{{text}}}" if one.is_best else text
 
-    lines = [r"\begin{table}", rf"\caption{{{_tex(sheet.title)} {_tex(legend(sheet))}}}", r"\centering"]
+    title = f"{sheet.title}. " if sheet.title else ""
+    lines = [r"\begin{table}", rf"\caption{{{_tex(title + legend(sheet))}}}", r"\centering"]
     lines.append(rf"\begin{{tabular}}{{{'l' * len(_row_heads(sheet))}{'r' * len(sheet.columns)}}}")
     lines += [
         r"\toprule",
@@ -88,7 +89,7 @@ def html_table(sheet: Sheet) -> Html:
     def cell(one: Cell | None, kind: Quantity) -> Html:
         if one is None:
             return element("td")
-        text = _text(one, kind)
+        text = _text(sheet, one, kind)
         why = {"title": "; ".join(one.errors)} if one.errors else {}
         shown = element("b", text) if one.is_best else join(text)
         return element("td", Html(_with_paper(shown, one, kind, lambda text: join(text))), **why)
@@ -129,16 +130,19 @@ def legend(sheet: Sheet) -> str:
             least = f"{min(counts)} to " if min(counts) < max(counts) else ""
             words.append(f"Mean ± standard deviation over {least}{max(counts)} seeds.")
     if any(cell.is_best for cell in cells):
-        words.append("Bold: the best of a column.")
-    if any(cell.paired for cell in cells):
+        words.append(f"Bold: the best of a {'row' if sheet.across else 'column'}, on the same data.")
+    if any(cell.paired and cell.paired.count > 1 for cell in cells):
         words.append(
             f"↑ ↓: above or below {sheet.against} by a paired t-test over the seeds, p < {LEVEL:g}, not corrected for the "
             "number of tests."
         )
     if any(cell.printed for cell in cells):
         words.append("In brackets: the paper's.")
-    if any(not cell.values and not cell.errors for cell in cells):
+    empty = [cell for cell in cells if not cell.values and not cell.errors]
+    if any(not cell.lacking for cell in empty):
         words.append("Empty: not run.")
+    if any(cell.lacking for cell in empty):
+        words.append("–: run, without such a figure.")
     return " ".join(words)
 
 
@@ -168,15 +172,15 @@ def _lines(sheet: Sheet) -> list[tuple[list[str], list[tuple[Cell | None, Quanti
     ]
 
 
-def _text(cell: Cell, kind: Quantity) -> str:
+def _text(sheet: Sheet, cell: Cell, kind: Quantity) -> str:
     """Mean ± spread, what marks it, and how many seeds where cells differ in that."""
     if not cell.values:
-        return FAILED if cell.errors else ""
+        return FAILED if cell.errors else "–" if cell.lacking else ""
     text = number(cell.mean, kind)
     if not math.isnan(cell.spread):
         text += f" ± {number(cell.spread, kind)}"
     text += f" {cell.paired.mark}" if cell.paired and cell.paired.mark else ""
-    if cell.missing or cell.errors:
+    if cell.missing or cell.errors or cell.lacking or len(sheet.counts) > 1:
         text += f" n = {len(cell.values)}"
         text += f", {len(cell.errors)} {FAILED}" if cell.errors else ""
     return text
@@ -198,7 +202,7 @@ def _tex(text: str) -> str:
     for letter, escaped in (
         ("\\", r"\textbackslash "), ("&", r"\&"), ("%", r"\%"), ("_", r"\_"), ("#", r"\#"), ("$", r"\$"), ("{", r"\{"),
         ("}", r"\}"), ("±", r"$\pm$"), (MINUS, "$-$"), ("↑", r"$\uparrow$"), ("↓", r"$\downarrow$"), ("α", r"$\alpha$"),
-        ("ε", r"$\varepsilon$"), ("<", "$<$"), ("é", r"\'e"),
+        ("ε", r"$\varepsilon$"), ("<", "$<$"), (">", "$>$"), ("^", r"\^{}"), ("~", r"\textasciitilde{}"), ("é", r"\'e"),
     ):  # fmt: skip
         text = text.replace(letter, escaped)
     return text

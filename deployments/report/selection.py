@@ -9,6 +9,7 @@ from typing import Any
 from deployments.pairs import UsageError
 from deployments.sweep.plan import DEFAULTS, Plan, Planned
 from deployments.sweep.results import COMPLETED, FAILED, Results
+from strategies.dotted import dotted
 
 Place = tuple[tuple[str, Any], ...]
 """Keys and values that say where in a table or a figure a run stands."""
@@ -72,6 +73,19 @@ def matching(runs: Sequence[Run], where: Mapping[str, Any], source: str) -> list
     if not found:
         raise UsageError(f"{source}: no run of the sweep has {dict(where)}")
     return found
+
+
+def settings_of(spec: Mapping[str, Any], part: str, source: str) -> dict[str, Any]:
+    """A part of a spec that is a table, `where` or `names`, by dotted keys; empty if it is left out.
+
+    Raises
+    ------
+    UsageError
+    """
+    found = spec.get(part, {})
+    if not isinstance(found, Mapping):
+        raise UsageError(f'{source}: {part} = {found!r}; allowed is a table, such as {part} = {{method = "fedavg"}}')
+    return dotted(found)
 
 
 def known_key(key: str, source: str) -> str:

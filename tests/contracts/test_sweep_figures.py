@@ -410,6 +410,8 @@ def test_curvatures_of_spaces_and_graphs(tmp_path):
 def test_what_is_told_of_data_needs_no_choice_of_a_method(tmp_path):
     runs = of_clients(tmp_path)
     assert len(draw({"kind": "curvatures", "of": "graph"}, runs).axes) == 1
+    every = draw({"kind": "curvatures", "of": "graph", "panels": "method"}, runs).axes
+    assert [axes.get_ylabel().replace("\n", " ") for axes in every] == ["mean Forman–Ricci curvature"] * 2
     with pytest.raises(UsageError, match=r"runs of one point differ in method \(flatland, local\)"):
         draw({"kind": "curvatures"}, runs)
     other = made(tmp_path, {"method": "fedavg", "dataset": "trees", "seed": 0}, told=[{"forman": 5.0}])

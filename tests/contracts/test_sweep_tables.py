@@ -101,6 +101,7 @@ def test_every_format_prints_the_same_cells(values, tmp_path):
     path = tmp_path / "page.html"
     path.write_text(page("a table", html_table(made)))
     assert Page(path).rows["flatland"][0] == f"{cell} (80.5 ± 0.3)"
+    assert r"\caption{Cora. Mean $\pm$ standard deviation over 4 seeds." in latex(made)
     assert "over 4 seeds" in markdown(made)
     assert "above or below fedavg" in markdown(made)
 
@@ -174,6 +175,55 @@ def test_all_that_print_as_the_best_are_bold(values):
     ] == ["fedavg"]
 
 
+def test_bold_are_the_best_on_the_same_data_alone(values):
+    across = sheet(SPEC | {"rows": "num-supernodes", "columns": "method"}, runs_of(values), "here")
+    bold = {(dict(row)["num-supernodes"], dict(place)["method"]) for (row, (place, _)), cell in across.cells.items()
+            if cell.is_best}  # fmt: skip
+    assert bold == {(10, "flatland"), (20, "flatland")}
+    assert "Bold: the best of a row, on the same data." in markdown(across)
+    split = sheet(SPEC | {"rows": ["num-supernodes", "method"], "columns": []}, runs_of(values), "here")
+    assert [tuple(dict(row).values()) for (row, _), cell in split.cells.items() if cell.is_best] == [
+        (10, "flatland"), (20, "flatland"),
+    ]  # fmt: skip
+    assert "Bold: the best of a column, on the same data." in markdown(split)
+    of_data = SPEC | {"rows": "num-supernodes", "columns": [], "where": {"method": "local"}, "against": ""}
+    assert not any(cell.is_best for cell in sheet(of_data, runs_of(values), "here").cells.values())
+
+
+def test_the_best_of_costs_is_the_least_unless_the_table_says_otherwise():
+    runs = [
+        Run(Planned({"method": method}, method), {"status": "completed", "bytes_up": size, "global_accuracy": size},
+            Path("nowhere"))
+        for method, size in (("fedavg", 0.9), ("fedper", 0.5))
+    ]  # fmt: skip
+
+    def best(**more: Any) -> dict[str, str]:
+        spec = {"rows": "method", "figures": ["bytes_up", "global_accuracy"]} | more
+        cells = sheet(spec, [*runs], "here").cells
+        return {figure: str(dict(row)["method"]) for (row, (_, figure)), cell in cells.items() if cell.is_best}
+
+    runs = [Run(run.planned, run.row | {"bytes_up": 1e6 * run.row["bytes_up"]}, run.folder) for run in runs]
+    assert best() == {"bytes_up": "fedper", "global_accuracy": "fedavg"}
+    assert best(lowest=True) == {"bytes_up": "fedper", "global_accuracy": "fedper"}
+    assert best(lowest=False) == {"bytes_up": "fedavg", "global_accuracy": "fedavg"}
+
+
+def test_cells_of_unequal_numbers_of_seeds_say_theirs(values):
+    runs = runs_of(values)
+    runs = [
+        Run(run.planned, {key: value for key, value in run.row.items() if key != FIGURE}, run.folder)
+        if run.value("method") == "local" and (run.value("num-supernodes") == 10 or run.value("seed") == 3) else run
+        for run in runs
+    ]  # fmt: skip
+    made = sheet(SPEC, runs, "here")
+    lines = {line.split("|")[1].strip(" `"): line.split("|") for line in markdown(made).splitlines() if "`" in line}
+    assert lines["local"][2].strip() == "– (79.9 ± 0.2)"
+    assert "n = 3" in lines["local"][3]
+    assert "n = 4" in lines["flatland"][2]
+    assert "–: run, without such a figure." in markdown(made)
+    assert "Empty" not in markdown(made)
+
+
 def test_differences_without_spread_have_a_sure_answer(values):
     for seed in SEEDS:
         values["local", 10, seed] = values["fedavg", 10, seed]
@@ -197,6 +247,43 @@ def test_another_method_can_be_tested_against(values):
     assert table["fedavg", 10]["p"] != ""
 
 
+def numbers_of(**settings: Any) -> list[Any]:
+    """The paper's numbers beside the cells of one run."""
+    spec = {"rows": "dataset", "figures": settings.pop("figure"), "paper": settings.pop("paper")}
+    run = Run(Planned({key.replace("_", "-"): value for key, value in settings.items()}, "it"), {}, Path("nowhere"))
+    return [cell.printed and cell.printed.value for cell in sheet(spec, [run], "here").cells.values()]
+
+
+def test_a_number_of_the_data_is_that_of_any_method_and_one_of_other_clients_is_none():
+    cora = {"dataset": "cora", "figure": "metrics.heterogeneity", "paper": "flatland, Table 6"}
+    assert numbers_of(method="fedavg", num_supernodes=10, **cora) == [0.606]
+    assert numbers_of(method="flatland", num_supernodes=20, **cora) == [0.665]
+    assert numbers_of(method="fedavg", num_supernodes=5, **cora) == [None]
+
+
+def test_numbers_that_are_held_against_nothing_stand_beside_no_cell():
+    cifar = {"method": "fedavg", "dataset": "cifar100", "num_supernodes": 10, "paper": "spherefed, Table 1"}
+    assert numbers_of(figure="global_accuracy", **cifar) == [68.78]
+    assert numbers_of(figure="bytes_up", **cifar) == [None]
+
+
+def test_a_cell_is_held_against_the_number_of_its_own_settings():
+    """Of two numbers for one place, it is the cell's own runs that tell which, not the first runs of the table."""
+    spec = {
+        "rows": "model",
+        "columns": ["dataset", "method"],
+        "figures": "global_accuracy",
+        "paper": "spherefed, Table 2",
+    }
+    made = sheet(spec, [
+        Run(Planned({"method": "fedavg", "dataset": "cifar100", "num-supernodes": 10, "model": "mobilenetv2"} | more, "it"),
+            {}, Path("nowhere"))
+        for more in ({"alpha": 0.5}, {"method": "spherefed", "alpha": 0.1})
+    ], "here")  # fmt: skip
+    told = {dict(column[0])["method"]: cell.printed.value for (_, column), cell in made.cells.items() if cell.printed}
+    assert told == {"fedavg": 68.78, "spherefed": 66.52}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -205,6 +292,9 @@ def test_another_method_can_be_tested_against(values):
         ({"columns": ["num-supernode"]}, "'num-supernode' is not a key"),
         ({"figures": []}, "needs rows and figures"),
         ({"where": {"method": "hull"}}, "no run of the sweep has"),
+        ({"where": "cora"}, "where = 'cora'; allowed is a table"),
+        ({"names": ["cora"]}, "names = ['cora']; allowed is a table"),
+        ({"against": "fedavgg"}, "no run of it; allowed is one of local, fedavg, flatland"),
         ({"columns": []}, "differ in num-supernodes (10, 20)"),
         ({"paper": "flatland, Table 77"}, 'no table is called "Table 77"'),
         ({"paper": "flatworld, Table 1"}, "no paper is called"),
@@ -280,7 +370,11 @@ def test_the_command_writes_all_formats_and_says_what_is_missing(tmp_path, capsy
     assert "out of memory" in text
     assert "In words." in text
     assert main([str(file), "--results", str(tmp_path), "--formats", "pdf"]) == 2
-    assert main([str(file), "--results", str(tmp_path), "--against", "nothing"]) == 2
+    capsys.readouterr()
+    assert main([str(file), "--results", str(tmp_path), "--against", "flatland"]) == 2
+    assert "has no run of 'flatland'; it has fedavg, local" in capsys.readouterr().out
+    assert main([str(file), "--results", str(tmp_path), "--to", str(file / "out")]) == 2
+    assert "cannot be made" in capsys.readouterr().out
 
 
 def test_two_tables_have_a_csv_each(values, tmp_path):

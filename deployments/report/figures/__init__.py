@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from deployments.pairs import UsageError
 from deployments.report.figures import style
 from deployments.report.figures.series import NothingToDraw
-from deployments.report.selection import Run, matching
-from strategies.dotted import dotted
+from deployments.report.selection import Run, matching, settings_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +52,8 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
     if unknown := sorted(set(spec) - COMMON - module.PARTS):
         allowed = ", ".join(sorted(COMMON | module.PARTS))
         raise UsageError(f"{source}: {unknown[0]!r} is not known in a figure of kind {kind}; allowed are {allowed}")
-    chosen = [run for run in matching(runs, dotted(spec.get("where", {})), source) if run.is_completed]
+    settings_of(spec, "names", source)
+    chosen = [run for run in matching(runs, settings_of(spec, "where", source), source) if run.is_completed]
     if not chosen:
         raise NothingToDraw(f"{source}: no run that the figure {spec.get('title', kind)!r} shows has completed")
     with style.applied():

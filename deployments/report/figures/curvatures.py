@@ -71,7 +71,7 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
     figure, every = style.panels(len(shown))
     for (place, told), axes in zip(shown.items(), every, strict=True):
         x, y = _DRAW[against](axes, of, told)
-        style.name(axes, x, y if axes.get_subplotspec().is_first_col() else "", names.place(place))
+        style.name(axes, x, y, names.place(place))
     style.legend(figure, _keys(against) if of == "space" else [])
     return figure
 
