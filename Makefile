@@ -21,12 +21,14 @@ else
 	$(PY) -m deployments.flower method=flatland dataset=trees $(ARGS)
 endif
 
+# The end-to-end tests come by themselves: they start processes of their own, which wait for each other.
 test: setup ## lint, types, import layers, tests
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/pytest --ignore=tests/hosts
+	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal --ignore=tests/hosts --ignore=tests/e2e
+	$(VENV)/bin/pytest tests/e2e
 
 # Apart from the others: they wait for Flower's leases and need root for hosts of their own.
 test-hosts: setup ## clusters whose hosts and lines fail: a SuperLink and SuperNodes in network namespaces (as root), ten on loopback

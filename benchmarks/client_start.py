@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 _SCRIPT = """
 import time
@@ -40,7 +41,9 @@ print(json.dumps({"torch": torch_done - started, "imports": imported - torch_don
 """
 
 
-def client_start(run: str, config: dict, node: dict, features: int, classes: list[str]) -> dict[str, float]:
+def client_start(
+    run: str, config: dict[str, Any], node: dict[str, Any], features: int, classes: list[str]
+) -> dict[str, float]:
     """Seconds by part of one fresh process that answers one `train` message: torch, imports, handler."""
     settings = {"run": run, "config": config, "node": node, "features": features, "classes": classes}
     command = [sys.executable, "-c", _SCRIPT, json.dumps(settings)]

@@ -6,6 +6,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, compare
 from strategies.hull.roots import prime_above
 from strategies.hull.symbols import SPARE, decode, encode
@@ -15,6 +16,20 @@ BITS = 24
 """Of the bins' indices: 10⁷ bins, as ε = 0.01 has within a radius of 0.999."""
 REPEATS = 5
 _PLAIN = 300, 12  # occupied bins and bits at which the textbook decoder takes seconds
+
+
+def rows(place: Place) -> list[Row]:
+    """At the size of a federation's hulls, and at one where a textbook's decoder ends."""
+    return [
+        Row("decode of 5,000 bins of 2²⁴", "FLINT's roots of its locator alone", "limit", decode_times),
+        Row(
+            "decode of 300 bins of 2¹²",
+            "Berlekamp–Massey and a search in plain Python",
+            "peer",
+            decode_against_plain,
+            1.0,
+        ),
+    ]
 
 
 def decode_seconds(num: int = BINS, bits: int = BITS, repeats: int = REPEATS) -> float:

@@ -17,9 +17,9 @@ PARTS = 60  # arrays of a model, as in ResNet18
 
 def gram_against_one_product(num: int = 20, length: int = 11_000_000) -> Ratio:
     """`strategies.deviations.gram` of `num` models against rows @ rows.T, one BLAS thread for both."""
-    start, models, rows = _models(num, length)
+    start, models, rows = make_models(num, length)
     with threadpool_limits(1, user_api="blas"):
-        return compare(lambda: gram(start, models), lambda: rows @ rows.T, REPEATS)
+        return compare(lambda: gram(start, models), lambda: rows @ rows.T, REPEATS, memory=True)
 
 
 def gram_ratio(num: int = 20, length: int = 11_000_000) -> tuple[float, int]:
@@ -33,11 +33,11 @@ def gram_ratio(num: int = 20, length: int = 11_000_000) -> tuple[float, int]:
         Bytes: the larger of what Python's allocators and what the process took more at any time.
     """
     ratio = 1 / gram_against_one_product(num, length).ratio
-    start, models, _ = _models(num, length)
+    start, models, _ = make_models(num, length)
     return ratio, _extra_memory(start, models)
 
 
-def _models(num: int, length: int) -> tuple[Arrays, list[Arrays], np.ndarray]:
+def make_models(num: int, length: int) -> tuple[Arrays, list[Arrays], np.ndarray]:
     """A start, models as pieces of the rows of one matrix, and the matrix."""
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((num, length), dtype=np.float32)
@@ -68,4 +68,4 @@ def _extra_memory(start: Arrays, models: list[Arrays]) -> int:
         tracemalloc.stop()
         done.set()
         watcher.join()
-    return max(traced, peak - before)
+    return int(max(traced, peak - before))

@@ -1,12 +1,40 @@
 """The hull of many points against the scan of the literature, and against Qhull on the points as they are."""
 
+from typing import Any
+
 import numpy as np
 from scipy.spatial import ConvexHull
 
+from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, compare
 from geometry.hull import convex_hull
+from geometry.quantizer import PoincareQuantizer
 
 REPEATS = 9
+
+Points = Any  # NumPy arrays (..., 2), whose operators are typed as anything
+
+
+def rows(place: Place) -> list[Row]:
+    """Of as many points as a large client has."""
+    return [
+        Row("hyperbolic hull of 100,000 points", "Qhull on them as Euclidean points", "limit", against_qhull, 1.5),
+        Row("hyperbolic hull of 10,000 points", "the paper's scan", "peer", lambda: against_the_scan(10_000), 0.01),
+        Row(
+            "bins of 100,000 points, ε = .01", "their norms and angles alone", "limit", quantizer_against_polar
+        ),
+    ]  # fmt: skip
+
+
+def quantizer_against_polar(num: int = 100_000) -> Ratio:
+    """`PoincareQuantizer.encode` against the polar coordinates that any such bins begin with."""
+    points, quantizer = sample(num), PoincareQuantizer(0.01, 0.95, -1.0)
+    return compare(
+        lambda: quantizer.encode(points),
+        lambda: (np.hypot(points[:, 0], points[:, 1]), np.arctan2(points[:, 1], points[:, 0])),
+        REPEATS,
+        memory=True,
+    )
 
 
 def against_the_scan(num: int = 100_000) -> Ratio:
@@ -21,7 +49,7 @@ def against_qhull(num: int = 100_000) -> Ratio:
     return compare(lambda: convex_hull(points, -1.0), lambda: ConvexHull(points), REPEATS)
 
 
-def sample(num: int, radius: float = 0.95) -> np.ndarray:
+def sample(num: int, radius: float = 0.95) -> Points:
     """Points spread evenly over a hyperbolic disc of this Euclidean radius, that of the paper's synthetic sets."""
     rng = np.random.default_rng(0)
     # Areas are as sinh² of half the distance, which is artanh of the norm.
@@ -30,7 +58,7 @@ def sample(num: int, radius: float = 0.95) -> np.ndarray:
     return norm[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
-def graham_scan(points: np.ndarray, curvature: float) -> list[int]:
+def graham_scan(points: Points, curvature: float) -> list[int]:
     """Pan et al., Algorithms 1 and 2, step by step: arrays where a step is on all points, else two coordinates."""
     start = int((points**2).sum(axis=1).argmax())
     normal = -_log(points[start], np.zeros(2), curvature)
@@ -48,12 +76,12 @@ def graham_scan(points: np.ndarray, curvature: float) -> list[int]:
     return stack
 
 
-def _ccw(x: np.ndarray, t: np.ndarray, z: np.ndarray, curvature: float) -> float:
+def _ccw(x: Points, t: Points, z: Points, curvature: float) -> float:
     first, second = _log(x, t, curvature), _log(x, z, curvature)
     return float(_cross(first / np.linalg.norm(first), second / np.linalg.norm(second)))
 
 
-def _log(p: np.ndarray, x: np.ndarray, curvature: float) -> np.ndarray:
+def _log(p: Points, x: Points, curvature: float) -> Points:
     """Eq. 1, with the Möbius addition of Eq. 3."""
     k, p_square, x_square = -curvature, p @ p, (x * x).sum(axis=-1, keepdims=True)
     inner = -(x * p).sum(axis=-1, keepdims=True)
@@ -63,5 +91,5 @@ def _log(p: np.ndarray, x: np.ndarray, curvature: float) -> np.ndarray:
     return (1 - k * p_square) / np.sqrt(k) * np.arctanh(np.sqrt(k) * norm) * moved / norm
 
 
-def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _cross(a: Points, b: Points) -> Points:
     return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]

@@ -1,68 +1,147 @@
-"""All benchmarks: ratios against the plain loop, the flat twin or the library's limit, each pair in one run.
+"""All benchmarks: ratios against the limit, the flat twin, a peer or a budget, each pair measured in turn in one run.
 
-    python -m benchmarks.run [--data FOLDER] [--out FILE.json]
+    python -m benchmarks.run [--data FOLDER] [--only PART ...] [--out FILE.json] [--page docs/benchmarks.md]
 
-With a folder of data sets on Cora, else on the built-in trees. One thread; ours over theirs by medians of interleaved
-repeats, with the smallest and the largest ratio of a pair.
+With a folder of data sets on Cora and MNIST, else on the built-in trees and digits. One thread, unless a row says
+otherwise; ours over theirs by medians of interleaved repeats, with the smallest and the largest ratio of a pair. What
+each row is, and what it showed where: docs/benchmarks.md.
 """
 
 import argparse
 import json
 import logging
+import os
+import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.decode import decode_against_plain, decode_times
-from benchmarks.gram import gram_against_one_product
-from benchmarks.hulls import against_qhull
-from benchmarks.inprocess import against_plain_loop
-from benchmarks.parts import codec_against_copies, forman_against_loop, sparse_against_dense
-from benchmarks.secure_sum import recovery_against_its_parts
-from benchmarks.steps import lorentz_against_flat
+from benchmarks import decode, graphs, hulls, losses, operations, secure_sum, server, steps, whole, wire
+from benchmarks.page import write_table
+from benchmarks.row import Place, Row, Rows
 from benchmarks.timing import Ratio
+from strategies.store import write_atomically
+
+PARTS: dict[str, Rows] = {
+    "steps": steps.rows,
+    "operations": operations.rows,
+    "losses": losses.rows,
+    "graphs": graphs.rows,
+    "server": server.rows,
+    "wire": wire.rows,
+    "hulls": hulls.rows,
+    "decode": decode.rows,
+    "secure-sum": secure_sum.rows,
+    "whole": whole.rows,
+}
+"""Rows by the name of their part, in the order that they are measured in."""
+
+VERSIONS = ("torch", "numpy", "scipy", "flwr", "ray", "geoopt", "hypll")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run all rows and print them as they come."""
+    """Measure, tell each row as it comes, and write the figures; 1 if a row failed, else 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run")
-    parser.add_argument("--data", type=Path, help="folder of the public data sets; without it the built-in trees")
+    parser.add_argument("--data", type=Path, help="folder of the public data sets; without it the built-in ones")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts to measure")
     parser.add_argument("--out", type=Path, help="where to write the figures as JSON")
+    parser.add_argument("--page", type=Path, help="page whose table is to be replaced, such as docs/benchmarks.md")
     options = parser.parse_args(arguments)
-    data, dataset = (options.data, "cora") if options.data else (Path(), "trees")
-    rows: dict[str, Callable[[], Ratio]] = {
-        f"in-process run, {dataset}, 100 rounds / the same training in one plain loop": (
-            lambda: against_plain_loop(data, dataset)
-        ),
-        f"Lorentz GCN step / flat GCN step of equal width, {dataset}": lambda: lorentz_against_flat(data, dataset),
-        f"GCN step on sparse features / on the same features dense, {dataset}": (
-            lambda: sparse_against_dense(data, dataset)
-        ),
-        "encode and decode 1M float32 / copy them twice": codec_against_copies,
-        "Forman-Ricci by sparse products / counting in a Python loop, 2,000 nodes": forman_against_loop,
-        "Gram matrix of 20 models' deviations of 11M float32 / one matrix product": gram_against_one_product,
-        "hyperbolic hull of 100,000 points / Qhull on them as Euclidean points": against_qhull,
-        "decode of 5,000 bins / FLINT's roots of its locator alone": decode_times,
-        "decode of 300 bins / Berlekamp-Massey and a search in plain Python": decode_against_plain,
-        "recovery of a secure sum, 50 clients, 4 gone / its key agreements and streams alone": recovery_against_its_parts,
-    }
     logging.getLogger("curvfed").addHandler(logging.NullHandler())
-    table = Table("what", "ratio", "smallest-largest", "ours, s", "theirs, s")
-    figures = {}
-    for what, measure in rows.items():
-        print(f"measuring: {what}", flush=True)
-        found = measure()
-        figures[what] = asdict(found) | {"ratio": found.ratio}
-        spread = f"{found.low:.3g}-{found.high:.3g}"
-        table.add_row(what, f"{found.ratio:.3g}", spread, f"{found.ours:.3g}", f"{found.theirs:.3g}")
-    Console().print(table)
-    if options.out:
-        options.out.write_text(json.dumps(figures, indent=1) + "\n")
-    return 0
+    place, console = Place(options.data), Console()
+    figures: list[dict[str, Any]] = []
+    failed = 0
+    table = Table("part", "what", "against", "ratio", "goal", "range", "ours, s", "theirs, s", "ours, MB", "theirs, MB")
+    for part, row in _chosen(options.only, place):
+        console.print(f"measuring {part}: {row.what}", markup=False, highlight=False)
+        try:
+            found = row.measure()
+        except Exception as error:
+            failed += 1
+            console.print(f"failed: {type(error).__name__}: {error}", markup=False, soft_wrap=True)
+            figures.append({"part": part, **_words(row), "error": f"{type(error).__name__}: {error}"})
+            continue
+        figures.append({"part": part, **_words(row), **asdict(found), "ratio": found.ratio, "met": row.is_met(found)})
+        table.add_row(part, *_cells(row, found))
+        _save(options.out, figures, [])  # at once: an interrupt loses the row that is under way alone
+    console.print(table)
+    errors = [asdict(one) for one in operations.errors(place)] if "operations" in options.only else []
+    _save(options.out, figures, errors)
+    if options.page:
+        write_table(options.page, figures, errors, _told(_machine()))
+    goals = [one for one in figures if one.get("met") is not None]
+    console.print(
+        f"{sum(one['met'] for one in goals)} of {len(goals)} goals met" + (f", {failed} failed" * bool(failed))
+    )
+    return 1 if failed else 0
+
+
+def _chosen(parts: Iterable[str], place: Place) -> Iterable[tuple[str, Row]]:
+    chosen = set(parts)
+    return ((part, row) for part, rows in PARTS.items() if part in chosen for row in rows(place))
+
+
+def _words(row: Row) -> dict[str, Any]:
+    return {"what": row.what, "against": row.against, "kind": row.kind, "goal": row.goal}
+
+
+def _cells(row: Row, found: Ratio) -> list[str]:
+    goal = "" if row.goal is None else f"≤ {row.goal:g} {'met' if row.is_met(found) else 'missed'}"
+    memory = [_megabytes(found.ours_bytes), _megabytes(found.theirs_bytes)]
+    spread = f"{found.low:.3g}–{found.high:.3g}"
+    return [
+        row.what,
+        row.against,
+        f"{found.ratio:.3g}",
+        goal,
+        spread,
+        f"{found.ours:.3g}",
+        f"{found.theirs:.3g}",
+        *memory,
+    ]
+
+
+def _megabytes(value: int | None) -> str:
+    return "" if value is None else f"{value / 1e6:.0f}"
+
+
+def _save(path: Path | None, figures: list[dict[str, Any]], errors: list[dict[str, Any]]) -> None:
+    if path:
+        content = _machine() | {"rows": figures, "errors": errors}
+        write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def _machine() -> dict[str, Any]:
+    """What the figures are of."""
+    return {
+        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {"processor": _processor(), "cores": os.cpu_count(), "system": platform.system()},
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in VERSIONS},
+    }
+
+
+def _told(machine: dict[str, Any]) -> str:
+    of = machine["machine"]
+    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
+    return (
+        f"Measured on {machine['measured'][:10]}: {of['processor']}, {of['cores']} cores, {of['system']}; {versions}."
+    )
+
+
+def _processor() -> str:
+    """Its name, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 if __name__ == "__main__":

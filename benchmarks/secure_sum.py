@@ -1,7 +1,4 @@
-"""The server's recovery of a secure sum, when all messages are in: seconds, memory, and against its bare parts.
-
-python -m benchmarks.secure_sum
-"""
+"""A secure sum: what a client does, and the server's recovery when all messages are in."""
 
 import copy
 import gc
@@ -9,12 +6,14 @@ import statistics
 import time
 import tracemalloc
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
-from benchmarks.timing import Ratio, compare
+from benchmarks.row import Place, Row
+from benchmarks.timing import Ratio, against_budget, compare
 from strategies.secure_sum import SUM_PRIME, Collector, Member, Session, checksum
 
 REPEATS = 7
@@ -35,12 +34,33 @@ class Recovery:
         Megabytes of sealed letters that pass through before, without what Python's objects add.
     neighbours : int
         Of each client.
+    client : float
+        Median over the clients of the seconds that one computes, from its keys to its revealed shares.
     """
 
     seconds: float
     megabytes: float
     gathering: float
     neighbours: int
+    client: float
+
+
+def rows(place: Place) -> list[Row]:
+    """Of the size of a hospital network, and of a large one."""
+    what = "secure sum of 1,000 clients' 10,000 numbers, a tenth of them gone"
+    return [
+        Row(
+            "recovery of a secure sum, 50 clients, 4 gone", "its key agreements and streams alone", "limit",
+            recovery_against_its_parts,
+        ),
+        Row(f"{what}: a client", "50 ms", "budget", lambda: against_budget(lambda: _large().client, 0.05, 1), 1.0),
+        Row(f"{what}: the server", "30 s", "budget", lambda: against_budget(lambda: _large().seconds, 30.0, 1), 1.0),
+    ]  # fmt: skip
+
+
+@cache
+def _large() -> Recovery:
+    return recovery(1000, 100, 10_000)
 
 
 def recovery(clients: int, dropped: int, length: int = 2500, threshold: int = 0) -> Recovery:
@@ -54,7 +74,7 @@ def recovery(clients: int, dropped: int, length: int = 2500, threshold: int = 0)
     threshold : int
         0 is two thirds.
     """
-    collector, expected, gathering = _gathered(clients, dropped, length, threshold)
+    collector, expected, gathering, client = _gathered(clients, dropped, length, threshold)
     seconds = []
     for _ in range(REPEATS):
         ready = copy.deepcopy(collector)
@@ -70,12 +90,12 @@ def recovery(clients: int, dropped: int, length: int = 2500, threshold: int = 0)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    return Recovery(statistics.median(seconds), peak / MEGABYTE, gathering, collector.session.degree)
+    return Recovery(statistics.median(seconds), peak / MEGABYTE, gathering, collector.session.degree, client)
 
 
 def recovery_against_its_parts(clients: int = 50, dropped: int = 4, length: int = 2500, threshold: int = 34) -> Ratio:
     """`Collector.total` against the key agreements and ChaCha20 streams that no recovery can do without."""
-    collector, _, _ = _gathered(clients, dropped, length, threshold)
+    collector, *_ = _gathered(clients, dropped, length, threshold)
     there = clients - dropped
     secret, peer = X25519PrivateKey.generate(), X25519PrivateKey.generate().public_key().public_bytes_raw()
     zeros = bytes(8 * length)
@@ -90,45 +110,51 @@ def recovery_against_its_parts(clients: int = 50, dropped: int = 4, length: int 
     return compare(lambda: next(ready).total(), bare, REPEATS)
 
 
-def _gathered(clients: int, dropped: int, length: int, threshold: int) -> tuple[Collector, np.ndarray, float]:
-    """A collector that has all messages, the sum, and the megabytes of letters that it passed on."""
+def _gathered(clients: int, dropped: int, length: int, threshold: int) -> tuple[Collector, np.ndarray, float, float]:
+    """A collector that has all messages, the sum, the megabytes of letters that it passed on, a client's seconds."""
     session = Session("benchmark", "sum", 0, SUM_PRIME, length, tuple(range(clients)), threshold)
-    collector = Collector(session)
-    members = {p: Member.begin(session, p) for p in session.clients}
-    expected = np.zeros(length, np.uint64)
-    rng = np.random.default_rng(0)
-    for p, member in members.items():
-        collector.take_keys(p, member.keys())
+    collector, clocks, members = Collector(session), {p: _Clock() for p in session.clients}, {}
+    for p, clock in clocks.items():
+        with clock:
+            members[p] = Member.begin(session, p)
+            keys = members[p].keys()
+        collector.take_keys(p, keys)
     collector.close_keys()
-    for p, member in members.items():
-        collector.take_shares(p, member.share(collector.keys))
+    book = collector.keys
+    for p, clock in clocks.items():
+        with clock:
+            shares = members[p].share(book)
+        collector.take_shares(p, shares)
     collector.close_shares()
-    gathering = sum(len(letter) for p in members for letter in collector.delivery(p).values())
+    letters = {p: collector.delivery(p) for p in members}
+    gathering = sum(len(letter) for delivered in letters.values() for letter in delivered.values())
     there = list(members)[dropped:]
+    expected, rng = np.zeros(length, np.uint64), np.random.default_rng(0)
     for p in there:
-        members[p].deliver(collector.delivery(p))
         vector = rng.integers(0, SUM_PRIME, length, dtype=np.uint64)
         expected = (expected + vector) % np.uint64(SUM_PRIME)
-        masked = members[p].mask(vector)
-        collector.take_masked(p, masked, checksum(masked, session, p))
+        with clocks[p]:
+            members[p].deliver(letters[p])
+            masked = members[p].mask(vector)
+            check = checksum(masked, session, p)
+        collector.take_masked(p, masked, check)
     collector.close_masked()
     for p in there:
-        collector.take_revealed(p, members[p].unmask(there))
+        with clocks[p]:
+            revealed = members[p].unmask(there)
+        collector.take_revealed(p, revealed)
     gc.collect()
-    return collector, expected, gathering / MEGABYTE
+    return collector, expected, gathering / MEGABYTE, statistics.median(clocks[p].seconds for p in there)
 
 
-def main() -> None:
-    """Print what both sizes take."""
-    for clients, dropped, threshold in ((50, 4, 34), (1000, 100, 0)):
-        found = recovery(clients, dropped, threshold=threshold)
-        print(
-            f"{clients} clients, {found.neighbours} neighbours each, {dropped} dropped: {found.seconds:.3f} s, "
-            f"{found.megabytes:.1f} MB beside {found.gathering:.1f} MB of letters"
-        )
-    ratio = recovery_against_its_parts()
-    print(f"50 clients / the bare key agreements and streams: {ratio.ratio:.2f} ({ratio.low:.2f}-{ratio.high:.2f})")
+class _Clock:
+    """Adds up the seconds that pass within it."""
 
+    def __init__(self) -> None:
+        self.seconds = 0.0
 
-if __name__ == "__main__":
-    main()
+    def __enter__(self) -> None:
+        self._started = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds += time.perf_counter() - self._started

@@ -1,9 +1,13 @@
 """Interleaved repeats and the ratio of medians: what is compared shares the machine's moods."""
 
+import ctypes
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+
+_SELF = Path("/proc/self")
 
 
 @dataclass(frozen=True)
@@ -16,12 +20,16 @@ class Ratio:
         Medians, in seconds.
     low, high : float
         Smallest and largest ratio of the pairs.
+    ours_bytes, theirs_bytes : int or None
+        The most memory during a call beyond that before it; None where it was not, or cannot be, measured.
     """
 
     ours: float
     theirs: float
     low: float
     high: float
+    ours_bytes: int | None = None
+    theirs_bytes: int | None = None
 
     @property
     def ratio(self) -> float:
@@ -29,20 +37,66 @@ class Ratio:
         return self.ours / self.theirs
 
 
-def compare(ours: Callable[[], object], theirs: Callable[[], object], repeats: int) -> Ratio:
-    """Time two callables in turn, after one call of each to warm up."""
+def compare(
+    ours: Callable[[], object], theirs: Callable[[], object], repeats: int, calls: int = 1, memory: bool = False
+) -> Ratio:
+    """Time two callables in turn, after one call of each to warm up.
+
+    Parameters
+    ----------
+    repeats : int
+        Pairs of measurements.
+    calls : int
+        Of each callable in a measurement: what takes microseconds is called often.
+    memory : bool
+        Whether each is called once more at the end to see how much memory it takes.
+    """
     ours(), theirs()
-    pairs = [(_seconds(ours), _seconds(theirs)) for _ in range(repeats)]
+    pairs = [(seconds(ours, calls), seconds(theirs, calls)) for _ in range(repeats)]
     ratios = [one / other for one, other in pairs]
     return Ratio(
         statistics.median(one for one, _ in pairs),
         statistics.median(other for _, other in pairs),
         min(ratios),
         max(ratios),
+        peak_bytes(ours) if memory else None,
+        peak_bytes(theirs) if memory else None,
     )
 
 
-def _seconds(call: Callable[[], object]) -> float:
+def against_budget(told: Callable[[], float], budget: float, repeats: int) -> Ratio:
+    """What tells its own seconds, against a number of seconds."""
+    found = [told() for _ in range(repeats)]
+    return Ratio(statistics.median(found), budget, min(found) / budget, max(found) / budget)
+
+
+def peak_bytes(call: Callable[[], object]) -> int | None:
+    """The most resident memory during a call beyond that before it; None where the system does not tell it."""
+    try:
+        _trim()
+        (_SELF / "clear_refs").write_text("5")  # Linux forgets the peak so far
+        before = _resident("VmRSS")
+        call()
+        return max(0, _resident("VmHWM") - before)
+    except OSError:
+        return None
+
+
+def _resident(field: str) -> int:
+    lines = (_SELF / "status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
+
+def _trim() -> None:
+    """Give back what the allocator keeps, from which a call would be served unseen."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim:
+        trim(0)
+
+
+def seconds(call: Callable[[], object], calls: int = 1) -> float:
+    """Of one call, by the mean of several in a row."""
     started = time.perf_counter()
-    call()
-    return time.perf_counter() - started
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - started) / calls

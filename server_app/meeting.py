@@ -73,7 +73,7 @@ class Federation:
         None for fewer than two clients with examples that tell their class counts, and where their classes have nothing
         in common.
         """
-        from scipy.spatial.distance import jensenshannon
+        from scipy.spatial.distance import pdist
 
         if self.facts.own_ends:
             return None
@@ -82,8 +82,11 @@ class Federation:
             for about in self.descriptions.values()
             if (told := about.statistics.get("class_counts")) and any(told)
         ]
-        pairs = [jensenshannon(one, other) for i, one in enumerate(counts) for other in counts[:i]]
-        return float(np.median(pairs)) if pairs else None
+        if len(counts) < 2:
+            return None
+        return float(
+            np.median(pdist(np.array(counts, float), "jensenshannon"))
+        )  # a thousand clients have 499,500 pairs
 
 
 def meet(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Federation:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from strategies.split import Arrays, Update, check_names, split_average
+from strategies.split import Arrays, Update, check_names, split_average, weighted_sum
 
 Matrix = NDArray[np.float64]
 
@@ -95,13 +95,11 @@ def moved(start: Arrays, updates: Sequence[Update], weights: ArrayLike) -> Array
     """
     _check_names(start, [update.arrays for update in updates])
     found = split_average(_buffers(start), [replace(update, arrays=_buffers(update.arrays)) for update in updates])
+    shares = np.asarray(weights, np.float64).tolist()
     for name, origin in start.items():
         if not is_buffer(name):
-            total = origin.astype(np.float64)
-            for weight, update in zip(np.asarray(weights, np.float64).tolist(), updates, strict=True):
-                if weight:
-                    total += weight * np.subtract(update.arrays[name], origin, dtype=np.float64)
-            found[name] = total.astype(origin.dtype)
+            terms = [(update.arrays[name], share) for update, share in zip(updates, shares, strict=True) if share]
+            found[name] = weighted_sum(origin, terms, around=origin)
     return {name: found[name] for name in start}
 
 

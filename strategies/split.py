@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
 
+_BLOCK = 65_536  # entries: two rows of float64 of this length stay in the cache
+
 
 @dataclass(frozen=True)
 class Update:
@@ -74,11 +76,42 @@ def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Update]
     total = sum(update.examples for update in updates)
     if total == 0:
         return {name: array.copy() for name, array in current.items()}
-    averaged: Arrays = {}
-    for name, array in current.items():
-        mean = np.zeros(array.shape)
-        for update in updates:
-            if update.examples:
-                mean += np.multiply(update.arrays[name], update.examples / total, dtype=np.float64)
-        averaged[name] = mean.astype(array.dtype)
-    return averaged
+    weighted = [(update.arrays, update.examples / total) for update in updates if update.examples]
+    return {
+        name: weighted_sum(array, [(arrays[name], weight) for arrays, weight in weighted])
+        for name, array in current.items()
+    }
+
+
+def weighted_sum(
+    like: NDArray[Any], terms: Sequence[tuple[NDArray[Any], float]], around: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Σ weight · array, or o + Σ weight · (array − o) around a point o, in float64 and rounded once.
+
+    Parameters
+    ----------
+    like : array
+        Of the shape and the dtype of the result and of the terms.
+    terms : sequence of (array, float)
+        Summed in their order, in blocks that stay in the cache: it takes no more memory than the result.
+    around : array, optional
+    """
+    found = np.empty(like.shape, like.dtype)
+    rows, out = [(array.reshape(-1), weight) for array, weight in terms], found.reshape(-1)
+    origins = None if around is None else around.reshape(-1)
+    width = min(_BLOCK, out.size)
+    term, origin, sums = np.empty(width), np.zeros(width), np.empty(width)
+    for begin in range(0, out.size, _BLOCK):
+        part = slice(begin, min(begin + _BLOCK, out.size))
+        product, point, total = (buffer[: part.stop - begin] for buffer in (term, origin, sums))
+        if origins is not None:
+            np.copyto(point, origins[part])
+        np.copyto(total, point)
+        for row, weight in rows:
+            np.copyto(product, row[part])  # apart from the arithmetic: to cast within it takes longer
+            if origins is not None:
+                product -= point
+            product *= weight
+            total += product
+        out[part] = total
+    return found

@@ -69,7 +69,7 @@ def baselines(lab: Lab) -> Iterator[Outcome]:
     told = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     lines = ["| method | " + " | ".join(_heads()) + " |", "| --- " * (1 + len(_heads())) + "|"]
     lines += [f"| {name} | " + " | ".join(figures) + " |" for name, figures in _references(lab)]
-    alone = {column: statistics.mean(_personal(lab, column, "local")) for column in COLUMNS}
+    alone = {column.title: statistics.mean(_personal(lab, column, "local")) for column in COLUMNS}
     for method in METHODS:
         cells: list[str] = []
         below = []
@@ -79,7 +79,7 @@ def baselines(lab: Lab) -> Iterator[Outcome]:
                 continue
             personal = _personal(lab, column, method)
             cells += _cells(lab, column, column.of(method), personal)
-            if statistics.mean(personal) < alone[column]:
+            if statistics.mean(personal) < alone[column.title]:
                 below.append(column.title)
         if set(cells) == {MISSING}:
             continue

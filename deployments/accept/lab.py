@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -79,7 +80,8 @@ class Lab:
     def _future(self, settings: Settings) -> Future[Path]:
         key = json.dumps(settings, sort_keys=True)
         if key not in self._runs:
-            name = f"{settings.get('method', 'run')}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+            method = re.sub(r"[^A-Za-z0-9._-]", "", str(settings.get("method", "run")))  # as run-name allows
+            name = f"{method}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
             self._runs[key] = self._pool.submit(self._simulate, dict(settings), name)
         return self._runs[key]
 

@@ -1,0 +1,28 @@
+"""The loops that whole runs are measured against do the same training: the same scores, bit for bit."""
+
+import pytest
+from app_runs import run
+
+from benchmarks.plain_images import PlainImages
+from benchmarks.plain_loop import PlainLoop
+from strategies.config import flatten, parse
+
+CLIENTS = 3
+IMAGES = {"dataset": "digits", "batch-size": 32, "local-epochs": 2, "min-client-size": 2, "fine-tune-epochs": 0}
+GRAPH = {"dataset": "trees", "local-epochs": 2}
+
+
+@pytest.mark.parametrize(
+    ("loop", "settings"),
+    [
+        (PlainLoop, GRAPH | {"method": "flatland"}),
+        (PlainImages, IMAGES | {"method": "fedavg"}),
+        (PlainImages, IMAGES | {"method": "hyperfed"}),
+    ],
+    ids=["flatland", "fedavg", "hyperfed"],
+)
+def test_a_plain_loop_trains_as_a_run_does(own_home, tmp_path, loop, settings):
+    whole = run(tmp_path, clients=CLIENTS, num_rounds=3, **{key.replace("-", "_"): v for key, v in settings.items()})
+    told = [float(row["test"]) for row in whole.clients if row["round"] == "3" and row["phase"] == "train"]
+    plain = loop(parse(flatten(parse({})) | {"embedding-dim": 8, "num-rounds": 3} | settings), CLIENTS).run()
+    assert told == [scores["test"] for scores in plain]
