@@ -10,7 +10,8 @@ from typing import Any
 from deployments.accept.flatland import CORA, SEEDS, best_accuracies
 from deployments.accept.images import MILD, SKEWED, global_accuracies, personal_accuracies
 from deployments.accept.lab import Lab, Outcome
-from strategies.config import OF_SGD
+from strategies.config import OF_SGD, parse
+from strategies.defaults import settled
 from strategies.methods import METHODS
 from strategies.store import write_atomically
 from tasks.images.datasets import locate as locate_images
@@ -131,8 +132,11 @@ def _references(lab: Lab) -> Iterator[tuple[str, list[str]]]:
 
 
 def _personal(lab: Lab, column: Column, method: str) -> list[float]:
-    of = personal_accuracies if column.task == "images" else best_accuracies
-    return of(lab, column.of(method))
+    """Of images as of the last round; of graphs at the round of best validation, or after a second stage that ends the run."""
+    settings = column.of(method)
+    if column.task == "images" or settled(parse({"method": method}), column.task).fine_tunes:
+        return personal_accuracies(lab, settings)
+    return best_accuracies(lab, settings)
 
 
 def _cells(lab: Lab, column: Column, settings: dict[str, Any], personal: list[float]) -> list[str]:
