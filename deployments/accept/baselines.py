@@ -132,7 +132,7 @@ def _references(lab: Lab) -> Iterator[tuple[str, list[str]]]:
 
 
 def _personal(lab: Lab, column: Column, method: str) -> list[float]:
-    """Of images as of the last round; of graphs at the round of best validation, or after a second stage that ends the run."""
+    """Of images as of the last round; of graphs at the round of best validation, or after a second stage that ends it."""
     settings = column.of(method)
     if column.task == "images" or settled(parse({"method": method}), column.task).fine_tunes:
         return personal_accuracies(lab, settings)
