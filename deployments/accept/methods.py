@@ -81,8 +81,9 @@ def _figures(folder: Path) -> object:
     summary = read_summary(folder)
     kept = {
         key: summary[key]
-        for key in ("status", "global_accuracy", "personal_accuracy_mean", "best_validation", "metrics")
+        for key in ("status", "global_accuracy", "personal_accuracy_mean", "best_validation")
     }
+    kept["metrics"] = {key: value for key, value in summary["metrics"].items() if not key.startswith("seconds")}
     return json.loads(json.dumps(kept), parse_float=lambda text: round(float(text), 9))
 
 
