@@ -42,6 +42,7 @@ def settings_of(method: str) -> Settings:
 def methods(lab: Lab) -> Iterator[Outcome]:
     """All rows in-process and by `flwr run`, to equal figures; what adding one took; what it becomes in its limits."""
     lab.start(settings_of(method) for method in METHODS)
+    lab.wait()  # a SuperLink beside two busy cores may not come up in time
     failed, different = [], []
     for method in METHODS:
         settings = settings_of(method)
