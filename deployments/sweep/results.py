@@ -81,16 +81,15 @@ class Results:
         if not self._path.exists():
             return []
         with self._open() as database:
-            found = {row["run"]: dict(row) for row in database.execute("SELECT * FROM runs ORDER BY run")}
-        if runs is None:
-            return list(found.values())
-        return [found[run.name] for run in runs if run.name in found]
+            if runs is None:
+                return _dicts(database.execute("SELECT * FROM runs ORDER BY run"))
+            asked = (database.execute("SELECT * FROM runs WHERE run = ?", (run.name,)) for run in runs)
+            return [row for cursor in asked for row in _dicts(cursor)]
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
             with closing(sqlite3.connect(self._path, timeout=60)) as database, database:
-                database.row_factory = sqlite3.Row
                 database.execute("CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, status TEXT, error TEXT)")
                 yield database
         except sqlite3.OperationalError as error:
@@ -99,6 +98,12 @@ class Results:
             raise UsageError(
                 f"{self._path} is damaged ({error}); remove it, and the next call makes it again from the run directories"
             ) from None
+
+
+def _dicts(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
+    """What is left to fetch; sqlite3.Row would look every one of hundreds of columns up by its name."""
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
 def completed(folder: Path) -> bool:
