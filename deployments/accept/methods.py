@@ -80,10 +80,7 @@ def _by_flower(lab: Lab, settings: Settings) -> object:
 def _figures(folder: Path) -> object:
     """What a run computed, without what it took; to nine digits, which are those of float32 and more."""
     summary = read_summary(folder)
-    kept = {
-        key: summary[key]
-        for key in ("status", "global_accuracy", "personal_accuracy_mean", "best_validation")
-    }
+    kept = {key: summary[key] for key in ("status", "global_accuracy", "personal_accuracy_mean", "best_validation")}
     kept["metrics"] = {key: value for key, value in summary["metrics"].items() if not key.startswith("seconds")}
     return json.loads(json.dumps(kept), parse_float=lambda text: round(float(text), 9))
 
