@@ -20,10 +20,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import decode, graphs, hulls, losses, operations, secure_sum, server, steps, whole, wire
+from benchmarks import decode, graphs, hulls, losses, many_clients, operations, secure_sum, server, steps, whole, wire
 from benchmarks.page import write_table
 from benchmarks.row import Place, Row, Rows
 from benchmarks.timing import Ratio
@@ -40,6 +41,7 @@ PARTS: dict[str, Rows] = {
     "decode": decode.rows,
     "secure-sum": secure_sum.rows,
     "whole": whole.rows,
+    "many-clients": many_clients.rows,
 }
 """Rows by the name of their part, in the order that they are measured in."""
 
@@ -55,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--page", type=Path, help="page whose table is to be replaced, such as docs/benchmarks.md")
     options = parser.parse_args(arguments)
     logging.getLogger("curvfed").addHandler(logging.NullHandler())
+    torch.set_num_threads(1)
     place, console = Place(options.data), Console()
     figures: list[dict[str, Any]] = []
     failed = 0
@@ -71,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures.append({"part": part, **_words(row), **asdict(found), "ratio": found.ratio, "met": row.is_met(found)})
         table.add_row(part, *_cells(row, found))
         _save(options.out, figures, [])  # at once: an interrupt loses the row that is under way alone
-    console.print(table)
+    Console(width=max(console.width, 160)).print(table)  # ten columns
     errors = [asdict(one) for one in operations.errors(place)] if "operations" in options.only else []
     _save(options.out, figures, errors)
     if options.page:

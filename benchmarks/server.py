@@ -12,6 +12,7 @@ from strategies.consistent import Consistent
 
 REPEATS = 5
 CLIENTS, RESNET18 = 20, 11_000_000
+RADIUS = 0.2  # the default of hyperfed.radius
 
 
 def rows(place: Place) -> list[Row]:
@@ -35,7 +36,10 @@ def consistent_against_one_product(num: int = CLIENTS, length: int = RESNET18) -
     replies = {partition: Update(100 + partition, arrays) for partition, arrays in enumerate(arrivals)}
     with threadpool_limits(1, user_api="blas"):
         return compare(
-            lambda: Consistent(start, 1.0, "unit").aggregate(replies), lambda: matrix @ matrix.T, REPEATS, memory=True
+            lambda: Consistent(start, RADIUS, "unit").aggregate(replies),
+            lambda: matrix @ matrix.T,
+            REPEATS,
+            memory=True,
         )
 
 

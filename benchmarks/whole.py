@@ -102,7 +102,7 @@ def _by_ray(place: Place) -> dict[str, float]:
         first, output = 0.0, []
         for line in process.stdout:
             output.append(line)
-            if not first and "results:" in line:
+            if not first and "run directory:" in line:
                 first = time.monotonic() - began
         if process.wait():
             raise RuntimeError(f"flwr run ended with status {process.returncode}: {''.join(output)[-500:]}")

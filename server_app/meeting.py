@@ -84,9 +84,8 @@ class Federation:
         ]
         if len(counts) < 2:
             return None
-        return float(
-            np.median(pdist(np.array(counts, float), "jensenshannon"))
-        )  # a thousand clients have 499,500 pairs
+        # In one call: a thousand clients have 499,500 pairs.
+        return float(np.median(pdist(np.array(counts, float), "jensenshannon")))
 
 
 def meet(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Federation:
