@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from deployments.pairs import UsageError, pop_supernodes, read_pairs
+from deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes, read_pairs
 from server_app.sinks import check_installed
 from strategies.config import ConfigError, RunConfig, allowed, fields, flatten, parse
 from strategies.defaults import settled
@@ -36,8 +36,6 @@ from tasks.images.datasets import locate_folder, source_of
 from tasks.points import datasets as points
 from tasks.points.readers import READERS
 from tasks.registry import tasks_of
-
-NUM_SUPERNODES = 10
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

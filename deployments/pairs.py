@@ -9,6 +9,9 @@ from strategies.dotted import dotted
 
 Value = bool | int | float | str
 
+NUM_SUPERNODES = 10
+"""Clients of a simulation that does not say how many."""
+
 
 class UsageError(ValueError):
     """The command line asks for something that cannot be run."""

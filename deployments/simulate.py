@@ -19,13 +19,11 @@ from rich.markup import escape
 
 from client_app.app import app as client_app
 from deployments.inprocess import InProcessGrid, simulated_nodes
-from deployments.pairs import UsageError, Value, pop_supernodes, read_pairs
+from deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
 from deployments.tables import summary_table
 from server_app.app import main as server_main
 from server_app.results import default_name
 from strategies.config import ConfigError, RunConfig, flatten, parse
-
-NUM_SUPERNODES = 10
 
 
 def simulate(

@@ -22,7 +22,6 @@ title = "forty small runs"
 method = ["fedavg", "flatland", "fedper", "local"]
 dataset = "trees"
 num-supernodes = 10
-num-rounds = 50
 seed = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
 [[tables]]
 rows = "method"

@@ -28,8 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deployments.pairs import UsageError, Value, check_key, pop_supernodes
-from deployments.simulate import NUM_SUPERNODES
+from deployments.pairs import NUM_SUPERNODES, UsageError, Value, check_key, pop_supernodes
 from server_app.results import FREE_TO_CHANGE
 from strategies.config import ConfigError, RunConfig, flatten, parse
 from strategies.dotted import dotted

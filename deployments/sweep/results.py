@@ -13,6 +13,10 @@ from deployments.sweep.plan import DEFAULTS, SUPERNODES, Planned
 from strategies.dotted import dotted
 
 FILE = "results.sqlite"
+LOGS = "logs"
+TOKEN_FILE = ".shared-with"
+"""Proof to tasks on other machines that they see the sweep's folder."""
+
 COMPLETED, FAILED = "completed", "failed"
 
 _FIXED = ("run", "status", "error")

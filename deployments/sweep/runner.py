@@ -19,8 +19,7 @@ import psutil
 
 from deployments.pairs import UsageError, Value
 from deployments.sweep.plan import SUPERNODES, Planned
-from deployments.sweep.results import Results
-from deployments.sweep.task import TOKEN_FILE, make
+from deployments.sweep.results import TOKEN_FILE, Results
 
 STARTS = 3
 """Of Ray, before it is given up."""
@@ -238,7 +237,7 @@ def _carry_out(
     token = secrets.token_hex(16)
     (results.folder / TOKEN_FILE).write_text(token)
     # Not retried: Ray would make a run again that has taken all memory.
-    task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)(make)
+    task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)(_make)
     waiting = list(reversed(tasks))
     running: dict[Any, tuple[Planned, float]] = {}
     listener(None, min(_slots(resources), len(tasks)))
@@ -255,6 +254,13 @@ def _carry_out(
             error = _error(reference)
             results.record(run, error)
             listener(Ended(run, error, time.monotonic() - since), min(slots, len(waiting) + len(running)))
+
+
+def _make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str) -> str:
+    """In the process of a run, which alone needs all that a run does."""
+    from deployments.sweep.task import make
+
+    return make(settings, num_supernodes, folder, name, token)
 
 
 def _error(reference: Any) -> str:

@@ -14,14 +14,10 @@ from threadpoolctl import threadpool_limits
 from client_app.live import forget_all
 from deployments.pairs import UsageError, Value
 from deployments.simulate import simulate
-from deployments.sweep.results import completed
+from deployments.sweep.results import LOGS, TOKEN_FILE, completed
 from server_app.run_lock import PATIENCE, is_written
 
 log = logging.getLogger("curvfed")
-
-LOGS = "logs"
-TOKEN_FILE = ".shared-with"
-"""Proof to tasks on other machines that they see the sweep's folder."""
 
 CUT_OFF = ("interrupted", "ended by Flower, whose own log says why")
 """Errors of a run that a signal has ended: SIGINT, and SIGTERM by Ray. There is no Flower here to end it."""

@@ -17,8 +17,7 @@ from equal_runs import figures, is_figure
 
 from deployments.simulate import simulate
 from deployments.sweep.plan import Planned, read_plan
-from deployments.sweep.results import Results
-from deployments.sweep.task import LOGS
+from deployments.sweep.results import LOGS, Results
 
 ROOT = Path(__file__).parents[2]
 LONG = 900.0

@@ -11,7 +11,8 @@ from threadpoolctl import threadpool_info
 
 from deployments.pairs import UsageError
 from deployments.sweep import task
-from deployments.sweep.task import CUT_OFF, LOGS, TOKEN_FILE, make
+from deployments.sweep.results import LOGS, TOKEN_FILE
+from deployments.sweep.task import CUT_OFF, make
 from server_app.app import _reason
 from server_app.hull_run import HullRun
 from server_app.rounds import Rounds
