@@ -15,7 +15,7 @@ Throughout
   length 2‖v‖;
 - limit: the coordinates cannot tell points apart that are near the boundary. What a function returns is brought back by
   `project` to r ≤ `limit_radius`, 13.9 in float32 and 34.0 in float64; what it is given may be any vector, and beyond
-  the limit is read as if 1 − |c|‖x‖² were 16·eps. `cdist_exp0` takes its first points by tangent vectors, without a limit;
+  the limit is read as if 1 − |c|‖x‖² were 16·eps. `geometry.normal_coordinates` has distances without a limit;
 - error bounds: against the exact function of the given coordinates, for d ≤ 1000, points within the limit; eps is that
   of the dtype. 1 − |c|‖x‖² is computed in float64, which leaves a factor κ = max(1, 2e-16·cosh²(r/2)/eps), r that of the
   farthest point involved: 1 in float32, cosh²(r/2) in float64, what rounding the coordinates of a far point costs by
@@ -27,7 +27,7 @@ import math
 import torch
 from torch import Tensor
 
-from geometry.safe_math import Curvature, arc_factors, asinhc, magnitude, max_radius, tanhc_cosh
+from geometry.safe_math import Curvature, arc_factors, asinhc, magnitude, tanhc_cosh
 
 
 def limit_radius(dtype: torch.dtype) -> float:
@@ -70,7 +70,7 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     -------
     Tensor (..., d)
         Relative error of every coordinate ≤ 8·eps. Near the boundary that is much: eps·sinh(r)/√|c| of distance, 1e-3 at
-        r = 10 in float32. For distances of features take `cdist_exp0`.
+        r = 10 in float32. For distances of features take `geometry.normal_coordinates`.
 
     Notes
     -----
@@ -196,40 +196,6 @@ def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     scale = magnitude(curvature) ** 0.5
     weight = _defect(x, curvature).rsqrt() * _defect(y, curvature).rsqrt().mT
     return 2 * (scale * _norms_apart(x, y) * weight).asinh() / scale
-
-
-def cdist_exp0(v: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
-    """Geodesic distances of all exp0(vᵢ) from all yⱼ, for vectors of any length.
-
-    Parameters
-    ----------
-    v : Tensor (..., n, d)
-        Tangent vectors at the origin, such as features. Their points may lie beyond the limit, and beyond r = 18, where
-        tanh is 1 in float32: value and gradient stay right.
-    y : Tensor (..., m, d)
-        Points, such as prototypes.
-    curvature : float or Tensor
-        A tensor broadcasts with the batch shape (...), without n and m.
-
-    Returns
-    -------
-    Tensor (..., n, m)
-        Error ≤ 8κ·eps·(dist + cosh(r)/√|c|), r the radius of the point nearer to the origin, κ of y alone. The gradient
-        where the points are equal, where none exists, is 0. Differentiable once.
-
-    Notes
-    -----
-    HyperFed, Eq. 7, wants these. √|c|‖x − y‖ cosh(√|c|‖v‖)/√(1 − |c|‖y‖²) is sinh(√|c|·dist/2): 1 − |c|‖x‖² of a point
-    x = exp0(v) is 1/cosh². No polar coordinates, hence no 0/0 at v = 0.
-    """
-    curvature = _per_set(curvature)
-    scale = magnitude(curvature) ** 0.5
-    half = _norm(v) * scale
-    ratio, cosh = tanhc_cosh(half)
-    root = scale * _norms_apart(ratio * v, y) * cosh * _defect(y, curvature).rsqrt().mT
-    # From where the hyperbolic functions would overflow on, the distance grows as the length does.
-    beyond = (half - max_radius(v.dtype) / 2).clamp(min=0)
-    return 2 * (root.asinh() + beyond) / scale
 
 
 def to_klein(x: Tensor, curvature: Curvature) -> Tensor:

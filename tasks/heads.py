@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from geometry import poincare, prototypes
+from geometry import normal_coordinates, poincare, prototypes
 
 CURVATURE = -1.0
 """Of the ball of `PoincareHead`: the unit ball."""
@@ -129,7 +129,11 @@ class PoincareHead(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(n, d) -> (n, C)."""
-        return -poincare.cdist_exp0(features, self.prototypes, CURVATURE)
+        return -normal_coordinates.cdist(features, self.weight, CURVATURE)
+
+    def distances(self, features: Tensor, classes: Tensor) -> Tensor:
+        """Distances (n, k) of features (n, d) from the prototypes of k classes each, (n, k): no more than a loss needs."""
+        return normal_coordinates.cdist(features[:, None], F.embedding(classes, self.weight), CURVATURE)[:, 0]
 
 
 HEADS: dict[str, type[nn.Module]] = {"linear": LinearHead, "sphere": SphereHead, "poincare": PoincareHead}

@@ -15,7 +15,7 @@ from torch.nn.functional import normalize
 
 from deployments.accept.images import CLIENTS, MILD
 from deployments.accept.lab import Lab, Outcome
-from geometry import poincare
+from geometry import normal_coordinates, poincare
 from geometry.min_norm import duality_gap, min_norm_point
 from geometry.prototypes import uniform
 from tasks.images.datasets import locate
@@ -35,17 +35,17 @@ PATIENCE = 3.0
 
 def distance(lab: Lab) -> Iterator[Outcome]:
     """Distances from features to prototypes in float32."""
-    points = 0.9 * uniform(10, 20, 0).float()
+    points = poincare.log0(0.9 * uniform(10, 20, 0), -1.0).float()
     generator = torch.Generator().manual_seed(0)
     lengths = 10 * torch.rand(400, 1, generator=generator)
     rays = [normalize(torch.randn(400, 20, generator=generator)) * lengths]
     rays += [length * normalize(points) for length in torch.linspace(0, 10, 11)]  # towards them the most cancels
     features = torch.cat(rays)
-    error = (poincare.cdist_exp0(features, points, -1.0).double() - _exact(features, points)).abs().max().item()
+    error = (normal_coordinates.cdist(features, points, -1.0).double() - _exact(features, points)).abs().max().item()
     what = f"distance of {len(features)} features, r <= 10, from 10 prototypes, s = .9, float32: error against mpmath"
     yield Outcome(what, "<= 5e-6", f"{error:.1e}", error <= 5e-6)
     ends = torch.stack([torch.zeros(20), 80 * normalize(rays[0], dim=1)[0]]).requires_grad_()
-    (gradient,) = torch.autograd.grad(poincare.cdist_exp0(ends, points[:1], -1.0).sum(), ends)
+    (gradient,) = torch.autograd.grad(normal_coordinates.cdist(ends, points[:1], -1.0).sum(), ends)
     near, far = gradient.norm(dim=1).tolist()
     yield Outcome(
         "its gradient at r = 0 and 80 (length 2 is right)",
@@ -148,7 +148,7 @@ TABLES: tuple[Table, ...] = (distance, prototypes, min_norm, gram, calibration)
 
 
 def _exact(features: Tensor, points: Tensor) -> Tensor:
-    """Distances of all exp0(feature) from all points in the ball of curvature -1, to 50 digits, then in float64."""
+    """Distances of all exp0(feature) from all exp0(point), curvature -1, to 50 digits, then in float64."""
     import mpmath
 
     def distance(x: list[Any], y: list[Any]) -> float:
@@ -156,14 +156,14 @@ def _exact(features: Tensor, points: Tensor) -> Tensor:
         defects = (1 - mpmath.fdot(x, x)) * (1 - mpmath.fdot(y, y))
         return float(mpmath.acosh(1 + 2 * apart / defects))
 
+    def exp0(row: list[float]) -> list[Any]:
+        vector = [mpmath.mpf(value) for value in row]
+        length = mpmath.sqrt(mpmath.fdot(vector, vector))
+        return [mpmath.tanh(length) / length * value for value in vector] if length else vector
+
     with mpmath.workdps(50):
-        ends = [[mpmath.mpf(value) for value in point] for point in points.tolist()]
-        found = []
-        for row in features.tolist():
-            vector = [mpmath.mpf(value) for value in row]
-            length = mpmath.sqrt(mpmath.fdot(vector, vector))
-            start = [mpmath.tanh(length) / length * value for value in vector] if length else vector
-            found.append([distance(start, end) for end in ends])
+        ends = [exp0(row) for row in points.tolist()]
+        found = [[distance(exp0(row), end) for end in ends] for row in features.tolist()]
     return torch.tensor(found, dtype=torch.float64)
 
 

@@ -70,8 +70,14 @@ def mse(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
 
 
 def geodesic(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
-    """Distance d(z, w_y) to the prototype of the image's class: no margin and no negatives."""
-    return _own(-model(images), labels).mean()
+    """Distance d(z, w_y) to the prototype of the image's class: no margin and no negatives.
+
+    Parameters
+    ----------
+    model : ImageNet
+        With a `PoincareHead`, whose logits are −d.
+    """
+    return cast(PoincareHead, model.head).distances(model.features(images), labels[:, None]).mean()
 
 
 def triplet(spec: ObjectiveSpec, model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
@@ -92,16 +98,17 @@ def triplet(spec: ObjectiveSpec, model: ImageNet, images: Tensor, labels: Tensor
     With `mixup`, that many times the cross-entropy of mixed images is added, as in the authors' code. The logits are
     the cosines of features and prototypes, not scaled. Draws are from the default generator of the images' device.
     """
-    features = model.features(images)
-    distances = -model.head(features)
-    num_classes = distances.shape[1]
+    features, head = model.features(images), cast(PoincareHead, model.head)
+    num_classes = len(head.weight)
     if num_classes == 1:
         raise ValueError("the triplet loss has no negative where the federation has 1 class: use 2 or more")
-    own = _own(distances, labels)
     if spec.negatives == "one":
         other = (labels + torch.randint_like(labels, 1, num_classes)) % num_classes
-        loss = (own - _own(distances, other) + spec.margin).relu().mean()
+        own, negative = head.distances(features, torch.stack([labels, other], dim=1)).unbind(1)
+        loss = (own - negative + spec.margin).relu().mean()
     else:
+        distances = -head(features)
+        own = distances.gather(1, labels[:, None])
         hinges = (own - distances + spec.margin).relu().scatter(1, labels[:, None], 0.0)
         loss = hinges.sum(dim=1).mean() / (num_classes - 1)
     return loss + spec.mixup * _mixup(model, images, labels) if spec.mixup else loss
@@ -115,11 +122,6 @@ def _mixup(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
     features = model.features(torch.lerp(images[order], images, share))
     cosines = F.linear(unit(features), unit(cast(PoincareHead, model.head).prototypes))
     return share * F.cross_entropy(cosines, labels) + (1 - share) * F.cross_entropy(cosines, labels[order])
-
-
-def _own(distances: Tensor, labels: Tensor) -> Tensor:
-    """The distance (n, 1) to the prototype of each image's label."""
-    return distances.gather(1, labels[:, None])
 
 
 OBJECTIVES: dict[str, Callable[[ObjectiveSpec], Objective]] = {

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geometry import poincare
+from geometry import normal_coordinates, poincare
 
 DTYPES = [torch.float32, torch.float64]
 F64 = torch.float64
@@ -257,15 +257,18 @@ def test_cdist_is_dist_of_all_pairs(world, radius):
 
 @law
 @given(worlds(), radii)
-def test_cdist_exp0_is_the_distance_of_the_points(world, radius):
-    v, y = world.vectors(7, radius), world.points(5, radius)
-    x = poincare.exp0(v, world.curvature)
+def test_distances_by_normal_coordinates_are_those_of_the_points(world, radius):
+    v, w = world.vectors(7, radius), world.vectors(5, radius)
+    x, y = poincare.exp0(v, world.curvature), poincare.exp0(w, world.curvature)
     expected = poincare.cdist(x, y, world.curvature).to(F64)
     nearer = torch.minimum(world.cosh(x)[:, None], world.cosh(y))
-    bound = world.kappa(y) * (expected + nearer * world.R) + torch.maximum(world.kappa(x)[:, None], world.kappa(y))
-    # exp0 rounds its coordinates, which moves the point by eps·sinh(r)·R.
-    bound = 8 * world.eps * (bound + expected + world.sinh(x)[:, None] * world.R)
-    assert_below((poincare.cdist_exp0(v, y, world.curvature) - expected).abs(), bound)
+    # exp0 rounds its coordinates, which moves a point by eps·sinh(r)·R; κ is cdist's.
+    rounded = nearer + world.sinh(x)[:, None] + world.sinh(y)
+    bound = torch.maximum(world.kappa(x)[:, None], world.kappa(y)) * (expected + 1)
+    bound = 8 * world.eps * (bound + expected + rounded * world.R)
+    assert_below((normal_coordinates.cdist(v, w, world.curvature) - expected).abs(), bound)
+    both = normal_coordinates.cdist(w, v, world.curvature).mT
+    assert_below((normal_coordinates.cdist(v, w, world.curvature) - both).abs(), bound)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -295,8 +298,8 @@ def test_exp0_stops_at_the_limit(dtype, limit):
     torch.testing.assert_close(x[1:] / 2, direction.expand(2, 2), rtol=20 * torch.finfo(dtype).eps, atol=0)
     radius = poincare.dist(x, 0 * x, -0.25) / 2
     assert radius.tolist() == pytest.approx([10.0 if dtype == torch.float32 else 30.0, limit, limit], abs=0.1)
-    # No function but cdist_exp0 sees farther; this one has no limit.
-    far = poincare.cdist_exp0(v, x[:1], -0.25)
+    # Normal coordinates see farther, without a limit.
+    far = normal_coordinates.cdist(v, v[:1], -0.25)
     assert far[1:, 0].tolist() == pytest.approx((2 * (v[1:].norm(dim=-1) - v[0].norm())).tolist(), rel=1e-2)
 
 
@@ -314,12 +317,14 @@ CALLS = {
     "log": lambda x, v, c: poincare.log(x, poincare.exp0(v, c), c),
     "dist": lambda x, v, c: poincare.dist(x, poincare.exp0(v, c), c),
     "cdist": lambda x, v, c: poincare.cdist(x, poincare.exp0(v, per_set(c)), c),
-    "cdist_exp0": lambda x, v, c: poincare.cdist_exp0(v, x, c),
+    "normal": lambda x, v, c: normal_coordinates.cdist(v, x, c),
+    "normal, the other way": lambda x, v, c: normal_coordinates.cdist(x, v, c),
+    "normal, its own points": lambda x, v, c: normal_coordinates.cdist(v, 1.5 * v.roll(1, -2) + 0 * x, c),
     "to_klein": lambda x, v, c: poincare.to_klein(x, c),
     "from_klein": lambda x, v, c: poincare.from_klein(x, c),
 }
 every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
-CDISTS = (CALLS["cdist"], CALLS["cdist_exp0"])
+CDISTS = [call for name, call in CALLS.items() if name.startswith(("cdist", "normal"))]
 
 
 @every_call
@@ -385,13 +390,14 @@ def test_gradient_of_the_distance_between_near_points(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("length", [20.0, 80.0, 500.0])
-def test_gradient_of_cdist_exp0_goes_on_beyond_the_limit(dtype, length):
+def test_gradient_by_normal_coordinates_goes_on_beyond_the_limit(dtype, length):
     # Far out the distance is 2‖v‖ plus a function of the direction: −2·(Busemann function of the direction at y).
-    y = torch.tensor([[0.5, -0.3, 0.2]], dtype=dtype)
+    w = torch.tensor([[0.5, -0.3, 0.2]], dtype=dtype)
     v = (length * torch.tensor([[0.6, 0.8, 0.0]], dtype=dtype)).requires_grad_()
-    (gradient,) = torch.autograd.grad(poincare.cdist_exp0(v, y, -1.0).sum(), v)
+    (gradient,) = torch.autograd.grad(normal_coordinates.cdist(v, w, -1.0).sum(), v)
+    y = poincare.exp0(w.to(F64), -1.0)
     u = v.detach().to(F64) / v.detach().to(F64).norm()
-    busemann_gradient = 2 * (u - y.to(F64)) / (u - y.to(F64)).square().sum()
+    busemann_gradient = 2 * (u - y) / (u - y).square().sum()
     across = busemann_gradient - (busemann_gradient * u).sum() * u
     expected = 2 * u + across / length
     torch.testing.assert_close(gradient.to(F64), expected, rtol=0, atol=64 * torch.finfo(dtype).eps)

@@ -131,7 +131,7 @@ def test_sgd_in_normal_coordinates_is_riemannian_sgd_along_a_ray(radius):
     moved = poincare.exp0(head.weight.detach() - rate * gradient, -1.0)
 
     point = head.prototypes.detach().requires_grad_()
-    (euclidean,) = torch.autograd.grad(poincare.cdist_exp0(z, point, -1.0).sum(), point)
+    (euclidean,) = torch.autograd.grad(poincare.cdist(poincare.exp0(z, -1.0), point, -1.0).sum(), point)
     metric = (2 / (1 - point.detach().square().sum())) ** 2
     # A tangent vector v at the origin has length 2‖v‖: the metric of normal coordinates is 4 along a ray.
     riemannian = poincare.exp(point.detach(), -4 * rate * euclidean / metric, -1.0)
