@@ -59,16 +59,23 @@ def against_geoopt(spec: ObjectiveSpec) -> Ratio:
 
 
 class _Geoopt(nn.Module):
-    """Logits −d(exp0(z), w) by geoopt, of the prototypes of a head."""
+    """Logits −d(exp0(z), w) by geoopt, of the prototypes of a fixed head."""
 
     def __init__(self, head: PoincareHead) -> None:
         super().__init__()
         self._ball = geoopt.Stereographic(k=-1.0)
-        self._prototypes = head.prototypes.detach()
+        self.weight, self._prototypes = head.weight, head.prototypes.detach()
 
     def forward(self, features: Tensor) -> Tensor:
         """(n, d) -> (n, C)."""
-        found: Tensor = -self._ball.dist(self._ball.expmap0(features)[:, None], self._prototypes)
+        return -self._apart(features, self._prototypes)
+
+    def distances(self, features: Tensor, classes: Tensor) -> Tensor:
+        """(n, d) and (n, k) -> (n, k)."""
+        return self._apart(features, self._prototypes[classes])
+
+    def _apart(self, features: Tensor, prototypes: Tensor) -> Tensor:
+        found: Tensor = self._ball.dist(self._ball.expmap0(features)[:, None], prototypes)
         return found
 
 
