@@ -91,11 +91,11 @@ def client_graph(
     """
     from geometry.curvature import forman_ricci
 
-    def mean_curvature(triangles: bool) -> float:
-        if edge_index.shape[1] == 0:
-            return 0.0
-        return float(forman_ricci(edge_index, len(features), triangles=triangles).double().mean())
-
+    forman = forman_plain = 0.0
+    if num_edges := edge_index.shape[1]:
+        forman = float(forman_ricci(edge_index, len(features)).double().mean())
+        # The mean of 4 − dᵢ − dⱼ: a node of d edges is in 2d of the sums.
+        forman_plain = (4 * num_edges - 2 * int(edge_index[0].bincount().square().sum())) / num_edges
     train, val, test = (mask.clone() for mask in masks)
     tensors = {"edge_index": edge_index, "labels": labels, "train": train, "val": val, "test": test}
     if graph_of_node is not None:
@@ -106,8 +106,8 @@ def client_graph(
         **tensors,
         class_names=class_names,
         metric=metric,
-        forman=mean_curvature(triangles=True),
-        forman_plain=mean_curvature(triangles=False),
+        forman=forman,
+        forman_plain=forman_plain,
         digest=_digest(tensors | _feature_parts(features), class_names),
         partition_digest=partition_digest,
         space=space,

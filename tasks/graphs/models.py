@@ -27,7 +27,7 @@ MODELS: dict[str, dict[str, Callable[[ModelSpec], nn.Module]]] = {
 def build(spec: ModelSpec, seed: int) -> nn.Module:
     """The model with its seeded start; equal on every machine for equal arguments."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # alone: torch.manual_seed keeps a stack trace for a GPU each time
         model = MODELS[spec.task][spec.kind](spec)
     if spec.mask_threshold is not None:
         add_embedding(add_masks(model, spec.mask_threshold), spec.width)

@@ -81,7 +81,7 @@ def build_image_model(spec: ImageModelSpec, seed: int) -> ImageNet:
     The weights of a fixed head are zero: they are the server's to give, by `head_start` of `head_spec`.
     """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # alone: torch.manual_seed keeps a stack trace for a GPU each time
         net, width = NETS[spec.kind](spec.shape, spec.norm)
         layers = [net, nn.Linear(width, spec.embedding_dim)] if spec.embedding_dim else [net]
     of_head = _head_spec(spec, width)

@@ -6,10 +6,11 @@ import tomllib
 import numpy as np
 import pytest
 import torch
-from app_runs import Recorder, array_names, partition_of, phase_of, run
+from app_runs import CLIENTS, Recorder, array_names, partition_of, phase_of, run
 from graph_fixtures import user_fields
 
 import server_app.app
+from client_app import live
 from strategies.arrays import decode_arrays
 from strategies.cohort import sample
 from strategies.config import flatten, parse
@@ -389,7 +390,11 @@ def test_dropout_differs_from_round_to_round_and_from_client_to_client(tmp_path)
 def test_more_clients_than_a_process_keeps_set_up(tmp_path, monkeypatch):
     plain = run(tmp_path, "a", num_rounds=3)
     monkeypatch.setattr("client_app.live.LIVE_CLIENTS", 1)
-    assert same(run(tmp_path, "b", num_rounds=3).model, plain.model)
+    for name, taken, kept in [("b", 0, 1), ("c", 2**60, CLIENTS)]:
+        monkeypatch.setattr("client_app.live.LIVE_BYTES", taken)
+        live.forget_all()
+        assert same(run(tmp_path, name, num_rounds=3).model, plain.model)
+        assert len(live._live) == kept
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
