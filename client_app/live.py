@@ -32,7 +32,7 @@ def _taken() -> int:
     """Bytes that this process takes of the machine's memory and of its GPU's."""
     import psutil
 
-    reserved = torch.cuda.memory_reserved() if torch.cuda.is_initialized() else 0
+    reserved = torch.cuda.memory_reserved() if torch.cuda.is_available() else 0
     return int(psutil.Process().memory_info().rss) + reserved
 
 

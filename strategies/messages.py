@@ -5,7 +5,7 @@ wrong, in words that hold nothing of the content.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
@@ -204,9 +204,9 @@ class Reply:
 
 def encode_request(request: Request) -> RecordDict:
     """A request as Flower's records."""
-    content = RecordDict({_HEADER: ConfigRecord(asdict(request.header) | {"stamp": request.stamp})})
+    content = RecordDict({_HEADER: ConfigRecord(vars(request.header) | {"stamp": request.stamp})})
     if request.facts is not None:
-        content[_FACTS] = ConfigRecord(lists(asdict(request.facts)))
+        content[_FACTS] = ConfigRecord(lists(vars(request.facts)))
     if request.arrays:
         content[_ARRAYS] = request.arrays
     if request.fixed:
@@ -235,13 +235,13 @@ def encode_reply(reply: Reply) -> RecordDict:
     content = RecordDict(
         {
             _HEADER: ConfigRecord(
-                asdict(reply.header)
+                vars(reply.header)
                 | {"partition": reply.partition, "error": reply.error, "num_examples": reply.num_examples}
             )
         }
     )
     if reply.description is not None:
-        body = asdict(reply.description)
+        body = dict(vars(reply.description))
         statistics = {key: value for key, value in body.pop("statistics").items() if value is not None}
         content[_BODY] = ConfigRecord(lists(body))
         content["statistics"] = ConfigRecord(lists(statistics))
