@@ -18,9 +18,17 @@ class Place:
     ----------
     data : Path or None
         Folder of the public data sets; None leaves the built-in ones, and rows that need others out.
+    device : str
+        cpu, cuda or cuda:N, of the parts that can be on another than the CPU, steps and networks.
     """
 
     data: Path | None
+    device: str = "cpu"
+
+    @property
+    def processor(self) -> str:
+        """The kind of the device, cpu or cuda."""
+        return self.device.partition(":")[0]
 
     @property
     def graph(self) -> str:

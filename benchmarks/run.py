@@ -1,6 +1,6 @@
 """All benchmarks: ratios against the limit, the flat twin, a peer or a budget, each pair measured in turn in one run.
 
-    python -m benchmarks.run [--data FOLDER] [--only PART ...] [--out FILE.json] [--page docs/benchmarks.md]
+    python -m benchmarks.run [--data FOLDER] [--only PART ...] [--device cuda] [--out FILE.json] [--page docs/benchmarks.md]
 
 With a folder of data sets on Cora and MNIST, else on the built-in trees and digits. One thread, unless a row says
 otherwise; ours over theirs by medians of interleaved repeats, with the smallest and the largest ratio of a pair. What
@@ -24,14 +24,30 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import decode, graphs, hulls, losses, many_clients, operations, secure_sum, server, steps, whole, wire
+from benchmarks import (
+    decode,
+    graphs,
+    hulls,
+    losses,
+    many_clients,
+    networks,
+    operations,
+    secure_sum,
+    server,
+    steps,
+    whole,
+    wire,
+)
 from benchmarks.page import write_table
 from benchmarks.row import Place, Row, Rows
 from benchmarks.timing import Ratio
+from strategies.config import ConfigError
+from strategies.device import pick_device
 from strategies.store import write_atomically
 
 PARTS: dict[str, Rows] = {
     "steps": steps.rows,
+    "networks": networks.rows,
     "operations": operations.rows,
     "losses": losses.rows,
     "graphs": graphs.rows,
@@ -55,10 +71,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts to measure")
     parser.add_argument("--out", type=Path, help="where to write the figures as JSON")
     parser.add_argument("--page", type=Path, help="page whose table is to be replaced, such as docs/benchmarks.md")
+    parser.add_argument("--device", default="cpu", help="of steps and networks: cpu, cuda or cuda:N")
     options = parser.parse_args(arguments)
+    try:
+        device = str(pick_device(options.device))
+    except ConfigError as error:
+        parser.error(str(error))
     logging.getLogger("curvfed").addHandler(logging.NullHandler())
     torch.set_num_threads(1)
-    place, console = Place(options.data), Console()
+    place, console = Place(options.data, device), Console()
     figures: list[dict[str, Any]] = []
     failed = 0
     table = Table("part", "what", "against", "ratio", "goal", "range", "ours, s", "theirs, s", "ours, MB", "theirs, MB")
@@ -73,12 +94,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         figures.append({"part": part, **_words(row), **asdict(found), "ratio": found.ratio, "met": row.is_met(found)})
         table.add_row(part, *_cells(row, found))
-        _save(options.out, figures, [])  # at once: an interrupt loses the row that is under way alone
+        _save(options.out, figures, [], device)  # at once: an interrupt loses the row that is under way alone
     Console(width=max(console.width, 160)).print(table)  # ten columns
     errors = [asdict(one) for one in operations.errors(place)] if "operations" in options.only else []
-    _save(options.out, figures, errors)
+    _save(options.out, figures, errors, device)
     if options.page:
-        write_table(options.page, figures, errors, _told(_machine()))
+        write_table(options.page, figures, errors, _told(_machine(device)))
     goals = [one for one in figures if one.get("met") is not None]
     console.print(
         f"{sum(one['met'] for one in goals)} of {len(goals)} goals met" + (f", {failed} failed" * bool(failed))
@@ -115,27 +136,27 @@ def _megabytes(value: int | None) -> str:
     return "" if value is None else f"{value / 1e6:.0f}"
 
 
-def _save(path: Path | None, figures: list[dict[str, Any]], errors: list[dict[str, Any]]) -> None:
+def _save(path: Path | None, figures: list[dict[str, Any]], errors: list[dict[str, Any]], device: str) -> None:
     if path:
-        content = _machine() | {"rows": figures, "errors": errors}
+        content = _machine(device) | {"rows": figures, "errors": errors}
         write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def _machine() -> dict[str, Any]:
+def _machine(device: str) -> dict[str, Any]:
     """What the figures are of."""
+    gpu = {} if device == "cpu" else {"gpu": torch.cuda.get_device_name(device)}
     return {
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": {"processor": _processor(), "cores": os.cpu_count(), "system": platform.system()},
+        "machine": {"processor": _processor(), "cores": os.cpu_count(), "system": platform.system()} | gpu,
         "versions": {"python": platform.python_version()} | {name: version(name) for name in VERSIONS},
     }
 
 
 def _told(machine: dict[str, Any]) -> str:
     of = machine["machine"]
+    processor = ", ".join(of[key] for key in ("gpu", "processor") if key in of)
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
-    return (
-        f"Measured on {machine['measured'][:10]}: {of['processor']}, {of['cores']} cores, {of['system']}; {versions}."
-    )
+    return f"Measured on {machine['measured'][:10]}: {processor}, {of['cores']} cores, {of['system']}; {versions}."
 
 
 def _processor() -> str:

@@ -59,7 +59,7 @@ TUNED = {"fine-tune-epochs": 10}
 
 def rows(place: Place) -> list[Row]:
     """Single layers, then every method on graphs and on images."""
-    graph = {"dataset": place.graph, "data-dir": str(place.folder)}
+    graph = {"dataset": place.graph, "data-dir": str(place.folder), "device": place.device}
     of_layers = [
         Row(
             f"Lorentz linear layer {WIDTH} to {WIDTH}, 300 nodes, forward and backward",
@@ -84,7 +84,8 @@ def rows(place: Place) -> list[Row]:
             GRAPH_REPEATS,
         ),
     )
-    return [*of_layers, *_on_graphs(graph), adafgl, *_on_images(place)]
+    # The layers by themselves are measured on the CPU.
+    return [*(of_layers if place.processor == "cpu" else []), *_on_graphs(graph), adafgl, *_on_images(place)]
 
 
 def _on_graphs(base: Settings) -> list[Row]:
@@ -97,7 +98,7 @@ def _on_graphs(base: Settings) -> list[Row]:
 
 
 def _on_images(place: Place) -> list[Row]:
-    base: dict[str, Any] = {"dataset": "digits", "partition": "iid"}
+    base: dict[str, Any] = {"dataset": "digits", "partition": "iid", "device": place.device}
     if place.data:
         base |= {"dataset": "mnist", "data-dir": str(place.data), "images.train-subset": 6000}
         base |= {"images.test-subset": 1000}
@@ -109,6 +110,9 @@ def _on_images(place: Place) -> list[Row]:
             goal = None if variant else IMAGE_GOALS.get(method)
             against = f"fedavg, {model['model']}"
             found.append(_row(method, base | model, variant, goal, against, 1, IMAGE_REPEATS))
+        if place.processor == "cuda":
+            mixed = base | model | {"mixed-precision": True}
+            found.append(_row(method, mixed, {}, None, f"fedavg, {model['model']}, bfloat16", 1, IMAGE_REPEATS))
     return found
 
 
@@ -126,7 +130,8 @@ def _row(
         return compare(a_round(settings), a_round(twin), repeats, calls=1 + passes // 10)
 
     what = "steps" if plain else "a round at the client"
-    return Row(f"{method}{changed}: {what}, {base['dataset']}", against, "twin", measure, goal)
+    mixed = " in bfloat16" if base.get("mixed-precision") else ""
+    return Row(f"{method}{changed}: {what}{mixed}, {base['dataset']}", against, "twin", measure, goal)
 
 
 def _twin(base: Settings, settings: Settings) -> dict[str, Any]:
@@ -155,13 +160,13 @@ def _local_work(method: Method) -> tuple[Any, ...]:
 
 def steps(settings: Settings, passes: int) -> Callable[[], object]:
     """Passes over client 0's examples, by its learner's steps; set up once."""
-    client, _ = _client(settings)
+    client, _ = a_client(settings)
     return lambda: client.learner.descend(passes)
 
 
 def a_round(settings: Settings) -> Callable[[], object]:
     """The second round of client 0, over and over: nothing is aggregated in between. Set up once."""
-    client, facts = _client(settings)
+    client, facts = a_client(settings)
     learner, server = client.learner, aggregation(client.config, facts, CLIENTS)
     learner.round = 1
     learner.receive(server.sent_to(0))
@@ -180,11 +185,11 @@ def a_round(settings: Settings) -> Callable[[], object]:
 
 def a_fine_tuning(settings: Settings) -> Callable[[], object]:
     """The fine-tuning of client 0; set up once."""
-    client, _ = _client(settings)
+    client, _ = a_client(settings)
     return client.learner.fine_tune
 
 
-def _client(settings: Settings) -> tuple[Client, Facts]:
+def a_client(settings: Settings) -> tuple[Client, Facts]:
     """The first of ten, with its model at its start; it writes nothing to the disk."""
     config = parse(dict(settings))
     client = Client(config, "benchmark", 0, {"partition-id": 0, "num-partitions": CLIENTS})

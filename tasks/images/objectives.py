@@ -66,7 +66,8 @@ def cross_entropy(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
 def mse(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
     """‖logits − one-hot label‖²/C. SphereFed, Eq. 5, where the head's temperature is 1."""
     logits = model(images)
-    return F.mse_loss(logits, F.one_hot(labels, logits.shape[1]).to(logits.dtype))
+    # Not by one_hot, which looks at the labels.
+    return F.mse_loss(logits, torch.zeros_like(logits).scatter_(1, labels[:, None], 1.0))
 
 
 def geodesic(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
