@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -32,9 +31,6 @@ from tasks.points.readers import READERS
 from tasks.registry import tasks_of
 from tasks.task import Task
 
-LIVE_PARTS = 64
-"""Parts of public data sets that a process keeps; a simulation of more reads the others anew."""
-
 Data = ClientGraph | ClientImages | ClientPoints
 
 
@@ -61,7 +57,6 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
     return _part(settled(config, tasks_of(config.dataset)[0]), partition, int(node_config["num-partitions"]))
 
 
-@lru_cache(maxsize=LIVE_PARTS)
 def _part(config: RunConfig, partition: int, num_partitions: int) -> Data:
     if tasks_of(config.dataset) == ("points",):
         return points.load_client(point_spec(config), partition, num_partitions)

@@ -78,13 +78,12 @@ CURVES = (
     ),
     Curve(
         "clients.meeting", "the clients' meeting, in-process, on trees", CLIENTS, work.meeting, 1,
-        "each client makes its data and tells of them, twice", "a process keeps 64 clients, so that of more each makes "
-        "its data twice; and the label distributions of all pairs of clients are compared",
+        "each client makes its data and tells of them", "the label distributions of all pairs of clients are compared",
     ),
     Curve(
         "clients.round", "a whole round, in-process, on trees", CLIENTS, work.whole_round, 1,
         "all clients train one after the other; all replies are held until they are averaged",
-        "a process keeps 64 clients set up; of more each makes its data and its model anew in every round",
+        "a process that takes more than 2 GiB keeps 64 clients set up; of more each makes its data and model anew",
     ),
     Curve(
         "parameters.message", "a model encoded and decoded", PARAMETERS, work.message, 1,
