@@ -33,7 +33,6 @@ def quantizer_against_polar(num: int = 100_000) -> Ratio:
         lambda: quantizer.encode(points),
         lambda: (np.hypot(points[:, 0], points[:, 1]), np.arctan2(points[:, 1], points[:, 0])),
         REPEATS,
-        memory=True,
     )
 
 

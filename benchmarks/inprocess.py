@@ -23,9 +23,9 @@ def images_against_plain_loop(settings: Mapping[str, Any], clients: int, repeats
 
 
 def _against(settings: dict[str, Any], clients: int, loop: type[PlainLoop] | type[PlainImages], repeats: int) -> Ratio:
-    loops = [loop(parse(settings), clients) for _ in range(repeats + 1)]
+    loops = [loop(parse(settings), clients) for _ in range(repeats + 2)]
     with tempfile.TemporaryDirectory() as folder:
-        names = iter(range(repeats + 1))
+        names = iter(range(repeats + 2))
 
         def ours() -> None:
             simulate(settings | {"results-dir": folder, "run-name": f"run-{next(names)}"}, clients)

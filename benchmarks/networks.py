@@ -10,7 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import torch
@@ -137,15 +139,17 @@ def _client(place: Place, network: str, method: str, mixed: bool) -> Client:
 def _processes(place: Place, network: str, number: int) -> float:
     """Seconds from the word to start until the last of these processes has trained."""
     command = [sys.executable, "-m", "benchmarks.networks", str(place.data or ""), place.device, network]
-    processes = [
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]
-        )
-        for _ in range(number)
-    ]
-    try:
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True, cwd=Path(__file__).parents[1])
+            )
+            for _ in range(number)
+        ]
         for process in processes:
-            _next_line(process)
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            process.stdout.readline()
         began = time.perf_counter()
         for process in processes:
             assert process.stdin is not None
@@ -154,15 +158,6 @@ def _processes(place: Place, network: str, number: int) -> float:
         if sum(process.wait() != 0 for process in processes):
             raise RuntimeError("a process that trains failed")
         return time.perf_counter() - began
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-
-
-def _next_line(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
-    return process.stdout.readline()
 
 
 def main(arguments: list[str]) -> int:

@@ -67,6 +67,13 @@ def _cells(one: Mapping[str, Any]) -> list[str]:
         return [one["what"], one["against"], f"failed: {one['error']}", *[""] * 6]
     goal = "" if one["goal"] is None else f"≤ {one['goal']:g}, {'met' if one['met'] else '**missed**'}"
     seconds = [f"{one[key]:.3g}" for key in ("ours", "theirs")]
-    memory = ["" if one[key] is None else f"{one[key] / 1e6:.0f}" for key in ("ours_bytes", "theirs_bytes")]
+    memory = [megabytes(one[key]) for key in ("ours_bytes", "theirs_bytes")]
     spread = f"{one['low']:.3g}–{one['high']:.3g}"
     return [one["what"], one["against"], f"{one['ratio']:.3g}", goal, spread, *seconds, *memory]
+
+
+def megabytes(value: int | None) -> str:
+    """Of memory, whole ones: less is not told from what the allocator does."""
+    if value is None:
+        return ""
+    return f"{value / 1e6:.0f}" if value >= 1e6 else "< 1"

@@ -38,7 +38,7 @@ from benchmarks import (
     whole,
     wire,
 )
-from benchmarks.page import write_table
+from benchmarks.page import megabytes, write_table
 from benchmarks.row import Place, Row, Rows
 from benchmarks.timing import Ratio
 from strategies.config import ConfigError
@@ -118,7 +118,7 @@ def _words(row: Row) -> dict[str, Any]:
 
 def _cells(row: Row, found: Ratio) -> list[str]:
     goal = "" if row.goal is None else f"≤ {row.goal:g} {'met' if row.is_met(found) else 'missed'}"
-    memory = [_megabytes(found.ours_bytes), _megabytes(found.theirs_bytes)]
+    memory = [megabytes(found.ours_bytes), megabytes(found.theirs_bytes)]
     spread = f"{found.low:.3g}–{found.high:.3g}"
     return [
         row.what,
@@ -130,10 +130,6 @@ def _cells(row: Row, found: Ratio) -> list[str]:
         f"{found.theirs:.3g}",
         *memory,
     ]
-
-
-def _megabytes(value: int | None) -> str:
-    return "" if value is None else f"{value / 1e6:.0f}"
 
 
 def _save(path: Path | None, figures: list[dict[str, Any]], errors: list[dict[str, Any]], device: str) -> None:

@@ -106,7 +106,7 @@ def recovery_against_its_parts(clients: int = 50, dropped: int = 4, length: int 
         for _ in range(dropped * there + there):
             Cipher(algorithms.ChaCha20(bytes(32), bytes(16)), None).encryptor().update(zeros)
 
-    ready = iter([copy.deepcopy(collector) for _ in range(REPEATS + 1)])
+    ready = iter([copy.deepcopy(collector) for _ in range(REPEATS + 2)])
     return compare(lambda: next(ready).total(), bare, REPEATS)
 
 

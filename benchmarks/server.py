@@ -39,7 +39,6 @@ def consistent_against_one_product(num: int = CLIENTS, length: int = RESNET18) -
             lambda: Consistent(start, RADIUS, "unit").aggregate(replies),
             lambda: matrix @ matrix.T,
             REPEATS,
-            memory=True,
         )
 
 
@@ -47,9 +46,7 @@ def average_against_reading(num: int = CLIENTS, length: int = RESNET18) -> Ratio
     """fedavg's aggregation against the largest of all entries, which reads every byte once."""
     start, arrivals, matrix = make_models(num, length)
     replies = {partition: Update(100 + partition, arrays) for partition, arrays in enumerate(arrivals)}
-    return compare(
-        lambda: Average(start).aggregate(replies), lambda: [row.max() for row in matrix], REPEATS, memory=True
-    )
+    return compare(lambda: Average(start).aggregate(replies), lambda: [row.max() for row in matrix], REPEATS)
 
 
 def min_norm_against_clarabel(num: int = CLIENTS, radius: float = 0.2) -> Ratio:

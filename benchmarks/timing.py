@@ -37,10 +37,8 @@ class Ratio:
         return self.ours / self.theirs
 
 
-def compare(
-    ours: Callable[[], object], theirs: Callable[[], object], repeats: int, calls: int = 1, memory: bool = False
-) -> Ratio:
-    """Time two callables in turn, after one call of each to warm up.
+def compare(ours: Callable[[], object], theirs: Callable[[], object], repeats: int, calls: int = 1) -> Ratio:
+    """Time two callables in turn, after one call of each to warm up, and see how much memory one more call takes.
 
     Parameters
     ----------
@@ -48,8 +46,6 @@ def compare(
         Pairs of measurements.
     calls : int
         Of each callable in a measurement: what takes microseconds is called often.
-    memory : bool
-        Whether each is called once more at the end to see how much memory it takes.
     """
     ours(), theirs()
     pairs = [(seconds(ours, calls), seconds(theirs, calls)) for _ in range(repeats)]
@@ -59,8 +55,8 @@ def compare(
         statistics.median(other for _, other in pairs),
         min(ratios),
         max(ratios),
-        peak_bytes(ours) if memory else None,
-        peak_bytes(theirs) if memory else None,
+        peak_bytes(ours),
+        peak_bytes(theirs),
     )
 
 

@@ -42,7 +42,7 @@ def rows(place: Place) -> list[Row]:
 def codec_against_copies(num: int = 1_000_000) -> Ratio:
     """The way of arrays through a record, against copying them once for each direction."""
     arrays = {"weight": np.random.default_rng(0).standard_normal(num, dtype=np.float32)}
-    return compare(lambda: decode_arrays(encode_arrays(arrays)), lambda: _twice(arrays), REPEATS, memory=True)
+    return compare(lambda: decode_arrays(encode_arrays(arrays)), lambda: _twice(arrays), REPEATS)
 
 
 def reply_against_flower(num: int) -> Ratio:
@@ -55,7 +55,6 @@ def reply_against_flower(num: int) -> Ratio:
         lambda: decode_reply(_through_flower(encode_reply(reply)), header),
         lambda: _through_flower(record),
         REPEATS,
-        memory=True,
     )
 
 

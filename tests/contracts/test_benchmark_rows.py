@@ -1,0 +1,70 @@
+"""The benchmarks' rows: told apart by their words, and measured where that takes a second."""
+
+import json
+
+import pytest
+import torch
+
+from benchmarks import networks, run, server
+from benchmarks.row import Place, Row
+from benchmarks.timing import Ratio, compare
+
+PLACE = Place(None)
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def test_no_two_rows_have_the_same_words():
+    for place in (PLACE, Place(None, "cuda:0")):
+        words = [(row.what, row.against) for rows in run.PARTS.values() for row in rows(place)]
+        assert len(set(words)) == len(words)
+    assert any("bfloat16" in what and "on cuda" in what for what, _ in words)
+
+
+@pytest.mark.parametrize("number", [0, 4, 12])
+def test_steps_of_a_network_against_the_loop(own_home, number):
+    ratio = networks.rows(PLACE)[number].measure()
+    assert 0.3 < ratio.ratio < 4  # on a busy machine; ours does the same and a little more
+
+
+def test_clients_side_by_side(own_home):
+    assert networks.side_by_side(PLACE, "cnn").ratio > 0.2
+
+
+def test_compare_tells_time_and_memory():
+    found = compare(lambda: bytearray(64_000_000).count(1), lambda: None, repeats=3)
+    assert found.ratio > 10
+    assert found.low <= found.ratio <= found.high
+    assert found.ours_bytes is None or found.ours_bytes > 50e6
+
+
+def test_a_row_that_fails_is_told_and_the_others_go_on(tmp_path, monkeypatch, capsys):
+    def fails() -> Ratio:
+        raise ValueError("no such thing")
+
+    rows = [Row("one", "other", "limit", fails), Row("two", "other", "limit", lambda: Ratio(1, 2, 0.4, 0.6), 1.0)]
+    monkeypatch.setitem(run.PARTS, "server", lambda place: rows)
+    page = tmp_path / "page.md"
+    page.write_text("words\n<!-- measured -->\nold\n<!-- end of what was measured -->\nmore\n")
+    out = tmp_path / "out.json"
+    assert run.main(["--only", "server", "--out", str(out), "--page", str(page)]) == 1
+    found = json.loads(out.read_text())["rows"]
+    assert [one.get("error", one.get("ratio")) for one in found] == ["ValueError: no such thing", 0.5]
+    text = page.read_text()
+    assert "failed: ValueError: no such thing" in text
+    assert "≤ 1, met" in text
+    assert "old" not in text
+    assert text.startswith("words\n")
+    assert "1 of 1 goals met, 1 failed" in capsys.readouterr().out
+    assert server.rows(PLACE)
+
+
+def test_a_device_that_is_not_there_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        run.main(["--device", "cuda:99"])
+    assert 'device = "cuda:99": this machine has' in capsys.readouterr().err
