@@ -23,11 +23,12 @@ Throughout
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from geometry.safe_math import Curvature, arc_factors, asinhc, magnitude, tanhc_cosh
+from geometry.safe_math import Curvature, arc_factors, asinh, asinhc, magnitude, squared, tanhc_cosh
 
 
 def limit_radius(dtype: torch.dtype) -> float:
@@ -82,8 +83,10 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
 def log0(x: Tensor, curvature: Curvature) -> Tensor:
     """Logarithm at the origin, the inverse of `exp0`; relative error of every coordinate ≤ 8κ·eps."""
     # By asinh of sinh(r/2): artanh of tanh(r/2) would lose what `_defect` has gained.
-    stretched = x * _defect(x, curvature).rsqrt()
-    return asinhc(_norm(stretched) * magnitude(curvature) ** 0.5) * stretched
+    square = magnitude(curvature) * _square64(x)
+    stretch = _defect_of(square, x.dtype).rsqrt()
+    length = square.to(x.dtype).clamp(min=torch.finfo(x.dtype).tiny).sqrt()  # clamped for the gradient at 0
+    return asinhc(length * stretch) * stretch * x
 
 
 def mobius_add(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -127,10 +130,9 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     HyperFed, Eq. 2.
     """
     defect = _defect(x, curvature)
-    at_origin = v / defect
-    ratio, cosh = tanhc_cosh(_norm(at_origin) * magnitude(curvature) ** 0.5)
+    ratio, cosh = tanhc_cosh(_norm(v) / defect * magnitude(curvature) ** 0.5)
     # 1 − tanh² is 1/cosh², also where tanh rounds to 1.
-    return _add(x, ratio * at_origin, defect, cosh**-2, curvature)
+    return _add(x, ratio / defect * v, defect, cosh**-2, curvature)
 
 
 def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -147,9 +149,10 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
         The error has norm ≤ 8κ·eps times that of the vector. Equal points give 0 and finite gradients.
     """
     apart, x_defect, y_defect = y - x, _defect(x, curvature), _defect(y, curvature)
-    square = magnitude(curvature) * _square(apart)
+    square = magnitude(curvature) * squared(apart)
     forward, _ = arc_factors(square / (x_defect * y_defect))
-    return forward / y_defect * (x_defect * apart - square * x)
+    forward = forward / y_defect
+    return torch.addcmul(forward * x_defect * apart, forward * square, x, value=-1)
 
 
 def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -174,7 +177,7 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     """
     scale = magnitude(curvature) ** 0.5
     root = scale * _norm(x - y) * (_defect(x, curvature) * _defect(y, curvature)).rsqrt()
-    return (2 * root.asinh() / scale).squeeze(-1)
+    return (asinh(root) * (2 / scale)).squeeze(-1)
 
 
 def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -195,7 +198,7 @@ def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     curvature = _per_set(curvature)
     scale = magnitude(curvature) ** 0.5
     weight = _defect(x, curvature).rsqrt() * _defect(y, curvature).rsqrt().mT
-    return 2 * (scale * _norms_apart(x, y) * weight).asinh() / scale
+    return asinh(scale * _norms_apart(x, y) * weight) * (2 / scale)
 
 
 def to_klein(x: Tensor, curvature: Curvature) -> Tensor:
@@ -212,7 +215,7 @@ def to_klein(x: Tensor, curvature: Curvature) -> Tensor:
         Relative error of every coordinate ≤ 8·eps. The Klein model reaches half as far: √|c| times the norm is tanh(r),
         and beyond r = 6.9 in float32, 17.0 in float64, it is 1 to the same precision.
     """
-    return 2 / (1 + magnitude(curvature) * _square(x)) * x
+    return 2 / (1 + magnitude(curvature) * squared(x)) * x
 
 
 def from_klein(x: Tensor, curvature: Curvature) -> Tensor:
@@ -235,8 +238,11 @@ def from_klein(x: Tensor, curvature: Curvature) -> Tensor:
 
 def _defect(x: Tensor, curvature: Curvature) -> Tensor:
     """1 − |c|‖x‖², (..., d) -> (..., 1), at least 16·eps: where float32 would lose all digits in the difference."""
-    defect = 1 - magnitude(curvature) * _square64(x)
-    return defect.clamp(min=16 * torch.finfo(x.dtype).eps).to(x.dtype)
+    return _defect_of(magnitude(curvature) * _square64(x), x.dtype)
+
+
+def _defect_of(square: Tensor, dtype: torch.dtype) -> Tensor:
+    return (1 - square).clamp(min=16 * torch.finfo(dtype).eps).to(dtype)
 
 
 def _add(x: Tensor, y: Tensor, x_defect: Tensor, y_defect: Tensor, curvature: Curvature) -> Tensor:
@@ -246,8 +252,9 @@ def _add(x: Tensor, y: Tensor, x_defect: Tensor, y_defect: Tensor, curvature: Cu
     (1 − |c|‖x‖²)(1 − |c|‖y‖²) + |c|‖w‖²: nothing cancels where ⟨x, y⟩ < 0, as it does in the usual form.
     """
     total = x + y
-    square = magnitude(curvature) * _square(total)
-    return project((x_defect * total + square * x) / (x_defect * y_defect + square), curvature)
+    square = magnitude(curvature) * squared(total)
+    divided = 1 / (x_defect * y_defect + square)
+    return project(torch.addcmul(x_defect * divided * total, square * divided, x), curvature)
 
 
 def _per_set(curvature: Curvature) -> Curvature:
@@ -264,12 +271,23 @@ def _norms_apart(x: Tensor, y: Tensor) -> Tensor:
     return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def _square(x: Tensor) -> Tensor:
-    return x.square().sum(-1, keepdim=True)
+class _Square64(torch.autograd.Function):
+    """‖x‖² in float64, whose gradient needs no more than the dtype of x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return squared(x, torch.float64)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        x: Tensor = ctx.saved_tensors[0]
+        return (2 * gradient).to(x.dtype) * x
 
 
 def _square64(x: Tensor) -> Tensor:
-    return _square(x.double())
+    square: Tensor = _Square64.apply(x)
+    return square
 
 
 def _norm(x: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ is the gradient that the clamp cuts off. (The usual other way, two `where` aroun
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,6 +37,14 @@ def magnitude(curvature: Curvature) -> Curvature:
     if not -math.inf < curvature < 0:
         raise ValueError(f"curvature: got {curvature}; hyperbolic space needs a negative, finite number (−1 is usual)")
     return -curvature
+
+
+def squared(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """‖x‖², (..., d) -> (..., 1), in a given dtype or its own; relative error ≤ 5·eps for d ≤ 1000."""
+    if x.shape[-1] <= 64:  # in one pass, which adds in a few long chains: at d = 1000 the error would be 18·eps
+        norm: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=dtype)
+        return norm.square()
+    return x.to(dtype or x.dtype).square().sum(-1, keepdim=True)
 
 
 def floor(dtype: torch.dtype) -> float:
@@ -82,6 +91,37 @@ def tanhc_cosh(x: Tensor) -> tuple[Tensor, Tensor]:
     return n.tanh() / x, n.cosh()
 
 
+def asinh(x: Tensor) -> Tensor:
+    """asinh(x) of x ≥ 0, several times faster than torch's kernel.
+
+    Parameters
+    ----------
+    x : Tensor (...), 0 ≤ x, finite
+
+    Returns
+    -------
+    Tensor (...)
+        Relative error ≤ 3·eps where x² is finite; beyond, ln 2 is missing.
+    """
+    found: Tensor = _Asinh.apply(x)
+    return found
+
+
+class _Asinh(torch.autograd.Function):
+    """log1p(x + x²/(1 + √(1 + x²))), which saves no more for its gradient than x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        below = (x * x).add_(1).sqrt_().add_(1)
+        return (x / below).mul_(x).add_(x).log1p_()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        x: Tensor = ctx.saved_tensors[0]
+        return gradient * (x * x + 1).rsqrt()
+
+
 def asinhc(x: Tensor) -> Tensor:
     """asinh(x)/x.
 
@@ -94,24 +134,8 @@ def asinhc(x: Tensor) -> Tensor:
     Tensor (...)
         Relative error ≤ 4·eps; the gradient is finite, 0 at x = 0.
     """
-    x = x.clamp(min=floor(x.dtype))
-    return x.asinh() / x
-
-
-def asinh_sqrt(q: Tensor) -> Tensor:
-    """asinh(√q), a half distance from its squared hyperbolic sine.
-
-    Parameters
-    ----------
-    q : Tensor (...), q ≥ 0
-
-    Returns
-    -------
-    Tensor (...)
-        Relative error ≤ 4·eps. The gradient at q = 0, where none exists, is 0.
-    """
-    positive = q > 0
-    return torch.where(positive, torch.where(positive, q, 1.0).sqrt().asinh(), 0.0)
+    x = x.clamp(min=floor(x.dtype) / 4)  # where `asinh` is the identity to the last bit
+    return asinh(x) / x
 
 
 def arc_factors(q: Tensor) -> tuple[Tensor, Tensor]:
@@ -124,8 +148,8 @@ def arc_factors(q: Tensor) -> tuple[Tensor, Tensor]:
     Returns
     -------
     tuple of Tensor (...)
-        Relative error of both ≤ 6·eps; the gradients are finite (the first one's cut off to 0 where q < eps²).
+        Relative error of both ≤ 6·eps; the gradients are finite (the first one's cut off to 0 where q < eps²/16).
     """
-    root = q.clamp(min=floor(q.dtype) ** 2).sqrt()
-    arc, cosh = root.asinh() / root, (1 + q).sqrt()
+    root = q.clamp(min=(floor(q.dtype) / 4) ** 2).sqrt()
+    arc, cosh = asinh(root) / root, (1 + q).sqrt()
     return arc / cosh, 2 * arc * (q / cosh)

@@ -365,6 +365,23 @@ def test_batches_broadcast_and_curvature_may_differ_along_them(call):
     torch.testing.assert_close(whole, parts)
 
 
+@pytest.mark.parametrize("name", ["exp", "log", "dist"])
+def test_one_pair_of_points_for_many_curvatures_and_for_many_partners(name):
+    generator = torch.Generator().manual_seed(0)
+    curvature = torch.tensor([-0.3, -1.0, -2.0], requires_grad=True)
+    x, v = torch.randn(4, generator=generator), torch.randn(3, 4, generator=generator)
+    for one, other in ((x, v[0]), (x, v), (v, x)):
+        one, other = one.clone().requires_grad_(), other.clone().requires_grad_()
+        whole = CALLS[name](one, other, curvature)
+        gradients = torch.autograd.grad(whole.sum(), (one, other, curvature))
+        wide = [tensor.expand(3, 4).detach().clone().requires_grad_() for tensor in (one, other)]
+        parts = torch.stack([CALLS[name](*pair, c) for *pair, c in zip(*wide, curvature, strict=True)])
+        torch.testing.assert_close(whole, parts)
+        expected = torch.autograd.grad(parts.sum(), (*wide, curvature))
+        for found, each in zip(gradients, expected, strict=True):
+            torch.testing.assert_close(found, each.sum_to_size(found.shape), rtol=1e-5, atol=1e-5)
+
+
 @every_call
 def test_dtype_is_that_of_the_points(call):
     x, v = lorentz.exp0(torch.ones(2, 3), -1.0), torch.ones(2, 4)
