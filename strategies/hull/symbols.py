@@ -5,6 +5,9 @@ with the sum over bins). Symbols of several vectors add modulo q to those of the
 occupied bins: the shortest recurrence of the sequence is Π(x − b), Prony's method in a finite field.
 """
 
+import contextlib
+import gc
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -56,6 +59,20 @@ def encode(bins: Words, values: Words, length: int, prime: int) -> Words:
     return symbols
 
 
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without Python's search for garbage in cycles, of which there is none here: the library makes so many small objects
+    that all those of the process would be looked through in the midst of it, a tenth of a second each time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_no_collection()
 def decode(symbols: Words, prime: int, num_bins: int, most: int) -> tuple[Words, Words]:
     """The sparse vector of which these are the power sums.
 

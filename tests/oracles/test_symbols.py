@@ -1,5 +1,8 @@
 """Power sums against sums in Python's integers, and their decoding against Berlekamp–Massey with a search for roots."""
 
+import contextlib
+import gc
+
 import numpy as np
 import pytest
 from flint import fmpz, fmpz_mod_ctx, fmpz_mod_poly_ctx
@@ -176,3 +179,19 @@ def test_speed_is_measured() -> None:
     ratio = decode_times(num=300, repeats=1)
     assert 0 < ratio.ours < 0.6
     assert ratio.theirs > 0
+
+
+@pytest.mark.parametrize(
+    "symbols", [encode(np.array([3], np.uint64), np.array([2], np.uint64), 6, 4129), np.arange(1, 7)]
+)
+def test_garbage_is_collected_again_after_decoding(symbols: np.ndarray) -> None:
+    with contextlib.suppress(HullError):
+        decode(symbols.astype(np.uint64), 4129, 4096, 1)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with pytest.raises(HullError):
+            decode(np.zeros(1, np.uint64), 4129, 4096, 1)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
