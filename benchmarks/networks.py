@@ -1,11 +1,12 @@
 """Local steps of full-size networks on a device, in float32 and bfloat16, against a plain PyTorch loop on the same batches.
 
-    python -m benchmarks.run --only networks --device cuda
+    python -m benchmarks.run --data FOLDER --only networks --device cuda
 
 On the CPU the same rows are measured on fewer images. What ours has and the plain loop has not: batches are shuffled and
 cut from bytes on the device, losses are checked, the method's own loss and head.
 """
 
+import statistics
 import subprocess
 import sys
 import time
@@ -82,7 +83,7 @@ def precisions(place: Place, network: str) -> Ratio:
 
 
 def compiled(place: Place, network: str) -> Ratio:
-    """A pass once all is compiled, which takes a minute and more, and one as it is."""
+    """A pass once all is compiled, which takes about a minute, and one as it is."""
     client, model = _client(place, network, "fedavg", False), _client(place, network, "fedavg", False).model
     assert isinstance(model, ImageNet)
     body, head = torch.compile(model.body), model.head
@@ -95,9 +96,11 @@ def compiled(place: Place, network: str) -> Ratio:
 
 
 def side_by_side(place: Place, network: str) -> Ratio:
-    """Seconds until as many processes have trained that were ready together, and until one has."""
-    together, alone = _processes(place, network, SIDE_BY_SIDE), _processes(place, network, 1)
-    return Ratio(together, alone, together / alone, together / alone)
+    """Seconds until as many processes have trained that were ready together, and until one has, in turn."""
+    pairs = [(_processes(place, network, SIDE_BY_SIDE), _processes(place, network, 1)) for _ in range(REPEATS)]
+    together, alone = (statistics.median(values) for values in zip(*pairs, strict=True))
+    ratios = [one / other for one, other in pairs]
+    return Ratio(together, alone, min(ratios), max(ratios))
 
 
 def plain_loop(client: Client, mixed: bool) -> Callable[[], None]:
@@ -128,10 +131,11 @@ def _batches(client: Client) -> list[Any]:
 
 
 def _client(place: Place, network: str, method: str, mixed: bool) -> Client:
+    most = 10 * IMAGES[place.processor] if place.data else 640  # of digits
     settings: dict[str, Any] = {
         "dataset": "mnist" if place.data else "digits", "data-dir": str(place.folder), "partition": "iid",
         "model": network, "method": method, "batch-size": BATCH, "mixed-precision": mixed, "optimizer": "sgd",
-        "images.train-subset": 10 * IMAGES[place.processor], "images.test-subset": 100, "device": place.device,
+        "images.train-subset": most, "images.test-subset": 100, "device": place.device,
     }  # fmt: skip
     return a_client(settings)[0]
 
@@ -148,16 +152,20 @@ def _processes(place: Place, network: str, number: int) -> float:
         ]
         for process in processes:
             stack.callback(process.kill)
-            assert process.stdout is not None
-            process.stdout.readline()
+        _await(processes, "ready")
         began = time.perf_counter()
         for process in processes:
             assert process.stdin is not None
             process.stdin.write("train\n")
             process.stdin.close()
-        if sum(process.wait() != 0 for process in processes):
-            raise RuntimeError("a process that trains failed")
+        _await(processes, "trained")
         return time.perf_counter() - began
+
+
+def _await(processes: list["subprocess.Popen[str]"], word: str) -> None:
+    """Until each has told this word."""
+    if [process.stdout.readline() for process in processes if process.stdout] != [f"{word}\n"] * len(processes):
+        raise RuntimeError("a process that trains failed")
 
 
 def main(arguments: list[str]) -> int:
@@ -169,6 +177,7 @@ def main(arguments: list[str]) -> int:
     print("ready", flush=True)
     sys.stdin.readline()
     client.learner.descend(PASSES)
+    print("trained", flush=True)
     return 0
 
 

@@ -54,9 +54,9 @@ def rows(place: Place) -> list[Row]:
                 lambda part=part, budget=budget: _seconds(_by_ray(place)[part], budget))  # type: ignore[misc]
             for part, words, budget in (
                 ("flower", "from the command to the ServerApp's first line", 10.0),
-                ("meeting", "from there until all clients have told what they hold: Ray's workers start and import", 10.0),
+                ("meeting", "from there until the clients are known and the start is made: Ray's workers import", 10.0),
                 ("first", "the first round beyond a later one: models", 1.0),
-                ("report", "after the last round: report with its pictures", 2.0),
+                ("report", "after the last round: model, summary, report with its pictures", 2.0),
             )
         ),
         *(
@@ -114,7 +114,7 @@ def _by_ray(place: Place) -> dict[str, float]:
         "flower": first,
         "meeting": written["clients.json"] - written["config.toml"],
         "first": trained[0] - statistics.median(trained[1:]),
-        "report": written["report.html"] - written["summary.json"],
+        "report": written["report.html"] - written["rounds.csv"],
         "round": overhead(rounds, workers=2),
     }
 

@@ -11,7 +11,7 @@ from strategies.config import RunConfig
 LIVE_CLIENTS = 64
 """How many in any case; a simulation of more sets the others up anew from their files."""
 LIVE_BYTES = 2 * 2**30
-"""And more of them as long as the whole process takes less than this: a thousand small ones do."""
+"""And more of them as long as the process takes less than this: a thousand small ones do."""
 
 _live: OrderedDict[tuple[Any, ...], Client] = OrderedDict()
 
@@ -23,16 +23,19 @@ def live_client(config: RunConfig, run: str, partition: int, node_config: dict[s
     if client is None:
         client = _live[key] = Client(config, run, partition, node_config)
         if len(_live) > LIVE_CLIENTS and _taken() > LIVE_BYTES:
-            _live.popitem(last=False)  # what it had is had by the next one: the process grows no further
+            # Two for one, lest later ones that are larger make the process grow. Not all at once: what they had is not
+            # given back at once, and seen as taken still.
+            for _ in range(min(2, len(_live) - LIVE_CLIENTS)):
+                _live.popitem(last=False)
     _live.move_to_end(key)
     return client
 
 
 def _taken() -> int:
-    """Bytes that this process takes of the machine's memory and of its GPU's."""
+    """Bytes that this process takes of the machine's memory and of its GPUs'."""
     import psutil
 
-    reserved = torch.cuda.memory_reserved() if torch.cuda.is_available() else 0
+    reserved = sum(torch.cuda.memory_reserved(number) for number in range(torch.cuda.device_count()))
     return int(psutil.Process().memory_info().rss) + reserved
 
 

@@ -49,7 +49,7 @@ class _HalfSinh(torch.autograd.Function):
         y_time = (squared(other) * scale**2).add_(1).sqrt_()
         # P is the part across x of y − x and of y alike, as rounded as what it is taken from: y − x, or, where y is much
         # nearer to the origin than x, y less a part of x that is about as long.
-        share = (2 * y_time).div_(x_time).clamp_(max=1)
+        share = (2 * y_time / x_time).clamp_(max=1)
         across = torch.addcmul(other, base, share, value=-1)
         inverse = (x_length > floor(x.dtype)) / length.clamp(min=torch.finfo(x.dtype).tiny)  # next to the origin: 0
         along = _dot(across, base).mul_(inverse)

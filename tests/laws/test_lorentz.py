@@ -382,6 +382,18 @@ def test_one_pair_of_points_for_many_curvatures_and_for_many_partners(name):
             torch.testing.assert_close(found, each.sum_to_size(found.shape), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["exp", "log", "dist"])
+@pytest.mark.parametrize("curvature", [-1.0, torch.tensor(-0.3)], ids=str)
+def test_leading_dimensions_of_both_points_broadcast(name, curvature):
+    generator = torch.Generator().manual_seed(0)
+    x, v = torch.randn(5, 4, generator=generator), torch.randn(3, 4, generator=generator)
+    whole = torch.stack([torch.stack([CALLS[name](one, other, curvature) for other in v]) for one in x])
+    torch.testing.assert_close(CALLS[name](x[:, None], v, curvature), whole)
+    torch.testing.assert_close(CALLS[name](x, v[:, None], curvature), whole.transpose(0, 1))
+    torch.testing.assert_close(CALLS[name](x, v[0], curvature), whole[:, 0])
+    torch.testing.assert_close(CALLS[name](x[0], v, curvature), whole[0])
+
+
 @every_call
 def test_dtype_is_that_of_the_points(call):
     x, v = lorentz.exp0(torch.ones(2, 3), -1.0), torch.ones(2, 4)

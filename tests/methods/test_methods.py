@@ -397,6 +397,19 @@ def test_more_clients_than_a_process_keeps_set_up(tmp_path, monkeypatch):
         assert len(live._live) == kept
 
 
+def test_a_process_that_takes_too_much_goes_back_to_few_clients(own_home, monkeypatch):
+    monkeypatch.setattr("client_app.live.LIVE_CLIENTS", 2)
+    monkeypatch.setattr("client_app.live._taken", lambda: taken)
+    live.forget_all()
+    kept = []
+    for number in range(12):
+        taken = 0 if number < 6 else 2**60
+        live.live_client(parse({"dataset": "trees"}), "run", number, {"partition-id": number, "num-partitions": 12})
+        kept.append(len(live._live))
+    assert kept == [1, 2, 3, 4, 5, 6, 5, 4, 3, 2, 2, 2]
+    live.forget_all()
+
+
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
 def test_training_learns(method, tmp_path):
     found = run(tmp_path, method=method, num_rounds=40, embedding_dim=16)
