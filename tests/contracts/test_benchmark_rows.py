@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from benchmarks import networks, run, server
+from benchmarks import networks, run, server, spread
 from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, compare
 
@@ -86,3 +86,11 @@ def test_a_device_that_is_not_there_is_refused(capsys):
     with pytest.raises(SystemExit):
         run.main(["--device", "cuda:99"])
     assert 'device = "cuda:99": this machine has' in capsys.readouterr().err
+
+
+def test_the_descent_that_prototypes_are_held_against_spreads_them_less():
+    apart = 2 * torch.eye(spread.CLASSES)
+    found = spread.descent()
+    assert torch.allclose(found.norm(dim=1), torch.ones(spread.CLASSES))
+    ours = spread.uniform(spread.CLASSES, spread.DIM, 0).float()
+    assert (ours @ ours.T - apart).max() < (found @ found.T - apart).max() < 0.7
