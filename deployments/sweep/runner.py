@@ -237,7 +237,7 @@ def _carry_out(
     token = secrets.token_hex(16)
     (results.folder / TOKEN_FILE).write_text(token)
     # Not retried: Ray would make a run again that has taken all memory.
-    task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)(_make)
+    task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)(make_run)
     waiting = list(reversed(tasks))
     running: dict[Any, tuple[Planned, float]] = {}
     listener(None, min(_slots(resources), len(tasks)))
@@ -256,8 +256,8 @@ def _carry_out(
             listener(Ended(run, error, time.monotonic() - since), min(slots, len(waiting) + len(running)))
 
 
-def _make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str) -> str:
-    """In the process of a run, which alone needs all that a run does."""
+def make_run(settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str) -> str:
+    """`make` in the process of a run, which alone needs all that a run does; the process has this function's name."""
     from deployments.sweep.task import make
 
     return make(settings, num_supernodes, folder, name, token)
