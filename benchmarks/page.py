@@ -22,14 +22,29 @@ def write_table(
     Raises
     ------
     PageError
-        If the page lacks a mark, or they are in the wrong order; it is left as it was.
+        As `around`; the page is left as it was.
     """
-    text = page.read_text(encoding="utf-8")
+    before, after = around(page)
+    write_atomically(page, f"{before}{BEGIN}\n{machine}\n\n{table(figures)}{error_table(errors)}{END}{after}".encode())
+
+
+def around(page: Path) -> tuple[str, str]:
+    """What stands before and after the tables.
+
+    Raises
+    ------
+    PageError
+        If the page cannot be read, lacks a mark, or they are in the wrong order.
+    """
+    try:
+        text = page.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PageError(f"{page} cannot be read: {error.strerror}") from None
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise PageError(f"{page} has no lines {BEGIN} and {END} to put the table between")
-    write_atomically(page, f"{before}{BEGIN}\n{machine}\n\n{table(figures)}{error_table(errors)}{END}{after}".encode())
+    return before, after
 
 
 def table(figures: Sequence[Mapping[str, Any]]) -> str:

@@ -39,7 +39,7 @@ from benchmarks import (
     whole,
     wire,
 )
-from benchmarks.page import megabytes, write_table
+from benchmarks.page import PageError, around, megabytes, write_table
 from benchmarks.row import Place, Row, Rows
 from benchmarks.timing import Ratio
 from strategies.config import ConfigError
@@ -77,8 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         device = str(pick_device(options.device))
-    except ConfigError as error:
+        if options.page:
+            around(options.page)  # before the minutes that the figures take
+    except (ConfigError, PageError) as error:
         parser.error(str(error))
+    if options.data and not options.data.is_dir():
+        parser.error(f"--data: {options.data} is no folder")
     logging.getLogger("curvfed").addHandler(logging.NullHandler())
     torch.set_num_threads(1)
     place, console = Place(options.data, device), Console()

@@ -82,10 +82,19 @@ def test_a_row_that_fails_is_told_and_the_others_go_on(tmp_path, monkeypatch, ca
     assert server.rows(PLACE)
 
 
-def test_a_device_that_is_not_there_is_refused(capsys):
-    with pytest.raises(SystemExit):
-        run.main(["--device", "cuda:99"])
-    assert 'device = "cuda:99": this machine has' in capsys.readouterr().err
+def test_what_cannot_be_is_refused_before_anything_is_measured(capsys, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("words")
+    for arguments, told in (
+        (["--device", "cuda:99"], 'device = "cuda:99": this machine has'),
+        (["--data", str(tmp_path / "absent")], f"--data: {tmp_path / 'absent'} is no folder"),
+        (["--page", str(tmp_path / "absent.md")], "absent.md cannot be read: No such file or directory"),
+        (["--page", str(page)], "page.md has no lines <!-- measured -->"),
+    ):
+        with pytest.raises(SystemExit):
+            run.main(arguments)
+        assert told in capsys.readouterr().err
+    assert page.read_text() == "words"
 
 
 def test_the_descent_that_prototypes_are_held_against_spreads_them_less():
