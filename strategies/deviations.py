@@ -1,5 +1,6 @@
 """What the clients' models deviate by from the one they started from: inner products, and weighted sums."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -86,7 +87,7 @@ def moved(start: Arrays, updates: Sequence[Update], weights: ArrayLike) -> Array
     updates : sequence of Update
         In a fixed order, in which the sum is made, in float64.
     weights : array (K,)
-        They need not sum to 1. An update of weight 0 is not looked at.
+        They need not sum to 1: θ weighs what they leave, 1 − Σ wₖ. An update of weight 0 is not looked at.
 
     Raises
     ------
@@ -96,10 +97,11 @@ def moved(start: Arrays, updates: Sequence[Update], weights: ArrayLike) -> Array
     _check_names(start, [update.arrays for update in updates])
     found = split_average(_buffers(start), [replace(update, arrays=_buffers(update.arrays)) for update in updates])
     shares = np.asarray(weights, np.float64).tolist()
+    weighted = [(update.arrays, share) for update, share in zip(updates, shares, strict=True) if share]
+    rest = 1 - math.fsum(share for _, share in weighted)  # θ's own weight in the sum
     for name, origin in start.items():
         if not is_buffer(name):
-            terms = [(update.arrays[name], share) for update, share in zip(updates, shares, strict=True) if share]
-            found[name] = weighted_sum(origin, terms, around=origin)
+            found[name] = weighted_sum(origin, [(origin, rest), *((arrays[name], share) for arrays, share in weighted)])
     return {name: found[name] for name in start}
 
 

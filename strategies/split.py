@@ -83,10 +83,8 @@ def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Update]
     }
 
 
-def weighted_sum(
-    like: NDArray[Any], terms: Sequence[tuple[NDArray[Any], float]], around: NDArray[Any] | None = None
-) -> NDArray[Any]:
-    """Σ weight · array, or o + Σ weight · (array − o) around a point o, in float64 and rounded once.
+def weighted_sum(like: NDArray[Any], terms: Sequence[tuple[NDArray[Any], float]]) -> NDArray[Any]:
+    """Σ weight · array, in float64 and rounded once.
 
     Parameters
     ----------
@@ -94,23 +92,17 @@ def weighted_sum(
         Of the shape and the dtype of the result and of the terms.
     terms : sequence of (array, float)
         Summed in their order, in blocks that stay in the cache: it takes no more memory than the result.
-    around : array, optional
     """
     found = np.empty(like.shape, like.dtype)
     rows, out = [(array.reshape(-1), weight) for array, weight in terms], found.reshape(-1)
-    origins = None if around is None else around.reshape(-1)
     width = min(_BLOCK, out.size)
-    term, origin, sums = np.empty(width), np.zeros(width), np.empty(width)
+    term, sums = np.empty(width), np.empty(width)
     for begin in range(0, out.size, _BLOCK):
         part = slice(begin, min(begin + _BLOCK, out.size))
-        product, point, total = (buffer[: part.stop - begin] for buffer in (term, origin, sums))
-        if origins is not None:
-            np.copyto(point, origins[part])
-        np.copyto(total, point)
+        product, total = (buffer[: part.stop - begin] for buffer in (term, sums))
+        total.fill(0)
         for row, weight in rows:
             np.copyto(product, row[part])  # apart from the arithmetic: to cast within it takes longer
-            if origins is not None:
-                product -= point
             product *= weight
             total += product
         out[part] = total
