@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from client_app.client import Client
 from strategies.hull.order import draw_note
 from strategies.messages import HULLS, Request
-from strategies.secure_phases import MASKED, Opening
+from strategies.secure_phases import MASKED, TARGETS, Opening
 from strategies.secure_sum.errors import SecureSumError
 from strategies.secure_sum.fixed_point import FixedPoint
 from strategies.secure_sum.member import Member
@@ -107,9 +107,9 @@ def _stored(state: RecordDict) -> Member | None:
 
 
 def _is_over(last: Session, new: Session) -> bool:
-    """Whether a sum was begun before, or before another that was begun since."""
-    earlier = new.round < last.round or (new.round == last.round and new.phase == last.phase)
-    return new.run == last.run and earlier
+    """Whether a sum was begun before, or comes before one that was; a round's sums are in the order of `TARGETS`."""
+    begun, wanted = ((one.round, TARGETS.index(one.phase)) for one in (last, new))
+    return new.run == last.run and wanted <= begun
 
 
 def _keep(member: Member, state: RecordDict) -> None:

@@ -17,6 +17,7 @@ from server_app.results import RunDirectory
 from server_app.run import RoundError, Run
 from server_app.secure import Check, check_session, secure_sum
 from server_app.state import as_before, before
+from strategies.checks import check_measured
 from strategies.config import ConfigError, RunConfig
 from strategies.hull.codec import decode_hulls
 from strategies.hull.errors import HullError
@@ -110,15 +111,17 @@ class HullRun(Run):
         self.public = self._agree(len(self.federation.nodes))
         check_session(self.header(HULLS, PROTOCOL), list(self.federation.nodes), self.config)
         told = {"clients": self.public.num_clients, "digest": self.public.digest}
-        measured = self._ask(self.header(MEASURE, PROTOCOL), dict.fromkeys(self.federation.nodes, told))
+        measured = self._ask(
+            self.header(MEASURE, PROTOCOL),
+            dict.fromkeys(self.federation.nodes, told),
+            lambda reply: check_measured(reply.metrics),
+        )
         self._note_revealed(measured)
         able, needed = sorted(measured.replies), max(2, self.config.min_replies)
         if len(able) < needed:
-            reasons = [f"partition {partition}: {reason}" for partition, reason in measured.reasons.items()]
             raise RoundError(
                 f"{len(able)} of {len(measured.seconds)} clients can take part, needed are {needed} (min-replies, and "
-                "2 for a sum that hides anything). "
-                f"{'; '.join(reasons[:3])}"
+                f"2 for a sum that hides anything). {measured.first_reasons}"
             )
         self.public = self._agree(len(able))
         values = self.public

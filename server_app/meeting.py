@@ -28,6 +28,9 @@ CUT_OTHERWISE = (
     "files must be the same at all nodes"
 )
 
+MANY_CLASSES = 1000
+"""Of more it is said who names them: one client's mistake would cost all of them a head of that size."""
+
 NODE_WAIT = 60.0
 """Seconds to wait for enough nodes to be connected: real ones come up one by one."""
 
@@ -205,6 +208,10 @@ def _facts(described: dict[int, Description]) -> Facts:
     if first.task == "graphs" and len(spaces) > 1:
         return Facts(first.task, 0, (), own_ends=True)
     names = dict.fromkeys(name for description in described.values() for name in description.class_names)
+    if len(names) > MANY_CLASSES:
+        most = max(described, key=lambda partition: len(described[partition].class_names))
+        count = len(described[most].class_names)
+        log.warning("the clients name %d classes between them, partition-id %d names %d", len(names), most, count)
     if len(names) > MAX_CLASSES:
         raise CohortError(f"the clients name {len(names)} classes between them; allowed are up to {MAX_CLASSES}")
     return Facts(first.task, first.num_features, tuple(names), first.shape)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from server_app.figures import column, mean_std, personal_figures
 from server_app.meeting import Federation
-from strategies.arrays import MessageError, check_arrays, encode_arrays
+from strategies.arrays import MessageError, check_arrays, encode_arrays, one_line
 from strategies.checks import check_metrics
 from strategies.cohort import exchange
 from strategies.messages import Header, Parts, Reply, Request
@@ -25,6 +25,10 @@ CLIENT_FIGURES = frozenset(
      "clipped", "points", "revealed", "vertices", "moved", "thinned"}
 )  # fmt: skip
 """What of a client's metrics goes into `clients.csv`; "seconds" is then its own time, without the way there and back."""
+
+
+_MOST_REASONS = 20_000
+"""Characters of a cell; Python's reader of CSV files takes 131,072. `clients.csv` has each reason by itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +88,11 @@ class Phase:
         """What the clients measured."""
         return {partition: reply.metrics for partition, reply in self.replies.items()}
 
+    @property
+    def first_reasons(self) -> str:
+        """Three of the reasons in words; "" for none."""
+        return "; ".join([f"partition {partition}: {reason}" for partition, reason in self.reasons.items()][:3])
+
     def without(self, reasons: Mapping[int, str]) -> "Phase":
         """The phase with these replies dropped too."""
         for partition, reason in reasons.items():
@@ -109,7 +118,10 @@ class Phase:
             "bytes_up": sum(map(reply_size, self.replies.values())) / max(len(self.replies), 1),
             "bytes_down": sum(self.sent[p].size for p in self.replies) / max(len(self.replies), 1),
             "seconds_training": sum(column(scores, "seconds")),
-            "reasons": "; ".join(f"partition {partition}: {reason}" for partition, reason in self.reasons.items()),
+            "reasons": one_line(
+                "; ".join(f"partition {partition}: {reason}" for partition, reason in self.reasons.items()),
+                _MOST_REASONS,
+            ),
         }
 
     def client_rows(self, weights: Mapping[int, float]) -> list[dict[str, Any]]:

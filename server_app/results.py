@@ -21,6 +21,7 @@ from safetensors.numpy import save
 from server_app.run_lock import RunLock
 from strategies.config import ConfigError, RunConfig, flatten, home, parse
 from strategies.dotted import dotted, nested
+from strategies.schedule import pace
 from strategies.store import Store, write_atomically
 
 log = logging.getLogger("curvfed")
@@ -245,14 +246,14 @@ def versions() -> dict[str, str]:
 
 def _check_same_run(config: RunConfig, path: Path) -> None:
     try:
-        before = flatten(parse(dotted(tomllib.loads((path / "config.toml").read_text()))))
+        begun = parse(dotted(tomllib.loads((path / "config.toml").read_text())))
     except (OSError, ValueError):  # absent, not TOML, or of another version
         raise ConfigError(
             f"resume = true: there is no run in {path}; allowed is the run-name of a run that was begun"
         ) from None
-    now = flatten(config)
+    before, now = flatten(begun), flatten(config)
     for key, value in now.items():
-        fixed = key not in FREE_TO_CHANGE or (key == "num-rounds" and config.schedule == "cosine")
+        fixed = key not in FREE_TO_CHANGE or (key == "num-rounds" and pace(begun) != pace(config))
         if fixed and key != "run-name" and before[key] != value:
             raise ConfigError(
                 f"resume = true: {key} = {value!r}, but the run was begun with {before[key]!r}; allowed is the same value"

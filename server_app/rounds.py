@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from flwr.serverapp import Grid
 
 from server_app import state as checkpoints
 from server_app.calibrating import SUMS, awaited, calibrated_head, checked
-from server_app.figures import column, mean_std, personal_figures
+from server_app.figures import personal_figures
 from server_app.global_model import GlobalModel, fixed_parameters
 from server_app.masking import masked_sums, masked_training
 from server_app.phase import Letter, Phase
@@ -27,7 +28,7 @@ from strategies.alignment import alignment
 from strategies.calibration import CalibrationError, plain_sum
 from strategies.cohort import sample
 from strategies.config import RunConfig
-from strategies.messages import EVALUATE, FINE_TUNE, TRAIN, Header, Parts, Reply
+from strategies.messages import CALIBRATE, EVALUATE, FINE_TUNE, TRAIN, Header, Parts, Reply
 from strategies.methods import METHODS
 from strategies.model_spec import model_spec
 from strategies.secure_sum.errors import SecureSumError
@@ -63,6 +64,8 @@ class Rounds(Run):
         self.sinks.start()
         if self.config.secure_sum:
             check_session(self.header(TRAIN), self._cohort(1), self.config)
+            if CALIBRATE in METHODS[self.config.method].after:
+                check_session(self.header(CALIBRATE), list(self.federation.nodes), self.config)
         for number in range(self.state.round + 1, self.config.num_rounds + 1):
             self._round(number)
         if self.config.num_rounds == 0:
@@ -218,7 +221,8 @@ class Rounds(Run):
         template = awaited(name, model)
         if self.config.secure_sum:
             header, clients = self.header(name, number), list(self.federation.nodes)
-            phase, total, noise = masked_sums(self._ask, header, clients, template[SUMS].size, self.config)
+            ask = partial(self._ask, in_round=False)
+            phase, total, noise = masked_sums(ask, header, clients, template[SUMS].size, self.config)
         else:
             phase = checked(name, self._phase(name, number, self.federation.nodes, template), model, self.config)
             self._check_enough(phase)
@@ -239,13 +243,20 @@ class Rounds(Run):
             phase = self._phase(name, number, partitions)
             self._record(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started})
 
-    def _ask(self, header: Header, parts: Mapping[int, Parts], check: Check, awaited: Arrays | None = None) -> Phase:
+    def _ask(
+        self,
+        header: Header,
+        parts: Mapping[int, Parts],
+        check: Check,
+        awaited: Arrays | None = None,
+        in_round: bool = True,
+    ) -> Phase:
         """A phase of a secure sum; the one that it masks is recorded by its caller."""
         if awaited is not None:
             return self._phase(header.phase, header.round, parts, awaited, parts, check)
         started = time.monotonic()
         phase = self.send(header, {partition: Letter(parts=one) for partition, one in parts.items()}, check)
-        self._record(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started})
+        self._record(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started}, in_round)
         return phase
 
     def _phase(
@@ -289,20 +300,16 @@ class Rounds(Run):
     def _check_enough(self, phase: Phase) -> None:
         needed = min(self.config.min_replies, len(phase.seconds))
         if len(phase.replies) < needed:
-            reasons = [f"partition {partition}: {reason}" for partition, reason in phase.reasons.items()]
             raise RoundError(
                 f"round {phase.header.round}: {len(phase.replies)} good replies of {len(phase.seconds)}, needed are "
-                f"{needed} (min-replies). {'; '.join(reasons[:3])}"
+                f"{needed} (min-replies). {phase.first_reasons}"
             )
 
-    def _record(self, phase: Phase, row: Mapping[str, Any]) -> None:
-        self.record(phase, row, self.model.weights() if phase.header.phase == TRAIN else {})
+    def _record(self, phase: Phase, row: Mapping[str, Any], in_round: bool = True) -> None:
+        self.record(phase, row, self.model.weights() if phase.header.phase == TRAIN else {}, in_round)
 
     def _note_best(self, number: int) -> None:
-        validation = mean_std(column(self.state.latest, "val"))[0]
-        best = self.state.best
-        if validation is not None and (best is None or validation > best["metrics"]["validation"]):
-            self.state.best = {"round": number} | personal_figures(self.state.latest, self.federation.descriptions)
+        self.state.note_best({"round": number} | personal_figures(self.state.latest, self.federation.descriptions))
 
 
 def _global(row: dict[str, Any]) -> str:

@@ -91,13 +91,13 @@ class Run(ABC):
         """One phase; see `run_phase`."""
         return run_phase(self.grid, self.federation, header, letters, self.config.round_timeout, check, on_reply)
 
-    def record(self, phase: Phase, row: Mapping[str, Any], weights: Mapping[int, float]) -> None:
-        """Note a phase in the state and in the run directory."""
+    def record(self, phase: Phase, row: Mapping[str, Any], weights: Mapping[int, float], in_round: bool = True) -> None:
+        """Note a phase in the state and in the run directory; what is not `in_round` is no part of a round's bytes."""
         for partition, measured in phase.scores.items():
             if measured:
                 self.state.latest[partition] = dict(measured)
         self.state.add(dropped=row["dropped"], seconds_training=row["seconds_training"])
-        if phase.header.phase in WITHIN_ROUND:
+        if in_round and phase.header.phase in WITHIN_ROUND:
             self.state.add(bytes_up=row["bytes_up"], bytes_down=row["bytes_down"])
         if phase.header.phase == TRAIN:
             self.state.add(rounds=1, seconds_aggregation=row["seconds_aggregation"])

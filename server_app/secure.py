@@ -75,8 +75,7 @@ def secure_sum(
             return step()
         except SecureSumError as error:
             ask(replace(header, phase=FORGET), {p: {} for p in phase.replies}, lambda reply: None)
-            reasons = [f"partition {partition}: {reason}" for partition, reason in phase.reasons.items()]
-            raise SecureSumError(f"{error}. {'; '.join(reasons[:3])}" if reasons else str(error)) from None
+            raise SecureSumError(f"{error}. {phase.first_reasons}" if phase.reasons else str(error)) from None
 
     phase = ask(replace(header, phase=KEYS), dict.fromkeys(clients, opening.as_parts()), _keys(collector))
     finish(collector.close_keys, phase)

@@ -72,7 +72,10 @@ class Sinks:
                 log.warning("%s; the run goes on without it", reason)
             else:
                 self._open[name] = sink
-        self._waiting = _rows(self._directory.path / "rounds.csv") if self._open else []
+        try:
+            self._waiting = _rows(self._directory.path / "rounds.csv") if self._open else []
+        except (OSError, csv.Error) as error:
+            log.warning("rounds.csv cannot be read, the sinks do without the rounds so far: %s", _words(error))
         self.flush()
 
     def add(self, row: Mapping[str, Any]) -> None:

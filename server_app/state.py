@@ -1,6 +1,7 @@
 """The state of a run between rounds, and its checkpoints."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -31,7 +32,8 @@ class State:
     latest : dict of partition to figures
         What each client last measured.
     best : dict or None
-        Figures of the round of best mean validation score among those in which every client was scored.
+        Figures of the round of best mean validation score among those in which all clients were asked and most were
+        scored.
     totals : dict
         Sums over the rounds: bytes, seconds, replies.
     examples : dict of partition to number
@@ -55,6 +57,16 @@ class State:
         """Add to the totals."""
         for name, amount in amounts.items():
             self.totals[name] = self.totals.get(name, 0) + amount
+
+    def note_best(self, figures: dict[str, Any]) -> None:
+        """Keep the figures of a round if they are the best: most clients scored, for who is missing must not make a round
+        look better, then best mean validation."""
+
+        def rank(figures: Mapping[str, Any]) -> tuple[int, float]:
+            return -figures["metrics"]["clients_left_out"], figures["metrics"]["validation"]
+
+        if figures["metrics"]["validation"] is not None and (self.best is None or rank(figures) > rank(self.best)):
+            self.best = figures
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from strategies.noisy_average import NoisyAverage
 from strategies.normalised import FedNova
 from strategies.run_config import RunConfig
 from strategies.scaffold import Scaffold
+from strategies.schedule import generator_rounds
 from strategies.server_optimizer import ServerOptimizer
 from strategies.similarity import Similarity
 from strategies.split import Arrays
@@ -52,7 +53,7 @@ AGGREGATIONS: dict[str, Callable[[Arrays, RunConfig, int], Aggregation]] = {
     "apple": lambda arrays, config, clients: Apple(arrays, config.apple.cores, config.seed),
     "multi-task": lambda arrays, config, clients: MultiTask(arrays, config.fedmtl.relations, clients),
     "fedsage": lambda arrays, config, clients: FedSage(
-        arrays, package(arrays, config.fedsage), min(config.fedsage.generator_rounds, max(config.num_rounds - 1, 0))
+        arrays, package(arrays, config.fedsage), generator_rounds(config)
     ),
 }
 

@@ -12,9 +12,23 @@ from numpy.typing import NDArray
 
 _NUMPY, _PREFIX = "numpy.ndarray", 10  # magic, version and the header's length take ten bytes
 
+MOST_WORDS = 500
+"""Characters of a reason that is shown. It may quote the other side, who could fill a disk with it."""
+
 
 class MessageError(ValueError):
-    """A message that is not what it should be; the text is safe to show."""
+    """A message that is not what it should be; the text is safe to show (`one_line`), whatever it quotes."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(one_line(reason))
+
+
+def one_line(text: str, most: int = MOST_WORDS) -> str:
+    """A text on one line, without what moves a terminal's cursor, cut off at so many characters."""
+    line = "".join(
+        char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in " ".join(text[: 2 * most].split())
+    )
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def encode_arrays(arrays: Mapping[str, NDArray[Any]]) -> ArrayRecord:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,7 +12,19 @@ from strategies.arrays import MessageError
 SCORES = ("test", "val", "accuracy")
 """Metrics that are shares in [0, 1], each also as it was before training ("_before")."""
 
+OF_HULLS = ("points", "revealed", "vertices", "moved", "thinned")
+"""What a client tells of its hulls: all of it, or nothing."""
+
+COUNTS = ("steps", "clipped", *OF_HULLS)
+"""Metrics that are whole numbers."""
+
+LARGEST = 1e30
+"""What any metric may be at most: sums and squares of a few stay finite."""
+
 MAX_CLASSES = 10_000
+
+MOST_LETTERS = 200
+"""Of the name of a class, and of any other text about the data."""
 
 _SHAPE = re.compile(r"([13])x([0-9]{1,4})x([0-9]{1,4})")
 
@@ -28,11 +40,30 @@ def check_metrics(metrics: Mapping[str, float], known: Collection[str]) -> None:
     for name, value in metrics.items():
         if name not in known:
             raise MessageError(f'the metric "{name}" is not awaited; awaited are {", ".join(sorted(known))}')
-        score = name.removesuffix("_before") in SCORES
-        if not math.isfinite(value) or (score and not 0 <= value <= 1):
-            raise MessageError(f"{name} is {value}; allowed is {'a share in [0, 1]' if score else 'a finite number'}")
-        if name == "steps" and not (value >= 0 and value == int(value)):
+        if name.removesuffix("_before") in SCORES and not 0 <= value <= 1:
+            raise MessageError(f"{name} is {value}; allowed is a share in [0, 1]")
+        if not -LARGEST <= value <= LARGEST:
+            raise MessageError(f"{name} is {value}; allowed is a finite number, up to {LARGEST:g}")
+        if name == "seconds" and value < 0:
+            raise MessageError(f"{name} is {value}; allowed is 0 or more")
+        if name in COUNTS and not (0 <= value < 2**53 and value == int(value)):
             raise MessageError(f"{name} is {value}; allowed is a whole number, 0 or more")
+
+
+def check_measured(metrics: Mapping[str, float]) -> None:
+    """Refuse figures about hulls that lack one, or that cannot be.
+
+    Raises
+    ------
+    MessageError
+    """
+    told = [name for name in OF_HULLS if name in metrics]
+    if told and len(told) < len(OF_HULLS):
+        raise MessageError(f"it tells {', '.join(told)} of its hulls; awaited is {', '.join(OF_HULLS)}, or nothing")
+    if told and max(metrics["revealed"], metrics["moved"]) > metrics["points"]:
+        raise MessageError(
+            f"{metrics['revealed']:g} points are revealed and {metrics['moved']:g} moved of {metrics['points']:g}"
+        )
 
 
 def check_steps(steps: float | None, num_examples: int, epochs: int, batch_size: int) -> None:
@@ -61,6 +92,20 @@ def check_variances(arrays: Mapping[str, NDArray[Any]]) -> None:
     for name, array in arrays.items():
         if name.endswith("running_var") and (array < 0).any():
             raise MessageError(f"{name} has negative variances")
+
+
+def check_texts(texts: Iterable[str]) -> None:
+    """Refuse texts that would break a line of a log or a table: names are short and printable.
+
+    Raises
+    ------
+    MessageError
+    """
+    for text in texts:
+        if len(text) > MOST_LETTERS or not text.isprintable():
+            raise MessageError(
+                f"a class or the data are named by {len(text)} characters; allowed are up to {MOST_LETTERS} printable ones"
+            )
 
 
 def check_data(task: str, space: str, shape: str, num_features: int, names: Sequence[str]) -> None:

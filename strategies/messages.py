@@ -11,8 +11,8 @@ from typing import Any
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
-from strategies.arrays import MessageError, decode_arrays, encode_arrays
-from strategies.checks import check_data, check_statistics
+from strategies.arrays import MessageError, decode_arrays, encode_arrays, one_line
+from strategies.checks import check_data, check_statistics, check_texts
 from strategies.records import build, config_of, entry, lists, record_of
 
 DESCRIBE = "describe"
@@ -268,12 +268,14 @@ def decode_reply(content: RecordDict, expected: Header) -> Reply:
         got, wanted = getattr(header, name), getattr(expected, name)
         if got != wanted:
             raise MessageError(f"the reply is of {name} {got}, awaited was {wanted}")
-    error = entry(record, "error", str)
+    error = one_line(entry(record, "error", str))
     description = None
     if header.phase == DESCRIBE and not error:
         body = dict(config_of(content, _BODY)) | {"statistics": dict(config_of(content, "statistics"))}
         description = build(Description, body)
         about = description
+        check_texts([about.task, about.space, about.metric, about.digest, about.partition_digest, about.shape])
+        check_texts(about.class_names)
         check_data(about.task, about.space, about.shape, about.num_features, about.class_names)
         check_statistics(description.statistics, len(description.class_names))
     num_examples = entry(record, "num_examples", int)

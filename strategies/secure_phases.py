@@ -10,7 +10,7 @@ from strategies.secure_sum.session import Session
 from strategies.secure_sum.wire import check_names, int_in, list_in, str_in
 
 TARGETS = (TRAIN, CALIBRATE, HULLS)
-"""Phases whose replies can be masked."""
+"""Phases whose replies can be masked, in the order that they have within a round."""
 
 MASKED = "masked"
 """Name of the array in such a reply."""

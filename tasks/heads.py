@@ -19,6 +19,9 @@ STARTS = {
 }
 """Kinds of heads, and what each may start from."""
 
+MOST_SPREAD = 2000
+"""Classes whose prototypes are looked for, by a search of about two minutes for so many, and four times that for twice."""
+
 
 @dataclass(frozen=True)
 class HeadSpec:
@@ -45,7 +48,8 @@ class HeadSpec:
     Raises
     ------
     ValueError
-        If an entry is not among the allowed ones, or there are more than two prototypes in one dimension.
+        If an entry is not among the allowed ones, there are more than two prototypes in one dimension, or more than
+        `MOST_SPREAD` to look for.
     """
 
     kind: str
@@ -68,10 +72,20 @@ class HeadSpec:
             raise ValueError(
                 f"embedding-dim 1 has room for 2 prototypes, and there are {self.num_classes} classes: use 2 or more"
             )
+        if self.is_searched and self.num_classes > MOST_SPREAD:
+            raise ValueError(
+                f"{self.num_classes} classes; prototypes in {self.dim} dimensions are looked for for up to {MOST_SPREAD}"
+            )
         if not 0 < self.scale < math.inf:
             raise ValueError(f"scale {self.scale} of the logits: a finite number > 0 is allowed")
         if not 0 < self.slope < 1:
             raise ValueError(f"slope s = {self.slope} of the prototypes: 0 < s < 1 is allowed, 0.9 is the paper's")
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether what it starts from is the end of a search."""
+        fits = self.start == "orthonormal" and self.num_classes <= self.dim
+        return self.start != "default" and not fits
 
 
 class LinearHead(nn.Module):
@@ -171,8 +185,7 @@ def unit(features: Tensor) -> Tensor:
 
 
 def _directions(spec: HeadSpec, seed: int) -> Tensor:
-    orthonormal = spec.start == "orthonormal" and spec.num_classes <= spec.dim
-    find = prototypes.orthonormal if orthonormal else prototypes.uniform
+    find = prototypes.uniform if spec.is_searched else prototypes.orthonormal
     found = find(spec.num_classes, spec.dim, seed)
     if spec.kind == "poincare":
         found = poincare.log0(spec.slope * found, CURVATURE)

@@ -17,6 +17,7 @@ from strategies.arrays import MessageError, check_arrays
 from strategies.config import ConfigError
 from strategies.deviations import is_buffer
 from strategies.model_spec import named_state
+from strategies.schedule import apple_rounds
 
 LAST = "last/"
 """What the names of the cores begin with that a client keeps, where it is not sent all of them."""
@@ -137,7 +138,7 @@ class Apple(Learner):
     def _penalty(self) -> float:
         """λ(r) μ."""
         config = self.local.config
-        done, last = self.round - 1, int(config.num_rounds * config.apple.last)
+        done, last = self.round - 1, apple_rounds(config)
         return config.apple.mu * (1 + math.cos(math.pi * done / last)) / 2 if done < last else 0.0
 
     def share(self) -> dict[str, NDArray[Any]]:

@@ -5,6 +5,7 @@ nodes it is the number of operations that counts. The formulas are those of `geo
 these to; K is the squared radius, the curvature is -1/K.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ def exp0_factor(norms: Tensor, radius: Tensor) -> Tensor:
     Parameters
     ----------
     norms : Tensor, (N, 1)
-        Euclidean norms of the rows, constant.
+        Euclidean norms of the rows.
     radius : Tensor, ()
         K.
 
@@ -130,11 +131,25 @@ class _Exp0Factor(torch.autograd.Function):
         return factor
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor]:
         x, factor, radius = ctx.saved_tensors
-        # d/dx sinh(x)/x = (cosh x - sinh(x)/x)/x and dx/dK = -x/2K; where the point has stopped only 1/x moves.
+        # x·d/dx sinh(x)/x = cosh x - sinh(x)/x and x·dx/dK = -x²/2K; where the point has stopped only 1/x moves.
         slope = torch.where(x < max_radius(x.dtype), x.clamp(max=max_radius(x.dtype)).cosh(), 0.0)
-        return None, (gradients[0] * (factor - slope)).sum() / (2 * radius)
+        change = slope - factor
+        to_radius = (gradients[0] * change).sum() / (-2 * radius)
+        if not ctx.needs_input_grad[0]:  # features are constant but where they are generated, by FedSage+
+            return None, to_radius
+        by_norm = torch.where(x < 0.5, _series(x), change / x)  # near 0 the difference is rounding
+        return gradients[0] * by_norm * radius.rsqrt(), to_radius
+
+
+def _series(x: Tensor) -> Tensor:
+    """d/dx sinh(x)/x = Σ 2k x^(2k-1)/(2k+1)!, to 1e-14 for x ≤ 1/2."""
+    square = x * x
+    found = torch.zeros_like(x)
+    for k in range(6, 0, -1):
+        found = found * square + 2 * k / math.factorial(2 * k + 1)
+    return found * x
 
 
 class _LorentzLinear(torch.autograd.Function):

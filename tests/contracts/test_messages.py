@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from strategies.arrays import MessageError, check_arrays, decode_arrays, encode_arrays
-from strategies.checks import check_metrics
+from strategies.arrays import MessageError, check_arrays, decode_arrays, encode_arrays, one_line
+from strategies.checks import OF_HULLS, check_measured, check_metrics
 from strategies.messages import (
     ANSWERED_BY_ARRAYS,
     HULLS,
@@ -38,6 +38,7 @@ ints = st.integers(0, 2**63 - 1)
 numbers = st.floats(allow_nan=False)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 texts = st.text(max_size=20)
+names = texts.filter(str.isprintable)
 arrays = hnp.arrays(
     st.sampled_from([np.float32, np.float64, np.float16, np.int64, np.uint8, np.bool_]),
     hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
@@ -53,19 +54,19 @@ named_arrays = st.dictionaries(texts.filter(bool), arrays, max_size=4)
 
 @st.composite
 def descriptions(draw):
-    task = draw(texts | st.sampled_from(["graphs", "points"]))
-    names = tuple(draw(st.lists(texts, min_size=task != "points", max_size=5, unique=True)))
-    counts = draw(st.lists(ints, min_size=len(names), max_size=len(names)))
+    task = draw(names | st.sampled_from(["graphs", "points"]))
+    classes = tuple(draw(st.lists(names, min_size=task != "points", max_size=5, unique=True)))
+    counts = draw(st.lists(ints, min_size=len(classes), max_size=len(classes)))
     ranges = {"num_test": st.integers(0, 2**53 - 1), "forman": finite, "majority_accuracy": st.floats(0, 1)}
     statistics = draw(st.fixed_dictionaries({}, optional=ranges))
     return Description(
         task,
-        draw(texts) if task == "graphs" else "",
-        draw(texts),
+        draw(names) if task == "graphs" else "",
+        draw(names),
         2 if task == "points" else draw(ints) + 1,
-        names,
-        draw(texts),
-        draw(texts),
+        classes,
+        draw(names),
+        draw(names),
         statistics | {"class_counts": counts},
     )
 
@@ -162,11 +163,12 @@ def test_request_of_the_first_phase_holds_a_header_alone(phase):
     st.dictionaries(texts.filter(bool), numbers),
     parts,
 )
+@example(Header("run", TRAIN, 0), TRAIN, 0, "two\nlines", 1, {}, {}, {})
 def test_reply_round_trip(header, phase, partition, error, examples, sent, metrics, besides):
     header = replace(header, phase=phase)
     reply = Reply(header, partition, error, None, examples, sent, metrics, besides)
     back = decode_reply(encode_reply(reply), header)
-    assert replace(back, arrays=reply.arrays) == reply
+    assert replace(back, arrays=reply.arrays) == replace(reply, error=one_line(error))
     assert equal(back.arrays, sent)
 
 
@@ -395,6 +397,54 @@ def test_metrics_must_be_finite(name, bad):
     check_metrics(good, KNOWN)
     with pytest.raises(MessageError, match=f"{name} is {bad}; allowed is"):
         check_metrics(good | {name: bad}, KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("loss", 1e31), ("seconds", -1.0), ("steps", 1.5), ("points", -10.0), ("moved", 2.0**53), ("curvature", -2e30)],
+)
+def test_metrics_that_nothing_can_measure(name, value):
+    with pytest.raises(MessageError, match=f"{name} is .*; allowed is"):
+        check_metrics({name: value}, {name})
+
+
+@pytest.mark.parametrize("absent", OF_HULLS)
+def test_figures_of_hulls_come_together_or_not_at_all(absent):
+    whole = {"points": 9.0, "revealed": 4.0, "vertices": 4.0, "moved": 0.0, "thinned": 0.0}
+    check_measured(whole)
+    check_measured({})
+    with pytest.raises(MessageError, match="awaited is points, revealed, vertices, moved, thinned, or nothing"):
+        check_measured({name: value for name, value in whole.items() if name != absent})
+    with pytest.raises(MessageError, match="10 points are revealed and 0 moved of 9"):
+        check_measured(whole | {"revealed": 10.0})
+
+
+@given(st.text())
+def test_a_reason_is_one_line_that_moves_no_cursor(text):
+    found = str(MessageError(text))
+    assert len(found) <= 500
+    assert found.isprintable()
+    assert one_line(found) == found
+    if text.isprintable() and len(text) <= 500 and text == " ".join(text.split()):
+        assert found == text
+
+
+def test_what_a_client_tells_of_its_failure_is_a_line():
+    text = "x\ncurvfed | round 2/2  accuracy 100.00%\x1b[2J" + 5_000_000 * "A"
+    reply = Reply(ASKED, 1, error=text)
+    found = decode_reply(encode_reply(reply), ASKED).error
+    assert found.startswith("x curvfed | round 2/2 accuracy 100.00%\N{REPLACEMENT CHARACTER}[2JA")
+    assert len(found) == 500
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"class_names": ("a", "b\n")}, {"class_names": ("a", 201 * "b")}, {"space": "\x1b[2J"}, {"metric": "\t"}],
+)
+def test_names_of_data_are_short_and_printable(changes):
+    reply = Reply(ASKED, 1, description=replace(DESCRIPTION, **changes))
+    with pytest.raises(MessageError, match="allowed are up to 200 printable ones"):
+        decode_reply(encode_reply(reply), ASKED)
 
 
 @pytest.mark.parametrize(("name", "value"), [("test", 1.5), ("test", -0.1), ("val_before", 7.0)])

@@ -1,5 +1,6 @@
 """Clients that answer wrongly or not at all: dropped with the reason, while the others go on."""
 
+import functools
 import math
 from dataclasses import replace
 
@@ -41,6 +42,9 @@ FAULTS = {
     "examples": (forged(lambda r: replace(r, num_examples=-5)), "num_examples is -5; allowed is 0 or more"),
     "identity": (forged(lambda r: replace(r, partition=2)), "it now says that it is partition-id 2"),
     "round": (forged(lambda r: replace(r, header=replace(r.header, round=1))), "the reply is of round 1, awaited was 2"),
+    "words": (forged(lambda r: replace(r, error="x\ncurvfed | round 3/3\x1b[2J" + 300_000 * "A")),
+              "x curvfed | round 3/3\N{REPLACEMENT CHARACTER}[2J" + 474 * "A" + "…"),
+    "huge": (forged(lambda r: metrics(r, loss=1.7e308)), "loss is 1.7e+308; allowed is a finite number, up to 1e+30"),
     "raises": (lambda request, handle: Message(Error(1, "RuntimeError"), reply_to=request),
                "Flower reports error 1 of this node; its own log has more"),
     "silent": (lambda request, handle: None, "no reply within 600 s"),
@@ -60,6 +64,23 @@ def test_a_bad_reply_is_dropped_with_the_reason_and_the_others_go_on(fault, tmp_
     assert (row["round"], row["partition"], row["dropped"], row["test"]) == ("2", "1", reason, "")
     assert f"round 2: dropped the reply of partition 1: {reason}" in caplog.text
     assert all(np.isfinite(array).all() for array in found.model.values())
+
+
+def test_a_round_that_lacks_a_client_is_not_the_best(tmp_path):
+    """However well the others do in it."""
+    perfect = forged(lambda r: metrics(r, val=1.0, test=1.0))
+    faults = [Fault(0, perfect, round=2), Fault(1, perfect, round=2), Fault(2, FAULTS["NaN"][0], round=2)]
+
+    def intercept(request, handle):
+        for fault in faults:
+            handle = functools.partial(fault, handle=handle)
+        return handle(request)
+
+    found = run(tmp_path, num_rounds=3, intercept=intercept)
+    assert [float(row["validation"]) for row in found.rounds][1] == 1.0
+    best = found.summary["best_validation"]
+    assert best["round"] in (1, 3)
+    assert best["metrics"]["clients_left_out"] == 0
 
 
 def test_who_is_dropped_has_no_part_in_the_average(tmp_path):

@@ -231,6 +231,14 @@ REFUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("told", [{"points": 5.0}, {"points": 1e308, "revealed": 1e308}, {"vertices": -1.0}], ids=str)
+def test_figures_of_hulls_that_are_none_cost_that_client_alone(told, tmp_path):
+    run = hull_run(tmp_path, intercept=Fault(1, forged(lambda r: replace(r, metrics=told)), "measure", 0), **TINY)
+    assert decoded(run) == hulls_of((1,), **TINY)
+    (row,) = [row for row in run.clients if row["phase"] == "measure" and row["dropped"]]
+    assert row["partition"] == "1"
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_reply_that_is_none_is_dropped_with_the_reason(case, tmp_path):
     phase, change, reason = REFUSED[case]

@@ -201,6 +201,13 @@ def test_another_configuration_is_refused(change, text, tmp_path):
     assert Run(first.path).figures == first.figures
 
 
+@pytest.mark.parametrize("changes", [{"method": "apple"}, {"method": "fedsage+"}, {"schedule": "cosine"}], ids=str)
+def test_a_schedule_that_goes_by_the_number_of_rounds_keeps_it(changes, tmp_path):
+    run(tmp_path, num_rounds=2, **changes)
+    with pytest.raises(ConfigError, match="num-rounds = 9, but the run was begun with 2"):
+        run(tmp_path, resume=True, num_rounds=9, **changes)
+
+
 def own_graphs(folder: Path) -> list[dict]:
     """Three real nodes with graphs of their own."""
     return real_nodes(folder, [user_fields(seed=index) for index in range(3)])

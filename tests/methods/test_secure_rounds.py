@@ -1,8 +1,11 @@
 """Rounds whose parameters the server sees as their sum alone."""
 
+import copy
+
 import numpy as np
 import pytest
 from app_runs import Recorder, Run, partition_of, phase_of, real_nodes, run
+from flwr.app import Message
 from graph_fixtures import user_fields
 
 from server_app.run import RoundError
@@ -43,6 +46,45 @@ def test_a_calibrated_classifier_is_that_of_the_open_run(norm, tmp_path):
     assert "calibrated/head.weight" in secured.model
     assert close(opened, secured, 1e-4)  # the pseudo-inverse of few examples is badly conditioned
     assert abs(opened.summary["global_accuracy"] - secured.summary["global_accuracy"]) < 0.002
+
+
+def test_a_calibration_is_no_part_of_what_a_round_costs(tmp_path):
+    settings = {"dataset": "digits", "num_rounds": 1, "images__train_subset": 160, "fine_tune_epochs": 0}
+    found = run(tmp_path, method="spherefed", clients=CLIENTS, secure_sum=True, **settings)
+    phases = [row["phase"] for row in found.rounds]
+    assert phases == ["keys", "shares", "unmask", "train", "keys", "shares", "unmask", "calibrate"]
+    for way in ("bytes_up", "bytes_down"):
+        assert found.summary[way] == sum(float(row[way]) for row in found.rounds[:4])
+
+
+def test_a_threshold_that_the_calibration_cannot_have_is_refused_before_any_round(tmp_path):
+    with pytest.raises(ConfigError, match=r"secure sums of 6 clients .*threshold 2 of 6 clients"):
+        run(
+            tmp_path, method="spherefed", dataset="digits", clients=6, secure_sum=True, secure__threshold=2,
+            fraction_train=0.5, images__train_subset=160,
+        )  # fmt: skip
+    assert Run(tmp_path / "run").summary["rounds"] == 0
+
+
+def test_the_sums_of_a_round_have_their_order(tmp_path):
+    """A sum over others after a later one of the same round would show a difference as one right after it would."""
+    asked: list[Message] = []
+    again: list[Message] = []
+
+    def intercept(request, handle):
+        reply = handle(request)
+        if phase_of(request.content) == "keys" and partition_of(reply.content) == 1:
+            asked.append(Message(copy.deepcopy(request.content), metadata=request.metadata))
+            if len(asked) == 2:  # the first one, of training, once more
+                again.append(handle(asked[0]))
+        return reply
+
+    run(
+        tmp_path, method="spherefed", dataset="digits", clients=CLIENTS, secure_sum=True, num_rounds=1,
+        images__train_subset=160, fine_tune_epochs=0, intercept=intercept,
+    )  # fmt: skip
+    (reply,) = again
+    assert reply.content["header"]["error"].startswith("this secure sum was begun before")
 
 
 def test_a_server_optimiser_takes_the_same_step(tmp_path):

@@ -202,6 +202,8 @@ def test_few_classes_and_dimensions(kind, num_classes, dim):
         ({"num_classes": 0}, "≥ 1"),
         ({"dim": 0}, "embedding-dim"),
         ({"dim": 1}, "embedding-dim 1 has room for 2 prototypes, and there are 3 classes"),
+        ({"num_classes": 2001}, "2001 classes; prototypes in 2 dimensions are looked for for up to 2000"),
+        ({"kind": "sphere", "start": "orthonormal", "num_classes": 2001, "dim": 512}, "2001 classes"),
     ],
 )
 def test_bad_heads_are_refused(bad, message):

@@ -1,10 +1,12 @@
 """The Lorentz networks' operations against the geometry they are made of, their gradients against finite differences."""
 
+import mpmath
 import pytest
 import torch
 from torch import Tensor
 
 from geometry.lorentz import exp0, inner, lift, normalize
+from geometry.safe_math import max_radius
 from tasks.graphs.lorentz_ops import convolve, distance_logits, exp0_factor, lorentz_linear
 from tasks.graphs.sparse import Constant, normalized_adjacency
 
@@ -91,7 +93,7 @@ def test_gradients(adjacency: Constant) -> None:
     arguments = (product, square, *vectors, _scalar(0.7))
     assert torch.autograd.gradcheck(lambda *given: convolve(*given, adjacency), (*arguments, _scalar(0.8)))
     assert torch.autograd.gradcheck(lambda *given: convolve(*given, None, adjacency), arguments)
-    assert torch.autograd.gradcheck(lambda radius: exp0_factor(norms, radius), (_scalar(0.7),))
+    assert torch.autograd.gradcheck(exp0_factor, (norms.clone().requires_grad_(), _scalar(0.7)))
     layers = (product, _values(4, WIDTH, seed=5), _values(4, seed=6), _values(4, seed=7), _scalar(0.7))
     assert torch.autograd.gradcheck(lorentz_linear, layers)
     heads = (product, _values(CLASSES, WIDTH, seed=3), _values(CLASSES, seed=4), _scalar(0.7))
@@ -112,3 +114,20 @@ def test_finite_at_the_origin_and_far_out(adjacency: Constant, size: float) -> N
     for tensor in (found, linear, logits, given.grad, radius.grad, gate.grad, zeros.grad):
         assert tensor is not None
         assert bool(tensor.isfinite().all())
+
+
+@pytest.mark.parametrize("norm", [0.0, 1e-30, 1e-9, 1e-3, 0.2, 0.41, 0.42, 3.0, 30.0, 60.0, 1e6])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_gradient_of_the_factor_by_the_norm(norm: float, dtype: torch.dtype) -> None:
+    radius = torch.tensor(0.7, dtype=dtype, requires_grad=True)
+    norms = torch.full((1, 1), norm, dtype=dtype, requires_grad=True)
+    exp0_factor(norms, radius).sum().backward()
+    assert norms.grad is not None
+    assert radius.grad is not None
+    with mpmath.workdps(120):
+        root, limit = mpmath.sqrt(radius.item()), max_radius(dtype)
+        x = norms.item() / root
+        slope = mpmath.cosh(x) if x < limit else 0  # beyond the largest radius only 1/x moves
+        exact = float((slope - mpmath.sinh(min(x, limit)) / x) / x / root) if x else 0.0
+    assert norms.grad.item() == pytest.approx(exact, rel=200 * torch.finfo(dtype).eps, abs=torch.finfo(dtype).eps)
+    assert bool(radius.grad.isfinite())
