@@ -208,7 +208,8 @@ def _hard_points(space: str, dtype: torch.dtype, curvature: float) -> Points:
     """40 pairs: apart and across, near each other, near the origin, up to 0.9 of the radius where the dtype's ball ends."""
     generator = torch.Generator().manual_seed(1)
     x, y = [], []
-    for r in (1e-6, 1e-3, 0.1, 1.0, 3.0, 6.0, 9.0, 0.9 * poincare.limit_radius(dtype)):
+    end = 2 * math.atanh(1 - 16 * torch.finfo(dtype).eps)
+    for r in (1e-6, 1e-3, 0.1, 1.0, 3.0, 6.0, 9.0, 0.9 * end):
         at, *others = _directions(4, generator)
         x += 5 * [r * at]
         y += [r * others[0], -0.9 * r * at, 1.01 * r * at, 1e-3 * others[1], r / 2 * others[2]]

@@ -14,29 +14,21 @@ Throughout
 - r is √|c| times the distance from the origin, √|c|‖x‖ = tanh(r/2). A tangent vector v at the origin, where λ = 2, has
   length 2‖v‖;
 - limit: the coordinates cannot tell points apart that are near the boundary. What a function returns is brought back by
-  `project` to r ≤ `limit_radius`, 13.9 in float32 and 34.0 in float64; what it is given may be any vector, and beyond
-  the limit is read as if 1 − |c|‖x‖² were 16·eps. `geometry.normal_coordinates` has distances without a limit;
+  `project` to r ≤ 13.9 in float32 and 34.0 in float64, where rounding the coordinates changes r by 0.03; what it is
+  given may be any vector, and beyond the limit is read as if 1 − |c|‖x‖² were 16·eps. `geometry.normal_coordinates` has
+  distances without a limit;
 - error bounds: against the exact function of the given coordinates, for d ≤ 1000, points within the limit; eps is that
   of the dtype. 1 − |c|‖x‖² is computed in float64, which leaves a factor κ = max(1, 2e-16·cosh²(r/2)/eps), r that of the
   farthest point involved: 1 in float32, cosh²(r/2) in float64, what rounding the coordinates of a far point costs by
   itself. Everything else is a sum of positive terms. Tested against mpmath; the constants leave a factor of 1.5 or more.
 """
 
-import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from geometry.safe_math import Curvature, arc_factors, asinh, asinhc, magnitude, squared, tanhc_cosh
-
-
-def limit_radius(dtype: torch.dtype) -> float:
-    """Radius r of the points to which `project` brings what lies beyond: 13.9 in float32, 34.0 in float64.
-
-    There √|c|‖x‖ = 1 − 16·eps, and rounding the coordinates changes r by 0.03.
-    """
-    return 2 * math.atanh(1 - 16 * torch.finfo(dtype).eps)
 
 
 def project(x: Tensor, curvature: Curvature) -> Tensor:
@@ -199,41 +191,6 @@ def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     scale = magnitude(curvature) ** 0.5
     weight = _defect(x, curvature).rsqrt() * _defect(y, curvature).rsqrt().mT
     return asinh(scale * _norms_apart(x, y) * weight) * (2 / scale)
-
-
-def to_klein(x: Tensor, curvature: Curvature) -> Tensor:
-    """The point in the Klein model, 2x/(1 + |c|‖x‖²), where geodesics are straight.
-
-    Parameters
-    ----------
-    x : Tensor (..., d)
-    curvature : float or Tensor
-
-    Returns
-    -------
-    Tensor (..., d)
-        Relative error of every coordinate ≤ 8·eps. The Klein model reaches half as far: √|c| times the norm is tanh(r),
-        and beyond r = 6.9 in float32, 17.0 in float64, it is 1 to the same precision.
-    """
-    return 2 / (1 + magnitude(curvature) * squared(x)) * x
-
-
-def from_klein(x: Tensor, curvature: Curvature) -> Tensor:
-    """The point of a point in the Klein model, x/(1 + √(1 − |c|‖x‖²)), the inverse of `to_klein`.
-
-    Parameters
-    ----------
-    x : Tensor (..., d)
-        Up to the limit of the coordinates, r = 6.9 in float32 and 17.0 in float64; beyond it is read as in the module's
-        note.
-    curvature : float or Tensor
-
-    Returns
-    -------
-    Tensor (..., d)
-        Relative error of every coordinate ≤ 8κ·eps.
-    """
-    return project(x / (1 + _defect(x, curvature).sqrt()), curvature)
 
 
 def _defect(x: Tensor, curvature: Curvature) -> Tensor:

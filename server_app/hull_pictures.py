@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from geometry.hull import from_klein, to_klein
 from server_app.canvas import INK, MEAN, OTHER, PAPER, SOFT, dots, new_figure, page_style, printable, stroke, to_svg
 from server_app.hues import hues
 from server_app.page import Html
@@ -172,21 +173,15 @@ def geodesic(start: Array, end: Array, pixel: float) -> Array:
         What a point of print is in the disc.
     """
     ends = np.array([start, end])
-    klein = 2 * ends / (1 + np.square(ends).sum(axis=1, keepdims=True))  # geodesics are straight there
-    middle = _from_klein(klein.mean(axis=0, keepdims=True))[0]
+    klein = to_klein(ends)  # geodesics are straight there
+    middle = from_klein(klein.mean(axis=0, keepdims=True))[0]
     sag = float(np.hypot(*(middle - ends.mean(axis=0))))
     number = 1 + math.ceil(math.sqrt(1.5 * sag / (_SMOOTH * pixel)))
     # Denser towards the ends, where near the boundary the disc's metric is the denser too.
     at = (1 - np.cos(np.linspace(0, np.pi, number + 1))) / 2
-    line = _from_klein(klein[0] + at[:, None] * (klein[1] - klein[0]))
+    line = from_klein(klein[0] + at[:, None] * (klein[1] - klein[0]))
     line[0], line[-1] = start, end
     return line
-
-
-def _from_klein(points: Array) -> Array:
-    inside = np.maximum(1 - np.square(points).sum(axis=1, keepdims=True), 0)
-    shrunk: Array = points / (1 + np.sqrt(inside))
-    return shrunk
 
 
 def outline(corners: Array, pixel: float) -> Array:

@@ -212,20 +212,6 @@ def test_mobius_addition_is_a_gyrogroup(world, radius):
 
 
 @law
-@given(worlds(), st.sampled_from([1e-6, 1e-2, 1.0, 4.0]))
-def test_klein_and_back(world, radius):
-    x = world.points(20, radius)
-    klein = poincare.to_klein(x, world.curvature)
-    back = poincare.from_klein(klein, world.curvature)
-    # tanh(r) holds less of r than tanh(r/2): the way back stretches a relative error by cosh(r).
-    bound = 8 * (world.cosh(x) + world.kappa(x)) * world.eps
-    assert_below((back - x).abs(), bound.unsqueeze(-1) * x.abs())
-    # √|c|‖k‖ = tanh(r).
-    length = world.R * poincare.dist(x, 0 * x, world.curvature).to(F64).div(world.R).tanh()
-    assert_below((klein.to(F64).norm(dim=-1) - length).abs(), 16 * world.kappa(x) * world.eps * length)
-
-
-@law
 @given(worlds(), st.sampled_from([1e-2, 1.0, 3.0]))
 def test_geodesics_are_straight_in_the_klein_model_and_of_constant_speed(world, radius):
     x, y = world.points(20, radius), world.points(20, radius)
@@ -236,7 +222,7 @@ def test_geodesics_are_straight_in_the_klein_model_and_of_constant_speed(world, 
     off = 16 * world.kappa(x, y) * (distance / world.R).to(F64).cosh() * world.cosh(x) * world.eps * world.R
     assert_below((poincare.dist(x, between, world.curvature) - share * distance).abs(), off)
     assert_below((poincare.dist(between, y, world.curvature) - (1 - share) * distance).abs(), off)
-    a, b, m = (poincare.to_klein(point, world.curvature).to(F64) for point in (x, y, between))
+    a, b, m = (2 * point.to(F64) / (1 + world.square(point).unsqueeze(-1)) for point in (x, y, between))
     along = (b - a) / (b - a).norm(dim=-1, keepdim=True)
     across = (m - a) - ((m - a) * along).sum(-1, keepdim=True) * along
     # The Klein metric is nowhere shorter than the Euclidean one.
@@ -291,7 +277,6 @@ def test_project_leaves_the_inside_and_brings_the_rest_back(dtype, curvature, di
 
 @pytest.mark.parametrize(("dtype", "limit"), [(torch.float32, 13.86), (torch.float64, 33.96)], ids=str)
 def test_exp0_stops_at_the_limit(dtype, limit):
-    assert poincare.limit_radius(dtype) == pytest.approx(limit, abs=0.01)
     v = torch.tensor([[6.0, -8.0], [60.0, -80.0], [6e8, -8e8]], dtype=dtype) * (3 if dtype == F64 else 1)
     x = poincare.exp0(v, -0.25)
     direction = torch.tensor([0.6, -0.8], dtype=dtype)
@@ -320,8 +305,6 @@ CALLS = {
     "normal": lambda x, v, c: normal_coordinates.cdist(v, x, c),
     "normal, the other way": lambda x, v, c: normal_coordinates.cdist(x, v, c),
     "normal, its own points": lambda x, v, c: normal_coordinates.cdist(v, 1.5 * v.roll(1, -2) + 0 * x, c),
-    "to_klein": lambda x, v, c: poincare.to_klein(x, c),
-    "from_klein": lambda x, v, c: poincare.from_klein(x, c),
 }
 every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 CDISTS = [call for name, call in CALLS.items() if name.startswith(("cdist", "normal"))]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mpmath import mpf
 
 from benchmarks.hulls import graham_scan, sample
-from geometry.hull import convex_hull, thin
+from geometry.hull import convex_hull, from_klein, thin, to_klein
 
 CURVATURES = [-1.0, -0.0015, -0.0071, -4.0]
 EPS = 2.0**-52
@@ -187,6 +187,27 @@ def test_isometries_keep_the_corners_and_their_order(curvature):
             np.testing.assert_array_equal(
                 np.roll(mirrored, -int(mirrored.argmin())), np.roll(found, -int(found.argmin()))
             )
+
+
+@pytest.mark.parametrize("radius", [0.0, 1e-300, 1e-6, 0.5, 2.0, 6.0, 17.0])
+def test_the_klein_model_and_back(radius):
+    at = np.random.default_rng(0).uniform(0, 2 * math.pi, 50)
+    points = math.tanh(radius / 2) * np.stack([np.cos(at), np.sin(at)], axis=1)
+    mapped = to_klein(points)
+    with mpmath.workdps(60):
+        for point, there, back in zip(points, mapped, from_klein(mapped), strict=True):
+            for value, place in zip(there, klein(point, -1.0), strict=True):
+                assert abs(Fraction(float(value)) - place) <= 4 * EPS * abs(place)
+            x, y = (mpf(float(value)) for value in there)
+            root = mpmath.sqrt(1 - x * x - y * y)
+            for value, place in zip(back, (x / (1 + root), y / (1 + root)), strict=True):
+                assert abs(mpf(float(value)) - place) <= 4 * EPS / root * abs(place)
+
+
+def test_rounding_in_the_klein_model_does_not_leave_the_disc():
+    at = np.linspace(0, 6, 50)
+    boundary = np.stack([np.cos(at), np.sin(at)], axis=1)
+    np.testing.assert_allclose(from_klein(boundary * (1 + 2 * EPS)), boundary, rtol=0, atol=4 * EPS)
 
 
 def geodesic(a, b, shares):

@@ -184,7 +184,7 @@ def test_exp(dtype, radius, apart):
         expected = oracle.exp(a, step)
         reached = exact(poincare.exp(x, v, curvature))
         if not oracle.within_limit(eps, expected, reached):
-            assert oracle.radius(reached) > poincare.limit_radius(dtype) - 0.1
+            assert oracle.radius(reached) > 2 * math.atanh(1 - 16 * eps) - 0.1
             continue
         n = 2 * norm(step) / (oracle.defect(a) * oracle.R)
         condition = mpmath.cosh(n) + mpmath.cosh(oracle.radius(expected))
@@ -231,15 +231,6 @@ def test_functions_of_one_point(dtype, radius):
             given = exact(x)
             length, kappa = norm(given) / oracle.R, oracle.kappa(eps, given)
             assert_close(poincare.log0(x, curvature), mpmath.atanh(length) / length, given, 8 * kappa)
-            klein = poincare.to_klein(x, curvature)
-            assert_close(klein, 2 / (1 + oracle.k * dot(given, given)), given, 8)
-            given = exact(klein)
-            if oracle.within_limit(eps, given):
-                expected = 1 / (1 + mpmath.sqrt(oracle.defect(given)))
-                kappa = oracle.kappa(eps, [expected * value for value in given])
-                assert_close(poincare.from_klein(klein, curvature), expected, given, 8 * kappa)
-            else:
-                assert radius > 8.0 if dtype == torch.float32 else radius > 17.0
 
 
 @both_dtypes
@@ -351,10 +342,6 @@ def test_the_lorentz_model_is_the_same_space(curvature, radius):
     torch.testing.assert_close(poincare.dist(x, y, curvature), distance, rtol=moved, atol=moved * R * math.tanh(radius))
     torch.testing.assert_close(
         normal_coordinates.cdist(v[0] / 2, v[1] / 2, curvature).diagonal(), distance, rtol=moved, atol=moved
-    )
-    # Klein's coordinates are those of space over time.
-    torch.testing.assert_close(
-        poincare.to_klein(x, curvature), R * a[:, 1:] / a[:, :1], rtol=64 * (1 + radius) * eps, atol=0
     )
     # The same geodesic, and beyond its end.
     for share in (0.5, 1.2):
