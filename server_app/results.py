@@ -3,7 +3,6 @@
 import contextlib
 import csv
 import json
-import logging
 import math
 import platform
 import tomllib
@@ -23,8 +22,6 @@ from strategies.config import ConfigError, RunConfig, flatten, home, parse
 from strategies.dotted import dotted, nested
 from strategies.schedule import pace
 from strategies.store import Store, write_atomically
-
-log = logging.getLogger("curvfed")
 
 ROUND_COLUMNS = (
     "round", "phase", "global_accuracy", "personal_accuracy_mean", "loss", "replies", "dropped", "bytes_up", "bytes_down",

@@ -1,6 +1,5 @@
 """Random cases of hulls to send: what the sum of the clients' vectors must give back, exactly."""
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,12 +42,6 @@ class HullCase:
         """What decoding must give: clients that have a hull, in canonical order."""
         clients = ([sorted(hull.tolist()) for hull in hulls if hull.size] for hulls in self.clients)
         return sorted(sorted(hulls) for hulls in clients if hulls)
-
-    @property
-    def deepest(self) -> int:
-        """Most hulls that meet in a bin."""
-        met = Counter(place for hulls in self.clients for hull in hulls for place in hull.tolist())
-        return max(met.values(), default=0)
 
     def vectors(self) -> list[Words]:
         """What each client would mask and send."""

@@ -45,8 +45,6 @@ class Printed:
     ----------
     paper, table, row : str
         Where it stands; names within the one before.
-    column_index : int
-        From 0.
     settings : mapping of str to value
         Dotted keys of the run config, `num-supernodes` and `column`; `method` is "" where this app has none.
     figure : str
@@ -62,7 +60,6 @@ class Printed:
     paper: str
     table: str
     row: str
-    column_index: int
     settings: Mapping[str, Any]
     figure: str
     scale: float
@@ -139,13 +136,13 @@ def _cells(paper: str, methods: Mapping[str, str], table: dict[str, Any], row: d
     if len(values) != len(columns):
         raise ValueError(f"{where}: {len(values)} values; allowed are {len(columns)}, one for each column")
     method = {"method": methods[name]} if name in methods else {}
-    for index, (column, text) in enumerate(zip(columns, values)):
+    for column, text in zip(columns, values):
         if text == "":
             continue
         told = {key: value for key, value in column.items() if key not in _OF_FIGURE}
         settings = dotted(table.get("settings", {})) | dotted(told) | method | dotted(row.get("settings", {}))
         figure, scale = (ChainMap(row, column, table)[key] for key in _OF_FIGURE)
-        yield Printed(paper, table["name"], name, index, settings, figure, float(scale), *_parse(text, where))
+        yield Printed(paper, table["name"], name, settings, figure, float(scale), *_parse(text, where))
 
 
 def _parse(text: Any, where: str) -> tuple[float, float | None]:

@@ -32,7 +32,7 @@ def degree(clients: int, threshold: int) -> int:
     runs of k/2 clients on the ring are gone, with probability at most L²/2·3⁻ᵏ if L/3 are.
 
     With t = 2L/3, k is 60 for L = 100 and 188 for L = 1000. Where a tenth is lost instead of a third, the bound is 0 for
-    the one and 10⁻⁶⁷ for the other (see `failure`).
+    the one and 10⁻⁶⁷ for the other.
 
     Parameters
     ----------
@@ -53,12 +53,6 @@ def degree(clients: int, threshold: int) -> int:
             low = middle
     misses, draws = _misses(clients, clients - threshold, 2 * high)
     return 2 * high if clients * misses * FAILURE <= draws else clients - 1
-
-
-def failure(clients: int, lost: int, neighbours: int) -> float:
-    """The bound on the probability that some client's secret cannot be recovered when so many are lost at random."""
-    misses, draws = _misses(clients, lost, neighbours)
-    return min(clients * misses / draws, 1.0)
 
 
 @lru_cache(maxsize=8)

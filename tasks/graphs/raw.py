@@ -3,25 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeGuard
 
 import torch
 from torch import Tensor
 
 from tasks.errors import DataError
+from tasks.graphs import parts
 from tasks.graphs.partition import clean_edges
 
-MAX_CLASSES = 10_000
-"""More classes than any data set here has: a label beyond is a mistake, not a class."""
-
 MAX_NODES = 10**8
-"""More nodes than a graph has that fits into memory: a larger number is a mistake, too."""
+"""More nodes than a graph has that fits into memory: a larger number is a mistake."""
 
 MAX_DEGREE = 64
 """Of users' graphs without features: one number of columns for all of them, at every client and in predictions."""
-
-MASK_NAMES = ("train_mask", "val_mask", "test_mask")
-INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,16 +109,16 @@ def raw_graph(
     DataError
         Naming `where`, what is wrong there, and what is allowed.
     """
-    features = _features(where, features)
+    features = parts.features(where, features)
     num_nodes = len(features)
-    labels = _labels(where, labels, num_nodes)
+    labels = parts.labels(where, labels, num_nodes)
     return RawGraph(
         features=features,
-        edge_index=_edges(where, edge_index, num_nodes),
+        edge_index=parts.edges(where, edge_index, num_nodes),
         labels=labels,
-        class_names=_class_names(where, class_names, int(labels.max()) + 1),
+        class_names=parts.class_names(where, class_names, int(labels.max()) + 1),
         metric=metric,
-        masks=None if masks is None else _masks(where, masks, num_nodes),
+        masks=None if masks is None else parts.masks(where, masks, num_nodes),
     )
 
 
@@ -160,9 +154,9 @@ def raw_graphs(where: Path, graphs: Sequence[dict[str, object]]) -> RawGraphs:
         )
     places = [f"{where}, graph {number}" for number in range(len(graphs))]
     attributes, edges = zip(*map(_nodes_and_edges, places, graphs), strict=True)
-    labels = torch.tensor([_label(place, graph.get("y")) for place, graph in zip(places, graphs, strict=True)])
+    labels = torch.tensor([parts.label(place, graph.get("y")) for place, graph in zip(places, graphs, strict=True)])
     num_classes = int(labels.max()) + 1
-    names = {_class_names(where, graph.get("class_names"), num_classes) for graph in graphs}
+    names = {parts.class_names(where, graph.get("class_names"), num_classes) for graph in graphs}
     if len(names) > 1:
         raise DataError(f"{where}: graphs differ in their class_names; all must have the same")
     widths = sorted({own.shape[1] for own in attributes})
@@ -204,104 +198,14 @@ def _nodes_and_edges(where: str, graph: dict[str, object]) -> tuple[Tensor, Tens
     """The features, (nodes, 0) where there is no x, and the edges of one of many graphs."""
     x, edge_index = graph.get("x"), graph.get("edge_index")
     if x is not None:
-        features = _features(where, x)
-        return features, _edges(where, edge_index, len(features))
+        features = parts.features(where, x)
+        return features, parts.edges(where, edge_index, len(features))
     given = graph.get("num_nodes")
     if given is not None and (not isinstance(given, int) or isinstance(given, bool)):
-        raise DataError(f"{where}: num_nodes must be a whole number; it is {_what(given)}")
-    needed = int(edge_index.max()) + 1 if _is_integer(edge_index) and edge_index.numel() else 0
+        raise DataError(f"{where}: num_nodes must be a whole number; it is {parts.what(given)}")
+    needed = int(edge_index.max()) + 1 if parts.is_integer(edge_index) and edge_index.numel() else 0
     num_nodes = needed if given is None else given
-    edges = _edges(where, edge_index, max(num_nodes, 1))
+    edges = parts.edges(where, edge_index, max(num_nodes, 1))
     if not 1 <= num_nodes <= MAX_NODES:
         raise DataError(f"{where}: has no nodes, or too many; give x, or num_nodes, in 1..{MAX_NODES}")
     return torch.empty(num_nodes, 0), edges
-
-
-def _label(where: str, y: object) -> int:
-    if _is_integer(y) and y.shape in ((), (1,)):
-        y = y.item()
-    if not isinstance(y, int) or isinstance(y, bool):
-        raise DataError(f"{where}: y must be an integer, or an integer tensor () or (1,), its class; it is {_what(y)}")
-    if not 0 <= y < MAX_CLASSES:
-        raise DataError(f"{where}: y is outside 0..{MAX_CLASSES - 1}; every graph needs a class, counted from 0")
-    return y
-
-
-def _features(where: Path | str, x: object) -> Tensor:
-    if not isinstance(x, Tensor) or x.ndim != 2 or 0 in x.shape or x.is_complex():
-        raise DataError(f"{where}: x must be a tensor of numbers (nodes, features), neither 0; it is {_what(x)}")
-    dense = x.detach().to_dense().to(torch.float32).contiguous()
-    bad = int((~dense.isfinite()).any(dim=1).sum())
-    if bad:
-        raise DataError(
-            f"{where}: x has NaN or infinite values in {bad} of {len(dense)} rows; only finite float32 is allowed"
-        )
-    return dense
-
-
-def _edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
-    if not _is_integer(edge_index) or edge_index.ndim != 2 or len(edge_index) != 2:
-        raise DataError(f"{where}: edge_index must be an integer tensor (2, edges); it is {_what(edge_index)}")
-    outside = int(((edge_index < 0) | (edge_index >= num_nodes)).any(dim=0).sum())
-    if outside:
-        raise DataError(
-            f"{where}: {outside} edges of edge_index leave the graph; node numbers 0..{num_nodes - 1} are allowed"
-        )
-    return edge_index.to(torch.int64)
-
-
-def _labels(where: Path, y: object, num_nodes: int) -> Tensor:
-    if not _is_integer(y) or y.shape != (num_nodes,):
-        raise DataError(
-            f"{where}: y must be an integer tensor ({num_nodes},), a class for every node; it is {_what(y)}"
-        )
-    labels = y.to(torch.int64)
-    if int(labels.min()) < 0 or int(labels.max()) >= MAX_CLASSES:
-        raise DataError(f"{where}: y has labels outside 0..{MAX_CLASSES - 1}; every node needs a class, counted from 0")
-    return labels
-
-
-def _class_names(where: Path, names: object, num_classes: int) -> tuple[str, ...]:
-    if names is None:
-        return tuple(str(index) for index in range(num_classes))
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"{where}: class_names must be a list of strings")
-    if len(set(names)) < len(names) or not num_classes <= len(names) <= MAX_CLASSES:
-        raise DataError(
-            f"{where}: class_names must be different from each other, one for each label 0..{num_classes - 1}; "
-            f"there are {len(set(names))} different names"
-        )
-    return tuple(names)
-
-
-def _masks(where: Path, masks: tuple[object, object, object], num_nodes: int) -> Tensor:
-    columns = [_mask(where, name, mask, num_nodes) for name, mask in zip(MASK_NAMES, masks, strict=True)]
-    if len({mask.shape for mask in columns}) > 1:
-        splits = [mask.shape[1] for mask in columns]
-        raise DataError(f"{where}: {', '.join(MASK_NAMES)} must hold equally many splits; they hold {splits}")
-    stacked = torch.stack(columns)
-    shared = int((stacked.sum(dim=0) > 1).any(dim=1).sum())
-    if shared:
-        raise DataError(
-            f"{where}: {shared} nodes are in more than one of {', '.join(MASK_NAMES)}; they must be disjoint"
-        )
-    return stacked
-
-
-def _mask(where: Path, name: str, mask: object, num_nodes: int) -> Tensor:
-    is_mask = isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.ndim in (1, 2) and mask.numel() > 0
-    if not isinstance(mask, Tensor) or not is_mask or len(mask) != num_nodes:
-        raise DataError(
-            f"{where}: {name} must be a bool tensor ({num_nodes},) or ({num_nodes}, splits); it is {_what(mask)}"
-        )
-    return mask.reshape(num_nodes, -1)
-
-
-def _is_integer(value: object) -> TypeGuard[Tensor]:
-    return isinstance(value, Tensor) and value.layout == torch.strided and value.dtype in INTEGERS
-
-
-def _what(value: object) -> str:
-    if isinstance(value, Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
-    return "absent" if value is None else f"of type {type(value).__name__}"

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from tasks.errors import DataError
 from tasks.graphs.partition import Integers, clean_edges
-from tasks.graphs.raw import MAX_CLASSES, MAX_DEGREE, RawGraphs, degree_codes
+from tasks.graphs.parts import MAX_CLASSES
+from tasks.graphs.raw import MAX_DEGREE, RawGraphs, degree_codes
 
 REQUIRED = ("A", "graph_indicator", "graph_labels")
 OPTIONAL = ("node_labels", "node_attributes")

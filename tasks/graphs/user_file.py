@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from tasks.errors import DataError
-from tasks.graphs.raw import MASK_NAMES, RawGraph, RawGraphs, raw_graph, raw_graphs
+from tasks.graphs.parts import MASK_NAMES
+from tasks.graphs.raw import RawGraph, RawGraphs, raw_graph, raw_graphs
 
 _DATA_CLASSES = tuple(
     f"torch_geometric.data.{name}"
