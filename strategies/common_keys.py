@@ -1,6 +1,6 @@
 """The keys of every run: each with its type, its range and what it means."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -13,6 +13,16 @@ ModelName = Literal[
 ]  # fmt: skip
 
 _UNIFORM = [name for name, row in METHODS.items() if any("uniform" in own.values() for own in row.settings.values())]
+
+
+def _chosen(field: str) -> str:
+    """What methods choose of a field in place of the task: "3 with moon on nodes; …"."""
+    found: dict[tuple[Any, str], list[str]] = {}
+    for name, row in METHODS.items():
+        for value in dict.fromkeys(own[field] for own in row.settings.values() if field in own):
+            tasks = " and ".join(task for task, own in row.settings.items() if own.get(field) == value)
+            found.setdefault((value, tasks), []).append(name)
+    return "; ".join(f"{value} with {', '.join(names)} on {tasks}" for (value, tasks), names in found.items())
 
 
 class CommonKeys(Table):
@@ -51,8 +61,8 @@ class CommonKeys(Table):
         default=0,
         ge=0,
         le=10_000,
-        description="passes over a client's data per round; 0: the task's own, 1 for graphs and 5 for images, with "
-        "scaffold 5 for both",
+        description="passes over a client's data per round; 0: the task's own, 1 for graphs and 5 for images, or the "
+        "method's: " + _chosen("local_epochs"),
     )
     batch_size: int = Field(
         default=128,
@@ -162,7 +172,7 @@ class CommonKeys(Table):
         le=10_000,
         description="passes that each client makes from the global model to a personal one, which stays, at the "
         "learning-rate whatever the schedule; 0: none, -1: the task's own, 2 for images and none for graphs, or the "
-        "method's, 100 for adafgl",
+        "method's: " + _chosen("fine_tune_epochs"),
     )
     fine_tune_every: int = Field(
         default=0, ge=0, description="rounds between two fine-tunings; 0: after the last round alone"
