@@ -1,6 +1,8 @@
 """The ServerApp: configuration -> method -> rounds -> run directory."""
 
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
@@ -28,9 +30,7 @@ def main(grid: Grid, context: Context) -> None:
         check_installed(config)
         directory = RunDirectory.open(config)
     except ConfigError as error:
-        place = write_failure(str(error), context.run_config, config)
-        log.error("%s", error)
-        log.error("summary of the failure: %s", place)
+        _refuse(str(error), context.run_config, config)
         raise
     try:
         run_in(directory, config, grid)
@@ -41,7 +41,9 @@ def main(grid: Grid, context: Context) -> None:
 def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     """Run in an open run directory; a failure is written there before it is raised."""
     log.info("run directory: %s", directory.path)
-    log.info("configuration: %s", "  ".join(f"{key}={value}" for key, value in flatten(config).items()))
+    defaults = flatten(RunConfig())
+    chosen = [f"{key}={value}" for key, value in flatten(config).items() if value != defaults[key]]
+    log.info("configuration: %s; config.toml has all of it", "  ".join(chosen) or "the defaults")
     one_shot = METHODS[config.method].is_one_shot
     run: HullRun | Rounds = (HullRun if one_shot else Rounds)(config, grid, directory)
     try:
@@ -49,6 +51,9 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     except BaseException as error:
         # Flower makes an exit of a signal, and kills the process seconds later: the summary comes before all else.
         text = _reason(error)
+        if not directory.is_taken_up:  # a resumed run that did not come to begin leaves what there is as it is
+            _refuse(text, flatten(config) | {"run-name": directory.name}, config)
+            raise
         told = failed_summary(text, config) | run.figures() | {"status": "failed", "error": text}
         directory.write_summary(told)
         log.error("the run failed after round %d: %s", run.state.round, text)
@@ -63,6 +68,13 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         log.info("done: %s", directory.path / "report.html")
     else:
         log.warning("done, without a report: %s", directory.path)
+
+
+def _refuse(text: str, raw: Mapping[str, Any], config: RunConfig | None) -> None:
+    """Say why a run cannot begin, and write it beside the run directories."""
+    place = write_failure(text, raw, config)
+    log.error("%s", text)
+    log.error("summary of the failure: %s", place)
 
 
 def _reason(error: BaseException) -> str:

@@ -58,10 +58,10 @@ class HullRun(Run):
         CohortError, ConfigError, RoundError
         """
         self.meet()
-        self.directory.write_clients(self.federation.record())
         known = Known.of(self.config, self.federation)  # a test set that cannot be read costs nobody a secret
         found = self._stored() if self.config.resume else None
-        self.directory.truncate(PROTOCOL if found else PROTOCOL - 1)
+        self.directory.take_up(PROTOCOL if found else PROTOCOL - 1)
+        self.directory.write_clients(self.federation.record())
         self.sinks.start()
         if found is None:
             found = self._protocol()
@@ -167,7 +167,11 @@ class HullRun(Run):
         """The hulls that this run has decoded before; None if it has not come so far."""
         try:
             arrays, metadata = self._store.load(DECODED)
-        except StoreError:
+        except StoreError as error:
+            if DECODED in self._store.stamps():
+                raise ConfigError(
+                    f"resume = true: {error}; bring it back, or begin anew with another run-name"
+                ) from None
             log.info("no hulls yet: starting anew")
             return None
         self.federation = as_before(self.federation, metadata["before"])

@@ -105,7 +105,7 @@ def meet(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Federati
         If too few nodes are left, two claim one partition-id, the classes do not fit the metric, or the method does not
         work on such data.
     """
-    nodes = _connected(grid, max(config.min_replies, expected))
+    nodes = _connected(grid, max(config.min_replies, expected), NODE_WAIT if may_grow(grid) else 0.0)
     log.info("%d nodes are connected; asking what they hold", len(nodes))
     header = Header(run, DESCRIBE, 0)
     replies, failures, _ = exchange(grid, {node: Request(header) for node in nodes}, config.round_timeout)
@@ -158,15 +158,20 @@ def meet(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Federati
     return _ask_curvature(grid, config, run, federation)
 
 
-def _connected(grid: Grid, wanted: int) -> list[int]:
-    """Ids of the connected nodes, sorted; waits a while for `wanted` of them."""
-    give_up, told = time.monotonic() + NODE_WAIT, False
+def may_grow(grid: Grid) -> bool:
+    """Whether nodes may still come up; those that work in the server's own process are all there."""
+    return not getattr(grid, "works_in_pull", False)
+
+
+def _connected(grid: Grid, wanted: int, wait: float) -> list[int]:
+    """Ids of the connected nodes, sorted; waits a while, in seconds, for `wanted` of them."""
+    give_up, told = time.monotonic() + wait, False
     while len(nodes := sorted(grid.get_node_ids())) < wanted and time.monotonic() < give_up:
         if not told:
-            log.info("%d nodes are connected; waiting up to %g s for %d", len(nodes), NODE_WAIT, wanted)
+            log.info("%d nodes are connected; waiting up to %g s for %d", len(nodes), wait, wanted)
             told = True
         time.sleep(0.5)
-    if told and len(nodes) < wanted:
+    if len(nodes) < wanted:
         log.warning(
             "going on with %d nodes of %d; who comes later takes part from the next resume on", len(nodes), wanted
         )

@@ -1,7 +1,6 @@
 """The run directory: what a run leaves, written so that a reader never sees half of it."""
 
 import contextlib
-import csv
 import json
 import math
 import platform
@@ -18,21 +17,11 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from server_app.run_lock import RunLock
+from server_app.run_tables import TABLES, append, check_table, truncate
 from strategies.config import ConfigError, RunConfig, flatten, home, parse
 from strategies.dotted import dotted, nested
 from strategies.schedule import pace
 from strategies.store import Store, write_atomically
-
-ROUND_COLUMNS = (
-    "round", "phase", "global_accuracy", "personal_accuracy_mean", "loss", "replies", "dropped", "bytes_up", "bytes_down",
-    "seconds", "personal_accuracy_std", "score", "score_before", "validation", "seconds_training", "seconds_aggregation",
-    "weights", "weights_l1", "norm_ratio", "aggregation_note", "classifier_cosine", "classifier_norm_gap", "reasons",
-)  # fmt: skip
-CLIENT_COLUMNS = (
-    "round", "phase", "partition", "test", "val", "accuracy", "test_before", "val_before", "accuracy_before", "loss",
-    "num_examples", "weight", "steps", "curvature", "clipped", "points", "revealed", "vertices", "moved", "thinned",
-    "bytes_up", "bytes_down", "seconds", "dropped",
-)  # fmt: skip
 
 FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",
                             "test-data", "sinks", "mlflow.tracking-uri", "mlflow.experiment"})  # fmt: skip
@@ -46,12 +35,18 @@ class RunDirectory:
     ----------
     config : RunConfig
     path : Path
+
+    Attributes
+    ----------
+    is_taken_up : bool
+        Whether this run may write here; a resumed one not before `take_up`.
     """
 
     def __init__(self, config: RunConfig, path: Path) -> None:
         self.config, self.path = config, path
         self.checkpoints = Store(path / "checkpoint" / "server")
         self.lock = RunLock(path)
+        self.is_taken_up = not config.resume
 
     @property
     def name(self) -> str:
@@ -74,7 +69,7 @@ class RunDirectory:
             _check_same_run(config, path)
             directory.lock.acquire()
             try:
-                directory._go_on()
+                directory._check_rounds()
             except ConfigError:
                 directory.lock.release()
                 raise
@@ -98,18 +93,42 @@ class RunDirectory:
             raise
         return directory
 
-    def _go_on(self) -> None:
-        """Take the configuration of a resumed run, which may ask for more rounds than before, and not for fewer."""
+    def _check_rounds(self) -> None:
+        """A resumed run may ask for more rounds than before, and not for fewer."""
         done = max(self.checkpoints.stamps(), default=0)
         if done > self.config.num_rounds:
             raise ConfigError(
                 f"resume = true: num-rounds = {self.config.num_rounds}, but the run has done {done}; allowed is {done} or "
                 "more"
             )
+
+    def take_up(self, last_round: int) -> None:
+        """Go on from a round, which a resumed run does once nothing stands against it: until then all stays as it was.
+
+        Its configuration becomes the one in effect, and what was written of later rounds is removed.
+
+        Parameters
+        ----------
+        last_round : int
+            That of the checkpoint; -1 where there is none yet.
+
+        Raises
+        ------
+        ConfigError
+            If the tables are not those that this checkpoint and this version of the app go on with, or the directory
+            cannot be written.
+        """
+        if self.is_taken_up:
+            return
+        for name in TABLES:
+            check_table(self.path / name, last_round)
         try:
             self._write_config()
         except OSError as error:
             raise ConfigError(f"resume = true: {self.path} cannot be written ({error.strerror})") from None
+        self.is_taken_up = True
+        for name in TABLES:
+            truncate(self.path / name, last_round)
 
     def _write_config(self) -> None:
         """`config.toml`: the configuration in effect, enough to run it again."""
@@ -147,20 +166,8 @@ class RunDirectory:
 
     def append(self, round_row: Mapping[str, Any], client_rows: Iterable[Mapping[str, Any]]) -> None:
         """Add a phase to `rounds.csv` and `clients.csv`."""
-        _append(self.path / "rounds.csv", ROUND_COLUMNS, [round_row])
-        _append(self.path / "clients.csv", CLIENT_COLUMNS, client_rows)
-
-    def truncate(self, last_round: int) -> None:
-        """Remove what a crashed run wrote of rounds after `last_round`."""
-        for name in ("rounds.csv", "clients.csv"):
-            path = self.path / name
-            # What follows the last end of a line was being written when the run died; it may be all there is.
-            lines = path.read_text().split("\n")[:-1] if path.exists() else []
-            kept = lines[:1] + [line for line in lines[1:] if _belongs(line, last_round)]
-            if kept:
-                write_atomically(path, "".join(f"{line}\n" for line in kept).encode())
-            else:
-                path.unlink(missing_ok=True)
+        append(self.path / "rounds.csv", [round_row])
+        append(self.path / "clients.csv", client_rows)
 
     def write_model(self, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
         """`model.safetensors`: the shared parameters, with what is needed to build the model again."""
@@ -196,7 +203,9 @@ def write_failure(error: str, raw: Mapping[str, Any], config: RunConfig | None) 
     run_name, results_dir = raw.get("run-name"), raw.get("results-dir")
     wanted = run_name if isinstance(run_name, str) and run_name == Path(run_name).name else ""
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
-    names = [wanted, f"{wanted}-refused-{stamp}"] if wanted else [f"refused-{stamp}"]
+    names = [f"{wanted}-refused-{stamp}"] if wanted else [f"refused-{stamp}"]
+    if wanted and raw.get("resume") is not True:  # a run that is to be resumed has that name, or will have it
+        names.insert(0, wanted)
     given = [Path(results_dir)] if isinstance(results_dir, str) and results_dir else []
     with contextlib.suppress(RuntimeError):  # "~nobody"
         given = [folder.expanduser() for folder in given]
@@ -244,9 +253,14 @@ def versions() -> dict[str, str]:
 def _check_same_run(config: RunConfig, path: Path) -> None:
     try:
         begun = parse(dotted(tomllib.loads((path / "config.toml").read_text())))
-    except (OSError, ValueError):  # absent, not TOML, or of another version
+    except FileNotFoundError:
         raise ConfigError(
             f"resume = true: there is no run in {path}; allowed is the run-name of a run that was begun"
+        ) from None
+    except (OSError, ValueError) as error:  # not TOML, or of another version
+        raise ConfigError(
+            f"resume = true: {path / 'config.toml'} cannot be read ({type(error).__name__}): it is damaged, or of another "
+            "version of the app"
         ) from None
     before, now = flatten(begun), flatten(config)
     for key, value in now.items():
@@ -264,22 +278,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _append(path: Path, columns: tuple[str, ...], rows: Iterable[Mapping[str, Any]]) -> None:
-    new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
-
-
-def _cell(value: Any) -> Any:
-    """Empty for None, and text on one line: a row must be a line for `truncate`."""
-    return "" if value is None else " ".join(value.split()) if isinstance(value, str) else value
-
-
-def _belongs(line: str, last_round: int) -> bool:
-    number = line.split(",", 1)[0]
-    return number.isdigit() and int(number) <= last_round

@@ -56,16 +56,16 @@ class Rounds(Run):
         """
         self.meet()
         self.model = self._aggregation()
-        if self.config.resume:
-            self._resume()
+        last = self._resume() if self.config.resume else -1
         self.fixed = self.fixed or fixed_parameters(self.config, self.federation)
         self.global_model = GlobalModel(self.config, self.federation, self.model.is_global)
-        self.directory.write_clients(self.federation.record())
-        self.sinks.start()
         if self.config.secure_sum:
             check_session(self.header(TRAIN), self._cohort(1), self.config)
             if CALIBRATE in METHODS[self.config.method].after:
                 check_session(self.header(CALIBRATE), list(self.federation.nodes), self.config)
+        self.directory.take_up(last)
+        self.directory.write_clients(self.federation.record())
+        self.sinks.start()
         for number in range(self.state.round + 1, self.config.num_rounds + 1):
             self._round(number)
         if self.config.num_rounds == 0:
@@ -98,20 +98,20 @@ class Rounds(Run):
     def _aggregation(self) -> Aggregation:
         return aggregation(self.config, self.federation.facts, len(self.federation.nodes))
 
-    def _resume(self) -> None:
+    def _resume(self) -> int:
+        """The round that the checkpoint is of, -1 for none."""
         found = checkpoints.load(self.directory.checkpoints, self.federation)
         if found is None:
             log.info("no checkpoint yet: starting anew")
-            self.directory.truncate(-1)
-        else:
-            self.state, checkpoint, self.federation = found
-            self.model = self._aggregation()
-            self.model.load(checkpoint.model)
-            self.fixed, self.calibrated = checkpoint.fixed, checkpoint.calibrated
-            # Who has not come back has no say in the figures.
-            self.state.latest = {p: told for p, told in self.state.latest.items() if p in self.federation.nodes}
-            log.info("resuming after round %d", self.state.round)
-            self.directory.truncate(self.state.round)
+            return -1
+        self.state, checkpoint, self.federation = found
+        self.model = self._aggregation()
+        self.model.load(checkpoint.model)
+        self.fixed, self.calibrated = checkpoint.fixed, checkpoint.calibrated
+        # Who has not come back has no say in the figures.
+        self.state.latest = {p: told for p, told in self.state.latest.items() if p in self.federation.nodes}
+        log.info("resuming after round %d", self.state.round)
+        return self.state.round
 
     def _round(self, number: int) -> None:
         started = time.monotonic()

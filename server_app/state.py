@@ -112,9 +112,10 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
     Raises
     ------
     ConfigError
-        If a client's data are not those of the run so far.
+        If a client's data are not those of the run so far, or none of the checkpoints can be read.
     """
-    for stamp in reversed(store.stamps()):
+    stamps = store.stamps()
+    for stamp in reversed(stamps):
         try:
             arrays, saved = store.load(stamp)
         except StoreError as error:
@@ -122,7 +123,12 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
             continue
         break
     else:
-        return None
+        if not stamps:
+            return None
+        raise ConfigError(
+            f"resume = true: no checkpoint in {store.folder} can be read; bring one back, or begin anew with another "
+            "run-name"
+        )
     federation = as_before(federation, saved.pop("before"))
     for name in ("stamps", "latest", "examples"):  # JSON has no whole numbers as keys
         saved[name] = {int(partition): value for partition, value in saved[name].items()}

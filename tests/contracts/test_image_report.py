@@ -31,8 +31,8 @@ from server_app.pictures import MOST_POINTS
 from server_app.predictions import GlobalTest
 from server_app.projection import FAR, MOST_FEATURES, NEAR, project
 from server_app.report import write_report
-from server_app.results import CLIENT_COLUMNS, ROUND_COLUMNS
 from server_app.run_files import RunFiles
+from server_app.run_tables import TABLES
 from strategies.methods import METHODS
 
 ENTRY = b"PK\x01\x02"
@@ -353,7 +353,7 @@ def test_weights_are_drawn_over_shares(tmp_path: Path) -> None:
         if row["partition"] == "3":
             row |= {"num_examples": "0", "weight": "0.0"}
     with (folder / "clients.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, CLIENT_COLUMNS, lineterminator="\n")
+        writer = csv.DictWriter(file, TABLES["clients.csv"], lineterminator="\n")
         writer.writeheader()
         writer.writerows(told)
     ratios = np.full((3, 4), np.nan)
@@ -697,5 +697,5 @@ def test_there_is_no_umap_here() -> None:
 
 
 def test_the_columns_that_the_report_reads_are_written() -> None:
-    assert {"global_accuracy", "weights_l1", "norm_ratio", "aggregation_note"} <= set(ROUND_COLUMNS)
-    assert {"weight", "num_examples"} <= set(CLIENT_COLUMNS)
+    assert {"global_accuracy", "weights_l1", "norm_ratio", "aggregation_note"} <= set(TABLES["rounds.csv"])
+    assert {"weight", "num_examples"} <= set(TABLES["clients.csv"])

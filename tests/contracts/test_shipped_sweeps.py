@@ -18,7 +18,7 @@ from deployments.report.cells import Sheet, sheet
 from deployments.report.render import csv_text, html_table, latex, markdown
 from deployments.report.selection import Run, matching
 from deployments.sweep.plan import SUPERNODES, Plan, read_plan
-from server_app.results import CLIENT_COLUMNS, ROUND_COLUMNS
+from server_app.run_tables import TABLES
 from strategies.dotted import dotted
 
 ROOT = Path(__file__).parents[2]
@@ -53,10 +53,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run directory that has something of everything: scores of clients and rounds, classes, curvatures, hulls."""
     made = make_hull_run(tmp_path_factory.mktemp("runs"))
     told = {"accuracy": 0.7, "test": 0.7, "curvature": -1.0, "personal_accuracy_mean": 0.7, "global_accuracy": 0.6}
-    numbers = dict.fromkeys((*ROUND_COLUMNS, *CLIENT_COLUMNS), 0.5) | told
+    numbers = dict.fromkeys((*TABLES["rounds.csv"], *TABLES["clients.csv"]), 0.5) | told
     rows = [{"round": one, "phase": "train"} for one in (1, 2, 3)]
-    write(made / "rounds.csv", ROUND_COLUMNS, [numbers | row for row in rows])
-    write(made / "clients.csv", CLIENT_COLUMNS, [numbers | row | {"partition": p} for row in rows for p in PARTITIONS])
+    write(made / "rounds.csv", TABLES["rounds.csv"], [numbers | row for row in rows])
+    write(
+        made / "clients.csv",
+        TABLES["clients.csv"],
+        [numbers | row | {"partition": p} for row in rows for p in PARTITIONS],
+    )
     names = ["ant", "bee", "cat"]
     statistics = {"class_counts": [5, 0, 9], "forman": -4.0, "num_train": 9}
     about = [{"partition": p, "metric": "accuracy", "class_names": names, "statistics": statistics} for p in PARTITIONS]

@@ -22,7 +22,7 @@ from deployments.report import figures
 from deployments.report.figures import NothingToDraw, style
 from deployments.report.selection import Run
 from deployments.sweep.plan import Planned
-from server_app.results import CLIENT_COLUMNS, ROUND_COLUMNS
+from server_app.run_tables import TABLES
 from strategies.methods import METHODS
 from tasks.points.uniform import two_classes
 
@@ -47,7 +47,7 @@ def made(
     """A run with these figures and this directory; `told` are the clients' statistics."""
     folder = root / f"run-{len(list(root.iterdir()))}"
     folder.mkdir()
-    for name, columns, rows in (("rounds", ROUND_COLUMNS, rounds), ("clients", CLIENT_COLUMNS, clients)):
+    for name, columns, rows in (("rounds", TABLES["rounds.csv"], rounds), ("clients", TABLES["clients.csv"], clients)):
         with (folder / f"{name}.csv").open("w", newline="") as file:
             writer = csv.DictWriter(file, columns)
             writer.writeheader()

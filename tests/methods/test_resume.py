@@ -154,6 +154,68 @@ def test_without_a_checkpoint_it_begins_anew(tmp_path):
     assert run(tmp_path, resume=True).figures == whole.figures
 
 
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and ".lock" not in path.name}
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"clients": 5}, "the data of partitions"),
+        ({"data_dir": "nowhere", "dataset": "cora"}, "dataset = 'cora', but the run was begun with"),
+        ({"min_replies": 9}, "min-replies = 9, but the run was begun with"),
+    ],
+)
+def test_a_resume_that_cannot_begin_changes_nothing(settings, text, tmp_path):
+    digits = {"method": "fedavg", "dataset": "digits", "images__train_subset": 120, "images__test_subset": 50}
+    first = run(tmp_path, num_rounds=2, **digits)
+    before = files_of(first.path)
+    with pytest.raises(ConfigError, match=text):
+        run(tmp_path, resume=True, num_rounds=4, **digits | settings)
+    assert files_of(first.path) == before
+    (refused,) = tmp_path.glob("run-refused-*")
+    assert text in Run(refused).summary["error"]
+
+
+def test_a_resume_that_is_interrupted_before_it_begins_changes_nothing(tmp_path):
+    first = run(tmp_path, num_rounds=2)
+    before = files_of(first.path)
+    interrupted(tmp_path, 1, False, num_rounds=4, resume=True)
+    assert files_of(first.path) == before
+
+
+def test_a_resume_without_a_run_does_not_take_its_name(tmp_path):
+    with pytest.raises(ConfigError, match="there is no run in"):
+        run(tmp_path, resume=True)
+    assert not (tmp_path / "run").exists()
+    assert run(tmp_path).summary["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (lambda folder: [path.write_bytes(b"torn") for path in folder.glob("checkpoint/server/*")], "no checkpoint in"),
+        (
+            lambda folder: shutil.rmtree(folder / "checkpoint" / "server"),
+            "tells of rounds long after the checkpoint's, 0",
+        ),
+        (lambda folder: (folder / "rounds.csv").write_text("x,y\n"), "has not the columns"),
+        (
+            lambda folder: (folder / "config.toml").write_text("method ="),
+            r"config.toml cannot be read \(TOMLDecodeError\)",
+        ),
+    ],
+    ids=["torn", "lost", "columns", "config"],
+)
+def test_what_is_damaged_is_refused_and_left_alone(damage, text, tmp_path):
+    first = run(tmp_path, num_rounds=3)
+    damage(first.path)
+    before = files_of(first.path)
+    with pytest.raises(ConfigError, match=text):
+        run(tmp_path, resume=True, num_rounds=4)
+    assert files_of(first.path) == before
+
+
 def test_a_run_that_is_over_says_the_same_again(tmp_path):
     for number in (2, 0):
         settings = {"name": f"run{number}", "num_rounds": number}
@@ -232,6 +294,7 @@ def test_real_nodes_resume_from_their_own_disks(tmp_path):
 
 def test_a_node_that_does_not_come_back_is_waited_for_and_then_done_without(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("server_app.meeting.NODE_WAIT", 0.6)
+    monkeypatch.setattr("server_app.meeting.may_grow", lambda grid: True)
     caplog.set_level("INFO", "curvfed")
     nodes = own_graphs(tmp_path / "nodes")
     interrupted(tmp_path, 12, True, nodes=nodes, num_rounds=3)
