@@ -93,6 +93,7 @@ class Client:
             class_names=class_names(self.data, self.config),
             digest=self.data.digest,
             partition_digest=self.data.partition_digest,
+            num_partitions=int(self.node_config["num-partitions"]) if self.data.partition_digest else 0,
             statistics=statistics(self.data, self.config) if self.shares_statistics else {},
         )
 

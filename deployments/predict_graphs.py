@@ -72,7 +72,7 @@ def _node(run: TrainedRun, data: str, client: int | None) -> tuple[dict[str, Any
         return {"data-path": data, "device": "auto"}, False
     if client is None or client not in run.clients:
         raise PredictError(f"--client is {client}; of {data}, the data set of this run, it says the part: {run.listed}")
-    return {"num-partitions": run.num_partitions, "device": "auto"}, True
+    return run.part_of(client) | {"device": "auto"}, True
 
 
 def _curvature(party: Client) -> str:

@@ -109,7 +109,7 @@ def _own(run: TrainedRun, data: str, client: int | None) -> _Shown:
             images = load_test_folder(Path(run.config.test_data).expanduser(), spec, cache)
         which = "the global test images"
     else:
-        part = load_data(run.config, client, {"num-partitions": run.num_partitions})
+        part = load_data(run.config, client, run.part_of(client))
         if not isinstance(part, ClientImages) or part.digest != run.clients[client].digest:
             raise PredictError(f"{data} is not what client {client} of this run trained on; have its files changed?")
         if not len(part.labels):

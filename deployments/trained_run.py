@@ -35,13 +35,14 @@ class PredictError(ValueError):
 class Met:
     """A client of the run: digest of the data that it trained on, their features and classes.
 
-    `owns_data`: they are no part of the run's data set.
+    `owns_data`: they are no part of the run's data set; else this is cut into `num_partitions`.
     """
 
     digest: str
     num_features: int
     class_names: tuple[str, ...]
     owns_data: bool
+    num_partitions: int
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class TrainedRun:
     stamps : mapping of partition to round
         The personal state that belongs to these parameters.
     clients : mapping of partition to Met
-    num_partitions, last_round : int
+    last_round : int
     """
 
     path: Path
@@ -71,7 +72,6 @@ class TrainedRun:
     groups: tuple[str, ...]
     stamps: Mapping[int, int]
     clients: Mapping[int, Met]
-    num_partitions: int
     last_round: int
 
     @cached_property
@@ -133,6 +133,19 @@ class TrainedRun:
             return self.facts
         return replace(self.facts, num_features=met.num_features, class_names=met.class_names)
 
+    def part_of(self, client: int) -> dict[str, Any]:
+        """The node configuration by which a client has its part of the run's data set.
+
+        Raises
+        ------
+        PredictError
+            If it trained on data of its own.
+        """
+        met = self.clients[client]
+        if met.owns_data:
+            raise PredictError(f"client {client} trained on its own data, not on a part of {self.config.dataset}")
+        return {"partition-id": client, "num-partitions": met.num_partitions}
+
     @classmethod
     def read(cls, path: Path) -> "TrainedRun":
         """Read a run directory.
@@ -148,15 +161,15 @@ class TrainedRun:
         try:
             config = parse(dotted(tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))))
             met = json.loads((path / "clients.json").read_text(encoding="utf-8"))
-            clients = {int(about["partition"]): _met(about) for about in met["clients"]}
-            num_partitions = int(met["num_partitions"])
+            # Clients of older runs do not tell into how many parts: one number, a guess, is told beside them.
+            clients = {int(about["partition"]): _met(met | about) for about in met["clients"]}
         except OSError as error:
             raise PredictError(f"{path} is not the directory of a run: no {Path(error.filename).name}") from None
         except (tomllib.TOMLDecodeError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise PredictError(f"{path} is not the directory of a run: {error}") from None
         model = _read_model(path / "model.safetensors", config)
         config = settled(config, model.facts.task)
-        return cls(path, config, **vars(model), clients=clients, num_partitions=num_partitions)
+        return cls(path, config, **vars(model), clients=clients)
 
     def personal_state(self, client: int, state_path: Path | None) -> tuple[Arrays, int]:
         """The personal state of a client that belongs to the shared parameters, and its round.
@@ -260,6 +273,7 @@ def _met(about: Mapping[str, Any]) -> Met:
         num_features=int(about["num_features"]),
         class_names=tuple(about["class_names"]),
         owns_data=not about["partition_digest"],
+        num_partitions=int(about["num_partitions"]),
     )
 
 

@@ -42,7 +42,7 @@ class Known:
     pooled : ClientPoints or None
         All points of a simulation; real clients' points are nowhere but with them.
     clients : mapping of partition to ClientPoints
-        The clients' parts of it.
+        The clients' parts of it; without those whose digest is not the one that the client told.
     """
 
     test: ClientPoints | None
@@ -72,12 +72,17 @@ class Known:
             log.info("global accuracy: none, for the server has no test data (test-data)")
         if not simulated:
             return cls(test, None, {})
-        number = len(federation.nodes) + len(federation.refused)  # of the partition
+        described = federation.descriptions
         try:
-            parts = {partition: load_client(spec, partition, number) for partition in federation.nodes}
+            read = {p: load_client(spec, p, about.num_partitions) for p, about in described.items()}
             pooled = load_pooled(spec)
         except DataError as error:
             raise ConfigError(str(error)) from None
+        parts = {partition: part for partition, part in read.items() if part.digest == described[partition].digest}
+        if others := ", ".join(str(partition) for partition in read if partition not in parts):
+            log.warning("the points here are not those of partition-id %s: these are compared with nothing", others)
+        if not parts:
+            return cls(test, None, {})
         return cls(_renamed(test, pooled.class_names) if test else None, pooled, parts)
 
 

@@ -64,7 +64,6 @@ class Federation:
         clients = [{"partition": partition} | asdict(about) for partition, about in self.descriptions.items()]
         return {
             "clients": clients,
-            "num_partitions": len(self.nodes) + len(self.refused),
             "refused": self.refused,
             "facts": asdict(self.facts),
             "heterogeneity": self.heterogeneity(),
@@ -197,7 +196,7 @@ def _kind(description: Description) -> tuple[str, tuple[str, ...]]:
     """What must agree between clients: their data in words, and how a public data set was cut up, if one was."""
     cut: tuple[str, ...] = ()
     if description.partition_digest and description.task != "graphs":  # all know the classes of the whole data set
-        cut = (description.partition_digest, *description.class_names)
+        cut = (description.partition_digest, str(description.num_partitions), *description.class_names)
     features = f" of {description.num_features} features" if description.task == "nodes" else ""
     if description.task == "images":
         features = f" of {description.shape}"

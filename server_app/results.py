@@ -146,15 +146,12 @@ class RunDirectory:
         A resumed run keeps what it knew of clients that did not come back.
         """
         path = self.path / "clients.json"
-        known: dict[str, Any] = {"clients": [], "num_partitions": 0}
+        known: dict[str, Any] = {"clients": []}
         if path.exists():
             known = json.loads(path.read_text())
         here = {client["partition"] for client in clients["clients"]}
         everybody = [*clients["clients"], *(client for client in known["clients"] if client["partition"] not in here)]
-        merged = clients | {
-            "clients": sorted(everybody, key=lambda client: int(client["partition"])),
-            "num_partitions": max(known["num_partitions"], clients.get("num_partitions", len(here))),
-        }
+        merged = known | clients | {"clients": sorted(everybody, key=lambda client: int(client["partition"]))}
         write_atomically(path, json.dumps(_plain(merged), indent=1).encode() + b"\n")
 
     def num_clients(self) -> int:

@@ -22,6 +22,7 @@ LARGEST = 1e30
 """What any metric may be at most: sums and squares of a few stay finite."""
 
 MAX_CLASSES = 10_000
+MAX_PARTITIONS = 1_000_000
 
 MOST_LETTERS = 200
 """Of the name of a class, and of any other text about the data."""
@@ -128,6 +129,22 @@ def check_data(task: str, space: str, shape: str, num_features: int, names: Sequ
     if task == "images" and not (sides and num_features == math.prod(map(int, sides.groups())) > 0):
         raise MessageError(
             "the shape of the images is none; allowed is 1 or 3 channels by up to 9999 times 9999 pixels"
+        )
+
+
+def check_partition(partition: int, num_partitions: int, digest: str) -> None:
+    """Refuse a part that a public data set cannot have, and parts of a client's own data, which have no digest.
+
+    Raises
+    ------
+    MessageError
+    """
+    if not digest and num_partitions != 0:
+        raise MessageError(f"num_partitions is {num_partitions}; allowed with data of one's own is 0")
+    if digest and not 0 <= partition < num_partitions <= MAX_PARTITIONS:
+        raise MessageError(
+            f"num_partitions is {num_partitions}; allowed is a number above partition-id, {partition}, which is 0 or "
+            f"more, up to {MAX_PARTITIONS}"
         )
 
 

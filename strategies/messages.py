@@ -12,7 +12,7 @@ from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from strategies.arrays import MessageError, decode_arrays, encode_arrays, one_line
-from strategies.checks import check_data, check_statistics, check_texts
+from strategies.checks import check_data, check_partition, check_statistics, check_texts
 from strategies.records import build, config_of, entry, lists, record_of
 
 DESCRIBE = "describe"
@@ -157,6 +157,8 @@ class Description:
         `tasks.images.client_task.ImageStatistics`); empty where they stay private.
     shape : str
         Of an image, such as "3x32x32"; "" for other tasks.
+    num_partitions : int
+        Into how many parts the public data set is cut; 0 where the client brings its own data.
     """
 
     task: str
@@ -168,6 +170,7 @@ class Description:
     partition_digest: str
     statistics: Mapping[str, Any] = field(default_factory=dict)
     shape: str = ""
+    num_partitions: int = 0
 
 
 @dataclass(frozen=True)
@@ -278,6 +281,7 @@ def decode_reply(content: RecordDict, expected: Header) -> Reply:
         check_texts(about.class_names)
         check_data(about.task, about.space, about.shape, about.num_features, about.class_names)
         check_statistics(description.statistics, len(description.class_names))
+        check_partition(entry(record, "partition", int), about.num_partitions, about.partition_digest)
     num_examples = entry(record, "num_examples", int)
     if num_examples < 0:
         raise MessageError(f"num_examples is {num_examples}; allowed is 0 or more")

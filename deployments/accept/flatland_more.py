@@ -120,8 +120,7 @@ def start_gradients(folder: Path) -> list[float]:
     start = aggregation(run.config, run.facts, len(run.clients))
     gradients = []
     for client in run.clients:
-        node = {"partition-id": client, "num-partitions": run.num_partitions}
-        party = Client(run.config, run.path.name, client, node)
+        party = Client(run.config, run.path.name, client, run.part_of(client))
         party.prepare(run.facts, 0)
         party.receive(start.sent_to(client))
         party.model.eval()

@@ -17,12 +17,11 @@ def with_own_and_neighbours(folder: Path) -> tuple[float, float]:
     states = {client: run.personal_state(client, None)[0] for client in run.clients}
     own: list[float] = []
     other: list[float] = []
-    for client in run.clients:
-        node = {"partition-id": client, "num-partitions": run.num_partitions}
-        party = Client(run.config, run.path.name, client, node)
+    clients = list(run.clients)
+    for client, neighbour in zip(clients, clients[1:] + clients[:1], strict=True):
+        party = Client(run.config, run.path.name, client, run.part_of(client))
         party.prepare(run.facts, 0)
         party.receive(run.shared.sent_to(client))
-        neighbour = (client + 1) % run.num_partitions
         for scores, state in ((own, states[client]), (other, states[neighbour])):
             scatter(state, party.personal, None)
             scores.append(party.task.scores(party.model)["test"])

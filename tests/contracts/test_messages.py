@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from strategies.arrays import MessageError, check_arrays, decode_arrays, encode_arrays, one_line
-from strategies.checks import OF_HULLS, check_measured, check_metrics
+from strategies.checks import MAX_PARTITIONS, OF_HULLS, check_measured, check_metrics
 from strategies.messages import (
     ANSWERED_BY_ARRAYS,
     HULLS,
@@ -59,6 +59,7 @@ def descriptions(draw):
     counts = draw(st.lists(ints, min_size=len(classes), max_size=len(classes)))
     ranges = {"num_test": st.integers(0, 2**53 - 1), "forman": finite, "majority_accuracy": st.floats(0, 1)}
     statistics = draw(st.fixed_dictionaries({}, optional=ranges))
+    partition_digest = draw(names)
     return Description(
         task,
         draw(names) if task == "graphs" else "",
@@ -66,8 +67,9 @@ def descriptions(draw):
         2 if task == "points" else draw(ints) + 1,
         classes,
         draw(names),
-        draw(names),
+        partition_digest,
         statistics | {"class_counts": counts},
+        num_partitions=draw(st.integers(1, MAX_PARTITIONS)) if partition_digest else 0,
     )
 
 
@@ -172,9 +174,10 @@ def test_reply_round_trip(header, phase, partition, error, examples, sent, metri
     assert equal(back.arrays, sent)
 
 
-@given(descriptions(), ints)
-def test_description_round_trip(description, partition):
-    reply = Reply(ASKED, partition, description=description)
+@given(descriptions(), st.data())
+def test_description_round_trip(description, data):
+    whose = st.integers(0, description.num_partitions - 1) if description.partition_digest else ints
+    reply = Reply(ASKED, data.draw(whose), description=description)
     assert decode_reply(encode_reply(reply), ASKED) == reply
 
 
@@ -205,6 +208,17 @@ def test_points_have_two_coordinates_and_may_have_no_classes(description, words)
     with pytest.raises(MessageError) as caught:
         decode_reply(encode_reply(Reply(ASKED, 0, description=replace(told, **description))), ASKED)
     assert str(caught.value) == words
+
+
+@pytest.mark.parametrize(("partition", "parts"), [(1, 0), (1, 1), (1, -1), (-1, 3), (1, MAX_PARTITIONS + 1)])
+def test_a_part_that_a_public_data_set_cannot_have(partition, parts):
+    told = replace(DESCRIPTION, partition_digest="p" * 64, num_partitions=2)
+    assert decode_reply(encode_reply(Reply(ASKED, 1, description=told)), ASKED).description == told
+    with pytest.raises(MessageError) as caught:
+        decode_reply(encode_reply(Reply(ASKED, partition, description=replace(told, num_partitions=parts))), ASKED)
+    assert str(caught.value).startswith(
+        f"num_partitions is {parts}; allowed is a number above partition-id, {partition},"
+    )
 
 
 def test_statistics_that_are_undefined_are_left_out():
@@ -264,6 +278,10 @@ def test_reply_of_another_form(content, words):
         ({"body": {"class_names": "ab"}}, '"class_names" is no list of strings'),
         ({"body": {"class_names": [1, 2]}}, '"class_names" is no list of strings'),
         ({"body": {"digest": b"d"}}, '"digest" is bytes, awaited was str'),
+        ({"body": {"num_partitions": None}}, '"num_partitions" is NoneType, awaited was int'),
+        ({"body": {"num_partitions": 2.0}}, '"num_partitions" is float, awaited was int'),
+        ({"body": {"num_partitions": True}}, '"num_partitions" is bool, awaited was int'),
+        ({"body": {"num_partitions": 2}}, "num_partitions is 2; allowed with data of one's own is 0"),
         ({"statistics": {"num_test": "4"}}, '"num_test" is no finite number'),
         ({"statistics": {"forman": math.nan}}, '"forman" is no finite number'),
         ({"statistics": {"majority_accuracy": [0.5]}}, '"majority_accuracy" is no finite number'),

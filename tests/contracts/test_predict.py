@@ -1,6 +1,7 @@
 """Predictions of trained models, against independent evaluations of the same parameters."""
 
 import csv
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -402,8 +403,33 @@ def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
 
 def test_what_is_read_is_the_run(runs):
     found = TrainedRun.read(runs["fedavg"].path)
-    assert (found.num_partitions, sorted(found.clients)) == (CLIENTS, [0, 1, 2])
+    assert {client: met.num_partitions for client, met in found.clients.items()} == dict.fromkeys(range(3), CLIENTS)
     assert Run(found.path).summary["method"] == found.config.method == "fedavg"
+
+
+def test_clients_of_older_runs_have_the_number_of_parts_beside_them(runs, capsys, tmp_path):
+    copy = shutil.copytree(runs["flatland"].path, tmp_path / "flatland")
+    told = json.loads((copy / "clients.json").read_text())
+    for about in told["clients"]:
+        del about["num_partitions"]
+    (copy / "clients.json").write_text(json.dumps(told))
+    assert "is not the directory of a run: 'num_partitions'" in refused(capsys, copy, "trees", "--client", 1)
+    (copy / "clients.json").write_text(json.dumps(told | {"num_partitions": CLIENTS}))
+    assert ask(capsys, copy, "trees", "--client", 1) == ask(capsys, runs["flatland"].path, "trees", "--client", 1)
+    # A client that does not come back when such a run goes on is still told of as it was.
+    nodes = [{"partition-id": number, "num-partitions": CLIENTS} for number in range(2)]
+    settings = TRAINED | {"num_rounds": ROUNDS + 1}
+    longer = run(tmp_path, "flatland", method="flatland", resume=True, nodes=nodes, **settings)
+    assert ["num_partitions" in about for about in longer.described["clients"]] == [True, True, False]
+    assert ask(capsys, copy, "trees", "--client", 2)[0] == 0
+
+
+def test_clients_of_a_run_without_one_node_have_their_parts(capsys, tmp_path):
+    nodes = [{"partition-id": number, "num-partitions": 4} for number in (1, 3)]
+    found = run(tmp_path, nodes=nodes, method="fedavg", num_rounds=1)
+    for client in (1, 3):
+        code, rows, said = ask(capsys, found.path, "trees", "--client", client)
+        assert (code, "accuracy on the test nodes" in said, bool(rows)) == (0, True, True)
 
 
 def test_a_run_on_a_folder_predicts_on_a_copy_of_it(tmp_path, capsys):

@@ -177,6 +177,17 @@ def test_a_part_is_predicted_whole_and_scored_on_its_test_images(runs, capsys):
     assert told["model"] == "global"
 
 
+@pytest.mark.parametrize("absent", [0, 3])
+def test_the_parts_of_a_run_without_one_node_are_those_of_its_clients(absent, capsys, tmp_path):
+    nodes = [{"partition-id": number, "num-partitions": 4} for number in range(4) if number != absent]
+    found = run(tmp_path, nodes=nodes, method="fedavg", **DIGITS)
+    for node in nodes:
+        part = load_client(ImageSpec("digits", Path(), train_subset=200), node["partition-id"], 4, tmp_path / "cache")
+        rows, told = ask(capsys, found.path, "digits", "--client", node["partition-id"])
+        assert told["images"] == f"{len(part.labels)}, {int(part.test.sum())} to score on"
+        assert len(rows) == len(part.labels)
+
+
 # --- The user's own images --------------------------------------------------------------------------------------------
 
 
@@ -312,6 +323,8 @@ def test_a_real_node_uses_its_own_model_and_its_own_split(capsys, tmp_path):
     truth = np.array(["dark"] * 3 + ["light"] * 4)
     assert told["accuracy on all images"] == f"{np.mean(truth == [row['class'] for row in rows]):.4f}"
     assert "no fine-tuned model of client 1" in refused(capsys, found.path, tmp_path / "new", "--client", 1)
+    told = refused(capsys, found.path, "digits", "--client", 1)
+    assert "client 1 trained on its own data, not on a part of digits" in told
 
 
 # --- What cannot be done ----------------------------------------------------------------------------------------------

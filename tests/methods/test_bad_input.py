@@ -11,7 +11,7 @@ from app_runs import Fault, Recorder, Run, forged, real_nodes, run
 from graph_fixtures import user_fields, write_user_graph
 
 from deployments import simulate as command
-from server_app.meeting import CohortError
+from server_app.meeting import CUT_OTHERWISE, CohortError
 from strategies.config import ConfigError
 from tasks.graphs import download
 
@@ -215,6 +215,17 @@ def test_a_node_that_cuts_the_public_data_set_otherwise_is_refused_and_told_why(
     found = run(tmp_path, "mixed", dataset="trees", nodes=[*nodes[:2], mixed])
     assert list(found.described["refused"]) == ["partition-id 2"]
     assert ", part of a public data set" in found.described["refused"]["partition-id 2"]
+
+
+def test_a_node_that_tells_of_other_parts_than_the_others_is_refused(tmp_path):
+    """However alike the partitions are by their hash."""
+    more = forged(lambda r: replace(r, description=replace(r.description, num_partitions=4)))
+    found = run(tmp_path, dataset="trees", intercept=Fault(2, more, "describe", 0), num_rounds=1)
+    assert found.described["refused"] == {"partition-id 2": CUT_OTHERWISE}
+    few = forged(lambda r: replace(r, description=replace(r.description, num_partitions=2)))
+    found = run(tmp_path, "few", dataset="trees", intercept=Fault(2, few, "describe", 0), num_rounds=1)
+    (reason,) = found.described["refused"].values()
+    assert reason.startswith("num_partitions is 2; allowed is a number above partition-id, 2,")
 
 
 @pytest.mark.parametrize(("key", "value"), [("task", "tables"), ("metric", "roc_auc")])

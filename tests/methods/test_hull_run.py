@@ -2,14 +2,28 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from app_runs import Recorder, Run, all_bytes, phase_of
-from hull_nodes import PHASES, arrays_of, blobs, decoded, expected, figures, hull_run, nodes_of, parts_of, training
+from app_runs import Fault, Recorder, Run, all_bytes, forged, phase_of
+from hull_nodes import (
+    PHASES,
+    arrays_of,
+    blobs,
+    chain,
+    decoded,
+    expected,
+    figures,
+    hull_run,
+    nodes_of,
+    parts_of,
+    training,
+)
 from safetensors import safe_open
 
 import client_app.live
+from geometry.hull import convex_hull
 from strategies.config import ConfigError
 from strategies.hull.classifier import Classifier
 
@@ -99,6 +113,33 @@ def test_baselines_and_a_sweep(tmp_path):
     sizes = [[len(hull) for client in expected(parts_of(3), epsilon) for hull in client] for epsilon in (0.1, 5.0)]
     assert stored["sweep_vertices_mean"].tolist() == [np.mean(one) for one in sizes]
     assert stored["sweep_vertices_max"].tolist() == [max(one) for one in sizes]
+
+
+@pytest.mark.parametrize("absent", [0, 4])
+def test_an_absent_node_leaves_the_others_their_parts(absent, tmp_path):
+    """The server reads the parts that the clients hold, not those of as many clients as there are."""
+    present = [number for number in range(5) if number != absent]
+    run = hull_run(tmp_path, nodes=[{"partition-id": number, "num-partitions": 5} for number in present])
+    assert run.summary["metrics"]["hulls_exact"] is True
+    assert run.summary["metrics"]["grouping_accuracy"] == 1.0
+    assert [about["num_partitions"] for about in run.described["clients"]] == [5] * 4
+    stored, parts = arrays_of(run), parts_of(5)
+    corners = np.concatenate([points[labels == one][convex_hull(points[labels == one], -1.0)]
+                              for points, labels in (parts[number] for number in present) for one in (0, 1)])  # fmt: skip
+    assert set(map(tuple, stored["true_points"].tolist())) == set(map(tuple, corners.tolist()))
+
+
+@pytest.mark.parametrize("whose", [(1,), (0, 1, 2)])
+def test_parts_that_are_not_what_the_clients_hold_are_unknown(whose, tmp_path, caplog):
+    other = forged(lambda reply: replace(reply, description=replace(reply.description, digest="0" * 64)))
+    faults = [Fault(number, other, "describe", 0) for number in whose]
+    run = hull_run(tmp_path, intercept=chain(*faults), hull__baselines="ce")
+    assert decoded(run) == expected(parts_of(3), 0.01)
+    told = ", ".join(map(str, whose))
+    assert f"the points here are not those of partition-id {told}: these are compared with nothing" in caplog.text
+    assert "hulls_exact" not in run.summary["metrics"]
+    assert run.summary["global_accuracy"] > 0.95
+    assert ("accuracy_ce" in run.summary["metrics"]) == ("true_points" in arrays_of(run)) == (len(whose) < 3)
 
 
 def test_a_baseline_that_cannot_be_trained_costs_nothing_else(tmp_path, caplog):
