@@ -146,7 +146,9 @@ def _answer(message: Message, context: Context, handler: Handler) -> Message:
             content = handler(client, request, context.state)
         return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
     except SAFE_ERRORS as error:
-        log.warning("partition %d, %s of round %d: %s", partition, header.phase, header.round, error)
+        # In a simulation the server says it, in the same log.
+        level = logging.WARNING if is_real(node_config) else logging.DEBUG
+        log.log(level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error)
         reason = told(error, node_config)
     except Exception as error:
         log.error(

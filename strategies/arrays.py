@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 _NUMPY, _PREFIX = "numpy.ndarray", 10  # magic, version and the header's length take ten bytes
 
-MOST_WORDS = 500
+MOST_WORDS = 2000
 """Characters of a reason that is shown. It may quote the other side, who could fill a disk with it."""
 
 

@@ -105,7 +105,8 @@ def _raw_folder(source: Source, data_dir: Path) -> Path:
     except OSError as error:
         raise DataError(
             f"the raw files of {source.name} ({', '.join(source.files)}) are neither in {candidates[0]} nor in "
-            f"{candidates[1]}, and they cannot be downloaded: {error}. On a machine with a network run:\n"
+            f"{candidates[1]}{download.absent(data_dir.expanduser())}, and they cannot be downloaded: {error}. On a "
+            "machine with a network run:\n"
             f"{download.command(source.collection, source.name, root, source.package)}\nand copy {root} here."
         ) from error
     return candidates[0]

@@ -20,6 +20,11 @@ def command(collection: str, name: str, root: Path, package: str = PYG) -> str:
     return fetching if package == PYG else f"pip install {package.partition('.')[0]} && {fetching}"
 
 
+def absent(root: Path) -> str:
+    """What to add where files are not found, if the folder that they were looked for in is not there at all."""
+    return "" if root.is_dir() else f" (there is no folder {root})"
+
+
 def fetch(collection: str, name: str, root: Path, folder: str, package: str = PYG) -> None:
     """Download the raw files of a data set into `root/folder/raw` and beside it; see `fetch_by`."""
     code = f"import sys; from {package} import {collection}; {collection}(root=sys.argv[1], name=sys.argv[2])"

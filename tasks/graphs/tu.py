@@ -107,7 +107,8 @@ def raw_folder(name: str, data_dir: Path) -> Path:
     except OSError as error:
         raise DataError(
             f"the raw files of {name} ({name}_{{{','.join(REQUIRED)}}}.txt) are neither in {folders[0]} nor in "
-            f"{folders[1]}, and they cannot be downloaded: {error}. On a machine with a network run:\n"
+            f"{folders[1]}{download.absent(data_dir.expanduser())}, and they cannot be downloaded: {error}. On a machine "
+            "with a network run:\n"
             f"{download.command('TUDataset', name, root)}\nand copy {root} here."
         ) from error
     return folders[0]

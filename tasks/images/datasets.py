@@ -133,8 +133,8 @@ def _fetched(source: Source, data_dir: Path) -> Located:
     if located is None:
         places = " nor in ".join(map(str, source.looked_in(data_dir)))
         raise DataError(
-            f"the files of {source.title} are not in {places}, and they cannot be downloaded: {reason}. On a machine "
-            f"with a network run:\n{source.command(data_dir)}\nand copy {data_dir / folder} here."
+            f"the files of {source.title} are not in {places}{download.absent(data_dir)}, and they cannot be downloaded: "
+            f"{reason}. On a machine with a network run:\n{source.command(data_dir)}\nand copy {data_dir / folder} here."
         )
     return located
 

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from strategies.arrays import MessageError, check_arrays, decode_arrays, encode_arrays, one_line
+from strategies.arrays import MOST_WORDS, MessageError, check_arrays, decode_arrays, encode_arrays, one_line
 from strategies.checks import MAX_PARTITIONS, OF_HULLS, check_measured, check_metrics
 from strategies.messages import (
     ANSWERED_BY_ARRAYS,
@@ -440,10 +440,10 @@ def test_figures_of_hulls_come_together_or_not_at_all(absent):
 @given(st.text())
 def test_a_reason_is_one_line_that_moves_no_cursor(text):
     found = str(MessageError(text))
-    assert len(found) <= 500
+    assert len(found) <= MOST_WORDS
     assert found.isprintable()
     assert one_line(found) == found
-    if text.isprintable() and len(text) <= 500 and text == " ".join(text.split()):
+    if text.isprintable() and len(text) <= MOST_WORDS and text == " ".join(text.split()):
         assert found == text
 
 
@@ -452,7 +452,7 @@ def test_what_a_client_tells_of_its_failure_is_a_line():
     reply = Reply(ASKED, 1, error=text)
     found = decode_reply(encode_reply(reply), ASKED).error
     assert found.startswith("x curvfed | round 2/2 accuracy 100.00%\N{REPLACEMENT CHARACTER}[2JA")
-    assert len(found) == 500
+    assert len(found) == MOST_WORDS
 
 
 @pytest.mark.parametrize(
