@@ -10,14 +10,17 @@ from server_app import hull_outcome, outcome, traffic
 from server_app.gallery import clients_table, gallery
 from server_app.hull_tables import hull_tables
 from server_app.page import Html, amount, duration, element, is_number, page, section, table
-from server_app.run_files import CALIBRATIONS, RunFiles
+from server_app.run_files import CALIBRATIONS, RunFiles, numbers
 from strategies.config import fields, flatten, parse
-from strategies.messages import FINE_TUNE, TRAIN
+from strategies.messages import FINE_TUNE, FORGET, KEYS, SHARES, TRAIN, UNMASK
 from strategies.methods import METHODS
 from strategies.store import write_atomically
 
 MOST_DROPPED = 100
 """Dropped replies that are listed; of the others the number is told."""
+
+WITHIN_SUM = frozenset({KEYS, SHARES, UNMASK, FORGET})
+"""Steps of a secure sum, whose time is in that of the phase that it masks."""
 
 ONE_RUN_ONLY = frozenset({"run-name", "resume"})
 """Keys that another run must not take over."""
@@ -138,7 +141,12 @@ def _time_of_rounds(run: RunFiles) -> list[tuple[str, str]]:
     rounds, calibration, tuning = (
         run.by_round("seconds", *phases)[1] for phases in ((TRAIN,), CALIBRATIONS, (FINE_TUNE,))
     )
+    phases = zip(run.rounds.get("phase", ()), numbers(run.rounds, "seconds"), strict=True)
+    counted = float(np.nansum([seconds for phase, seconds in phases if phase not in WITHIN_SUM]))
+    whole: Any = told.get("seconds")
+    rest = whole - counted if is_number(whole) and counted and whole >= counted else None
     return [
+        ("Outside the rounds: data, models, checkpoints", duration(rest)),
         ("Local training, summed over the clients", duration(told.get("seconds_training"))),
         ("Aggregation", duration(told.get("seconds_aggregation"))),
         ("First round, with what is set up once", duration(float(rounds[0]) if len(rounds) else None)),
@@ -156,17 +164,18 @@ def _again(run: RunFiles) -> list[Html]:
     keys = [key for key in keys if key not in ONE_RUN_ONLY]
     pairs = " ".join(f"{key}={_toml(run.config[key])}" for key in keys)
     plain = " ".join(shlex.quote(f"{key}={_plain(run.config[key])}") for key in keys)
-    clients = len(run.clients) + len(run.refused)
+    parts = max((about.get("num_partitions", 0) for about in run.clients), default=0)
+    clients = parts or len(run.clients) + len(run.refused)  # else that of an earlier version
     # Clients that bring their own data have no partition in common, and cannot be simulated.
     simulated = any(about.get("partition_digest") for about in run.clients)
     flower, alone = f"flwr run . --stream --run-config {shlex.quote(pairs)}", f"python -m deployments.simulate {plain}"
     if simulated:
         flower += f" --federation-config 'num-supernodes={clients} client-resources-num-cpus=1'"
         alone += f" num-supernodes={clients}"
-    parts = [element("p", "Through Flower:"), element("pre", flower)]
+    lines = [element("p", "Through Flower:"), element("pre", flower)]
     if simulated or not run.clients:
-        parts += [element("p", "Or in one process, which starts quicker:"), element("pre", alone)]
-    return parts
+        lines += [element("p", "Or in one process, which starts quicker:"), element("pre", alone)]
+    return lines
 
 
 def _changed(run: RunFiles) -> list[str]:

@@ -152,6 +152,7 @@ def test_figures_are_those_of_the_summary(tmp_path: Path) -> None:
     assert page.rows["To the clients"] == ["2.0 MB", "90 B"]
     assert page.rows["Personal parameters sent"] == ["0 B", "0 B"]
     assert page.rows["Whole run"] == ["1 min 23 s"]
+    assert page.rows["Outside the rounds: data, models, checkpoints"] == ["1 min 22 s"]  # 83.2 s less 3 times 0.5 s
     assert page.rows["First round, with what is set up once"] == ["0.50 s"]
     assert page.alerts == []
 
