@@ -60,12 +60,13 @@ class Session:
             raise SecureSumError(f"round {self.round}: it must be from 0 to {_LARGEST - 1}")
         total = len(self.clients)
         if total < 2:
-            raise SecureSumError(f"{total} clients: a sum of fewer than two hides nothing")
+            raise SecureSumError(f"a sum over {total} hides nothing: it must be over two clients or more")
         if list(self.clients) != sorted(set(self.clients)) or self.clients[0] < 0 or self.clients[-1] >= _LARGEST:
             raise SecureSumError(f"clients must be different partitions from 0 to {_LARGEST - 1}, ascending")
         if self.threshold and not total < 2 * self.threshold <= 2 * total:
             raise SecureSumError(
-                f"threshold {self.threshold} of {total} clients: it must be more than half of them, or 0"
+                f"threshold {self.threshold} of {total} clients: it must be from {total // 2 + 1}, more than half of them, "
+                f"to {total}, all of them, or 0"
             )
         if self.neighbours < 0:
             raise SecureSumError(f"neighbours {self.neighbours}: it must be positive, or 0")

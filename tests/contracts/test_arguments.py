@@ -144,10 +144,17 @@ def test_check_shows_what_the_task_chooses(capsys, method, task):
         (["test-data=presets/hull.toml", "method=hull"], "or no file of points, .npz, .csv, .h5ad"),
         (
             ["method=hull", "num-supernodes=1"],
-            "of whom 1 would be summed: 1 clients: a sum of fewer than two hides nothing",
+            "of whom 1 would be summed: a sum over 1 hides nothing: it must be over two clients or more",
         ),
         (["method=fedavg", "secure-sum=true", "fraction-train=0.1"], "num-supernodes = 10, of whom 1 would be summed"),
-        (["method=hull", "secure.threshold=5"], "threshold 5 of 10 clients: it must be more than half of them, or 0"),
+        (
+            ["method=hull", "secure.threshold=5"],
+            "threshold 5 of 10 clients: it must be from 6, more than half of them,",
+        ),
+        (
+            ["method=hull", "secure.threshold=20"],
+            "threshold 20 of 10 clients: it must be from 6, more than half of them, to 10",
+        ),
         (["method=hull", "hull.code=bose-chowla", "num-supernodes=2", "hull.h=9"], "hull.h = 9"),
         (["method=hull", "hull.num-classes=5000", "hull.cap=10000"], "take a smaller hull.cap"),
         (["dataset=/no/where", "method=hyperfed"], 'dataset = "/no/where": no folder /no/where'),
