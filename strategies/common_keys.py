@@ -1,16 +1,34 @@
 """The keys of every run: each with its type, its range and what it means."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from strategies.methods import METHODS
-from strategies.tables import Rate, Table
+from strategies.tables import Form, Rate, Table
 
 ModelName = Literal[
     "auto", "gcn", "gin", "lorentz", "split",
     "cnn", "convnet", "resnet18", "resnet18-7x7", "vgg13", "mobilenetv2", "senet18",
 ]  # fmt: skip
+
+RunName = Annotated[
+    str,
+    Form(
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,127})?$",
+        words='a name of up to 128 letters (A to Z, a to z), digits and . _ -, the first a letter or a digit, or ""',
+    ),
+]
+Device = Annotated[
+    str, Form(pattern=r"^(auto|cpu|cuda(:\d+)?)$", words='one of "auto", "cpu", "cuda", "cuda:N" with a whole number N')
+]
+Sinks = Annotated[
+    str,
+    Form(
+        pattern=r"^((tensorboard|mlflow)(,(tensorboard|mlflow))*)?$",
+        words='a list of tensorboard, mlflow with commas and without spaces, or ""',
+    ),
+]
 
 _UNIFORM = [name for name, row in METHODS.items() if any("uniform" in own.values() for own in row.settings.values())]
 
@@ -45,10 +63,8 @@ class CommonKeys(Table):
     results_dir: str = Field(
         default="", description="folder that run directories are made in; empty: ~/curvfed/results"
     )
-    run_name: str = Field(
-        default="",
-        pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,127})?$",
-        description="name of the run directory; empty: method-dataset-seed-time in UTC. Letters, digits and . _ -",
+    run_name: RunName = Field(
+        default="", description="name of the run directory; empty: method-dataset-seed-time in UTC"
     )
     resume: bool = Field(default=False, description="go on with the run of this run-name from its last checkpoint")
     seed: int = Field(
@@ -200,10 +216,8 @@ class CommonKeys(Table):
         + ", ".join(_UNIFORM),
     )
     mixed_precision: bool = Field(default=False, description="image networks compute in bfloat16 where that is safe")
-    device: str = Field(
-        default="auto",
-        pattern=r"^(auto|cpu|cuda(:\d+)?)$",
-        description="auto, cpu, cuda or cuda:N; a node's own config wins",
+    device: Device = Field(
+        default="auto", description="what clients train on; auto: cuda where there is a GPU. A node's own config wins"
     )
     threads: int = Field(default=1, ge=1, le=1024, description="CPU threads of one client's training")
     round_timeout: Rate = Field(
@@ -219,9 +233,8 @@ class CommonKeys(Table):
         description="show the server the sum of what the clients send and nothing else of it: their parameters where these "
         "are averaged, and the sums of spherefed's calibration. hull always does",
     )
-    sinks: str = Field(
+    sinks: Sinks = Field(
         default="",
-        pattern=r"^((tensorboard|mlflow)(,(tensorboard|mlflow))*)?$",
         description="where else the figures of rounds.csv and summary.json go while the run goes on, comma-separated: "
         "tensorboard, event files in the run directory; mlflow, a tracking store. Each needs its package: "
         "pip install -e '.[tensorboard]' or '.[mlflow]'",

@@ -18,7 +18,7 @@ from strategies.methods import METHODS
 from strategies.model_spec import MODELS
 from strategies.point_data import point_spec
 from strategies.run_config import ConfigError, RunConfig, Scalar, flatten, home
-from strategies.tables import Table, kebab
+from strategies.tables import Form, Table, kebab
 from tasks.errors import DataError
 from tasks.graphs.partition import PARTITIONS as GRAPH_PARTITIONS
 from tasks.images.label_partition import PARTITIONS as LABEL_PARTITIONS
@@ -264,6 +264,8 @@ def fields() -> Iterator[tuple[str, FieldInfo]]:
 def allowed(field: FieldInfo) -> str:
     """A field's type and range in words."""
     annotation = field.annotation
+    if forms := [item.words for item in field.metadata if isinstance(item, Form)]:
+        return " and ".join(forms)
     if get_origin(annotation) is Literal:
         return "one of " + ", ".join(f'"{one}"' if isinstance(one, str) else str(one) for one in get_args(annotation))
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
@@ -276,9 +278,4 @@ def allowed(field: FieldInfo) -> str:
         for name, sign in signs.items()
         if getattr(item, name, None) is not None
     ]
-    patterns = [item.pattern for item in field.metadata if getattr(item, "pattern", None)]
-    return (
-        " ".join([words[annotation], " and ".join(bounds), *(f"of the form {pattern}" for pattern in patterns)])
-        .replace("  ", " ")
-        .strip()
-    )
+    return " ".join([words[annotation], " and ".join(bounds)]).strip()

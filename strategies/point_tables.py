@@ -1,12 +1,27 @@
 """The tables of the run configuration for points in the Poincaré disc, for hull, and for secure sums."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from strategies.tables import Rate, Table
+from strategies.tables import Form, Rate, Table
 
 _NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?"
+
+BaselineNames = Annotated[
+    str,
+    Form(
+        pattern=r"^(none|all|(fle|cp|ce|ch-cp|ch-ce|logistic)(,(fle|cp|ce|ch-cp|ch-ce|logistic))*)$",
+        words='one of "none", "all", or a list of fle, cp, ce, ch-cp, ch-ce, logistic with commas and without spaces',
+    ),
+]
+Numbers = Annotated[
+    str,
+    Form(
+        pattern=rf"^({_NUMBER}(,{_NUMBER})*)?$",
+        words='a list of positive numbers with commas and without spaces, such as "0.01,0.1", or ""',
+    ),
+]
 
 
 class Points(Table):
@@ -99,16 +114,14 @@ class Hull(Table):
     switch_labels: bool = Field(
         default=False, description="simulated clients mix up the names of their classes, each in its own way"
     )
-    baselines: str = Field(
+    baselines: BaselineNames = Field(
         default="fle",
-        pattern=r"^(none|all|(fle|cp|ce|ch-cp|ch-ce|logistic)(,(fle|cp|ce|ch-cp|ch-ce|logistic))*)$",
         description="what is trained beside it, comma-separated: fle, a Euclidean SVM on the same hulls; in "
         "simulation, where the points can be pooled, centralised Poincaré (cp) and Euclidean (ce) SVMs, the same on hulls "
         "(ch-cp, ch-ce), and a logistic model on tangent vectors at the origin (logistic); or all, or none",
     )
-    sweep: str = Field(
+    sweep: Numbers = Field(
         default="",
-        pattern=rf"^({_NUMBER}(,{_NUMBER})*)?$",
         description="comma-separated epsilons to repeat a simulation with, for the curves of the report; empty: none",
     )
 

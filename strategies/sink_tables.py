@@ -1,8 +1,12 @@
 """The table of the run configuration for the sinks that have keys of their own."""
 
+from typing import Annotated
+
 from pydantic import Field
 
-from strategies.tables import Table
+from strategies.tables import Form, Table
+
+Experiment = Annotated[str, Form(pattern=r"^.+$", words="a line of text, not empty")]
 
 
 class MLflow(Table):
@@ -13,8 +17,7 @@ class MLflow(Table):
         description="address of MLflow's server or database, without a password; empty: that of the variable "
         "MLFLOW_TRACKING_URI where the server runs, or else mlflow.db in results-dir",
     )
-    experiment: str = Field(
+    experiment: Experiment = Field(
         default="curvfed",
-        pattern=r"^.+$",
         description="the experiment that the run belongs to; made if it is not there",
     )

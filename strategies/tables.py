@@ -1,9 +1,10 @@
 """The tables of the run configuration: the keys of one method or part each."""
 
 import math
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 
 def _finite(value: float) -> float:
@@ -18,6 +19,13 @@ def kebab(name: str) -> str:
 
 
 Rate = Annotated[float, AfterValidator(_finite)]
+
+
+@dataclass(frozen=True)
+class Form(StringConstraints):
+    """What a string must be like: a pattern for the program, and `words` for readers."""
+
+    words: str = ""
 
 
 class Table(BaseModel):

@@ -367,14 +367,31 @@ def test_out_of_range_names_key_value_and_range(key, wrong, words):
 
 NAMES_OF_RUNS = ["../elsewhere", "a/b", ".hidden", "a b", "a\n", "x" * 129, "ü"]
 DEVICES = ["gpu", "cuda:", "cuda:0\n", "CPU", "mps"]
+SINKS = ["tensorbord", "tensorboard,", "mlflow, tensorboard", "MLflow"]
 BASELINES = ["", "flp", "all,none", "fle,", "cp;ce", "cp, ce", "cp\n", "CP"]
 SWEEPS = [",", "1,", "-1", "1,,2", ".", "1.2.3", "e-1", "0.1;1", "0x1", "nan", "inf", "1\n", "٣"]
-FORMS = {"run-name": NAMES_OF_RUNS, "device": DEVICES, "hull.baselines": BASELINES, "hull.sweep": SWEEPS}
+FORMS = {
+    "run-name": NAMES_OF_RUNS,
+    "device": DEVICES,
+    "sinks": SINKS,
+    "hull.baselines": BASELINES,
+    "hull.sweep": SWEEPS,
+}
 
 
 @pytest.mark.parametrize(("key", "wrong"), [(key, wrong) for key, wrongs in FORMS.items() for wrong in wrongs])
 def test_names_of_runs_and_devices_and_lists_have_a_form(key, wrong):
-    assert refused({key: wrong}).startswith(f"{key} = {wrong!r}: allowed is a string of the form ^")
+    assert refused({key: wrong}) == f"{key} = {wrong!r}: allowed is {allowed(FIELDS[key])}"
+
+
+def test_a_form_is_told_in_words():
+    forms = {
+        key: field for key, field in FIELDS.items() if any(getattr(item, "pattern", "") for item in field.metadata)
+    }
+    assert forms.keys() == {*FORMS, "mlflow.experiment"}
+    for field in forms.values():
+        assert allowed(field) != "a string"
+        assert not set("^$\\|[]{}*?") & set(allowed(field))
 
 
 @pytest.mark.parametrize("given", ["none", "all", "fle", "ch-ce,logistic,cp,fle,ce,ch-cp", "cp,cp"])
