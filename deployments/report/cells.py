@@ -11,7 +11,7 @@ from deployments.pairs import UsageError
 from deployments.papers import Printed
 from deployments.report.printed import default, match, numbers
 from deployments.report.quantities import Quantity, quantity
-from deployments.report.selection import Place, Run, known_key, matching, settings_of
+from deployments.report.selection import Place, Run, known_figure, known_key, matching, settings_of
 from deployments.sweep.plan import SUPERNODES
 
 LEVEL = 0.05
@@ -123,6 +123,13 @@ class Sheet:
         """How many seeds the cells with values have."""
         return {len(cell.values) for cell in self.cells.values() if cell.values}
 
+    @property
+    def absent(self) -> list[str]:
+        """Figures that runs were to have, of which some have completed and none has it."""
+        cells = [(figure, cell) for (_, (_, figure)), cell in self.cells.items()]
+        had = {figure for figure, cell in cells if cell.values}
+        return list(dict.fromkeys(figure for figure, cell in cells if cell.lacking and figure not in had))
+
     def quantity(self, column: tuple[Place, str]) -> Quantity:
         """What a column has."""
         return quantity(column[1])
@@ -155,7 +162,7 @@ def sheet(spec: Mapping[str, Any], runs: Sequence[Run], source: str, against: st
             f"{source}: {unknown[0]!r} is not known in [[tables]]; allowed are {', '.join(sorted(_PARTS))}"
         )
     keys = {part: [known_key(key, source) for key in _list(spec.get(part, []))] for part in ("rows", "columns")}
-    figures = _list(spec.get("figures", []))
+    figures = [known_figure(column, runs, source) for column in _list(spec.get("figures", []))]
     if not keys["rows"] or not figures:
         raise UsageError(f"{source}: a table needs rows and figures")
     chosen = matching(runs, settings_of(spec, "where", source), source)

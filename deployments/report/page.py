@@ -72,6 +72,8 @@ class Part:
             more = " …" if len(failed) > SHOWN else ""
             notes.append(f"{len(failed)} of {len(self.runs)} runs failed: {told}{more}")
         notes += [f"Nothing to draw yet of: {title}." for title in self.empty]
+        absent = dict.fromkeys(figure for one in self.sheets for figure in one.absent)
+        notes += [f"No completed run has the figure {figure}." for figure in absent]
         return notes + [note for one in self.sheets if (note := differences(one))]
 
 

@@ -35,7 +35,7 @@ def _accuracy(words: str) -> Quantity:
     return Quantity(words, "%", 100.0, 1)
 
 
-_NAMED = {
+NAMED = {
     "global_accuracy": _accuracy("global accuracy"),
     "global_accuracy_last3": _accuracy("global accuracy, mean of the last 3 rounds"),
     "global_accuracy_calibrated": _accuracy("global accuracy, calibrated"),
@@ -64,6 +64,7 @@ _NAMED = {
     "loss": Quantity("training loss", decimals=3, is_cost=True),
     "heterogeneity": Quantity("heterogeneity of labels (Jensen–Shannon)", "", 1.0, 3),
 }
+"""Those with words, a unit or decimals of their own, by the last part of their names."""
 
 
 def quantity(column: str) -> Quantity:
@@ -72,7 +73,7 @@ def quantity(column: str) -> Quantity:
     A column that is not known is printed as it is.
     """
     prefix, _, name = column.rpartition(".")
-    found = _NAMED.get(name, Quantity(name.replace("_", " "), decimals=3))
+    found = NAMED.get(name, Quantity(name.replace("_", " "), decimals=3))
     if prefix == "best_validation":
         return replace(found, words=f"{found.words}, best validation")
     return found

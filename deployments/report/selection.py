@@ -1,15 +1,29 @@
 """The runs of a sweep as tables and figures ask for them."""
 
+import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deployments.pairs import UsageError
+from deployments.report.quantities import NAMED
 from deployments.sweep.plan import DEFAULTS, Plan, Planned
 from deployments.sweep.results import COMPLETED, FAILED, Results
+from server_app.results import failed_summary
 from strategies.dotted import dotted
+
+BEST = "best_validation."
+OPEN = ("metrics.", "settled.", BEST + "metrics.")
+"""Tables of a summary whose names depend on method and data."""
+
+FIGURES = {*dotted(failed_summary("", None)), *(f"metrics.{name}" for name in NAMED)}
+KNOWN = {*FIGURES, *(BEST + name for name in (*FIGURES, "round")), *DEFAULTS}
+"""Columns of `results.sqlite` that runs may have, all of them but for names in the open tables."""
+
+ALIKE = 0.85
+"""Names that are closer than this, by difflib's measure, are one misspelt."""
 
 Place = tuple[tuple[str, Any], ...]
 """Keys and values that say where in a table or a figure a run stands."""
@@ -98,3 +112,36 @@ def known_key(key: str, source: str) -> str:
     if key not in DEFAULTS:
         raise UsageError(f"{source}: {key!r} is not a key of the run config")
     return key
+
+
+def known_figure(column: str, runs: Sequence[Run], source: str) -> str:
+    """The figure, if runs may have it.
+
+    A name in an open table may be that of a run that has not been made. It is refused where some have, none has it, and it
+    is like one that there is.
+
+    Raises
+    ------
+    UsageError
+    """
+    there = {key for run in runs if run.is_completed for key in run.row}
+    known = KNOWN | there
+    name, *names = (one.rpartition(".")[2] for one in (column, *known))
+    alike = there and difflib.get_close_matches(name, names, n=1, cutoff=ALIKE)
+    return (
+        column if column.startswith(OPEN) and not alike else known_name(column, known, "figure of these runs", source)
+    )
+
+
+def known_name(name: str, known: Collection[str], what: str, source: str) -> str:
+    """The name, if it is one of those known.
+
+    Raises
+    ------
+    UsageError
+        With the nearest of them.
+    """
+    if name in known:
+        return name
+    near = difflib.get_close_matches(name, known, n=1)
+    raise UsageError(f"{source}: {name!r} is no {what}" + (f"; did you mean {near[0]!r}?" if near else ""))

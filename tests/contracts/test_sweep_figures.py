@@ -516,6 +516,15 @@ def test_every_kind_is_there_and_wants_its_own_parts(tmp_path):
         draw(ACCURACY | {"colour": "red"}, runs)
     with pytest.raises(UsageError, match="'epochs' is not a key of the run config"):
         draw(ACCURACY | {"x": "epochs"}, runs)
+    with pytest.raises(
+        UsageError, match=r"'global_acuracy' is no figure of these runs; did you mean 'global_accuracy'\?"
+    ):
+        draw(ACCURACY | {"figures": "global_acuracy"}, runs)
+    nearest = r"is no column of rounds\.csv; did you mean 'personal_accuracy_mean'\?"
+    with pytest.raises(UsageError, match=nearest):
+        draw({"kind": "curves", "y": [["loss", "personal_accuracy_meen"]]}, runs)
+    with pytest.raises(UsageError, match=nearest):
+        draw(ACCURACY | {"figures": "rounds.personal_accuracy_meen"}, runs)
     with pytest.raises(UsageError, match="a figure of kind lines needs x"):
         draw({"kind": "lines", "figures": "global_accuracy"}, runs)
     with pytest.raises(UsageError, match="a figure of kind bars needs figures"):

@@ -19,7 +19,7 @@ from deployments import papers
 from deployments.pairs import UsageError
 from deployments.report.__main__ import main
 from deployments.report.cells import sheet
-from deployments.report.page import differences, make_part, write_part
+from deployments.report.page import Part, differences, make_part, write_part
 from deployments.report.quantities import quantity
 from deployments.report.render import csv_text, html_table, latex, markdown
 from deployments.report.selection import Run
@@ -305,6 +305,42 @@ def test_a_spec_that_cannot_be_followed_is_refused_by_name(values, change, words
         sheet(SPEC | change, runs_of(values), "sweeps/it.toml")
     assert words in str(refusal.value)
     assert str(refusal.value).startswith("sweeps/it.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("best_validation.personal_accuracy_men", FIGURE),
+        ("global_acuracy", "global_accuracy"),
+        ("roc_auc", "metrics.roc_auc"),
+        ("metrics.roc_acu", "metrics.roc_auc"),
+        ("metrics.hull_vertices_men", "metrics.hull_vertices_mean"),
+        ("metrics.hops_men", "metrics.hops_mean"),
+    ],
+)
+def test_a_figure_that_no_run_can_have_is_refused_with_the_nearest(values, name, near):
+    runs = [Run(run.planned, run.row | {"metrics.hops_mean": 3.0}, run.folder) for run in runs_of(values)]
+    with pytest.raises(UsageError) as refusal:
+        sheet(SPEC | {"figures": [FIGURE, name]}, runs, "here")
+    assert str(refusal.value) == f"here: {name!r} is no figure of these runs; did you mean {near!r}?"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "metrics.roc_auc",
+        "metrics.roc_auc_std",
+        "metrics.hull_points_shared",
+        "settled.lr",
+        "best_validation.metrics.hops",
+    ],
+)
+def test_a_figure_that_runs_still_to_be_made_may_have_is_told_as_absent(values, name, tmp_path):
+    made = sheet(SPEC | {"figures": [FIGURE, name]}, runs_of(values), "here")
+    assert made.absent == [name]
+    part = Part(read_plan(_file(tmp_path, "")), (), (made,), ())
+    assert f"No completed run has the figure {name}." in part.notes
+    assert sheet(SPEC | {"figures": [FIGURE, name]}, runs_of({}), "here").absent == []
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=6))

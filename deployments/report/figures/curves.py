@@ -18,6 +18,7 @@ from deployments.report.figures.series import (
     keys_of,
     legend_keys,
     looks,
+    of_rounds,
     seeds_key,
 )
 from deployments.report.figures.words import Line, Names
@@ -77,7 +78,8 @@ def _panels(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> list[P
     if not isinstance(smooth, int) or smooth < 1:
         raise UsageError(f"{source}: smooth = {smooth!r} in a figure of kind curves; allowed is a whole number >= 1")
     apart = [key for key in keys_of(spec, "lines", source, ["method"]) if key not in panels]
-    wanted, phase = columns_of(spec, "y", "curves", source), str(spec.get("phase", TRAIN))
+    wanted = columns_of(spec, "y", "curves", lambda column: of_rounds(column, source), source)
+    phase = str(spec.get("phase", TRAIN))
     told: dict[tuple[Place, tuple[str, ...]], dict[Line, Course]] = {}
     files = {where: [RunFiles.read(run.folder) for run in group] for where, group in
              groups(runs, [*panels, *apart], source).items()}  # fmt: skip

@@ -1,5 +1,6 @@
 """From the runs of a sweep to what is drawn: runs that differ in their seeds alone are one point."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -10,7 +11,8 @@ from deployments.report.figures.style import ORDER, Look
 from deployments.report.figures.words import Line, Names
 from deployments.report.printed import match, numbers
 from deployments.report.quantities import quantity
-from deployments.report.selection import Place, Run, known_key
+from deployments.report.selection import Place, Run, known_figure, known_key, known_name
+from server_app.results import ROUND_COLUMNS
 from server_app.run_files import RunFiles
 from strategies.messages import TRAIN
 
@@ -57,20 +59,34 @@ def keys_of(spec: Mapping[str, Any], part: str, source: str, default: Sequence[s
     return [known_key(str(key), source) for key in (found if isinstance(found, list) else [found])]
 
 
-def columns_of(spec: Mapping[str, Any], part: str, kind: str, source: str) -> list[tuple[str, ...]]:
+def columns_of(
+    spec: Mapping[str, Any], part: str, kind: str, known: Callable[[str], str], source: str
+) -> list[tuple[str, ...]]:
     """The figures that a spec names: a panel for each, or for each inner list.
 
     Raises
     ------
     UsageError
-        If there are none.
+        If there are none, or `known`, which is asked for each, refuses one.
     """
     found = spec.get(part, [])
     panels = [tuple(map(str, one)) if isinstance(one, list) else (str(one),) for one in
               (found if isinstance(found, list) else [found])]  # fmt: skip
     if not panels or not all(panels):
         raise UsageError(f"{source}: a figure of kind {kind} needs {part}")
+    for column in itertools.chain(*panels):
+        known(column)
     return panels
+
+
+def of_rounds(column: str, source: str) -> str:
+    """The column, if `rounds.csv` has it.
+
+    Raises
+    ------
+    UsageError
+    """
+    return known_name(column, ROUND_COLUMNS, "column of rounds.csv", source)
 
 
 def place(run: Run, keys: Sequence[str]) -> Place:
@@ -140,7 +156,12 @@ def panels_of(spec: Mapping[str, Any], runs: Sequence[Run], source: str, lines: 
     if not x:
         raise UsageError(f"{source}: a figure of kind {spec['kind']} needs x")
     apart = [key for key in keys_of(spec, lines, source, ["method"]) if key not in (*x, *panels)]
-    wanted = columns_of(spec, "figures", spec["kind"], source)
+
+    def known(column: str) -> str:
+        is_of_rounds, name = column.startswith(OF_ROUNDS), column.removeprefix(OF_ROUNDS)
+        return of_rounds(name, source) if is_of_rounds else known_figure(name, runs, source)
+
+    wanted = columns_of(spec, "figures", spec["kind"], known, source)
     found, printed = groups(runs, [*panels, *apart, *x], source), numbers(spec, source)
     told: dict[tuple[Place, tuple[str, ...]], dict[Line, dict[Place, Cell]]] = {}
     for columns in wanted:
