@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from deployments import papers
 from deployments.pairs import UsageError
-from deployments.report.page import Part, make_folder, make_part, markdown_part, write_csv
+from deployments.report.page import Part, check, make_folder, make_part, markdown_part, write_csv
 from deployments.report.selection import Run, select
 from deployments.sweep.__main__ import add_resources, data_places, default_results, expanded, resources_of, sweep
 from deployments.sweep.plan import Plan, read_plan
@@ -98,6 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(soft_wrap=True)
     try:
         plans = read_all(options.scale)
+        for plan in (plan for group in plans.values() for plan in group):
+            check(plan)
         whole = together(plans, options.scale)
         folder = (options.results or default_results()).resolve()
         make_folder(options.to)

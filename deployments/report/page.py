@@ -91,6 +91,20 @@ def make_folder(folder: Path) -> None:
         raise UsageError(f"{folder} cannot be made: {error.strerror}") from None
 
 
+def check(plan: Plan) -> None:
+    """Refuse tables and figures that could not be made, whatever the runs come to.
+
+    Raises
+    ------
+    UsageError
+    """
+    unmade = [Run(planned, {}, figures.NOWHERE) for planned in plan.runs]
+    for spec in plan.tables:
+        sheet(spec, unmade, str(plan.path))
+    for spec in plan.figures:
+        figures.check(spec, unmade, str(plan.path))
+
+
 def make_part(plan: Plan, runs: Sequence[Run], folder: Path, against: str = "") -> Part:
     """Compute the tables and draw the figures into a folder; a figure whose data are those that it was drawn of stays.
 

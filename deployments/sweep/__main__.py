@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from deployments.pairs import UsageError, Value
+from deployments.report.page import check
 from deployments.sweep.plan import Plan, read_plan
 from deployments.sweep.progress import Progress
 from deployments.sweep.results import FILE, Results
@@ -93,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         resources = resources_of(options)
         plan = read_plan(options.file, options.scale)
+        check(plan)
         folder = (options.results or default_results()).resolve()
         places = data_places(options.data)
         failed = sweep(plan, folder, places, resources, console)

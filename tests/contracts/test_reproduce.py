@@ -80,3 +80,10 @@ def test_a_folder_that_cannot_be_made_is_named_before_anything_runs(sweeps, tmp_
     (tmp_path / "file").write_text("")
     assert reproduce.main(["--results", str(tmp_path / "runs"), "--to", str(tmp_path / "file" / "pages")]) == 2
     assert re.search(r"pages\s+cannot\s+be\s+made: Not a directory", capsys.readouterr().out)
+
+
+def test_a_table_that_cannot_be_made_is_named_before_anything_runs(sweeps, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(reproduce, "sweep", lambda *rest: pytest.fail("it ran"))
+    (sweeps / "flatland" / "table-02.toml").write_text(SWEEP.replace("rows", "row"))
+    assert reproduce.main(["--results", str(tmp_path / "runs"), "--to", str(tmp_path / "pages")]) == 2
+    assert "'row' is not known in [[tables]]" in capsys.readouterr().out

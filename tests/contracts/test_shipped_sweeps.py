@@ -15,6 +15,7 @@ from hull_run import make_hull_run
 from deployments import papers
 from deployments.report import figures
 from deployments.report.cells import Sheet, sheet
+from deployments.report.page import check
 from deployments.report.render import csv_text, html_table, latex, markdown
 from deployments.report.selection import Run, matching
 from deployments.sweep.plan import SUPERNODES, Plan, read_plan
@@ -112,6 +113,11 @@ def test_every_run_can_be_made(path, scale):
     plan = plan_of(path, scale)
     assert plan.runs
     assert [(one.settings, one.refused) for one in plan.runs if one.refused] == []
+
+
+@pytest.mark.parametrize(("path", "scale"), EVERY)
+def test_what_it_shows_is_found_right_before_any_run(path, scale):
+    check(plan_of(path, scale))
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)

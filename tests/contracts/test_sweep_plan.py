@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from deployments.pairs import UsageError
+from deployments.report.page import check
 from deployments.sweep.__main__ import data_places, main
 from deployments.sweep.plan import PLACES, Plan, Planned, read_plan
 from deployments.sweep.progress import LONGEST, Progress
@@ -415,6 +416,47 @@ def test_wrong_usage_exits_with_2(written, tmp_path, capsys, arguments, message)
     written(GRID)
     assert main([str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs"), *arguments]) == 2
     assert message in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('[[tables]]\nrow = "method"', "'row' is not known in [[tables]]"),
+        ('[[tables]]\nrows = "method"\nfigures = "global_acuracy"', "did you mean 'global_accuracy'?"),
+        ('[[tables]]\nrows = "seed"\nfigures = "seconds"', "runs of one cell differ in method"),
+        ('[[figures]]\nkind = "line"', "kind = 'line' in [[figures]]"),
+        ('[[figures]]\nkind = "curves"\ny = "los"', "'los' is no column of rounds.csv; did you mean 'loss'?"),
+        ('[[figures]]\nkind = "bars"\nx = "epochs"\nfigures = "seconds"', "'epochs' is not a key of the run config"),
+        ('[[figures]]\nkind = "clients"\nat = "end"', "at = 'end' in a figure of kind clients"),
+        ('[[figures]]\nkind = "discs"\npoints = false\nhulls = false', "needs one of geodesics"),
+    ],
+)
+def test_tables_and_figures_that_cannot_be_made_are_refused_before_any_run(written, tmp_path, capsys, content, message):
+    written(GRID + content)
+    assert main([str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs")]) == 2
+    assert message in capsys.readouterr().out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_only_runs_can_tell_stops_no_sweep(written):
+    content = """
+        [settings]
+        method = ["flatland", "hull"]
+        [[tables]]
+        rows = "method"
+        figures = ["global_accuracy", "metrics.whatever"]
+        [[figures]]
+        kind = "lines"
+        x = "method"
+        figures = ["rounds.loss", "metrics.whatever"]
+        [[figures]]
+        kind = "curves"
+        y = "loss"
+    """
+    others = (
+        f'[[figures]]\nkind = "{kind}"\npanels = "method"\n' for kind in ("clients", "classes", "curvatures", "discs")
+    )
+    check(written(content + "".join(others)))
 
 
 def test_a_sweep_of_refused_runs_needs_no_ray(written, tmp_path, capsys):

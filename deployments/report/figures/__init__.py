@@ -1,8 +1,13 @@
 """The pictures of a sweep, in one style: each kind is a module here with `PARTS` and `draw`, found by its name."""
 
+import contextlib
 import importlib
+import os
 import pkgutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from deployments.pairs import UsageError
@@ -13,11 +18,14 @@ from deployments.report.selection import Run, matching, settings_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["COMMON", "NothingToDraw", "draw", "kinds"]
+__all__ = ["COMMON", "NothingToDraw", "check", "draw", "kinds"]
 
 COMMON = {"kind", "title", "words", "where", "names", "paper"}
 """What a spec of any kind may say: which kind, title, words for below it, which runs, words in the place of values, and
 whose printed numbers go beside ours ("name, Table n")."""
+
+NOWHERE = Path(os.devnull, "run")
+"""The folder of a run that has not been made."""
 
 HELPERS = {"series", "style", "words"}
 
@@ -45,6 +53,30 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
         For a kind or a part that is not known, or a spec that cannot be followed; `NothingToDraw` where no completed run
         has what it shows.
     """
+    module, chosen = _read(spec, runs, source)
+    completed = [run for run in chosen if run.is_completed]
+    if not completed:
+        raise NothingToDraw(f"{source}: no run that the figure {spec.get('title', spec['kind'])!r} shows has completed")
+    with style.applied():
+        figure: Figure = module.draw(spec, completed, source)
+    return figure
+
+
+def check(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> None:
+    """Refuse a spec that could not be followed, whatever its runs come to.
+
+    Raises
+    ------
+    UsageError
+    """
+    module, chosen = _read(spec, runs, source)
+    unmade = [replace(run, row={}, folder=NOWHERE) for run in chosen if not run.planned.refused]
+    with contextlib.suppress(NothingToDraw):
+        module.draw(spec, unmade, source)
+
+
+def _read(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> tuple[ModuleType, list[Run]]:
+    """Who draws the spec, and the runs that it shows."""
     kind = spec.get("kind")
     if kind not in kinds():
         raise UsageError(f"{source}: kind = {kind!r} in [[figures]]; allowed is one of {', '.join(kinds())}")
@@ -53,9 +85,4 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
         allowed = ", ".join(sorted(COMMON | module.PARTS))
         raise UsageError(f"{source}: {unknown[0]!r} is not known in a figure of kind {kind}; allowed are {allowed}")
     settings_of(spec, "names", source)
-    chosen = [run for run in matching(runs, settings_of(spec, "where", source), source) if run.is_completed]
-    if not chosen:
-        raise NothingToDraw(f"{source}: no run that the figure {spec.get('title', kind)!r} shows has completed")
-    with style.applied():
-        figure: Figure = module.draw(spec, chosen, source)
-    return figure
+    return module, matching(runs, settings_of(spec, "where", source), source)
