@@ -24,6 +24,8 @@ LABELS = {
     "personal_accuracy_pooled": "· pooled over the clients",
     "clients_left_out": "· clients left out",
     "majority_accuracy": "· of each client's majority class",
+    "bytes_up": "bytes up, per client and round",
+    "bytes_down": "bytes down, per client and round",
 }
 """Figures that need other words than their names; the accuracies stand together, in this order."""
 

@@ -123,6 +123,8 @@ def legend(sheet: Sheet) -> str:
     counts = sheet.counts
     cells = sheet.cells.values()
     words = [sheet.words.strip()] if sheet.words.strip() else []
+    if not _heads_say_figures(sheet):
+        words.append(f"Cells: {sheet.quantity(sheet.columns[0]).label}.")
     if counts:
         if max(counts) == 1:
             words.append("One seed.")
@@ -131,11 +133,10 @@ def legend(sheet: Sheet) -> str:
             words.append(f"Mean ± standard deviation over {least}{max(counts)} seeds.")
     if any(cell.is_best for cell in cells):
         words.append(f"Bold: the best of a {'row' if sheet.across else 'column'}, on the same data.")
-    if any(cell.paired and cell.paired.count > 1 for cell in cells):
-        words.append(
-            f"↑ ↓: above or below {sheet.against} by a paired t-test over the seeds, p < {LEVEL:g}, not corrected for the "
-            "number of tests."
-        )
+    if tested := [cell.paired for cell in cells if cell.paired and cell.paired.count > 1]:
+        test = f"above or below {sheet.against} by a paired t-test over the seeds, p < {LEVEL:g}"
+        marked = any(paired.mark for paired in tested)
+        words.append(f"↑ ↓: {test}, not corrected for the number of tests." if marked else f"None is {test}.")
     if any(cell.printed for cell in cells):
         words.append("In brackets: the paper's.")
     empty = [cell for cell in cells if not cell.values and not cell.errors]
@@ -150,13 +151,17 @@ def _row_heads(sheet: Sheet) -> list[str]:
     return [key_words(key) for key, _ in sheet.rows[0]]
 
 
+def _heads_say_figures(sheet: Sheet) -> bool:
+    return len({figure for _, figure in sheet.columns}) > 1 or not sheet.columns[0][0]
+
+
 def _column_heads(sheet: Sheet) -> list[str]:
     """The values that head a column, and what it has where the table has several figures or no other head."""
-    several = len({figure for _, figure in sheet.columns}) > 1
+    told = _heads_say_figures(sheet)
     return [
         ", ".join(
             [place_words(sheet, key, value) for key, value in place]
-            + ([sheet.quantity((place, figure)).label] if several or not place else [])
+            + ([sheet.quantity((place, figure)).label] if told else [])
         )
         for place, figure in sheet.columns
     ]

@@ -298,7 +298,7 @@ def test_the_figures_of_a_run_stand_in_order():
         ["· classifier calibrated", "0.9000", ""],
         ["personal accuracy", "0.8000 ± 0.0500", "0.8000 ± 0.0500"],
         ["· of the model as received", "0.7000", ""],
-        ["bytes up", "63,312", ""],
+        ["bytes up, per client and round", "63,312", ""],
         ["replies dropped", "0", ""],
     ]
     assert summary_table(summary | {"best_validation": None}).columns[-1].header == "last round"

@@ -101,9 +101,27 @@ def test_every_format_prints_the_same_cells(values, tmp_path):
     path = tmp_path / "page.html"
     path.write_text(page("a table", html_table(made)))
     assert Page(path).rows["flatland"][0] == f"{cell} (80.5 ± 0.3)"
-    assert r"\caption{Cora. Mean $\pm$ standard deviation over 4 seeds." in latex(made)
+    assert (
+        r"\caption{Cora. Cells: personal accuracy, best validation (\%). Mean $\pm$ standard deviation over 4 seeds."
+        in latex(made)
+    )
     assert "over 4 seeds" in markdown(made)
     assert "above or below fedavg" in markdown(made)
+
+
+def test_the_unit_is_told_once(values):
+    told = "personal accuracy, best validation (%)"
+    for change in ({}, {"columns": [], "where": {"num-supernodes": 10}}, {"figures": [FIGURE, "bytes_up"]}):
+        text = markdown(sheet(SPEC | change, runs_of(values), "here"))
+        assert (f"Cells: {told}." in text, text.count(told)) == (not change, 2 if "figures" in change else 1)
+
+
+def test_arrows_are_explained_where_there_are_any(values):
+    assert "↑ ↓: above or below fedavg by" in markdown(sheet(SPEC, runs_of(values), "here"))
+    same = {place: values["fedavg", *place[1:]] for place in values}
+    text = markdown(sheet(SPEC, runs_of(same), "here"))
+    assert "None is above or below fedavg by a paired t-test over the seeds, p < 0.05." in text
+    assert not {"↑", "↓"} & set(text)
 
 
 def test_the_papers_number_stands_beside_the_cell_of_its_settings(values):
