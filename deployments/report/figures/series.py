@@ -12,8 +12,8 @@ from deployments.report.figures.words import Line, Names
 from deployments.report.printed import match, numbers
 from deployments.report.quantities import quantity
 from deployments.report.selection import Place, Run, known_figure, known_key, known_name
-from server_app.results import ROUND_COLUMNS
 from server_app.run_files import RunFiles
+from server_app.run_tables import TABLES
 from strategies.messages import TRAIN
 
 OF_ROUNDS = "rounds."
@@ -86,7 +86,7 @@ def of_rounds(column: str, source: str) -> str:
     ------
     UsageError
     """
-    return known_name(column, ROUND_COLUMNS, "column of rounds.csv", source)
+    return known_name(column, TABLES["rounds.csv"], "column of rounds.csv", source)
 
 
 def place(run: Run, keys: Sequence[str]) -> Place:
