@@ -122,7 +122,7 @@ def make_part(plan: Plan, runs: Sequence[Run], folder: Path, against: str = "") 
         except figures.NothingToDraw:
             empty.append(str(spec.get("title", stem.name)))
         else:
-            drawn.append(Drawn(str(spec.get("title", "")), str(spec.get("words", "")), stem))
+            drawn.append(Drawn(str(spec.get("title", stem.name)), str(spec.get("words", "")), stem))
     return Part(plan, tuple(runs), sheets, tuple(drawn), tuple(empty))
 
 

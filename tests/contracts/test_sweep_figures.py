@@ -514,6 +514,8 @@ def test_every_kind_is_there_and_wants_its_own_parts(tmp_path):
         draw({"kind": "series"}, runs)
     with pytest.raises(UsageError, match="'colour' is not known in a figure of kind lines; allowed are figures, kind"):
         draw(ACCURACY | {"colour": "red"}, runs)
+    with pytest.raises(UsageError, match="base = 'x' in a figure; allowed is a number"):
+        draw({"kind": "bars", "base": "x"}, runs)
     with pytest.raises(UsageError, match="'epochs' is not a key of the run config"):
         draw(ACCURACY | {"x": "epochs"}, runs)
     with pytest.raises(

@@ -84,5 +84,7 @@ def _read(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> tuple[Mo
     if unknown := sorted(set(spec) - COMMON - module.PARTS):
         allowed = ", ".join(sorted(COMMON | module.PARTS))
         raise UsageError(f"{source}: {unknown[0]!r} is not known in a figure of kind {kind}; allowed are {allowed}")
+    if isinstance(base := spec.get("base", 0.0), bool) or not isinstance(base, int | float):
+        raise UsageError(f"{source}: base = {base!r} in a figure; allowed is a number")
     settings_of(spec, "names", source)
     return module, matching(runs, settings_of(spec, "where", source), source)
