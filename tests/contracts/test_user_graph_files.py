@@ -1,6 +1,9 @@
 """A user's graph that is absent, unreadable or unfit: one DataError that names the file and what is allowed."""
 
+import io
+import pickle
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -89,6 +92,14 @@ def test_absent_user_graph(tmp_path):
         load_client(GraphSpec("own.pt", tmp_path), 0, 1, tmp_path / "cache")
 
 
+def zipped(files: dict[str, bytes]) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return content.getvalue()
+
+
 class Trap:
     """Unpickled, it would leave a file behind."""
 
@@ -99,14 +110,37 @@ class Trap:
         return Path.touch, (self.path,)
 
 
-@pytest.mark.parametrize("content", ["empty", "text", "cut", "trap", "tensor", "number"])
+CONTENTS = {
+    "empty": b"",
+    "text": b"no graph",
+    "text of which the unpickler makes a number": b"G1\n",
+    "text of which it makes nothing": b"a\n",
+    "junk": b"junk\n",
+    "a zip of something else": zipped({"notes.txt": b"nothing of the kind"}),
+    "a pickle of something else": pickle.dumps(Path("elsewhere")),
+    "a pickle of numbers": pickle.dumps(range(3)),
+}
+
+
+@pytest.mark.parametrize("content", [*CONTENTS, "cut", "trap", "tensor", "number"])
 def test_unreadable_user_graph(tmp_path, content):
     path, sprung = tmp_path / "own.pt", tmp_path / "sprung"
     write_user_graph(path)
     if content in ("trap", "tensor", "number"):
         torch.save({"trap": {"x": Trap(sprung)}, "tensor": torch.ones(3), "number": 3}[content], path)
     else:
-        path.write_bytes({"empty": b"", "text": b"no graph", "cut": path.read_bytes()[:-200]}[content])
+        path.write_bytes(CONTENTS.get(content, path.read_bytes()[:-200]))
     with pytest.raises(DataError, match=re.escape(str(path)) + r".*torch_geometric\.data\.Data, or a dict, of x"):
         load_own(path, GraphSpec("", tmp_path))
     assert not sprung.exists()
+
+
+def test_user_graph_of_an_older_torch_cut_anywhere(tmp_path):
+    """Its pickle then ends in the middle of a number, a name, a stack."""
+    path = tmp_path / "own.pt"
+    torch.save(user_fields(), path, _use_new_zipfile_serialization=False)
+    stored = path.read_bytes()
+    for kept in range(0, 400, 7):
+        path.write_bytes(stored[:kept])
+        with pytest.raises(DataError, match=re.escape(f"{path} cannot be read")):
+            load_own(path, GraphSpec("", tmp_path))
