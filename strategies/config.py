@@ -52,8 +52,8 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     Raises
     ------
     ConfigError
-        An unknown key (the nearest right one is named), a value of the wrong type or out of range, or keys that do not
-        fit together.
+        An unknown key (the nearest right one is named), values of the wrong type or out of range (all of them are, a line
+        each), or keys that do not fit together.
     """
     known = dict(fields())
     for key in raw:
@@ -64,9 +64,10 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     try:
         config = RunConfig.model_validate(nested(raw))
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"{key} = {raw.get(key)!r}: allowed is {allowed(known[key])}") from None
+        wrong = dict.fromkeys(".".join(map(str, one["loc"])) for one in error.errors())
+        raise ConfigError(
+            "\n".join(f"{key} = {raw.get(key)!r}: allowed is {allowed(known[key])}" for key in wrong)
+        ) from None
     _check_method(config)
     if config.dataset == AUTO:
         config = config.model_copy(update={"dataset": BUILT_IN[METHODS[config.method].tasks[0]]})

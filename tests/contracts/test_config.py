@@ -260,6 +260,15 @@ def test_whole_numbers_will_do_for_numbers():
     assert (rate, type(rate)) == (1.0, float)
 
 
+def test_all_values_that_are_wrong_are_named():
+    assert refused({"seed": -4, "num-rounds": "abc", "learning-rate": float("nan"), "moon.mu": -1}) == (
+        "seed = -4: allowed is a whole number >= 0 and < 2147483648\n"
+        "num-rounds = 'abc': allowed is a whole number >= 0 and <= 1000000\n"
+        "learning-rate = nan: allowed is a number >= 0\n"
+        "moon.mu = -1: allowed is a number >= 0"
+    )
+
+
 def test_configuration_is_frozen_and_hashable():
     config = parse({})
     with pytest.raises(ValidationError, match="frozen"):
