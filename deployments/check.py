@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes, read_pairs
+from deployments.pairs import NUM_SUPERNODES, UsageError, pairs_parser, pop_supernodes, read_pairs
 from server_app.sinks import check_installed
 from strategies.config import ConfigError, RunConfig, allowed, fields, flatten, parse
 from strategies.defaults import settled
@@ -40,12 +40,11 @@ from tasks.registry import tasks_of
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the effective configuration, or the error, and return the exit status."""
+    options = pairs_parser("check", __doc__).parse_args(arguments)
     console = Console()
     defaults = flatten(RunConfig())
     try:
-        settings = read_pairs(
-            sys.argv[1:] if arguments is None else arguments, defaults | {"num-supernodes": NUM_SUPERNODES}
-        )
+        settings = read_pairs(options.pairs, defaults | {"num-supernodes": NUM_SUPERNODES})
         number = pop_supernodes(settings, NUM_SUPERNODES)
         config = parse(settings)
         check_installed(config)

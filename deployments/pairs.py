@@ -1,5 +1,6 @@
 """key=value arguments and preset files, shared by the commands that take a run configuration."""
 
+import argparse
 import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,23 @@ NUM_SUPERNODES = 10
 
 class UsageError(ValueError):
     """The command line asks for something that cannot be run."""
+
+
+def pairs_parser(command: str, doc: str) -> argparse.ArgumentParser:
+    """The parser of a command that takes a run configuration and whose docstring, with examples, is its help."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m deployments.{command}",
+        description=doc,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "pairs",
+        nargs="*",
+        metavar="key=value",
+        help="a key of the run configuration, all of them in docs/configuration.md; strings need no quotes; or "
+        f"num-supernodes, the number of clients ({NUM_SUPERNODES}); or the path of a .toml file; what comes later wins",
+    )
+    return parser
 
 
 def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[str, Value]:

@@ -1,10 +1,13 @@
-"""`docs/configuration.md` and the defaults in `pyproject.toml`, made from the model of the configuration.
+"""Write `docs/configuration.md` and the defaults in `pyproject.toml` anew, from the model of the configuration.
 
-python -m deployments.reference     writes them anew
+python -m deployments.reference
 """
 
+import argparse
 import json
 import re
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from strategies.config import RunConfig, allowed, fields, flatten
@@ -67,7 +70,15 @@ def project() -> str:
     return text[: found.start()] + "".join(titled) + text[found.end() :]
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write both files, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m deployments.reference", description=__doc__.split("\n")[0])
+    parser.parse_args(arguments)
     for path, content in ((PAGE, page()), (PROJECT, project())):
         path.write_text(content, encoding="utf-8")
         print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

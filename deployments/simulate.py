@@ -19,7 +19,7 @@ from rich.markup import escape
 
 from client_app.app import app as client_app
 from deployments.inprocess import InProcessGrid, simulated_nodes
-from deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
+from deployments.pairs import NUM_SUPERNODES, UsageError, Value, pairs_parser, pop_supernodes, read_pairs
 from deployments.tables import summary_table
 from server_app.app import main as server_main
 from server_app.results import default_name
@@ -65,10 +65,11 @@ def simulate(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run as the command line says, and return the exit status."""
+    options = pairs_parser("simulate", __doc__).parse_args(arguments)
     console = Console()
     try:
         defaults = flatten(RunConfig()) | {"num-supernodes": NUM_SUPERNODES}
-        settings = read_pairs(sys.argv[1:] if arguments is None else arguments, defaults)
+        settings = read_pairs(options.pairs, defaults)
         number = pop_supernodes(settings, NUM_SUPERNODES)
     except UsageError as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)

@@ -7,7 +7,7 @@ from flwr.common.config import get_fused_config_from_dir, parse_config_args
 from image_fixtures import write_classes, write_idx
 from rich.console import Console
 
-from deployments import check
+from deployments import check, reference, simulate
 from deployments.pairs import UsageError, pop_supernodes, read_pairs
 from deployments.tables import LABELS, summary_table
 from strategies.config import RunConfig, flatten, parse
@@ -126,6 +126,24 @@ def test_check_shows_what_the_task_chooses(capsys, method, task):
     assert told(output, "seed")[1] == "0"
     assert check.main([f"method={method}", "learning-rate=0.3"]) == 0
     assert told(capsys.readouterr().out, "learning-rate")[1:3] == ["0.3", "set"]
+
+
+@pytest.mark.parametrize("command", [check, simulate, reference])
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_shows_examples_and_does_nothing(command, option, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(reference, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(reference, "PROJECT", tmp_path / "project.toml")
+    with pytest.raises(SystemExit) as end:
+        command.main([option])
+    assert end.value.code == 0
+    output = capsys.readouterr().out
+    name = command.__name__
+    assert output.startswith(f"usage: python -m {name} [-h]")
+    if command is not reference:
+        assert f"    python -m {name} method=" in output
+        assert f"    python -m {name} presets/" in output
+        assert "[key=value ...]" in output
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
