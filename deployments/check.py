@@ -16,16 +16,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from deployments.pairs import NUM_SUPERNODES, UsageError, pairs_parser, pop_supernodes, read_pairs
-from server_app.sinks import check_installed
-from strategies.config import ConfigError, RunConfig, allowed, fields, flatten, parse
-from strategies.defaults import settled
-from strategies.hull.public import Public
-from strategies.methods import METHODS
-from strategies.point_data import point_spec, public
-from strategies.secure_sum.errors import SecureSumError
-from strategies.secure_sum.fixed_point import SUM_PRIME
-from strategies.secure_sum.session import Session
+from deployments.pairs import UsageError, pairs_parser
+from deployments.request import Request, read_request, what_is_summed
+from strategies.config import ConfigError, RunConfig, allowed, fields, flatten
 from tasks.errors import DataError
 from tasks.graphs import tu
 from tasks.graphs.datasets import SOURCES, complete, locate, raw_folders
@@ -35,31 +28,23 @@ from tasks.images.datasets import locate as locate_images
 from tasks.images.datasets import locate_folder, source_of
 from tasks.points import datasets as points
 from tasks.points.readers import READERS
-from tasks.registry import tasks_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the effective configuration, or the error, and return the exit status."""
     options = pairs_parser("check", __doc__).parse_args(arguments)
     console = Console()
-    defaults = flatten(RunConfig())
     try:
-        settings = read_pairs(options.pairs, defaults | {"num-supernodes": NUM_SUPERNODES})
-        number = pop_supernodes(settings, NUM_SUPERNODES)
-        config = parse(settings)
-        check_installed(config)
-        sets = len(graph_dataset_names(config.dataset) or [""])
-        if number % sets:
-            raise UsageError(f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}")
-        told = [where_data_are(config), *what_is_summed(settled(config, _task(config)), number)]
+        request = read_request(options.pairs)
+        told = [where_data_are(request), *what_is_summed(request)]
     except (UsageError, ConfigError) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 2
     table = Table("key", "value", "", "allowed")
     table.columns[0].no_wrap, table.columns[3].overflow = True, "fold"
-    values, in_use = flatten(config), flatten(settled(config, _task(config)))
+    values, in_use = flatten(request.config), flatten(request.settled)
     for key, field in fields():
-        origin, style = ("set", "bold") if key in settings else ("default", "")
+        origin, style = ("set", "bold") if key in request.settings else ("default", "")
         # Of a plain string the type says nothing, the description what it may be.
         words = allowed(field) if allowed(field) != "a string" else str(field.description)
         value = " → ".join(dict.fromkeys((_toml(values[key]), _toml(in_use[key]))))
@@ -70,12 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _task(config: RunConfig) -> str:
-    """The task of the run; where its data set may be for several of the method's, the first."""
-    return next(task for task in tasks_of(config.dataset) if task in METHODS[config.method].tasks)
-
-
-def where_data_are(config: RunConfig) -> str:
+def where_data_are(request: Request) -> str:
     """Where the files of the data set lie, in words.
 
     Raises
@@ -83,49 +63,10 @@ def where_data_are(config: RunConfig) -> str:
     ConfigError
         If `dataset` or `test-data` is a path and there is no file.
     """
-    task = _task(config)
+    config, task = request.config, request.task
     if task == "points":
         return _where_points_are(config)
     return _where_images_are(config) if task == "images" else _where_graphs_are(config)
-
-
-def what_is_summed(config: RunConfig, number: int) -> list[str]:
-    """What follows for the secure sums of so many clients, in words; nothing without any. `config` is settled.
-
-    Raises
-    ------
-    ConfigError
-        If the threshold is none for so many clients, or bins, labels and cap of their hulls do not fit.
-    """
-    one_shot = METHODS[config.method].is_one_shot
-    if not config.is_masked:
-        return []
-    asked = number if one_shot else max(1, round(config.fraction_train * number))
-    keys = config.secure
-    try:
-        session = Session("", "", 0, SUM_PRIME, 1, tuple(range(asked)), keys.threshold, keys.neighbours)
-    except SecureSumError as error:
-        raise ConfigError(f"num-supernodes = {number}, of whom {asked} would be summed: {error}") from None
-    told = [
-        f"secure sum: {session.needed} of {asked} clients must stay to its end; each shares its secrets with "
-        f"{session.degree} others"
-    ]
-    classes = _known_classes(config) if one_shot else 0
-    return told + ([_what_hulls_cost(public(config, classes, number))] if classes else [])
-
-
-def _known_classes(config: RunConfig) -> int:
-    """The number of classes of a run on points, 0 where it is told by the data alone."""
-    built_in = 2 if config.dataset.lower() == "uniform" else 0
-    return config.hull.num_classes or len(point_spec(config).kept) or built_in
-
-
-def _what_hulls_cost(values: Public) -> str:
-    form = "a sum for every bin" if values.is_dense else "power sums"
-    return (
-        f"hulls: epsilon = {values.epsilon:g} makes {values.quantizer.num_bins:,} bins; for {values.num_classes} classes "
-        f"every client sends {values.length:,} numbers modulo {values.prime} ({values.length * 8 / 1000:,.1f} kB), {form}"
-    )
 
 
 def _where_points_are(config: RunConfig) -> str:

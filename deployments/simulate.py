@@ -3,7 +3,8 @@
     python -m deployments.simulate method=flatland dataset=cora data-dir=~/data num-supernodes=10 seed=1
     python -m deployments.simulate presets/quick.toml method=fedavg
 
-Exit status: 0 completed, 1 failed, 2 wrong usage, 130 interrupted (the last checkpoint is kept, see `resume`).
+Exit status: 0 completed, 1 failed, 2 wrong usage, such as a configuration that can never run (nothing is started, and no
+folder made), 130 interrupted (the last checkpoint is kept, see `resume`).
 """
 
 import contextlib
@@ -19,7 +20,8 @@ from rich.markup import escape
 
 from client_app.app import app as client_app
 from deployments.inprocess import InProcessGrid, simulated_nodes
-from deployments.pairs import NUM_SUPERNODES, UsageError, Value, pairs_parser, pop_supernodes, read_pairs
+from deployments.pairs import NUM_SUPERNODES, UsageError, Value, pairs_parser
+from deployments.request import read_request
 from deployments.tables import summary_table
 from server_app.app import main as server_main
 from server_app.results import default_name
@@ -68,14 +70,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = pairs_parser("simulate", __doc__).parse_args(arguments)
     console = Console()
     try:
-        defaults = flatten(RunConfig()) | {"num-supernodes": NUM_SUPERNODES}
-        settings = read_pairs(options.pairs, defaults)
-        number = pop_supernodes(settings, NUM_SUPERNODES)
-    except UsageError as error:
+        request = read_request(options.pairs)
+    except (UsageError, ConfigError) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 2
     try:
-        folder = simulate(settings, number)
+        folder = simulate(request.settings, request.num_supernodes)
     except KeyboardInterrupt:
         console.print("Interrupted. The last checkpoint is kept; go on with the same run-name and resume=true.")
         return 130

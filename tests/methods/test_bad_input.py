@@ -336,6 +336,32 @@ def test_a_graph_of_any_name(name, tmp_path):
     assert Run(path).summary["status"] == "completed"
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        "method=fedagv",
+        "seed=-1",
+        "learning-rate=nan",
+        "run-name=../x",
+        "resume=true",
+        "method=spherefed dataset=trees",
+        "method=hull num-supernodes=1",
+        "dataset=MUTAG,BZR num-supernodes=3",
+        "sinks=tensorboard,prose",
+    ],
+)
+def test_a_command_that_can_never_run_is_wrong_usage_said_once(given, tmp_path, own_home, capfd, caplog):
+    assert command.main([f"results-dir={tmp_path / 'results'}", *given.split()]) == 2
+    told = capfd.readouterr()
+    (line,) = told.out.splitlines()
+    assert line.startswith("error: ")
+    assert given.split()[0].partition("=")[0] in line or "num-supernodes" in line
+    assert not told.err
+    assert not caplog.records
+    assert not (tmp_path / "results").exists()
+    assert not own_home.exists()
+
+
 def test_the_exit_status_of_the_command(tmp_path, capsys, monkeypatch):
     settings = [f"results-dir={tmp_path}", "num-rounds=1", "embedding-dim=8", "num-supernodes=2"]
     assert command.main([*settings, "run-name=good"]) == 0

@@ -1,0 +1,108 @@
+"""What a command line of `key=value` arguments asks of a simulation: read, and refused where it can never run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
+from server_app.sinks import check_installed
+from strategies.config import ConfigError, RunConfig, flatten, parse
+from strategies.defaults import settled
+from strategies.hull.public import Public
+from strategies.methods import METHODS
+from strategies.point_data import point_spec, public
+from strategies.secure_sum.errors import SecureSumError
+from strategies.secure_sum.fixed_point import SUM_PRIME
+from strategies.secure_sum.session import Session
+from tasks.graphs.tu import graph_dataset_names
+from tasks.registry import tasks_of
+
+
+@dataclass(frozen=True)
+class Request:
+    """A run as it was asked for.
+
+    Attributes
+    ----------
+    settings : dict
+        The keys that were given.
+    num_supernodes : int
+    config : RunConfig
+        The whole of it, parsed.
+    """
+
+    settings: dict[str, Value]
+    num_supernodes: int
+    config: RunConfig
+
+    @property
+    def task(self) -> str:
+        """The task of the run; where its data set may be for several of the method's, the first."""
+        return next(task for task in tasks_of(self.config.dataset) if task in METHODS[self.config.method].tasks)
+
+    @cached_property
+    def settled(self) -> RunConfig:
+        """The configuration with every choice made that it leaves to that task or the method."""
+        return settled(self.config, self.task)
+
+    @property
+    def num_sets(self) -> int:
+        """Data sets that are named: of D, client p holds a part of data set p modulo D."""
+        return len(graph_dataset_names(self.config.dataset) or [""])
+
+
+def read_request(pairs: Sequence[str]) -> Request:
+    """Read the arguments, and refuse what they alone show to be wrong.
+
+    Raises
+    ------
+    UsageError, ConfigError
+    """
+    settings = read_pairs(pairs, flatten(RunConfig()) | {"num-supernodes": NUM_SUPERNODES})
+    number = pop_supernodes(settings, NUM_SUPERNODES)
+    request = Request(settings, number, parse(settings))
+    check_installed(request.config)
+    if number % (sets := request.num_sets):
+        raise UsageError(f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}")
+    what_is_summed(request)
+    return request
+
+
+def what_is_summed(request: Request) -> list[str]:
+    """What follows for the secure sums of so many clients, in words; nothing without any.
+
+    Raises
+    ------
+    ConfigError
+        If the threshold is none for so many clients, or bins, labels and cap of their hulls do not fit.
+    """
+    config, number = request.settled, request.num_supernodes
+    one_shot = METHODS[config.method].is_one_shot
+    if not config.is_masked:
+        return []
+    asked = number if one_shot else max(1, round(config.fraction_train * number))
+    keys = config.secure
+    try:
+        session = Session("", "", 0, SUM_PRIME, 1, tuple(range(asked)), keys.threshold, keys.neighbours)
+    except SecureSumError as error:
+        raise ConfigError(f"num-supernodes = {number}, of whom {asked} would be summed: {error}") from None
+    told = [
+        f"secure sum: {session.needed} of {asked} clients must stay to its end; each shares its secrets with "
+        f"{session.degree} others"
+    ]
+    classes = _known_classes(config) if one_shot else 0
+    return told + ([_what_hulls_cost(public(config, classes, number))] if classes else [])
+
+
+def _known_classes(config: RunConfig) -> int:
+    """The number of classes of a run on points, 0 where it is told by the data alone."""
+    built_in = 2 if config.dataset.lower() == "uniform" else 0
+    return config.hull.num_classes or len(point_spec(config).kept) or built_in
+
+
+def _what_hulls_cost(values: Public) -> str:
+    form = "a sum for every bin" if values.is_dense else "power sums"
+    return (
+        f"hulls: epsilon = {values.epsilon:g} makes {values.quantizer.num_bins:,} bins; for {values.num_classes} classes "
+        f"every client sends {values.length:,} numbers modulo {values.prime} ({values.length * 8 / 1000:,.1f} kB), {form}"
+    )
