@@ -4,11 +4,12 @@
     python -m deployments.simulate presets/quick.toml method=fedavg
 
 Exit status: 0 completed, 1 failed, 2 wrong usage, such as a configuration that can never run (nothing is started, and no
-folder made), 130 interrupted (the last checkpoint is kept, see `resume`).
+folder made), 130 interrupted by Ctrl-C or SIGTERM (the last checkpoint is kept, see `resume`).
 """
 
 import contextlib
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -74,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UsageError, ConfigError) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 2
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # batch systems end a job so
     try:
         folder = simulate(request.settings, request.num_supernodes)
     except KeyboardInterrupt:
@@ -83,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logging.getLogger("curvfed").debug("the run failed", exc_info=True)
         console.print(f"[red]The run failed:[/red] {escape(str(error) or type(error).__name__)}", soft_wrap=True)
         return 1
+    finally:
+        signal.signal(signal.SIGTERM, before)
     import json
 
     console.print(summary_table(json.loads((folder / "summary.json").read_text())))

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,29 @@ def test_killed_and_resumed(method, tmp_path):
     settings = {"method": method, "num_rounds": 4}
     whole = run(tmp_path / "whole", **settings)
     assert run(tmp_path / "killed", resume=True, **settings).figures == whole.figures
+
+
+def test_sigterm_ends_a_run_as_ctrl_c_does(tmp_path):
+    settings = {
+        "embedding-dim": 8,
+        "num-rounds": 100_000,
+        "num-supernodes": 3,
+        "results-dir": tmp_path,
+        "run-name": "run",
+    }
+    command = [sys.executable, "-m", "deployments.simulate", *(f"{key}={value}" for key, value in settings.items())]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=os.environ | {"HOME": str(tmp_path)}, stdout=subprocess.PIPE
+    ) as process:
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "run" / "rounds.csv").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.terminate()
+        told = process.communicate(timeout=120)[0].decode()
+    assert process.returncode == 130
+    assert "The last checkpoint is kept" in told
+    summary = Run(tmp_path / "run").summary
+    assert (summary["status"], summary["error"]) == ("failed", "interrupted")
 
 
 def test_a_torn_checkpoint_costs_one_round_and_no_more(tmp_path):
