@@ -87,6 +87,19 @@ def shape(data: Data) -> str:
     return data.shape if isinstance(data, ClientImages) else ""
 
 
+def size(data: Data) -> str:
+    """How much there is of what, in words for whoever holds the data."""
+    if isinstance(data, ClientGraph):
+        what = "a graph" if data.graph_of_node is None else f"{len(data.labels)} graphs"
+        edges = data.edge_index.shape[1] // 2
+        much = f"{what} of {len(data.features)} nodes and {edges} edges, {num_features(data)} features"
+    elif isinstance(data, ClientImages):
+        much = f"{len(data.labels)} images of {data.shape} (channels x height x width)"
+    else:
+        much = f"{len(data.labels)} points in the disc"
+    return f"{much}, {len(data.class_names)} classes"
+
+
 def class_names(data: Data, config: RunConfig) -> tuple[str, ...]:
     """The names of the classes, as the server is told them: none of a client's own where their number is public."""
     if isinstance(data, ClientPoints) and _hides_classes(data, config):

@@ -53,7 +53,7 @@ def model_spec(
     method = METHODS[config.method]
     if facts.task == "images":
         return _image_spec(config, facts)
-    kind = ENCODERS[facts.task].get(method.space, "") if config.model == "auto" else config.model
+    kind = encoder(config, facts.task)
     if kind not in MODELS[facts.task]:
         raise _no_such_model(config, facts)
     return ModelSpec(
@@ -71,10 +71,19 @@ def model_spec(
     )
 
 
+def encoder(config: RunConfig, task: str, channels: int = 0) -> str:
+    """The name of the network that a run on such a task, or images of so many channels, trains; "" for none."""
+    if config.model != "auto":
+        return config.model
+    if task == "images":
+        return IMAGE_ENCODERS.get(channels, "")
+    return ENCODERS.get(task, {}).get(METHODS[config.method].space, "")
+
+
 def _image_spec(config: RunConfig, facts: Facts) -> ImageModelSpec:
     method = METHODS[config.method]
     channels, height, width = (int(size) for size in facts.shape.split("x"))
-    kind = IMAGE_ENCODERS[channels] if config.model == "auto" else config.model
+    kind = encoder(config, facts.task, channels)
     if kind not in NETS:
         raise _no_such_model(config, facts)
     sphere = config.spherefed

@@ -95,33 +95,17 @@ def _data(node: Mapping[str, Any]) -> str:
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
         raise ClusterError(f"data-path: this user may not read {path}")
 
-    from client_app.data import load_data
+    from client_app.data import load_data, size
     from tasks.errors import DataError
 
     try:
-        return f"{path}: {_told(load_data(RunConfig(), partition_id(node), node))}"
+        return f"{path}: {size(load_data(RunConfig(), partition_id(node), node))}"
     except DataError as error:
         if not any(key in str(error) for key in OF_RUNS):
             raise ClusterError(f"data-path: {error}") from None
         return f"readable, but not by the defaults of a run: {error}"
     except (OSError, ImportError, MemoryError) as error:
         raise ClusterError(f"data-path: {path} cannot be read: {type(error).__name__}: {error}") from None
-
-
-def _told(data: Any) -> str:
-    from client_app.data import num_features
-    from tasks.graphs.client_graph import ClientGraph
-    from tasks.images.client_images import ClientImages
-
-    if isinstance(data, ClientGraph):
-        what = "a graph" if data.graph_of_node is None else f"{len(data.labels)} graphs"
-        edges = data.edge_index.shape[1] // 2
-        size = f"{what} of {len(data.features)} nodes and {edges} edges, {num_features(data)} features"
-    elif isinstance(data, ClientImages):
-        size = f"{len(data.labels)} images of {data.shape} (channels x height x width)"
-    else:
-        size = f"{len(data.labels)} points in the disc"
-    return f"{size}, {len(data.class_names)} classes"
 
 
 def _device(node: Mapping[str, Any]) -> str:

@@ -1,18 +1,24 @@
 """What the commands read: pairs, preset files; what `check` says about them; how they show a run's figures."""
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from flwr.common.config import get_fused_config_from_dir, parse_config_args
+from graph_fixtures import user_fields, user_graphs, write_tu, write_user_graph
 from image_fixtures import write_classes, write_idx
 from rich.console import Console
 
 from deployments import check, reference, simulate
+from deployments.keys_in_use import is_in_use
 from deployments.pairs import UsageError, pop_supernodes, read_pairs
 from deployments.tables import LABELS, summary_table
 from strategies.config import RunConfig, flatten, parse
 from strategies.defaults import settled
 from strategies.hull.baselines import NAMES as BASELINES
+from strategies.methods import METHODS
 from strategies.point_data import public
 from tasks.images.datasets import CIFAR10, SOURCES
 from tasks.points.datasets import command
@@ -88,44 +94,112 @@ def test_the_number_of_clients_is_taken_out():
 
 
 @pytest.fixture(autouse=True)
-def wide(monkeypatch):
-    """A terminal where no cell is broken."""
+def wide(monkeypatch, tmp_path):
+    """A terminal where no cell is broken, and a home for what is kept of the data."""
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
-def told(output: str, key: str) -> list[str]:
-    """The cells of a key's row."""
+def rows(output: str) -> dict[str, list[str]]:
+    """The cells of each key's row after the first."""
     lines = [line for line in output.splitlines() if line.startswith("│")]
-    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
-    (row,) = [cells for cells in rows if cells[0] == key]
-    return row
+    return {cells[0]: cells[1:] for cells in ([cell.strip() for cell in line.strip("│").split("│")] for line in lines)}
+
+
+def shown(capsys, *arguments: str) -> dict[str, list[str]]:
+    assert check.main([*arguments]) == 0
+    return rows(capsys.readouterr().out)
 
 
 def test_check_shows_what_would_be_used(capsys):
-    assert check.main(["method=fedavg", "seed=7", "flatland.gate=false", "num-supernodes=3"]) == 0
-    output = capsys.readouterr().out
-    assert told(output, "seed")[:3] == ["seed", "7", "set"]
-    assert told(output, "method")[:3] == ["method", '"fedavg"', "set"]
-    assert told(output, "flatland.gate") == ["flatland.gate", "false", "set", "true or false"]
-    assert told(output, "dropout") == ["dropout", "0.5", "default", "a number >= 0 and < 1"]
-    for key in DEFAULTS:
-        told(output, key)
+    found = shown(capsys, "--all", "method=fedavg", "seed=7", "flatland.gate=false", "num-supernodes=3")
+    assert found["seed"][:2] == ["7", "set"]
+    assert found["method"][:2] == ['"fedavg"', "set"]
+    assert found["flatland.gate"] == ["false", "set", "true or false"]
+    assert found["dropout"] == ["0.5", "default", "a number >= 0 and < 1"]
+    assert found.keys() - {""} == DEFAULTS.keys()
+
+
+TABLES = {
+    "method=flatland": {"flatland"},
+    "method=fedavg": set(),
+    "method=fedavg dataset=digits": {"images"},
+    "method=fedavg dataset=digits aggregation=consistent": {"images", "hyperfed"},
+    "method=fedavg dataset=digits aggregation=fedopt secure-sum=true": {"images", "fedopt", "secure"},
+    "method=fedavg model=lorentz": {"flatland"},
+    "method=local-lorentz": {"flatland"},
+    "method=fedhgcn": {"flatland", "fedhgcn"},
+    "method=fedprox": {"fedprox"},
+    "method=fed-pub sinks=tensorboard,mlflow": {"fed-pub", "mlflow"},
+    "method=fedsage+": {"fedsage"},
+    "method=ccvr": {"images", "ccvr"},
+    "method=spherefed": {"images", "spherefed"},
+    "method=hyperfed-fixed": {"images", "hyperfed"},
+    "method=hull": {"points", "hull", "secure"},
+}
+
+
+@pytest.mark.parametrize("arguments", TABLES)
+def test_check_shows_the_tables_that_the_run_has_a_use_for(capsys, arguments):
+    found = shown(capsys, *arguments.split())
+    tables = {key.partition(".")[0] for key in found if "." in key}
+    assert tables == TABLES[arguments]
+    assert found.keys() - {""} == {key for key in DEFAULTS if "." not in key or key.partition(".")[0] in tables}
+    assert {len(cells) for cells in found.values()} == {2}
+
+
+def test_check_shows_what_was_set_whatever_has_a_use_for_it(capsys):
+    found = shown(capsys, "method=fedavg", "moon.mu=2")
+    assert found["moon.mu"] == ["2.0", "set"]
+    assert "moon.temperature" not in found
+
+
+def test_every_table_is_of_use_to_a_method():
+    tables = {key.partition(".")[0] for key in DEFAULTS if "." in key}
+    runs = [
+        (settled(parse({"method": name, "sinks": "mlflow"}), task), task)
+        for name in METHODS
+        for task in METHODS[name].tasks[:1]
+    ]
+    assert {table for table in tables for run in runs if is_in_use(f"{table}.key", *run)} == tables
+    own = [(method, table) for method in METHODS for table in tables if method.startswith(table)]
+    assert len(own) > 20
+    for method, table in own:
+        assert is_in_use(f"{table}.key", RunConfig(method=method), METHODS[method].tasks[0])
 
 
 @pytest.mark.parametrize(
-    ("method", "task"), [("hyperfed", "images"), ("ccvr", "images"), ("flatland", "nodes"), ("hull", "points")]
+    ("method", "task", "model"),
+    [
+        ("hyperfed", "images", "cnn"),
+        ("ccvr", "images", "cnn"),
+        ("flatland", "nodes", "lorentz"),
+        ("hull", "points", "auto"),
+    ],
 )
-def test_check_shows_what_the_task_chooses(capsys, method, task):
-    open_keys = {"learning-rate", "local-epochs", "optimizer", "partition", "aggregation", "fine-tune-epochs"}
+def test_check_shows_what_the_task_chooses(capsys, method, task, model):
     config = parse({"method": method})
-    before, after = flatten(config), flatten(settled(config, task))
-    assert check.main([f"method={method}"]) == 0
-    output = capsys.readouterr().out
-    for key in open_keys:
-        assert told(output, key)[1].replace('"', "") == f"{before[key]} → {after[key]}"
-    assert told(output, "seed")[1] == "0"
-    assert check.main([f"method={method}", "learning-rate=0.3"]) == 0
-    assert told(capsys.readouterr().out, "learning-rate")[1:3] == ["0.3", "set"]
+    before, after = flatten(config), flatten(settled(config, task)) | {"model": model}
+    found = shown(capsys, f"method={method}")
+    for key in ("learning-rate", "local-epochs", "optimizer", "partition", "aggregation", "fine-tune-epochs", "model"):
+        origin = "default" if after[key] == before[key] else "auto"
+        assert [cell.replace('"', "") for cell in found[key]] == [str(after[key]), origin]
+    assert found["seed"] == ["0", "default"]
+    found = shown(capsys, f"method={method}", "learning-rate=0.3", "partition=auto")
+    assert found["learning-rate"] == ["0.3", "set"]
+    assert found["partition"] == [f'"{after["partition"]}"', "auto"]
+
+
+def test_the_network_is_that_of_the_data(capsys, tmp_path):
+    """Which task a file is for and how many channels images have is seen in the data alone."""
+    torch.save(user_graphs(), tmp_path / "own.pt")
+    write_classes(tmp_path / "own", {"cat": 20, "dog": 20}, shape=(32, 32, 3))
+    write_classes(tmp_path / "grey", {"cat": 20, "dog": 20}, shape=(16, 16))
+    for name, model in {"own.pt": "gin", "own": "convnet", "grey": "cnn"}.items():
+        found = shown(capsys, "method=fedavg", f"dataset={tmp_path / name}", "num-supernodes=2")
+        assert found["model"] == [f'"{model}"', "auto"]
+    found = shown(capsys, "method=fedavg", "dataset=cifar10", f"data-dir={tmp_path}")
+    assert found["model"] == ['"convnet"', "auto"]
 
 
 @pytest.mark.parametrize("command", [check, simulate, reference])
@@ -146,6 +220,16 @@ def test_help_shows_examples_and_does_nothing(command, option, capsys, monkeypat
     assert not list(tmp_path.iterdir())
 
 
+def test_check_names_all_values_that_are_wrong(capsys):
+    assert check.main(["learning-rate=nan", "num-rounds=abc", "moon.mu=-1", "seed=-4"]) == 2
+    assert capsys.readouterr().out.splitlines() == [
+        "error: seed = -4: allowed is a whole number >= 0 and < 2147483648",
+        "num-rounds = 'abc': allowed is a whole number >= 0 and <= 1000000",
+        "learning-rate = nan: allowed is a number >= 0",
+        "moon.mu = -1: allowed is a number >= 0",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -159,7 +243,10 @@ def test_help_shows_examples_and_does_nothing(command, option, capsys, monkeypat
         (["dataset=/no/where.pt"], 'dataset = "/no/where.pt"'),
         (["dataset=/no/where.npz", "method=hull"], 'dataset = "/no/where.npz": no file /no/where.npz'),
         (["test-data=/no/where.csv", "method=hull"], 'test-data = "/no/where.csv": no file /no/where.csv'),
-        (["test-data=presets/hull.toml", "method=hull"], "or no file of points, .npz, .csv, .h5ad"),
+        (
+            ["test-data=presets/hull.toml", "method=hull"],
+            "presets/hull.toml is of no kind that is read; allowed is a file",
+        ),
         (
             ["method=hull", "num-supernodes=1"],
             "of whom 1 would be summed: a sum over 1 hides nothing: it must be over two clients or more",
@@ -182,47 +269,12 @@ def test_help_shows_examples_and_does_nothing(command, option, capsys, monkeypat
         (["dataset=MUTAG,BZR", "num-supernodes=3"], "num-supernodes is 3; allowed for 2 data sets is a multiple of 2"),
     ],
 )
-def test_check_names_the_one_thing_that_is_wrong(capsys, arguments, message):
+def test_check_names_what_is_wrong(capsys, arguments, message):
     assert check.main(arguments) == 2
     output = capsys.readouterr().out
     assert output.startswith("error: ")
     assert message in output
     assert len(output.splitlines()) == 1
-
-
-def test_check_looks_for_the_files(capsys, cora_dir, tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.graphs.download.fetch", lambda *_: pytest.fail("check must not download"))
-    assert check.main(["dataset=Cora", f"data-dir={cora_dir}"]) == 0
-    assert f"all files in {cora_dir / 'planetoid' / 'Cora' / 'raw'}" in capsys.readouterr().out
-    assert check.main(["dataset=cora", f"data-dir={tmp_path}"]) == 0
-    assert f"neither in {tmp_path / 'planetoid' / 'Cora' / 'raw'}" in capsys.readouterr().out
-    (tmp_path / "own.pt").touch()
-    assert check.main(["dataset=own.pt", f"data-dir={tmp_path}"]) == 0
-    assert f"data: {tmp_path / 'own.pt'}" in capsys.readouterr().out
-
-
-def test_check_looks_for_images(capsys, tmp_path, monkeypatch):
-    for fetch in ("fetch", "fetch_by"):
-        monkeypatch.setattr(f"tasks.graphs.download.{fetch}", lambda *_: pytest.fail("check must not download"))
-    here = f"data-dir={tmp_path}"
-
-    def said(*arguments: str) -> str:
-        assert check.main(["method=fedavg", here, *arguments]) == 0
-        output = capsys.readouterr().out
-        return output[output.rindex("┘") + 1 :].strip()
-
-    assert said("dataset=digits") == "data: digits, built in"
-    absent = f"data: MNIST is not in {tmp_path / 'MNIST' / 'raw'}; the run would try to download it, as does\n"
-    assert said("dataset=MNIST") == absent + SOURCES["mnist"].command(tmp_path)
-    assert f"not in {tmp_path / 'cifar-10-batches-py'} nor in {tmp_path / 'train'} nor" in said("dataset=cifar10")
-    write_idx(tmp_path, num_train=20, num_test=20)
-    assert said("dataset=mnist") == f"data: MNIST, all files in {tmp_path / 'MNIST' / 'raw'}"
-    for part in ("train", "test"):
-        write_classes(tmp_path / part, dict.fromkeys(CIFAR10, 1), shape=(32, 32, 3))
-    assert said("dataset=cifar10") == f"data: CIFAR-10, all files in {tmp_path / 'train'} and {tmp_path / 'test'}"
-    test = tmp_path / "test"
-    assert said(f"dataset={test}") == f"data: images in {test}"
-    assert said("dataset=digits", f"test-data={test}").endswith(f"\ntest data: images in {test}")
 
 
 def said(capsys, *arguments: str) -> list[str]:
@@ -232,19 +284,134 @@ def said(capsys, *arguments: str) -> list[str]:
     return output[output.rindex("┘") + 1 :].strip().splitlines()
 
 
-def test_check_looks_for_points(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.graphs.download.fetch_by", lambda *_: pytest.fail("check must not download"))
-    here, own = ("method=hull", f"data-dir={tmp_path}"), tmp_path / "own.CSV"
-    assert said(capsys, *here)[0] == "data: uniform, generated by the run"
-    absent = f"data: Olsson is not in {tmp_path / 'poincare'}; the run would try to download it, as does"
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    for fetch in ("fetch", "fetch_by"):
+        monkeypatch.setattr(f"tasks.graphs.download.{fetch}", lambda *_: pytest.fail("check must not download"))
+
+
+def test_check_looks_at_graphs(capsys, cora_dir, tmp_path):
+    raw = cora_dir / "planetoid" / "Cora" / "raw"
+    place, client = said(capsys, "dataset=Cora", f"data-dir={cora_dir}", "num-supernodes=3")
+    assert place == f"data: Cora, all files in {raw}"
+    assert re.fullmatch(r"client 0 of 3: a graph of \d+ nodes and \d+ edges, \d+ features, 3 classes", client)
+    write_user_graph(tmp_path / "own.pt")
+    for path in ("own.pt", tmp_path / "own.pt"):
+        place, client = said(capsys, f"dataset={path}", f"data-dir={tmp_path}", "num-supernodes=1")
+        assert place == f"data: {tmp_path / 'own.pt'}"
+        assert client.startswith("client 0 of 1: a graph of 57 nodes and ")
+    write_tu(tmp_path)
+    write_tu(tmp_path / "more", "BZR")
+    place, client = said(capsys, f"dataset={tmp_path}/more/tu/BZR", "num-supernodes=2")
+    assert place == f"data: {tmp_path / 'more' / 'tu' / 'BZR' / 'raw'}"
+    assert client.startswith("client 0 of 2: 12 graphs of ")
+    told = said(capsys, "dataset=BZR,MUTAG", f"data-dir={tmp_path}", "num-supernodes=4")
+    assert told[0].startswith(f"data: BZR is not in {tmp_path / 'tu' / 'BZR' / 'raw'} nor in ")
+    assert told[1] == f"data: MUTAG, all files in {tmp_path / 'tu' / 'MUTAG' / 'raw'}"
+    assert told[2].startswith("client 1 of 4: 12 graphs of ")
+
+
+def test_check_says_where_a_download_would_go(capsys, tmp_path):
+    told = "data: Cora is not in {0}/planetoid/Cora/raw nor in {0}/Cora/raw; the run would try to download it to {0}"
+    assert said(capsys, "dataset=cora", f"data-dir={tmp_path}") == [told.format(tmp_path)]
+    absent = tmp_path / "absent"
+    assert said(capsys, "dataset=cora", f"data-dir={absent}") == [
+        told.format(absent) + ", a folder that is not there yet"
+    ]
+    assert not absent.exists()
+
+
+BROKEN = {
+    "NaN": (lambda fields: {"x": fields["x"] / 0}, "x has NaN or infinite values in 60 of 60 rows"),
+    "edges": (lambda fields: {"edge_index": fields["edge_index"] + 9}, "edges of edge_index leave the graph"),
+    "no labels": (lambda fields: {"y": None}, "y must be an integer tensor"),
+    "fractions": (lambda fields: {"y": fields["y"] / 2}, "y must be an integer tensor"),
+}
+
+
+def refusal(capsys, *arguments: str) -> str:
+    """The line that says what is wrong."""
+    assert check.main([*arguments]) == 2
+    (line,) = capsys.readouterr().out.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_check_names_what_is_wrong_with_a_graph(name, capsys, tmp_path):
+    change, message = BROKEN[name]
+    torch.save(user_fields() | change(user_fields()), tmp_path / "own.pt")
+    line = refusal(capsys, f"dataset={tmp_path / 'own.pt'}")
+    assert line.startswith(f'error: dataset = "{tmp_path / "own.pt"}": {tmp_path / "own.pt"}: ')
+    assert message in line
+
+
+def test_check_names_data_that_will_not_do(capsys, tmp_path):
+    for suffix in ("pt", "npz", "csv"):
+        own = tmp_path / f"own.{suffix}"
+        own.write_text("junk")
+        method = "flatland" if suffix == "pt" else "hull"
+        assert refusal(capsys, f"dataset={own}", f"method={method}").startswith(f'error: dataset = "{own}": {own}')
+        if suffix != "pt":
+            test = refusal(capsys, "method=hull", f"test-data={own}")
+            assert test.startswith(f'error: test-data = "{own}": {own}')
+    write_user_graph(tmp_path / "own.pt")
+    assert "99 clients are more than the 57 nodes" in refusal(capsys, f"dataset={tmp_path}/own.pt", "num-supernodes=99")
+    torch.save(user_graphs(), tmp_path / "own.pt")
+    line = refusal(capsys, f"dataset={tmp_path}/own.pt", "method=fedgta", "num-supernodes=2")
+    assert line.endswith('the data are graphs, method = "fedgta" works on nodes')
+    write_idx(tmp_path, num_train=20, num_test=20)
+    line = refusal(capsys, "dataset=mnist", "method=fedavg", f"data-dir={tmp_path}", "images.train-subset=21")
+    assert line == 'error: dataset = "mnist": images.train-subset is 21; there are 20 train images, and 0 takes all'
+
+
+def test_check_names_data_for_which_there_is_no_memory(capsys, monkeypatch):
+    def fail(*_: object) -> None:
+        raise MemoryError("Unable to allocate 9.00 EiB")
+
+    monkeypatch.setattr("deployments.data_check.load_data", fail)
+    assert refusal(capsys) == 'error: dataset = "trees" cannot be read: MemoryError: Unable to allocate 9.00 EiB'
+
+
+def test_check_looks_at_images(capsys, tmp_path):
+    here = ("method=fedavg", f"data-dir={tmp_path}", "num-supernodes=2", "min-client-size=1")
+    place, client = said(capsys, *here, "dataset=digits")
+    assert place == "data: digits, built in"
+    assert re.fullmatch(r"client 0 of 2: \d+ images of 1x8x8 \(channels x height x width\), 10 classes", client)
+    absent = (
+        f"data: MNIST is not in {tmp_path / 'MNIST' / 'raw'}; the run would try to download it to {tmp_path}, as does"
+    )
+    assert said(capsys, *here, "dataset=MNIST") == [absent, SOURCES["mnist"].command(tmp_path)]
+    (told, _) = said(capsys, *here, "dataset=cifar10")
+    assert f"not in {tmp_path / 'cifar-10-batches-py'} nor in {tmp_path / 'train'} nor" in told
+    write_idx(tmp_path, num_train=20, num_test=20)
+    assert said(capsys, *here, "dataset=mnist")[0] == f"data: MNIST, all files in {tmp_path / 'MNIST' / 'raw'}"
+    for part in ("train", "test"):
+        write_classes(tmp_path / part, dict.fromkeys(CIFAR10, 2), shape=(32, 32, 3))
+    place, _ = said(capsys, *here, "dataset=cifar10")
+    assert place == f"data: CIFAR-10, all files in {tmp_path / 'train'} and {tmp_path / 'test'}"
+    test = tmp_path / "test"
+    assert said(capsys, *here, f"dataset={test}")[0] == f"data: images in {test}"
+    size = "20 images of 3x32x32 (channels x height x width), 10 classes"
+    assert said(capsys, *here, "dataset=digits", f"test-data={test}")[-1] == f"test data: {size}, in {test}"
+
+
+def test_check_looks_at_points(capsys, tmp_path):
+    here, own = ("method=hull", f"data-dir={tmp_path}", "num-supernodes=2"), tmp_path / "own.CSV"
+    place, client, *_ = said(capsys, *here, "points.num=100", "points.margin=0")
+    assert place == "data: uniform, generated by the run"
+    assert client in [f"client 0 of 2: {number} points in the disc, 2 classes" for number in (42, 43)]
+    folder = tmp_path / "poincare"
+    absent = f"data: Olsson is not in {folder}; the run would try to download it to {tmp_path}, as does"
     assert said(capsys, *here, "dataset=Olsson")[:2] == [absent, command(tmp_path)]
-    (tmp_path / "poincare").mkdir()
-    (tmp_path / "poincare" / "olsson.npz").touch()
-    assert said(capsys, *here, "dataset=olsson")[0] == f"data: Olsson, {tmp_path / 'poincare' / 'olsson.npz'}"
-    own.touch()
+    folder.mkdir()
+    points = {"x_train": np.full((40, 2), 0.1), "y_train": np.arange(40) % 4}
+    np.savez(folder / "olsson.npz", **points)
+    assert said(capsys, *here, "dataset=olsson")[0] == f"data: Olsson, {folder / 'olsson.npz'}"
+    own.write_text("".join(f"0.{number},0.1,{number % 2}\n" for number in range(1, 9)))
     assert said(capsys, *here, f"dataset={own}")[0] == f"data: points in {own}"
     assert said(capsys, *here, "dataset=own.CSV")[0] == f"data: points in {own}"
-    assert said(capsys, *here, f"test-data={own}")[1] == f"test data: points in {own}"
+    told = f"test data: 8 points in the disc, 2 classes, in {own}"
+    assert told in said(capsys, *here, f"test-data={own}")
 
 
 @pytest.mark.parametrize(
@@ -268,8 +435,8 @@ def test_check_says_what_hulls_would_cost(capsys, arguments, classes, clients):
     assert last.endswith("a sum for every bin" if values.is_dense else "power sums")
 
 
-def test_check_does_not_guess_how_many_classes_there_are(capsys):
-    assert said(capsys, "method=hull", "dataset=olsson")[-1].startswith("secure sum: ")
+def test_check_does_not_guess_how_many_classes_there_are(capsys, tmp_path):
+    assert said(capsys, "method=hull", "dataset=olsson", f"data-dir={tmp_path}")[-1].startswith("secure sum: ")
 
 
 @pytest.mark.parametrize(
@@ -287,7 +454,9 @@ def test_check_says_who_must_stay_to_the_end_of_a_sum(capsys, arguments, told):
 
 
 def test_check_says_nothing_of_sums_that_there_are_none_of(capsys):
-    assert said(capsys, "method=fedavg") == ["data: trees, generated by the run"]
+    place, client = said(capsys, "method=fedavg")
+    assert place == "data: trees, generated by the run"
+    assert client.startswith("client 0 of 10: a graph of ")
 
 
 # --- The table of a run's figures -------------------------------------------------------------------------------------

@@ -1,0 +1,26 @@
+"""Which keys of the configuration a run has a use for: those of every run, and the tables of its method and its data."""
+
+from strategies.config import RunConfig
+from strategies.methods import METHODS
+from strategies.model_spec import encoder
+
+PARTS = {"lorentz": "flatland", "split": "flatland", "consistent": "hyperfed"}
+"""Parts of any method, an encoder or an aggregation, with keys in the table of the system that they come from."""
+
+
+def is_in_use(key: str, config: RunConfig, task: str) -> bool:
+    """Whether a run reads the key, or at least the table that it is in; `config` is settled.
+
+    A method's table is called as the method is, or as those that it is an ablation or a variant of, `hyperfed-fixed` or
+    `fedsage+`, as one of the parts of its row, or as what comes before the dot in a key that the row names.
+    """
+    table, dot, _ = key.partition(".")
+    if not dot:
+        return True
+    row = METHODS[config.method]
+    keys = (named.partition(".")[0] for named in (row.proximal, row.sparsity, row.selection))
+    parts = {config.method, config.aggregation, encoder(config, task), row.learner, *row.after, *keys}
+    tables = {task, *config.sinks.split(","), *(PARTS.get(part, part) for part in parts)}
+    if config.is_masked:
+        tables.add("secure")
+    return any(name == table or name.startswith((f"{table}-", f"{table}+")) for name in tables)
