@@ -2,10 +2,11 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-hosts accept paper bench compat cluster-demo lock clean
+.PHONY: help setup run tree test test-hosts accept paper bench compat cluster-demo lock clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
+ROOMS := server_app client_app strategies geometry tasks deployments
 # uv, not pip: it keeps to this environment whatever else is active, and takes a minute where pip takes ten.
 INSTALL = $(VENV)/bin/uv pip install --quiet --python $(PY)
 
@@ -16,17 +17,21 @@ setup: $(VENV)/.stamp ## make .venv and install everything
 
 run: setup ## FlatLand by `flwr run`, 10 clients: on trees, or with DATA=folder on Cora; ARGS="key=value ..." for more
 ifdef DATA
-	data=$$(cd "$(DATA)" && pwd) && $(PY) -m deployments.flower method=flatland dataset=cora data-dir="$$data" num-rounds=100 $(ARGS)
+	data=$$(cd "$(DATA)" && pwd) && $(PY) -m curvfed.deployments.flower method=flatland dataset=cora data-dir="$$data" num-rounds=100 $(ARGS)
 else
-	$(PY) -m deployments.flower method=flatland dataset=trees $(ARGS)
+	$(PY) -m curvfed.deployments.flower method=flatland dataset=trees $(ARGS)
 endif
 
 # The end-to-end tests come by themselves: they start processes of their own, which wait for each other.
-test: setup ## lint, types, import layers, tests
+# The rooms below `curvfed/`, as in the wheel: tools that read without importing do not see what `__path__` adds.
+tree:
+	rm -rf build/tree && mkdir -p build/tree && cp -pr curvfed build/tree && cp -pr $(ROOMS) build/tree/curvfed
+
+test: setup tree ## lint, types, import layers, tests
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/lint-imports
+	cd build/tree && "$(CURDIR)/$(VENV)/bin/lint-imports" --config "$(CURDIR)/pyproject.toml"
 	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal --ignore=tests/hosts --ignore=tests/e2e
 	$(VENV)/bin/pytest tests/e2e
 
@@ -35,10 +40,10 @@ test-hosts: setup ## clusters whose hosts and lines fail: a SuperLink and SuperN
 	$(VENV)/bin/pytest -rs tests/hosts
 
 accept: setup ## the acceptance tables, with DATA=folder
-	$(PY) -m deployments.accept --data "$(DATA)"
+	PYTHONPATH=tests $(PY) -m accept --data "$(DATA)"
 
 paper: setup ## the papers' tables and figures from our own runs, into docs/results: DATA=folder, SCALE=smoke or paper (for GPU hosts)
-	$(PY) -m deployments.reproduce $(if $(DATA),--data "$(DATA)") $(if $(SCALE),--scale $(SCALE)) $(ARGS)
+	$(PY) -m curvfed.deployments.reproduce $(if $(DATA),--data "$(DATA)") $(if $(SCALE),--scale $(SCALE)) $(ARGS)
 
 bench: setup ## ratios against peers and against the limit, on trees or with DATA=folder on Cora
 	$(PY) -m benchmarks.run $(if $(DATA),--data "$(DATA)") $(ARGS)
@@ -48,7 +53,7 @@ compat: ## the end-to-end run once more under Flower 1.41
 	.venv-compat/bin/pytest tests/e2e/test_flwr_run.py
 
 cluster-demo: setup ## a SuperLink and 3 SuperNodes with TLS and keys on this machine, two runs on them, all down again
-	$(PY) -m deployments.cluster.demo
+	$(PY) -m curvfed.deployments.cluster.demo
 
 lock: setup ## write requirements.txt anew from pyproject.toml (`rm requirements.txt` first to raise every version)
 	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header \

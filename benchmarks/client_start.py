@@ -16,14 +16,14 @@ import torch
 torch_done = time.perf_counter()
 import json, sys
 from flwr.app import Context, Message, RecordDict
-from client_app.app import app
+from curvfed.client_app.app import app
 imported = time.perf_counter()
 from flwr.supercore.task_identity import TaskIdentity
-from strategies.config import RunConfig, flatten, parse
-from strategies.arrays import encode_arrays
-from strategies.messages import (Facts, Header, Request, encode_request)
-from strategies.defaults import settled
-from strategies.model_spec import build_model, model_spec
+from curvfed.strategies.config import RunConfig, flatten, parse
+from curvfed.strategies.arrays import encode_arrays
+from curvfed.strategies.messages import (Facts, Header, Request, encode_request)
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.model_spec import build_model, model_spec
 settings = json.loads(sys.argv[1])
 node_config, facts = settings["node"], Facts("nodes", settings["features"], tuple(settings["classes"]))
 run_config = flatten(RunConfig()) | settings["config"]

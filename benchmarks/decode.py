@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, compare
-from strategies.hull.roots import prime_above
-from strategies.hull.symbols import SPARE, decode, encode
+from curvfed.strategies.hull.roots import prime_above
+from curvfed.strategies.hull.symbols import SPARE, decode, encode
 
 BINS = 5_000
 BITS = 24
@@ -33,7 +33,7 @@ def rows(place: Place) -> list[Row]:
 
 
 def decode_seconds(num: int = BINS, bits: int = BITS, repeats: int = REPEATS) -> float:
-    """Median time of `strategies.hull.symbols.decode` at `num` occupied bins, of 2^bits."""
+    """Median time of `curvfed.strategies.hull.symbols.decode` at `num` occupied bins, of 2^bits."""
     symbols, prime = _symbols(num, bits)
     times = []
     for _ in range(repeats):

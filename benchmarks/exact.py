@@ -40,7 +40,7 @@ class Exact:
 
 
 def exact_results(space: str, name: str, curvature: float, arguments: Sequence[list[list[float]]]) -> list[Exact]:
-    """An operation of `geometry.poincare` or `geometry.lorentz` on rows of coordinates."""
+    """An operation of `curvfed.geometry.poincare` or `curvfed.geometry.lorentz` on rows of coordinates."""
     with mpmath.workdps(DIGITS):
         model = Ball(curvature) if space == "poincare" else Hyperboloid(curvature)
         signs, found = random.Random(0), []

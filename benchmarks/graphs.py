@@ -10,9 +10,9 @@ from torch import Tensor
 from benchmarks.row import Place, Row
 from benchmarks.steps import stepper
 from benchmarks.timing import Ratio, against_budget, compare, seconds
-from geometry.curvature import forman_ricci
-from strategies.config import home
-from tasks.graphs.data import GraphSpec, load_client
+from curvfed.geometry.curvature import forman_ricci
+from curvfed.strategies.config import home
+from curvfed.tasks.graphs.data import GraphSpec, load_client
 
 REPEATS = 7
 MILLION = 1_000_000

@@ -7,8 +7,8 @@ from scipy.spatial import ConvexHull
 
 from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, compare
-from geometry.hull import convex_hull
-from geometry.quantizer import PoincareQuantizer
+from curvfed.geometry.hull import convex_hull
+from curvfed.geometry.quantizer import PoincareQuantizer
 
 REPEATS = 9
 

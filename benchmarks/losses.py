@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, compare
-from tasks.heads import HeadSpec, PoincareHead, head_start, make_head
-from tasks.images.models import ImageNet
-from tasks.images.objectives import ObjectiveSpec, objective
+from curvfed.tasks.heads import HeadSpec, PoincareHead, head_start, make_head
+from curvfed.tasks.images.models import ImageNet
+from curvfed.tasks.images.objectives import ObjectiveSpec, objective
 
 BATCH, CLASSES, DIM = 128, 100, 20
 REPEATS, CALLS = 9, 100

@@ -34,7 +34,7 @@ ROUNDS = 40
 """That are measured; in one more the runs end."""
 SETTLED = 30
 """The round after which memory is to be flat: by then 19 of 20 clients have trained once and stay set up, up to
-`client_app.live.LIVE_BYTES`. Earlier rounds pay for that, in time and in memory."""
+`curvfed.client_app.live.LIVE_BYTES`. Earlier rounds pay for that, in time and in memory."""
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "flatland on trees": {"method": "flatland", "dataset": "trees"},
@@ -126,8 +126,8 @@ def run(clients: int, settings: dict[str, Any]) -> list[Round]:
     """Simulate in this process, and tell all rounds but the last, whose end is that of the run."""
     import psutil
 
-    from deployments.simulate import simulate
-    from strategies.messages import TRAIN
+    from curvfed.deployments.simulate import simulate
+    from curvfed.strategies.messages import TRAIN
 
     process = psutil.Process()
     begun: dict[int, tuple[float, int]] = {}

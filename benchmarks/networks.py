@@ -22,9 +22,9 @@ import torch.nn.functional as F
 from benchmarks.row import Place, Row
 from benchmarks.steps import a_client
 from benchmarks.timing import Ratio, compare
-from client_app.client import Client
-from tasks.images.client_task import ImageTask
-from tasks.images.models import ImageNet
+from curvfed.client_app.client import Client
+from curvfed.tasks.images.client_task import ImageTask
+from curvfed.tasks.images.models import ImageNet
 
 NETWORKS = ("resnet18", "mobilenetv2")
 METHODS = ("fedavg", "hyperfed", "spherefed")

@@ -21,7 +21,7 @@ from torch import Tensor
 from benchmarks.exact import exact_results
 from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, compare
-from geometry import lorentz, poincare
+from curvfed.geometry import lorentz, poincare
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of its docstrings' escapes, when Python compiles them for the first time

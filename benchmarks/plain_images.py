@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from client_app.data import load_data, make_task
-from client_app.training import make_optimizer, seed_dropout, train
-from strategies.aggregation import Update
-from strategies.aggregations import aggregation
-from strategies.config import RunConfig, home
-from strategies.defaults import settled
-from strategies.image_data import image_spec
-from strategies.messages import Facts
-from strategies.methods import METHODS
-from strategies.model_spec import build_model, fixed_head, has_fixed_head, is_fixed, model_spec, named_state
-from tasks.images.client_images import ClientImages
-from tasks.images.client_task import evaluate
-from tasks.images.data import load_test
+from curvfed.client_app.data import load_data, make_task
+from curvfed.client_app.training import make_optimizer, seed_dropout, train
+from curvfed.strategies.aggregation import Update
+from curvfed.strategies.aggregations import aggregation
+from curvfed.strategies.config import RunConfig, home
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.image_data import image_spec
+from curvfed.strategies.messages import Facts
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.model_spec import build_model, fixed_head, has_fixed_head, is_fixed, model_spec, named_state
+from curvfed.tasks.images.client_images import ClientImages
+from curvfed.tasks.images.client_task import evaluate
+from curvfed.tasks.images.data import load_test
 
 
 class PlainImages:

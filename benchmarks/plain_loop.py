@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from client_app.training import Proximal, make_optimizer, seed_dropout, train
-from strategies.config import RunConfig, home
-from strategies.defaults import settled
-from strategies.messages import Facts
-from strategies.methods import METHODS
-from strategies.model_spec import build_model, model_spec
-from tasks.graphs.client_task import client_task
-from tasks.graphs.data import GraphSpec, load_client
+from curvfed.client_app.training import Proximal, make_optimizer, seed_dropout, train
+from curvfed.strategies.config import RunConfig, home
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.messages import Facts
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.model_spec import build_model, model_spec
+from curvfed.tasks.graphs.client_task import client_task
+from curvfed.tasks.graphs.data import GraphSpec, load_client
 
 
 class PlainLoop:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, against_budget, compare
-from strategies.secure_sum import SUM_PRIME, Collector, Member, Session, checksum
+from curvfed.strategies.secure_sum import SUM_PRIME, Collector, Member, Session, checksum
 
 REPEATS = 7
 MEGABYTE = 2**20

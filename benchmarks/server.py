@@ -6,9 +6,9 @@ from threadpoolctl import threadpool_limits
 from benchmarks.gram import gram_against_one_product, make_models
 from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, compare
-from geometry.min_norm import min_norm_point
-from strategies.aggregation import Average, Update
-from strategies.consistent import Consistent
+from curvfed.geometry.min_norm import min_norm_point
+from curvfed.strategies.aggregation import Average, Update
+from curvfed.strategies.consistent import Consistent
 
 REPEATS = 5
 CLIENTS, RESNET18 = 20, 11_000_000

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, compare, seconds
-from geometry.prototypes import uniform
+from curvfed.geometry.prototypes import uniform
 
 CLASSES, DIM = 100, 20
 DESCENT, RATE = 1_000, 0.1

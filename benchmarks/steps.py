@@ -15,24 +15,24 @@ import torch.nn.functional as F
 
 from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, compare
-from client_app.client import Client
-from client_app.learners.learner import copy_in
-from client_app.training import make_optimizer, train
-from strategies.aggregation import weighed
-from strategies.aggregations import aggregation
-from strategies.config import home, parse
-from strategies.defaults import settled
-from strategies.messages import Facts
-from strategies.method import Method
-from strategies.methods import METHODS
-from strategies.model_spec import build_model, fixed_head, model_spec
-from strategies.split import Update
-from tasks.graphs.client_graph import ClientGraph
-from tasks.graphs.client_task import client_task
-from tasks.graphs.data import GraphSpec, load_client
-from tasks.graphs.lorentz_ops import lorentz_linear
-from tasks.graphs.node_models import LorentzLayer
-from tasks.registry import tasks_of
+from curvfed.client_app.client import Client
+from curvfed.client_app.learners.learner import copy_in
+from curvfed.client_app.training import make_optimizer, train
+from curvfed.strategies.aggregation import weighed
+from curvfed.strategies.aggregations import aggregation
+from curvfed.strategies.config import home, parse
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.messages import Facts
+from curvfed.strategies.method import Method
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.model_spec import build_model, fixed_head, model_spec
+from curvfed.strategies.split import Update
+from curvfed.tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks.graphs.client_task import client_task
+from curvfed.tasks.graphs.data import GraphSpec, load_client
+from curvfed.tasks.graphs.lorentz_ops import lorentz_linear
+from curvfed.tasks.graphs.node_models import LorentzLayer
+from curvfed.tasks.registry import tasks_of
 
 STEPS = 50
 CLIENTS = 10

@@ -17,9 +17,9 @@ from benchmarks.inprocess import against_plain_loop, images_against_plain_loop
 from benchmarks.ray_rounds import overhead
 from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, against_budget
-from deployments.cluster.local import cluster, shares
-from strategies.config import home
-from tasks.graphs.data import GraphSpec, load_client
+from curvfed.deployments.cluster.local import cluster, shares
+from curvfed.strategies.config import home
+from curvfed.tasks.graphs.data import GraphSpec, load_client
 
 CLIENTS = 10
 ROUNDS = 30
@@ -94,7 +94,12 @@ def _by_ray(place: Place) -> dict[str, float]:
     """Seconds of one `flwr run` by its parts, in their order, and of a later round beyond its training."""
     with _folder() as folder:
         pairs = _graph(place) | {"num-rounds": ROUNDS, "results-dir": str(folder), "run-name": "run"}
-        command = [sys.executable, "-m", "deployments.flower", *(f"{key}={value}" for key, value in pairs.items())]
+        command = [
+            sys.executable,
+            "-m",
+            "curvfed.deployments.flower",
+            *(f"{key}={value}" for key, value in pairs.items()),
+        ]
         began = time.monotonic()
         process = subprocess.Popen(
             [*command, "--num-supernodes", str(CLIENTS)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
-from client_app.moments import copy_into
+from curvfed.client_app.moments import copy_into
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 _PARTS = ("exp_avg", "exp_avg_sq", "step")

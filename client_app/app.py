@@ -10,16 +10,16 @@ from typing import Any
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from client_app import hull, secure
-from client_app.client import Client
-from client_app.live import forget, live_client
-from client_app.node_config import is_real, partition_id, told
-from client_app.resources import memory_errors
-from client_app.training import TrainingError
-from strategies.arrays import MessageError, decode_arrays
-from strategies.config import ConfigError, RunConfig, parse
-from strategies.hull.errors import HullError
-from strategies.messages import (
+from curvfed.client_app import hull, secure
+from curvfed.client_app.client import Client
+from curvfed.client_app.live import forget, live_client
+from curvfed.client_app.node_config import is_real, partition_id, told
+from curvfed.client_app.resources import memory_errors
+from curvfed.client_app.training import TrainingError
+from curvfed.strategies.arrays import MessageError, decode_arrays
+from curvfed.strategies.config import ConfigError, RunConfig, parse
+from curvfed.strategies.hull.errors import HullError
+from curvfed.strategies.messages import (
     CALIBRATE,
     CCVR,
     CURVATURE,
@@ -37,12 +37,12 @@ from strategies.messages import (
     decode_request,
     encode_reply,
 )
-from strategies.nudging import await_beat
-from strategies.run_log import log_to_stdout
-from strategies.secure_average import check_examples, feature_sums, parameter_sums, weighted
-from strategies.secure_sum.errors import SecureSumError
-from strategies.store import StoreError
-from tasks.errors import DataError
+from curvfed.strategies.nudging import await_beat
+from curvfed.strategies.run_log import log_to_stdout
+from curvfed.strategies.secure_average import check_examples, feature_sums, parameter_sums, weighted
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.store import StoreError
+from curvfed.tasks.errors import DataError
 
 log = logging.getLogger("curvfed")
 

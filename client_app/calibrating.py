@@ -5,15 +5,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from strategies.calibration import Sums, solve
-from strategies.messages import CCVR
-from strategies.method import HEAD
-from strategies.virtual_features import ClassSums
-from tasks.errors import DataError
-from tasks.heads import SphereHead
-from tasks.images.client_task import ImageTask
-from tasks.images.models import ImageNet
-from tasks.task import Task
+from curvfed.strategies.calibration import Sums, solve
+from curvfed.strategies.messages import CCVR
+from curvfed.strategies.method import HEAD
+from curvfed.strategies.virtual_features import ClassSums
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.heads import SphereHead
+from curvfed.tasks.images.client_task import ImageTask
+from curvfed.tasks.images.models import ImageNet
+from curvfed.tasks.task import Task
 
 
 def sums(phase: str, model: nn.Module, task: Task) -> tuple[NDArray[np.float64], int]:

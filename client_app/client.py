@@ -7,32 +7,41 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from client_app.calibrating import sums
-from client_app.curvature import ricci, start_curvature
-from client_app.data import check_fits, check_secure, class_names, load_data, make_task, num_features, shape, statistics
-from client_app.learners import learner_class
-from client_app.learners.learner import Local, copy_in, host
-from client_app.node_config import check_names, flag, is_real
-from client_app.noise import Noise
-from client_app.personal import WAY_OUT, FixedFile, gather, scatter, state_folder
-from client_app.resources import device_of, fitting_model
-from client_app.roster import read_roster, read_signing_key
-from client_app.training import (
+from curvfed.client_app.calibrating import sums
+from curvfed.client_app.curvature import ricci, start_curvature
+from curvfed.client_app.data import (
+    check_fits,
+    check_secure,
+    class_names,
+    load_data,
+    make_task,
+    num_features,
+    shape,
+    statistics,
+)
+from curvfed.client_app.learners import learner_class
+from curvfed.client_app.learners.learner import Local, copy_in, host
+from curvfed.client_app.node_config import check_names, flag, is_real
+from curvfed.client_app.noise import Noise
+from curvfed.client_app.personal import WAY_OUT, FixedFile, gather, scatter, state_folder
+from curvfed.client_app.resources import device_of, fitting_model
+from curvfed.client_app.roster import read_roster, read_signing_key
+from curvfed.client_app.training import (
     Optimizer,
     Trained,
     TrainingError,
     make_optimizer,
     seed_dropout,
 )
-from strategies.arrays import check_arrays
-from strategies.config import ConfigError, RunConfig
-from strategies.defaults import settled
-from strategies.messages import CCVR, CURVATURE, Description, Facts
-from strategies.methods import METHODS
-from strategies.model_spec import is_fixed, model_spec, named_state, own_head
-from strategies.schedule import learning_rate
-from strategies.store import Store, StoreError
-from tasks.graphs.functional import EMBEDDING, embed
+from curvfed.strategies.arrays import check_arrays
+from curvfed.strategies.config import ConfigError, RunConfig
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.messages import CCVR, CURVATURE, Description, Facts
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.model_spec import is_fixed, model_spec, named_state, own_head
+from curvfed.strategies.schedule import learning_rate
+from curvfed.strategies.store import Store, StoreError
+from curvfed.tasks.graphs.functional import EMBEDDING, embed
 
 ROUND, FINE_TUNING, NOISE = 0, 1, 2
 """Streams of a client's draws."""

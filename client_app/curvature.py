@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
-from client_app.data import Data
-from strategies.config import RunConfig, home
-from strategies.messages import Facts
-from tasks.errors import DataError
-from tasks.graphs.client_graph import ClientGraph
-from tasks.graphs.curved import CURVATURE_MAPS, graph_statistics
-from tasks.graphs.ricci import mean_ricci
+from curvfed.client_app.data import Data
+from curvfed.strategies.config import RunConfig, home
+from curvfed.strategies.messages import Facts
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks.graphs.curved import CURVATURE_MAPS, graph_statistics
+from curvfed.tasks.graphs.ricci import mean_ricci
 
 REACH = 4.0
 """k starts within ±4 standard deviations: beyond, either map would hardly move any more."""

@@ -7,29 +7,29 @@ from typing import Any
 import torch
 from torch import nn
 
-from client_app.node_config import absolute, flag
-from strategies.config import ConfigError, RunConfig, home
-from strategies.defaults import settled
-from strategies.image_data import image_spec
-from strategies.messages import Facts
-from strategies.point_data import point_spec
-from tasks.errors import DataError
-from tasks.graphs.client_graph import ClientGraph
-from tasks.graphs.client_task import client_task
-from tasks.graphs.client_task import statistics as graph_statistics
-from tasks.graphs.data import GraphSpec, load_client, load_own
-from tasks.images import data as images
-from tasks.images.client_images import ClientImages
-from tasks.images.client_task import ImageTask
-from tasks.images.client_task import statistics as image_statistics
-from tasks.images.nets import has_batch_norm
-from tasks.images.objectives import ObjectiveSpec, objective
-from tasks.points import data as points
-from tasks.points.client_points import ClientPoints
-from tasks.points.client_points import statistics as point_statistics
-from tasks.points.readers import READERS
-from tasks.registry import tasks_of
-from tasks.task import Task
+from curvfed.client_app.node_config import absolute, flag
+from curvfed.strategies.config import ConfigError, RunConfig, home
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.image_data import image_spec
+from curvfed.strategies.messages import Facts
+from curvfed.strategies.point_data import point_spec
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks.graphs.client_task import client_task
+from curvfed.tasks.graphs.client_task import statistics as graph_statistics
+from curvfed.tasks.graphs.data import GraphSpec, load_client, load_own
+from curvfed.tasks.images import data as images
+from curvfed.tasks.images.client_images import ClientImages
+from curvfed.tasks.images.client_task import ImageTask
+from curvfed.tasks.images.client_task import statistics as image_statistics
+from curvfed.tasks.images.nets import has_batch_norm
+from curvfed.tasks.images.objectives import ObjectiveSpec, objective
+from curvfed.tasks.points import data as points
+from curvfed.tasks.points.client_points import ClientPoints
+from curvfed.tasks.points.client_points import statistics as point_statistics
+from curvfed.tasks.points.readers import READERS
+from curvfed.tasks.registry import tasks_of
+from curvfed.tasks.task import Task
 
 Data = ClientGraph | ClientImages | ClientPoints
 

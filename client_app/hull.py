@@ -6,21 +6,21 @@ from typing import Any
 import numpy as np
 from flwr.app import RecordDict
 
-from client_app.client import Client
-from client_app.node_config import max_share
-from client_app.secure import end, masked, open_letters
-from strategies.arrays import MessageError, decode_arrays
-from strategies.config import ConfigError
-from strategies.hull.classifier import Classifier
-from strategies.hull.codec import encode_hulls
-from strategies.hull.local import LocalHulls, local_hulls
-from strategies.hull.naming import accuracy, name_groups
-from strategies.hull.order import draw_slots, position
-from strategies.hull.public import Public
-from strategies.messages import Facts, Request
-from strategies.point_data import public
-from tasks.errors import DataError
-from tasks.points.client_points import ClientPoints
+from curvfed.client_app.client import Client
+from curvfed.client_app.node_config import max_share
+from curvfed.client_app.secure import end, masked, open_letters
+from curvfed.strategies.arrays import MessageError, decode_arrays
+from curvfed.strategies.config import ConfigError
+from curvfed.strategies.hull.classifier import Classifier
+from curvfed.strategies.hull.codec import encode_hulls
+from curvfed.strategies.hull.local import LocalHulls, local_hulls
+from curvfed.strategies.hull.naming import accuracy, name_groups
+from curvfed.strategies.hull.order import draw_slots, position
+from curvfed.strategies.hull.public import Public
+from curvfed.strategies.messages import Facts, Request
+from curvfed.strategies.point_data import public
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.client_points import ClientPoints
 
 log = logging.getLogger("curvfed")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from strategies.run_config import ConfigError, home
+from curvfed.strategies.run_config import ConfigError, home
 
 
 def flag(node_config: Mapping[str, Any], key: str) -> bool | None:

@@ -10,15 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from client_app.data import Data
-from client_app.training import TrainingError
-from strategies.config import ConfigError, RunConfig
-from strategies.device import pick_device, placed
-from strategies.model_spec import build_model
-from tasks.graphs.client_graph import ClientGraph
-from tasks.graphs.model_spec import ModelSpec
-from tasks.images.client_images import ClientImages
-from tasks.images.models import ImageModelSpec
+from curvfed.client_app.data import Data
+from curvfed.client_app.training import TrainingError
+from curvfed.strategies.config import ConfigError, RunConfig
+from curvfed.strategies.device import pick_device, placed
+from curvfed.strategies.model_spec import build_model
+from curvfed.tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks.graphs.model_spec import ModelSpec
+from curvfed.tasks.images.client_images import ClientImages
+from curvfed.tasks.images.models import ImageModelSpec
 
 log = logging.getLogger("curvfed")
 

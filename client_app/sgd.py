@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim.sgd import sgd
 
-from client_app.moments import copy_into
+from curvfed.client_app.moments import copy_into
 
 
 class SGD:
-    """SGD with heavy-ball momentum, by torch's own functional form; see `client_app.adam` for why not `torch.optim`.
+    """SGD with heavy-ball momentum, by torch's functional form; see `curvfed.client_app.adam` for why not `torch.optim`.
 
     On the parameters of a network, which are flat, this is Riemannian SGD too: the exponential map is addition.
 

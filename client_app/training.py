@@ -8,10 +8,10 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from client_app.adam import Adam
-from client_app.sgd import SGD
-from strategies.config import RunConfig
-from tasks.task import Batch, Task
+from curvfed.client_app.adam import Adam
+from curvfed.client_app.sgd import SGD
+from curvfed.strategies.config import RunConfig
+from curvfed.tasks.task import Batch, Task
 
 Loss = Callable[[nn.Module, Batch], Tensor]
 """Of a model and a batch: what a step lowers, of shape ()."""

@@ -1,8 +1,8 @@
 """What a run would use, or what is wrong with it. Nothing is trained or downloaded.
 
-    python -m deployments.check method=flatland dataset=cora data-dir=~/data
-    python -m deployments.check presets/flatland.toml seed=1
-    python -m deployments.check --all method=hyperfed dataset=mnist
+    curvfed check method=flatland dataset=cora data-dir=~/data
+    curvfed check presets/flatland.toml seed=1
+    curvfed check --all method=hyperfed dataset=mnist
 
 Of every key it has the value in effect, and where this is from: set by you, the default, or auto, chosen by the task or the
 method. Below stands where the data lie and what a client has of them: they are loaded as the run would, which may take
@@ -19,15 +19,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from client_app.data import Data, shape
-from deployments.data_check import look_at_data
-from deployments.keys_in_use import is_in_use
-from deployments.pairs import UsageError, Value, pairs_parser
-from deployments.request import Request, read_request, what_is_summed
-from strategies.config import ConfigError, RunConfig, allowed, fields, flatten
-from strategies.defaults import settled
-from strategies.model_spec import encoder
-from tasks.images.datasets import source_of
+from curvfed.client_app.data import Data, shape
+from curvfed.deployments.data_check import look_at_data
+from curvfed.deployments.keys_in_use import is_in_use
+from curvfed.deployments.pairs import UsageError, Value, pairs_parser
+from curvfed.deployments.request import Request, read_request, what_is_summed
+from curvfed.strategies.config import ConfigError, RunConfig, allowed, fields, flatten
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.model_spec import encoder
+from curvfed.tasks.images.datasets import source_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,22 +5,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from client_app.data import Data, load_data, size
-from deployments.request import Request
-from strategies.config import ConfigError, RunConfig, home
-from strategies.image_data import image_spec
-from strategies.methods import METHODS
-from strategies.point_data import point_spec
-from tasks.errors import DataError
-from tasks.graphs import tu
-from tasks.graphs.datasets import SOURCES, complete, locate, raw_folders
-from tasks.graphs.tu import graph_dataset_names
-from tasks.graphs.tu_files import find_files
-from tasks.images import data as images
-from tasks.images.datasets import locate as locate_images
-from tasks.images.datasets import locate_folder, source_of
-from tasks.points import data as points
-from tasks.points import datasets as point_sets
+from curvfed.client_app.data import Data, load_data, size
+from curvfed.deployments.request import Request
+from curvfed.strategies.config import ConfigError, RunConfig, home
+from curvfed.strategies.image_data import image_spec
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.point_data import point_spec
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs import tu
+from curvfed.tasks.graphs.datasets import SOURCES, complete, locate, raw_folders
+from curvfed.tasks.graphs.tu import graph_dataset_names
+from curvfed.tasks.graphs.tu_files import find_files
+from curvfed.tasks.images import data as images
+from curvfed.tasks.images.datasets import locate as locate_images
+from curvfed.tasks.images.datasets import locate_folder, source_of
+from curvfed.tasks.points import data as points
+from curvfed.tasks.points import datasets as point_sets
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """One run of the app by the real `flwr run`, isolated from any other Flower on the machine.
 
-    python -m deployments.flower method=flatland dataset=trees num-rounds=20 --num-supernodes 10
+    curvfed run method=flatland dataset=trees num-rounds=20 --num-supernodes 10
 
 `flwr run` talks to a local SuperLink that it finds by port, starts if there is none, and leaves running; it exits 0
 even where the run failed. Here each run has a SuperLink of its own (free ports, its own FLWR_HOME), everything is
@@ -29,10 +29,10 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from deployments.isolated import Interrupted, run
-from deployments.pairs import UsageError, Value, pop_supernodes, read_pairs
-from deployments.tables import summary_table
-from strategies.dotted import dotted
+from curvfed.deployments.isolated import Interrupted, run
+from curvfed.deployments.pairs import UsageError, Value, pop_supernodes, read_pairs
+from curvfed.deployments.tables import summary_table
+from curvfed.strategies.dotted import dotted
 
 DEFAULT_RESULTS = Path.home() / "curvfed" / "results"  # that of the app, without the seconds it takes to import
 FAILED, USAGE, OUT_OF_TIME = 1, 2, 124
@@ -117,7 +117,7 @@ def make_plan(arguments: Sequence[str]) -> Plan:
     SystemExit
         By argparse, for `--help` and unknown options.
     """
-    parser = argparse.ArgumentParser(prog="python -m deployments.flower", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="curvfed run", description=(__doc__ or "").split("\n")[0])
     parser.add_argument(
         "pairs", nargs="*", metavar="key=value", help="run config; strings need no quotes; or a .toml file"
     )
@@ -239,7 +239,9 @@ def _stopped(stop: Interrupted | subprocess.TimeoutExpired, plan: Plan, argument
     if (folder / "checkpoint" / "server").exists():
         given = [word for word in arguments if not word.startswith(("run-name=", "resume="))]
         again = [*given, f"run-name={folder.name}", "resume=true"]
-        print("Its last checkpoint is kept. To go on:", shlex.join(["python", "-m", "deployments.flower", *again]))
+        print(
+            "Its last checkpoint is kept. To go on:", shlex.join(["python", "-m", "curvfed.deployments.flower", *again])
+        )
     return code
 
 

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from strategies.dotted import dotted
+from curvfed.strategies.dotted import dotted
 
 Value = bool | int | float | str
 
@@ -21,7 +21,7 @@ class UsageError(ValueError):
 def pairs_parser(command: str, doc: str) -> argparse.ArgumentParser:
     """The parser of a command that takes a run configuration and whose docstring, with examples, is its help."""
     parser = argparse.ArgumentParser(
-        prog=f"python -m deployments.{command}",
+        prog=f"curvfed {command}",
         description=doc,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,8 +1,8 @@
 """Predictions of a trained model.
 
-    python -m deployments.predict RUN images/ --out predictions.csv
-    python -m deployments.predict RUN graph.pt --client 3
-    python -m deployments.predict RUN cora --client 3
+    curvfed predict RUN images/ --out predictions.csv
+    curvfed predict RUN graph.pt --client 3
+    curvfed predict RUN cora --client 3
 
 RUN is a run directory. DATA is the name of the run's data set, or new data as the run's own:
 
@@ -38,14 +38,14 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from deployments.predict_graphs import predict_graphs
-from deployments.predict_images import predict_images
-from deployments.predict_points import predict_points
-from deployments.trained_run import PredictError, Prediction, TrainedRun
-from strategies.arrays import MessageError
-from strategies.config import ConfigError
-from strategies.store import StoreError
-from tasks.errors import DataError
+from curvfed.deployments.predict_graphs import predict_graphs
+from curvfed.deployments.predict_images import predict_images
+from curvfed.deployments.predict_points import predict_points
+from curvfed.deployments.trained_run import PredictError, Prediction, TrainedRun
+from curvfed.strategies.arrays import MessageError
+from curvfed.strategies.config import ConfigError
+from curvfed.strategies.store import StoreError
+from curvfed.tasks.errors import DataError
 
 __all__ = ["PredictError", "Prediction", "TrainedRun", "main", "predict"]
 
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Predict as the command line says, and return the exit status."""
     about, _, details = (__doc__ or "").partition("\n")
     parser = argparse.ArgumentParser(
-        prog="python -m deployments.predict",
+        prog="curvfed predict",
         description=about,
         epilog=details,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -7,13 +7,13 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from client_app.client import Client
-from client_app.personal import scatter
-from deployments.trained_run import PredictError, Prediction, TrainedRun
-from strategies.messages import Facts
-from tasks.graphs.client_graph import ClientGraph
-from tasks.graphs.client_task import GraphTask, client_task
-from tasks.graphs.tu import graph_dataset_names, is_path
+from curvfed.client_app.client import Client
+from curvfed.client_app.personal import scatter
+from curvfed.deployments.trained_run import PredictError, Prediction, TrainedRun
+from curvfed.strategies.messages import Facts
+from curvfed.tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks.graphs.client_task import GraphTask, client_task
+from curvfed.tasks.graphs.tu import graph_dataset_names, is_path
 
 
 def predict_graphs(run: TrainedRun, data: str, client: int | None, state_path: Path | None) -> Prediction:

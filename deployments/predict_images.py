@@ -8,25 +8,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from client_app.data import load_data
-from client_app.learners import learner_class
-from client_app.personal import PARAMETER, scatter
-from deployments.trained_run import PredictError, Prediction, TrainedRun
-from strategies.arrays import check_arrays
-from strategies.config import home
-from strategies.device import pick_device
-from strategies.image_data import image_spec
-from strategies.methods import METHODS
-from strategies.model_spec import build_model, model_spec, named_state
-from strategies.split import Arrays
-from tasks.errors import DataError
-from tasks.images.client_images import ClientImages, client_images
-from tasks.images.client_task import evaluate
-from tasks.images.data import USER_MEAN, USER_STD, load_own, load_test, load_test_folder
-from tasks.images.datasets import source_of
-from tasks.images.folder import EXTENSIONS, class_folders, images_of, listed, parts_of
-from tasks.images.models import ImageNet
-from tasks.images.raw import TEST, RawImages, brought_to
+from curvfed.client_app.data import load_data
+from curvfed.client_app.learners import learner_class
+from curvfed.client_app.personal import PARAMETER, scatter
+from curvfed.deployments.trained_run import PredictError, Prediction, TrainedRun
+from curvfed.strategies.arrays import check_arrays
+from curvfed.strategies.config import home
+from curvfed.strategies.device import pick_device
+from curvfed.strategies.image_data import image_spec
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.model_spec import build_model, model_spec, named_state
+from curvfed.strategies.split import Arrays
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.images.client_images import ClientImages, client_images
+from curvfed.tasks.images.client_task import evaluate
+from curvfed.tasks.images.data import USER_MEAN, USER_STD, load_own, load_test, load_test_folder
+from curvfed.tasks.images.datasets import source_of
+from curvfed.tasks.images.folder import EXTENSIONS, class_folders, images_of, listed, parts_of
+from curvfed.tasks.images.models import ImageNet
+from curvfed.tasks.images.raw import TEST, RawImages, brought_to
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from deployments.trained_run import PredictError, Prediction, TrainedRun
-from strategies.config import RunConfig
-from strategies.hull.classifier import Classifier
-from strategies.point_data import point_spec
-from tasks.errors import DataError
-from tasks.points.client_points import Booleans, Floats
-from tasks.points.data import load_own, load_test, load_test_file
-from tasks.points.datasets import OLSSON, locate
-from tasks.points.readers import READERS, check_inside, raw_points, read_points
+from curvfed.deployments.trained_run import PredictError, Prediction, TrainedRun
+from curvfed.strategies.config import RunConfig
+from curvfed.strategies.hull.classifier import Classifier
+from curvfed.strategies.point_data import point_spec
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.client_points import Booleans, Floats
+from curvfed.tasks.points.data import load_own, load_test, load_test_file
+from curvfed.tasks.points.datasets import OLSSON, locate
+from curvfed.tasks.points.readers import READERS, check_inside, raw_points, read_points
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """Write `docs/configuration.md` and the defaults in `pyproject.toml` anew, from the model of the configuration.
 
-python -m deployments.reference
+python -m curvfed.deployments.reference
 """
 
 import argparse
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from strategies.config import RunConfig, allowed, fields, flatten
+from curvfed.strategies.config import RunConfig, allowed, fields, flatten
 
 ROOT = Path(__file__).parents[1]
 PAGE, PROJECT = ROOT / "docs" / "configuration.md", ROOT / "pyproject.toml"
@@ -19,15 +19,15 @@ SECTION = "tool.flwr.app.config"
 HEAD = """\
 # Configuration
 
-Every key of the run configuration. This page is made from `strategies/run_config.py` by `python -m deployments.reference`.
+Every key of the run configuration. This page is made by `make reference` from `strategies/run_config.py`.
 
 The same keys work everywhere:
 
 ```sh
 flwr run . --run-config 'method="fedavg" num-rounds=20 flatland.gate=false'      # values as TOML, strings in quotes
 flwr run . --run-config presets/flatland.toml                                    # or a file, alone
-python -m deployments.simulate method=fedavg num-rounds=20 flatland.gate=false   # strings need no quotes here
-python -m deployments.check method=fedavg num-rounds=20                          # shows what a run would use
+curvfed simulate method=fedavg num-rounds=20 flatland.gate=false   # strings need no quotes here
+curvfed check method=fedavg num-rounds=20                          # shows what a run would use
 ```
 
 A number whose default has a decimal point takes whole numbers too. The number of clients is the number of nodes in the
@@ -72,7 +72,7 @@ def project() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write both files, and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m deployments.reference", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m curvfed.deployments.reference", description=__doc__.split("\n")[0])
     parser.parse_args(arguments)
     for path, content in ((PAGE, page()), (PROJECT, project())):
         path.write_text(content, encoding="utf-8")

@@ -1,6 +1,6 @@
 """The papers' tables and figures from runs of our own: all of `sweeps/` at one scale, then `docs/results`.
 
-    python -m deployments.reproduce --data FOLDER [--scale smoke] [--results FOLDER] [--to docs/results]
+    curvfed paper --data FOLDER [--scale smoke] [--results FOLDER] [--to docs/results]
 
 Runs that have completed are not repeated. Exit status: 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted.
 """
@@ -13,14 +13,21 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from deployments import papers
-from deployments.pairs import UsageError
-from deployments.report.page import Part, check, make_folder, make_part, markdown_part, write_csv
-from deployments.report.selection import Run, select
-from deployments.sweep.__main__ import add_resources, data_places, default_results, expanded, resources_of, sweep
-from deployments.sweep.plan import Plan, read_plan
-from deployments.sweep.results import Results
-from strategies.store import write_atomically
+from curvfed.deployments import papers
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.report.page import Part, check, make_folder, make_part, markdown_part, write_csv
+from curvfed.deployments.report.selection import Run, select
+from curvfed.deployments.sweep.__main__ import (
+    add_resources,
+    data_places,
+    default_results,
+    expanded,
+    resources_of,
+    sweep,
+)
+from curvfed.deployments.sweep.plan import Plan, read_plan
+from curvfed.deployments.sweep.results import Results
+from curvfed.strategies.store import write_atomically
 
 ROOT = Path(__file__).parents[1]
 SWEEPS = ROOT / "sweeps"
@@ -88,7 +95,7 @@ def _anchor(title: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run as the command line says, and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m deployments.reproduce", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="curvfed paper", description=__doc__.split("\n")[0])
     parser.add_argument("--scale", default="smoke", help="smoke (minutes, 2 cores; the default) or paper (GPU hosts)")
     parser.add_argument("--data", type=expanded, help="folder of the public data sets")
     parser.add_argument("--results", type=expanded, help=f"folder of the runs, {default_results()} by default")

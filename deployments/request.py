@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
-from server_app.sinks import check_installed
-from strategies.config import ConfigError, RunConfig, flatten, parse
-from strategies.defaults import settled
-from strategies.hull.public import Public
-from strategies.methods import METHODS
-from strategies.point_data import point_spec, public
-from strategies.secure_sum.errors import SecureSumError
-from strategies.secure_sum.fixed_point import SUM_PRIME
-from strategies.secure_sum.session import Session
-from tasks.graphs.tu import graph_dataset_names
-from tasks.registry import tasks_of
+from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
+from curvfed.server_app.sinks import check_installed
+from curvfed.strategies.config import ConfigError, RunConfig, flatten, parse
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.hull.public import Public
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.point_data import point_spec, public
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
+from curvfed.strategies.secure_sum.session import Session
+from curvfed.tasks.graphs.tu import graph_dataset_names
+from curvfed.tasks.registry import tasks_of
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """One run in this process, without SuperLink and Ray: same code, same run directory, quicker to start.
 
-    python -m deployments.simulate method=flatland dataset=cora data-dir=~/data num-supernodes=10 seed=1
-    python -m deployments.simulate presets/quick.toml method=fedavg
+    curvfed simulate method=flatland dataset=cora data-dir=~/data num-supernodes=10 seed=1
+    curvfed simulate presets/quick.toml method=fedavg
 
 Exit status: 0 completed, 1 failed, 2 wrong usage, such as a configuration that can never run (nothing is started, and no
 folder made), 130 interrupted by Ctrl-C or SIGTERM (the last checkpoint is kept, see `resume`).
@@ -19,14 +19,14 @@ from flwr.app import Context, RecordDict
 from rich.console import Console
 from rich.markup import escape
 
-from client_app.app import app as client_app
-from deployments.inprocess import InProcessGrid, simulated_nodes
-from deployments.pairs import NUM_SUPERNODES, UsageError, Value, pairs_parser
-from deployments.request import read_request
-from deployments.tables import summary_table
-from server_app.app import main as server_main
-from server_app.results import default_name
-from strategies.config import ConfigError, RunConfig, flatten, parse
+from curvfed.client_app.app import app as client_app
+from curvfed.deployments.inprocess import InProcessGrid, simulated_nodes
+from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pairs_parser
+from curvfed.deployments.request import read_request
+from curvfed.deployments.tables import summary_table
+from curvfed.server_app.app import main as server_main
+from curvfed.server_app.results import default_name
+from curvfed.strategies.config import ConfigError, RunConfig, flatten, parse
 
 
 def simulate(

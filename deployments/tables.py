@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-from strategies.methods import METHODS
+from curvfed.strategies.methods import METHODS
 
 LABELS = {
     "rounds": "round",

@@ -11,20 +11,20 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from client_app.personal import state_folder
-from server_app.state import Checkpoint
-from strategies.aggregation import Aggregation
-from strategies.aggregations import aggregation, kept_patterns
-from strategies.config import RunConfig, parse
-from strategies.defaults import settled
-from strategies.dotted import dotted
-from strategies.messages import Facts
-from strategies.method import ONE_SHOT
-from strategies.methods import METHODS
-from strategies.model_spec import is_fixed
-from strategies.records import tuples
-from strategies.split import Arrays
-from strategies.store import Store
+from curvfed.client_app.personal import state_folder
+from curvfed.server_app.state import Checkpoint
+from curvfed.strategies.aggregation import Aggregation
+from curvfed.strategies.aggregations import aggregation, kept_patterns
+from curvfed.strategies.config import RunConfig, parse
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.dotted import dotted
+from curvfed.strategies.messages import Facts
+from curvfed.strategies.method import ONE_SHOT
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.model_spec import is_fixed
+from curvfed.strategies.records import tuples
+from curvfed.strategies.split import Arrays
+from curvfed.strategies.store import Store
 
 
 class PredictError(ValueError):

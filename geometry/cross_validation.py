@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from geometry.one_vs_rest import OneVsRest
+from curvfed.geometry.one_vs_rest import OneVsRest
 
 GRID = tuple(10.0**power for power in range(-2, 6))
 FOLDS = 5
@@ -36,7 +36,7 @@ def best_c(
     Parameters
     ----------
     make : callable
-        C to a classifier. Those of `geometry.svm` are trained on all folds at once.
+        C to a classifier. Those of `curvfed.geometry.svm` are trained on all folds at once.
     X : array (n, d)
     y : array (n,)
     grid : sequence of floats, > 0 and finite

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from geometry import poincare
-from geometry.newton import minimise
-from geometry.one_vs_rest import checked_cost, checked_curvature, checked_labels, checked_points
+from curvfed.geometry import poincare
+from curvfed.geometry.newton import minimise
+from curvfed.geometry.one_vs_rest import checked_cost, checked_curvature, checked_labels, checked_points
 
 Array = NDArray[np.float64]
 

@@ -24,8 +24,8 @@ import math
 import torch
 from torch import Tensor
 
-from geometry.lorentz_distance import half_sinh
-from geometry.safe_math import Curvature, arc_factors, asinh, asinhc, floor, magnitude, sinhc_cosh, squared
+from curvfed.geometry.lorentz_distance import half_sinh
+from curvfed.geometry.safe_math import Curvature, arc_factors, asinh, asinhc, floor, magnitude, sinhc_cosh, squared
 
 
 def inner(x: Tensor, y: Tensor, keepdim: bool = False) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from geometry.safe_math import Curvature, floor, squared
+from curvfed.geometry.safe_math import Curvature, floor, squared
 
 
 def half_sinh(x: Tensor, y: Tensor, scale: Curvature) -> Tensor:

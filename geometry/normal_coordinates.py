@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from geometry.safe_math import Curvature, floor, magnitude, max_radius
+from curvfed.geometry.safe_math import Curvature, floor, magnitude, max_radius
 
 
 def cdist(v: Tensor, w: Tensor, curvature: Curvature) -> Tensor:

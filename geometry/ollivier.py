@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from geometry.curvature import checked_edges
+from curvfed.geometry.curvature import checked_edges
 
 log = logging.getLogger("curvfed")
 

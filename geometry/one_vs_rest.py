@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from geometry.margin import NotSeparableError, hard_margin
-from geometry.platt import fit_platt, log_platt
-from geometry.squared_hinge import soft_margin
+from curvfed.geometry.margin import NotSeparableError, hard_margin
+from curvfed.geometry.platt import fit_platt, log_platt
+from curvfed.geometry.squared_hinge import soft_margin
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

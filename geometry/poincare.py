@@ -15,8 +15,8 @@ Throughout
   length 2‖v‖;
 - limit: the coordinates cannot tell points apart that are near the boundary. What a function returns is brought back by
   `project` to r ≤ 13.9 in float32 and 34.0 in float64, where rounding the coordinates changes r by 0.03; what it is
-  given may be any vector, and beyond the limit is read as if 1 − |c|‖x‖² were 16·eps. `geometry.normal_coordinates` has
-  distances without a limit;
+  given may be any vector, and beyond the limit is read as if 1 − |c|‖x‖² were 16·eps.
+  `curvfed.geometry.normal_coordinates` has distances without a limit;
 - error bounds: against the exact function of the given coordinates, for d ≤ 1000, points within the limit; eps is that
   of the dtype. 1 − |c|‖x‖² is computed in float64, which leaves a factor κ = max(1, 2e-16·cosh²(r/2)/eps), r that of the
   farthest point involved: 1 in float32, cosh²(r/2) in float64, what rounding the coordinates of a far point costs by
@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from geometry.safe_math import Curvature, arc_factors, asinh, asinhc, magnitude, squared, tanhc_cosh
+from curvfed.geometry.safe_math import Curvature, arc_factors, asinh, asinhc, magnitude, squared, tanhc_cosh
 
 
 def project(x: Tensor, curvature: Curvature) -> Tensor:
@@ -63,7 +63,7 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     -------
     Tensor (..., d)
         Relative error of every coordinate ≤ 8·eps. Near the boundary that is much: eps·sinh(r)/√|c| of distance, 1e-3 at
-        r = 10 in float32. For distances of features take `geometry.normal_coordinates`.
+        r = 10 in float32. For distances of features take `curvfed.geometry.normal_coordinates`.
 
     Notes
     -----

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from geometry.newton import minimise
+from curvfed.geometry.newton import minimise
 
 Array = NDArray[np.float64]
 

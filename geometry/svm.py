@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from geometry import poincare
-from geometry.hull import convex_hull
-from geometry.one_vs_rest import OneVsRest, checked_curvature, checked_points
+from curvfed.geometry import poincare
+from curvfed.geometry.hull import convex_hull
+from curvfed.geometry.one_vs_rest import OneVsRest, checked_curvature, checked_points
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

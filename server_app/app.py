@@ -7,13 +7,13 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from server_app.hull_run import HullRun
-from server_app.results import RunDirectory, failed_summary, write_failure
-from server_app.rounds import Rounds
-from server_app.sinks import check_installed
-from strategies.config import ConfigError, RunConfig, flatten, parse
-from strategies.methods import METHODS
-from strategies.run_log import log_to_stdout
+from curvfed.server_app.hull_run import HullRun
+from curvfed.server_app.results import RunDirectory, failed_summary, write_failure
+from curvfed.server_app.rounds import Rounds
+from curvfed.server_app.sinks import check_installed
+from curvfed.strategies.config import ConfigError, RunConfig, flatten, parse
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.run_log import log_to_stdout
 
 log = logging.getLogger("curvfed")
 
@@ -88,7 +88,7 @@ def _reason(error: BaseException) -> str:
 def _report(directory: RunDirectory) -> bool:
     """Draw the report, and say whether it could be: that must not cost the run its results."""
     try:
-        from server_app.report import write_report
+        from curvfed.server_app.report import write_report
 
         write_report(directory.path)
     except Exception:

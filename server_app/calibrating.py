@@ -5,14 +5,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from server_app.phase import Phase
-from strategies import calibration, virtual_features
-from strategies.calibration import CalibrationError, Sums, check_trace, solve
-from strategies.config import RunConfig
-from strategies.messages import CALIBRATE, CCVR
-from strategies.method import HEAD
-from strategies.split import Arrays
-from strategies.virtual_features import ClassSums
+from curvfed.server_app.phase import Phase
+from curvfed.strategies import calibration, virtual_features
+from curvfed.strategies.calibration import CalibrationError, Sums, check_trace, solve
+from curvfed.strategies.config import RunConfig
+from curvfed.strategies.messages import CALIBRATE, CCVR
+from curvfed.strategies.method import HEAD
+from curvfed.strategies.split import Arrays
+from curvfed.strategies.virtual_features import ClassSums
 
 Vector = NDArray[np.float64]
 

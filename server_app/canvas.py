@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from server_app.page import Html, element
+from curvfed.server_app.page import Html, element
 
 # matplotlib knows no CSS variables: it draws in stand-ins, which `to_svg` replaces. (It leaves plain black out.)
 INK, SOFT, LINE, MEAN, OTHER, CLIENT, PAPER = (f"#0100{n:02x}" for n in range(1, 8))

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from server_app import image_gallery, image_pictures, pictures
-from server_app.hull_gallery import hull_gallery
-from server_app.hull_outcome import is_one_shot
-from server_app.page import Html, amount, element, figure, is_number, number, percent, table
-from server_app.run_files import RunFiles, own_classes
-from strategies.messages import FINE_TUNE, TRAIN
-from strategies.methods import METHODS
+from curvfed.server_app import image_gallery, image_pictures, pictures
+from curvfed.server_app.hull_gallery import hull_gallery
+from curvfed.server_app.hull_outcome import is_one_shot
+from curvfed.server_app.page import Html, amount, element, figure, is_number, number, percent, table
+from curvfed.server_app.run_files import RunFiles, own_classes
+from curvfed.strategies.messages import FINE_TUNE, TRAIN
+from curvfed.strategies.methods import METHODS
 
 Array = NDArray[np.float64]
 

@@ -9,20 +9,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from server_app.meeting import Federation
-from strategies.config import ConfigError, RunConfig, home
-from strategies.device import pick_device, placed
-from strategies.image_data import image_spec
-from strategies.methods import METHODS
-from strategies.model_spec import build_model, fixed_head, has_fixed_head, model_spec, named_state
-from strategies.split import Arrays
-from strategies.store import write_atomically
-from tasks.errors import DataError
-from tasks.heads import PoincareHead
-from tasks.images.client_images import ClientImages
-from tasks.images.client_task import evaluate
-from tasks.images.data import load_test, load_test_folder
-from tasks.images.models import ImageNet
+from curvfed.server_app.meeting import Federation
+from curvfed.strategies.config import ConfigError, RunConfig, home
+from curvfed.strategies.device import pick_device, placed
+from curvfed.strategies.image_data import image_spec
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.model_spec import build_model, fixed_head, has_fixed_head, model_spec, named_state
+from curvfed.strategies.split import Arrays
+from curvfed.strategies.store import write_atomically
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.heads import PoincareHead
+from curvfed.tasks.images.client_images import ClientImages
+from curvfed.tasks.images.client_task import evaluate
+from curvfed.tasks.images.data import load_test, load_test_folder
+from curvfed.tasks.images.models import ImageNet
 
 log = logging.getLogger("curvfed")
 

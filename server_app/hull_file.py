@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from geometry.hull import convex_hull
-from server_app.npz import read_npz
-from strategies.hull.classifier import Classifier
+from curvfed.geometry.hull import convex_hull
+from curvfed.server_app.npz import read_npz
+from curvfed.strategies.hull.classifier import Classifier
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -6,12 +6,12 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from server_app import hull_pictures as pictures
-from server_app.hull_file import HullFile
-from server_app.hull_outcome import own_classifier
-from server_app.hull_pictures import GRID, Curve, Disc
-from server_app.page import Html, amount, figure
-from server_app.run_files import RunFiles
+from curvfed.server_app import hull_pictures as pictures
+from curvfed.server_app.hull_file import HullFile
+from curvfed.server_app.hull_outcome import own_classifier
+from curvfed.server_app.hull_pictures import GRID, Curve, Disc
+from curvfed.server_app.page import Html, amount, figure
+from curvfed.server_app.run_files import RunFiles
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from server_app.hull_tables import FIGURES, PHASE_FIGURES
-from server_app.outcome import SHOWN, other_figures, spread
-from server_app.page import Html, element, is_number, number, percent, table
-from server_app.run_files import RunFiles
-from strategies.messages import UNMASK
-from strategies.methods import METHODS
+from curvfed.server_app.hull_tables import FIGURES, PHASE_FIGURES
+from curvfed.server_app.outcome import SHOWN, other_figures, spread
+from curvfed.server_app.page import Html, element, is_number, number, percent, table
+from curvfed.server_app.run_files import RunFiles
+from curvfed.strategies.messages import UNMASK
+from curvfed.strategies.methods import METHODS
 
 SHARED, POOLED, EXTREME = "the clients' hulls", "all points in one place", "hulls of all points in one place"
 

@@ -8,10 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from geometry.hull import from_klein, to_klein
-from server_app.canvas import INK, MEAN, OTHER, PAPER, SOFT, dots, new_figure, page_style, printable, stroke, to_svg
-from server_app.hues import hues
-from server_app.page import Html
+from curvfed.geometry.hull import from_klein, to_klein
+from curvfed.server_app.canvas import (
+    INK,
+    MEAN,
+    OTHER,
+    PAPER,
+    SOFT,
+    dots,
+    new_figure,
+    page_style,
+    printable,
+    stroke,
+    to_svg,
+)
+from curvfed.server_app.hues import hues
+from curvfed.server_app.page import Html
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -11,23 +11,23 @@ import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from server_app.hull_scores import Known, hull_arrays, learn_settings, scores, sweep
-from server_app.phase import Letter, Phase
-from server_app.results import RunDirectory
-from server_app.run import RoundError, Run
-from server_app.secure import Check, check_session, secure_sum
-from server_app.state import as_before, before
-from strategies.checks import check_measured
-from strategies.config import ConfigError, RunConfig
-from strategies.hull.codec import decode_hulls
-from strategies.hull.errors import HullError
-from strategies.hull.learn import learn
-from strategies.hull.public import Public
-from strategies.messages import EVALUATE, HULLS, MEASURE, Header, Parts
-from strategies.point_data import public
-from strategies.secure_sum.errors import SecureSumError
-from strategies.split import Arrays
-from strategies.store import Store, StoreError, write_atomically
+from curvfed.server_app.hull_scores import Known, hull_arrays, learn_settings, scores, sweep
+from curvfed.server_app.phase import Letter, Phase
+from curvfed.server_app.results import RunDirectory
+from curvfed.server_app.run import RoundError, Run
+from curvfed.server_app.secure import Check, check_session, secure_sum
+from curvfed.server_app.state import as_before, before
+from curvfed.strategies.checks import check_measured
+from curvfed.strategies.config import ConfigError, RunConfig
+from curvfed.strategies.hull.codec import decode_hulls
+from curvfed.strategies.hull.errors import HullError
+from curvfed.strategies.hull.learn import learn
+from curvfed.strategies.hull.public import Public
+from curvfed.strategies.messages import EVALUATE, HULLS, MEASURE, Header, Parts
+from curvfed.strategies.point_data import public
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.split import Arrays
+from curvfed.strategies.store import Store, StoreError, write_atomically
 
 log = logging.getLogger("curvfed")
 

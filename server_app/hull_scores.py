@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from server_app.meeting import Federation
-from strategies.config import ConfigError, RunConfig
-from strategies.hull import baselines
-from strategies.hull.classifier import Kind
-from strategies.hull.learn import Learned, Settings
-from strategies.hull.local import LocalHulls, local_hulls
-from strategies.hull.naming import NONE, accuracy, name_groups
-from strategies.hull.public import Public
-from strategies.hull.trial import trial
-from strategies.point_data import point_spec, public
-from tasks.errors import DataError
-from tasks.points.client_points import ClientPoints
-from tasks.points.data import load_client, load_pooled, load_test, load_test_file
+from curvfed.server_app.meeting import Federation
+from curvfed.strategies.config import ConfigError, RunConfig
+from curvfed.strategies.hull import baselines
+from curvfed.strategies.hull.classifier import Kind
+from curvfed.strategies.hull.learn import Learned, Settings
+from curvfed.strategies.hull.local import LocalHulls, local_hulls
+from curvfed.strategies.hull.naming import NONE, accuracy, name_groups
+from curvfed.strategies.hull.public import Public
+from curvfed.strategies.hull.trial import trial
+from curvfed.strategies.point_data import point_spec, public
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.client_points import ClientPoints
+from curvfed.tasks.points.data import load_client, load_pooled, load_test, load_test_file
 
 log = logging.getLogger("curvfed")
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from server_app.canvas import printable
-from server_app.hull_file import HullFile
-from server_app.page import Html, element, is_number, number, percent, table
-from server_app.run_files import RunFiles
+from curvfed.server_app.canvas import printable
+from curvfed.server_app.hull_file import HullFile
+from curvfed.server_app.page import Html, element, is_number, number, percent, table
+from curvfed.server_app.run_files import RunFiles
 
 FIGURES = {
     "hull_points": "Training points of all clients",

@@ -5,14 +5,14 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from server_app import image_pictures as pictures
-from server_app.canvas import printable
-from server_app.image_pictures import Course
-from server_app.page import Html, amount, figure, number, percent
-from server_app.pictures import evenly, known, largest, row_means
-from server_app.projection import project
-from server_app.run_files import CALIBRATIONS, RunFiles
-from strategies.messages import FINE_TUNE, TRAIN
+from curvfed.server_app import image_pictures as pictures
+from curvfed.server_app.canvas import printable
+from curvfed.server_app.image_pictures import Course
+from curvfed.server_app.page import Html, amount, figure, number, percent
+from curvfed.server_app.pictures import evenly, known, largest, row_means
+from curvfed.server_app.projection import project
+from curvfed.server_app.run_files import CALIBRATIONS, RunFiles
+from curvfed.strategies.messages import FINE_TUNE, TRAIN
 
 Array = NDArray[np.float64]
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from server_app.canvas import INK, MEAN, OTHER, PAPER, SOFT, dots, new_figure, page_style, printable, to_svg
-from server_app.hues import HUES, hues
-from server_app.page import Html
-from server_app.pictures import evenly
-from server_app.projection import View
+from curvfed.server_app.canvas import INK, MEAN, OTHER, PAPER, SOFT, dots, new_figure, page_style, printable, to_svg
+from curvfed.server_app.hues import HUES, hues
+from curvfed.server_app.page import Html
+from curvfed.server_app.pictures import evenly
+from curvfed.server_app.projection import View
 
 Array = NDArray[np.float64]
 

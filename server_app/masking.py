@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from server_app.phase import Phase
-from server_app.secure import Ask, secure_sum
-from strategies.aggregation import Update
-from strategies.config import RunConfig
-from strategies.messages import Header
-from strategies.secure_average import feature_sums, mean, parameter_sums
-from strategies.secure_sum.fixed_point import SUM_PRIME
-from strategies.split import Arrays
+from curvfed.server_app.phase import Phase
+from curvfed.server_app.secure import Ask, secure_sum
+from curvfed.strategies.aggregation import Update
+from curvfed.strategies.config import RunConfig
+from curvfed.strategies.messages import Header
+from curvfed.strategies.secure_average import feature_sums, mean, parameter_sums
+from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
+from curvfed.strategies.split import Arrays
 
 
 def masked_training(

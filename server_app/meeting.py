@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
-from strategies.checks import MAX_CLASSES
-from strategies.cohort import CohortError, exchange, identify
-from strategies.config import RunConfig
-from strategies.defaults import settled
-from strategies.messages import CCVR, CURVATURE, DESCRIBE, Description, Facts, Header, Request
-from strategies.method import ENDS
-from strategies.methods import METHODS
-from strategies.model_spec import model_spec
+from curvfed.strategies.checks import MAX_CLASSES
+from curvfed.strategies.cohort import CohortError, exchange, identify
+from curvfed.strategies.config import RunConfig
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.messages import CCVR, CURVATURE, DESCRIBE, Description, Facts, Header, Request
+from curvfed.strategies.method import ENDS
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.model_spec import model_spec
 
 log = logging.getLogger("curvfed")
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from server_app.page import Html, amount, element, is_number, number, percent, table
-from server_app.run_files import RunFiles
-from strategies.messages import TRAIN
+from curvfed.server_app.page import Html, amount, element, is_number, number, percent, table
+from curvfed.server_app.run_files import RunFiles
+from curvfed.strategies.messages import TRAIN
 
 SHOWN = frozenset(
     {"personal_accuracy_before", "personal_accuracy_pooled", "validation", "majority_accuracy", "clients_left_out",

@@ -10,13 +10,13 @@ from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from server_app.figures import column, mean_std, personal_figures
-from server_app.meeting import Federation
-from strategies.arrays import MessageError, check_arrays, encode_arrays, one_line
-from strategies.checks import check_metrics
-from strategies.cohort import exchange
-from strategies.messages import Header, Parts, Reply, Request
-from strategies.split import Arrays
+from curvfed.server_app.figures import column, mean_std, personal_figures
+from curvfed.server_app.meeting import Federation
+from curvfed.strategies.arrays import MessageError, check_arrays, encode_arrays, one_line
+from curvfed.strategies.checks import check_metrics
+from curvfed.strategies.cohort import exchange
+from curvfed.strategies.messages import Header, Parts, Reply, Request
+from curvfed.strategies.split import Arrays
 
 log = logging.getLogger("curvfed")
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from server_app.canvas import CLIENT, INK, MEAN, OTHER, PAPER, SOFT, new_figure, page_style, printable, to_svg
-from server_app.page import Html
+from curvfed.server_app.canvas import CLIENT, INK, MEAN, OTHER, PAPER, SOFT, new_figure, page_style, printable, to_svg
+from curvfed.server_app.page import Html
 
 Array = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from server_app.npz import read_npz
+from curvfed.server_app.npz import read_npz
 
 SPACES = ("flat", "sphere", "poincare")
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from geometry import poincare
-from server_app.page import percent
-from server_app.predictions import GlobalTest
+from curvfed.geometry import poincare
+from curvfed.server_app.page import percent
+from curvfed.server_app.predictions import GlobalTest
 
 Array = NDArray[np.float64]
 

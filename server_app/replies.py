@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from strategies.arrays import MessageError
-from strategies.checks import check_steps, check_variances
-from strategies.config import RunConfig
-from strategies.messages import TRAIN, Reply
-from strategies.secure_average import MOST_EXAMPLES
-from strategies.split import Arrays
+from curvfed.strategies.arrays import MessageError
+from curvfed.strategies.checks import check_steps, check_variances
+from curvfed.strategies.config import RunConfig
+from curvfed.strategies.messages import TRAIN, Reply
+from curvfed.strategies.secure_average import MOST_EXAMPLES
+from curvfed.strategies.split import Arrays
 
 
 def check_work(reply: Reply, known: int | None, config: RunConfig) -> None:

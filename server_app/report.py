@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from server_app import hull_outcome, outcome, traffic
-from server_app.gallery import clients_table, gallery
-from server_app.hull_tables import hull_tables
-from server_app.page import Html, amount, duration, element, is_number, page, section, table
-from server_app.run_files import CALIBRATIONS, RunFiles, numbers
-from strategies.config import fields, flatten, parse
-from strategies.messages import FINE_TUNE, FORGET, KEYS, SHARES, TRAIN, UNMASK
-from strategies.methods import METHODS
-from strategies.store import write_atomically
+from curvfed.server_app import hull_outcome, outcome, traffic
+from curvfed.server_app.gallery import clients_table, gallery
+from curvfed.server_app.hull_tables import hull_tables
+from curvfed.server_app.page import Html, amount, duration, element, is_number, page, section, table
+from curvfed.server_app.run_files import CALIBRATIONS, RunFiles, numbers
+from curvfed.strategies.config import fields, flatten, parse
+from curvfed.strategies.messages import FINE_TUNE, FORGET, KEYS, SHARES, TRAIN, UNMASK
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.store import write_atomically
 
 MOST_DROPPED = 100
 """Dropped replies that are listed; of the others the number is told."""
@@ -168,7 +168,10 @@ def _again(run: RunFiles) -> list[Html]:
     clients = parts or len(run.clients) + len(run.refused)  # else that of an earlier version
     # Clients that bring their own data have no partition in common, and cannot be simulated.
     simulated = any(about.get("partition_digest") for about in run.clients)
-    flower, alone = f"flwr run . --stream --run-config {shlex.quote(pairs)}", f"python -m deployments.simulate {plain}"
+    flower, alone = (
+        f"flwr run . --stream --run-config {shlex.quote(pairs)}",
+        f"curvfed simulate {plain}",
+    )
     if simulated:
         flower += f" --federation-config 'num-supernodes={clients} client-resources-num-cpus=1'"
         alone += f" num-supernodes={clients}"

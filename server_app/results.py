@@ -16,12 +16,12 @@ import tomli_w
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from server_app.run_lock import RunLock
-from server_app.run_tables import TABLES, append, check_table, truncate
-from strategies.config import ConfigError, RunConfig, flatten, home, parse
-from strategies.dotted import dotted, nested
-from strategies.schedule import pace
-from strategies.store import Store, write_atomically
+from curvfed.server_app.run_lock import RunLock
+from curvfed.server_app.run_tables import TABLES, append, check_table, truncate
+from curvfed.strategies.config import ConfigError, RunConfig, flatten, home, parse
+from curvfed.strategies.dotted import dotted, nested
+from curvfed.strategies.schedule import pace
+from curvfed.strategies.store import Store, write_atomically
 
 FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",
                             "test-data", "sinks", "mlflow.tracking-uri", "mlflow.experiment"})  # fmt: skip

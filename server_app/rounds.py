@@ -10,29 +10,29 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
-from server_app import state as checkpoints
-from server_app.calibrating import SUMS, awaited, calibrated_head, checked
-from server_app.figures import personal_figures
-from server_app.global_model import GlobalModel, fixed_parameters
-from server_app.masking import masked_sums, masked_training
-from server_app.phase import Letter, Phase
-from server_app.progress import PHASE_SILENCE, ROUND_SILENCE, Progress, percent, short
-from server_app.replies import check_work, not_finite
-from server_app.results import RunDirectory
-from server_app.run import RoundError, Run
-from server_app.secure import Check, check_session
-from server_app.summary import LAST
-from strategies.aggregation import Aggregation, Average, Update, weighed
-from strategies.aggregations import aggregation
-from strategies.alignment import alignment
-from strategies.calibration import CalibrationError, plain_sum
-from strategies.cohort import sample
-from strategies.config import RunConfig
-from strategies.messages import CALIBRATE, EVALUATE, FINE_TUNE, TRAIN, Header, Parts, Reply
-from strategies.methods import METHODS
-from strategies.model_spec import model_spec
-from strategies.secure_sum.errors import SecureSumError
-from strategies.split import Arrays
+from curvfed.server_app import state as checkpoints
+from curvfed.server_app.calibrating import SUMS, awaited, calibrated_head, checked
+from curvfed.server_app.figures import personal_figures
+from curvfed.server_app.global_model import GlobalModel, fixed_parameters
+from curvfed.server_app.masking import masked_sums, masked_training
+from curvfed.server_app.phase import Letter, Phase
+from curvfed.server_app.progress import PHASE_SILENCE, ROUND_SILENCE, Progress, percent, short
+from curvfed.server_app.replies import check_work, not_finite
+from curvfed.server_app.results import RunDirectory
+from curvfed.server_app.run import RoundError, Run
+from curvfed.server_app.secure import Check, check_session
+from curvfed.server_app.summary import LAST
+from curvfed.strategies.aggregation import Aggregation, Average, Update, weighed
+from curvfed.strategies.aggregations import aggregation
+from curvfed.strategies.alignment import alignment
+from curvfed.strategies.calibration import CalibrationError, plain_sum
+from curvfed.strategies.cohort import sample
+from curvfed.strategies.config import RunConfig
+from curvfed.strategies.messages import CALIBRATE, EVALUATE, FINE_TUNE, TRAIN, Header, Parts, Reply
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.model_spec import model_spec
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.split import Arrays
 
 log = logging.getLogger("curvfed")
 

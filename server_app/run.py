@@ -7,16 +7,16 @@ from typing import Any
 
 from flwr.serverapp import Grid
 
-from server_app.meeting import Federation, meet
-from server_app.phase import Letter, Phase, run_phase
-from server_app.results import RunDirectory
-from server_app.secure import Check
-from server_app.sinks import Sinks
-from server_app.state import State
-from server_app.summary import summary
-from strategies.config import RunConfig, flatten
-from strategies.defaults import settled
-from strategies.messages import HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
+from curvfed.server_app.meeting import Federation, meet
+from curvfed.server_app.phase import Letter, Phase, run_phase
+from curvfed.server_app.results import RunDirectory
+from curvfed.server_app.secure import Check
+from curvfed.server_app.sinks import Sinks
+from curvfed.server_app.state import State
+from curvfed.server_app.summary import summary
+from curvfed.strategies.config import RunConfig, flatten
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.messages import HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
 
 WITHIN_ROUND = (TRAIN, KEYS, SHARES, UNMASK, MEASURE, HULLS)
 """Phases whose messages are what a round costs, or one shot."""

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from server_app.hull_file import HullFile
-from server_app.predictions import GlobalTest
-from strategies.dotted import dotted
-from strategies.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
+from curvfed.server_app.hull_file import HullFile
+from curvfed.server_app.predictions import GlobalTest
+from curvfed.strategies.dotted import dotted
+from curvfed.strategies.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
 
 Columns = Mapping[str, tuple[str, ...]]
 

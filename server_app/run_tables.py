@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from strategies.config import ConfigError
-from strategies.store import write_atomically
+from curvfed.strategies.config import ConfigError
+from curvfed.strategies.store import write_atomically
 
 TABLES = {
     "rounds.csv": (

@@ -8,15 +8,15 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from server_app.phase import Phase
-from strategies.arrays import MessageError
-from strategies.config import ConfigError, RunConfig
-from strategies.messages import FORGET, KEYS, SHARES, UNMASK, Header, Parts, Reply
-from strategies.secure_phases import MASKED, Opening
-from strategies.secure_sum.collector import Collector
-from strategies.secure_sum.errors import SecureSumError
-from strategies.secure_sum.fixed_point import SUM_PRIME
-from strategies.secure_sum.wire import (
+from curvfed.server_app.phase import Phase
+from curvfed.strategies.arrays import MessageError
+from curvfed.strategies.config import ConfigError, RunConfig
+from curvfed.strategies.messages import FORGET, KEYS, SHARES, UNMASK, Header, Parts, Reply
+from curvfed.strategies.secure_phases import MASKED, Opening
+from curvfed.strategies.secure_sum.collector import Collector
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
+from curvfed.strategies.secure_sum.wire import (
     Keys,
     Shares,
     by_partition,
@@ -25,7 +25,7 @@ from strategies.secure_sum.wire import (
     check_names,
     key_book_parts,
 )
-from strategies.split import Arrays
+from curvfed.strategies.split import Arrays
 
 log = logging.getLogger("curvfed")
 

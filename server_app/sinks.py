@@ -11,9 +11,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from server_app.results import RunDirectory
-from strategies.config import ConfigError, RunConfig, Scalar, flatten
-from strategies.dotted import dotted
+from curvfed.server_app.results import RunDirectory
+from curvfed.strategies.config import ConfigError, RunConfig, Scalar, flatten
+from curvfed.strategies.dotted import dotted
 
 TEXTS = frozenset({"round", "phase", "weights", "aggregation_note", "reasons"})
 """Columns of `rounds.csv` that are no figures."""
@@ -134,10 +134,10 @@ def check_installed(config: RunConfig) -> None:
 
 def _make(name: str, directory: RunDirectory) -> Sink:
     if name == "tensorboard":
-        from server_app.tensorboard_sink import TensorBoard
+        from curvfed.server_app.tensorboard_sink import TensorBoard
 
         return TensorBoard(directory.path)
-    from server_app.mlflow_sink import MLflow
+    from curvfed.server_app.mlflow_sink import MLflow
 
     return MLflow(directory)
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from server_app.meeting import Federation
-from strategies.config import ConfigError
-from strategies.messages import Facts
-from strategies.records import tuples
-from strategies.split import Arrays
-from strategies.store import Store, StoreError
+from curvfed.server_app.meeting import Federation
+from curvfed.strategies.config import ConfigError
+from curvfed.strategies.messages import Facts
+from curvfed.strategies.records import tuples
+from curvfed.strategies.split import Arrays
+from curvfed.strategies.store import Store, StoreError
 
 FIXED, CALIBRATED = "fixed/", "calibrated/"
 """What the names of such parameters begin with, beside those of the model."""

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from server_app.figures import majority_accuracy, personal_figures
-from server_app.meeting import Federation
-from server_app.results import versions
-from server_app.state import State
-from strategies.config import RunConfig
+from curvfed.server_app.figures import majority_accuracy, personal_figures
+from curvfed.server_app.meeting import Federation
+from curvfed.server_app.results import versions
+from curvfed.server_app.state import State
+from curvfed.strategies.config import RunConfig
 
 LAST = 3
 """Rounds whose global accuracy is averaged: at small alpha a single one can swing by 20 points."""

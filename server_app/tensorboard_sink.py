@@ -5,8 +5,8 @@ from pathlib import Path
 
 from torch.utils.tensorboard import SummaryWriter
 
-from server_app.sinks import Sink
-from strategies.config import Scalar
+from curvfed.server_app.sinks import Sink
+from curvfed.strategies.config import Scalar
 
 FLUSH = 10
 """Seconds after which at the latest a figure is in the file."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from strategies.split import Arrays, Update, split_average
+from curvfed.strategies.split import Arrays, Update, split_average
 
 __all__ = ["Aggregation", "Average", "Replies", "Update", "weighed"]
 
@@ -86,7 +86,7 @@ class Aggregation(ABC):
 
 
 class Average(Aggregation):
-    """One model for all: the average weighted by numbers of examples (`strategies.split`)."""
+    """One model for all: the average weighted by numbers of examples (`curvfed.strategies.split`)."""
 
     is_global = True
 

@@ -3,27 +3,27 @@
 import fnmatch
 from collections.abc import Callable
 
-from strategies.aggregation import Aggregation, Average
-from strategies.apple import Apple
-from strategies.clusters import Clusters
-from strategies.consistent import Consistent
-from strategies.feddyn import FedDyn
-from strategies.fedsage import FedSage, package
-from strategies.interpolated import Interpolated
-from strategies.messages import Facts
-from strategies.method import ENDS
-from strategies.methods import METHODS
-from strategies.model_spec import build_model, is_fixed, model_spec, named_state
-from strategies.multi_task import MultiTask
-from strategies.noisy_average import NoisyAverage
-from strategies.normalised import FedNova
-from strategies.run_config import RunConfig
-from strategies.scaffold import Scaffold
-from strategies.schedule import generator_rounds
-from strategies.server_optimizer import ServerOptimizer
-from strategies.similarity import Similarity
-from strategies.split import Arrays
-from strategies.topology import Topology
+from curvfed.strategies.aggregation import Aggregation, Average
+from curvfed.strategies.apple import Apple
+from curvfed.strategies.clusters import Clusters
+from curvfed.strategies.consistent import Consistent
+from curvfed.strategies.feddyn import FedDyn
+from curvfed.strategies.fedsage import FedSage, package
+from curvfed.strategies.interpolated import Interpolated
+from curvfed.strategies.messages import Facts
+from curvfed.strategies.method import ENDS
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.model_spec import build_model, is_fixed, model_spec, named_state
+from curvfed.strategies.multi_task import MultiTask
+from curvfed.strategies.noisy_average import NoisyAverage
+from curvfed.strategies.normalised import FedNova
+from curvfed.strategies.run_config import RunConfig
+from curvfed.strategies.scaffold import Scaffold
+from curvfed.strategies.schedule import generator_rounds
+from curvfed.strategies.server_optimizer import ServerOptimizer
+from curvfed.strategies.similarity import Similarity
+from curvfed.strategies.split import Arrays
+from curvfed.strategies.topology import Topology
 
 AGGREGATIONS: dict[str, Callable[[Arrays, RunConfig, int], Aggregation]] = {
     "average": lambda arrays, config, clients: Average(arrays),

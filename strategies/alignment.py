@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from strategies.aggregation import Update
-from strategies.method import HEAD
+from curvfed.strategies.aggregation import Update
+from curvfed.strategies.method import HEAD
 
 WEIGHT = f"{HEAD}weight"
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from strategies.aggregation import Aggregation, Replies
-from strategies.split import Arrays, check_names
+from curvfed.strategies.aggregation import Aggregation, Replies
+from curvfed.strategies.split import Arrays, check_names
 
 CORE, SHARES = "core/", "shares"
 """What the names of core models begin with, before "partition/name"; and that of the clients' shares of all examples."""
@@ -18,10 +18,11 @@ UNKNOWN = -1
 class Apple(Aggregation):
     """Nothing is averaged: a client's reply takes the place of its core model w_j, and every client gets all of them.
 
-    What a client makes of them is its own affair (`client_app.learners.apple`); beside them it is sent the shares p₀ of all
-    training examples, which its combination starts from; with `weights = "uniform"` all are alike. They are known from the
-    replies: a client that has not replied yet counts as many as the others have on average, and its core is the start that
-    all have in common. (The authors' cores start apart, by a draw each; the sum of such is smaller than any of them.)
+    What a client makes of them is its own affair (`curvfed.client_app.learners.apple`); beside them it is sent the
+    shares p₀ of all training examples, which its combination starts from; with `weights = "uniform"` all are alike.
+    They are known from the replies: a client that has not replied yet counts as many as the others have on average, and
+    its core is the start that all have in common. (The authors' cores start apart, by a draw each; the sum of such is
+    smaller than any of them.)
 
     Under limited bandwidth a client gets M cores of others in a round. The authors choose first those that it never got,
     then by chance, with odds that grow a little with |p_ij|. These stay at the client here, so the server goes through the

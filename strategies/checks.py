@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from strategies.arrays import MessageError
+from curvfed.strategies.arrays import MessageError
 
 SCORES = ("test", "val", "accuracy")
 """Metrics that are shares in [0, 1], each also as it was before training ("_before")."""

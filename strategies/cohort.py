@@ -8,10 +8,10 @@ import numpy as np
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from strategies.arrays import MessageError
-from strategies.messages import DESCRIBE, MESSAGE_TYPES, Header, Reply, Request, decode_reply, encode_request
-from strategies.nudging import has_machines, is_due, nudge
-from strategies.pulling import MESSAGE_LOST, Puller
+from curvfed.strategies.arrays import MessageError
+from curvfed.strategies.messages import DESCRIBE, MESSAGE_TYPES, Header, Reply, Request, decode_reply, encode_request
+from curvfed.strategies.nudging import has_machines, is_due, nudge
+from curvfed.strategies.pulling import MESSAGE_LOST, Puller
 
 log = logging.getLogger("curvfed")
 

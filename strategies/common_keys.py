@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from strategies.methods import METHODS
-from strategies.tables import Form, Rate, Table
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.tables import Form, Rate, Table
 
 ModelName = Literal[
     "auto", "gcn", "gin", "lorentz", "split",

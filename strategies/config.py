@@ -9,21 +9,21 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from geometry.quantizer import PoincareQuantizer
-from strategies.defaults import BUILT_IN, settled
-from strategies.dotted import nested
-from strategies.messages import CALIBRATE, CCVR
-from strategies.method import ONE_SHOT
-from strategies.methods import METHODS
-from strategies.model_spec import MODELS
-from strategies.point_data import point_spec
-from strategies.run_config import ConfigError, RunConfig, Scalar, flatten, home
-from strategies.tables import Form, Table, kebab
-from tasks.errors import DataError
-from tasks.graphs.partition import PARTITIONS as GRAPH_PARTITIONS
-from tasks.images.label_partition import PARTITIONS as LABEL_PARTITIONS
-from tasks.points.partition import PARTITIONS as POINT_PARTITIONS
-from tasks.registry import tasks_of
+from curvfed.geometry.quantizer import PoincareQuantizer
+from curvfed.strategies.defaults import BUILT_IN, settled
+from curvfed.strategies.dotted import nested
+from curvfed.strategies.messages import CALIBRATE, CCVR
+from curvfed.strategies.method import ONE_SHOT
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.model_spec import MODELS
+from curvfed.strategies.point_data import point_spec
+from curvfed.strategies.run_config import ConfigError, RunConfig, Scalar, flatten, home
+from curvfed.strategies.tables import Form, Table, kebab
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.partition import PARTITIONS as GRAPH_PARTITIONS
+from curvfed.tasks.images.label_partition import PARTITIONS as LABEL_PARTITIONS
+from curvfed.tasks.points.partition import PARTITIONS as POINT_PARTITIONS
+from curvfed.tasks.registry import tasks_of
 
 __all__ = ["ConfigError", "RunConfig", "Scalar", "allowed", "fields", "flatten", "home", "parse"]
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from geometry.min_norm import min_norm_point
-from strategies.aggregation import Average, Replies
-from strategies.deviations import gram, moved
-from strategies.split import Arrays
+from curvfed.geometry.min_norm import min_norm_point
+from curvfed.strategies.aggregation import Average, Replies
+from curvfed.strategies.deviations import gram, moved
+from curvfed.strategies.split import Arrays
 
 Vector = NDArray[np.float64]
 
@@ -22,9 +22,10 @@ _AVERAGED = "averaged: "
 class Consistent(Average):
     """θ + Σ pₖΔₖ with the weights whose sum of deviations Δₖ = θₖ − θ is shortest, near the clients' shares of the data.
 
-    HyperFed's Eqs. 8 to 10: min ‖Σ pₖΔₖ‖ over the simplex, solved exactly (`geometry.min_norm`), where the paper's Eq. 11
-    takes steps of Frank and Wolfe. Published code and paper differ, and neither is safe as it stands, since the exact
-    solution prefers whoever moved least: a client whose loss is 0 gets all the weight, and the model stalls. So
+    HyperFed's Eqs. 8 to 10: min ‖Σ pₖΔₖ‖ over the simplex, solved exactly (`curvfed.geometry.min_norm`), where the
+    paper's Eq. 11 takes steps of Frank and Wolfe. Published code and paper differ, and neither is safe as it stands,
+    since the exact solution prefers whoever moved least: a client whose loss is 0 gets all the weight, and the model
+    stalls. So
 
     - the deviations may be brought to unit length for the choice of weights, as in the authors' code; the weights are
       then those of the raw ones;
@@ -92,7 +93,7 @@ def consistent_weights(products: Vector, prior: Vector, radius: float, unit: boo
     Parameters
     ----------
     products : array (K, K)
-        Inner products of the raw deviations (`strategies.deviations.gram`).
+        Inner products of the raw deviations (`curvfed.strategies.deviations.gram`).
     prior : array (K,)
         The clients' shares of the examples, all > 0.
     radius : float

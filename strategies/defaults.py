@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from strategies.methods import METHODS
-from strategies.run_config import RunConfig
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.run_config import RunConfig
 
 BUILT_IN = {"nodes": "trees", "graphs": "trees", "images": "digits", "points": "uniform"}
 """Data sets that need no files."""

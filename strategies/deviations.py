@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from strategies.split import Arrays, Update, check_names, split_average, weighted_sum
+from curvfed.strategies.split import Arrays, Update, check_names, split_average, weighted_sum
 
 Matrix = NDArray[np.float64]
 

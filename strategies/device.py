@@ -5,7 +5,7 @@ import re
 import torch
 from torch import nn
 
-from strategies.run_config import ConfigError
+from curvfed.strategies.run_config import ConfigError
 
 
 def pick_device(name: str) -> torch.device:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from strategies.aggregation import Average, Replies
-from strategies.deviations import is_buffer, moved
-from strategies.split import Arrays
+from curvfed.strategies.aggregation import Average, Replies
+from curvfed.strategies.deviations import is_buffer, moved
+from curvfed.strategies.split import Arrays
 
 DRIFT = "drift/"
 """What the names of h begin with in the state."""

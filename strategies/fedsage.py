@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from strategies.aggregation import Average, Replies
-from strategies.graph_baseline_tables import FedSage as Keys
-from strategies.split import Arrays, Update, check_names
-from tasks.graphs.neighbours import FeatureGenerator, GeneratorSpec
+from curvfed.strategies.aggregation import Average, Replies
+from curvfed.strategies.graph_baseline_tables import FedSage as Keys
+from curvfed.strategies.split import Arrays, Update, check_names
+from curvfed.tasks.graphs.neighbours import FeatureGenerator, GeneratorSpec
 
 PACKAGE, GRADIENT = "package/", "gradient/"
 """What the names begin with of what a client tells others, and of what others answer. On the way down a package's name
@@ -35,9 +35,9 @@ class FedSage(Average):
 
     In a round of these a client is sent the package of every other one, its fGen and some inputs of it, and the gradient of
     the others' losses on its own fGen, the mean of those who answered. It replies with a new package and its gradients for
-    the packages that it was sent (`client_app.learners.fedsage`). So a gradient is a round old when it is used: it was
-    taken at the fGen that the client ended the round before the last with. In the paper clients ask each other in every
-    step, and add the gradients up; their mean does not grow with the number of clients.
+    the packages that it was sent (`curvfed.client_app.learners.fedsage`). So a gradient is a round old when it is used:
+    it was taken at the fGen that the client ended the round before the last with. In the paper clients ask each other
+    in every step, and add the gradients up; their mean does not grow with the number of clients.
 
     Clients without examples are in nobody's sums, and have no package. After the last of these rounds the server forgets
     packages and gradients.

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from strategies.tables import Rate, Table
+from curvfed.strategies.tables import Rate, Table
 
 
 class FedPub(Table):

@@ -1,11 +1,11 @@
 """From configuration to the images that it names, the same on both sides."""
 
-from strategies.run_config import RunConfig
-from tasks.images.data import ImageSpec
+from curvfed.strategies.run_config import RunConfig
+from curvfed.tasks.images.data import ImageSpec
 
 
 def image_spec(config: RunConfig) -> ImageSpec:
-    """What determines the images of a run; `config` is settled (`strategies.defaults`)."""
+    """What determines the images of a run; `config` is settled (`curvfed.strategies.defaults`)."""
     return ImageSpec(
         dataset=config.dataset,
         data_dir=config.data_path,

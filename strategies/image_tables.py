@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from strategies.tables import Rate, Table
+from curvfed.strategies.tables import Rate, Table
 
 
 class Images(Table):

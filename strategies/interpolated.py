@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strategies.aggregation import Average, Replies
-from strategies.deviations import is_buffer
-from strategies.split import Arrays, split_average
+from curvfed.strategies.aggregation import Average, Replies
+from curvfed.strategies.deviations import is_buffer
+from curvfed.strategies.split import Arrays, split_average
 
 Array = NDArray[Any]
 

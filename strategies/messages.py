@@ -11,9 +11,9 @@ from typing import Any
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
-from strategies.arrays import MessageError, decode_arrays, encode_arrays, one_line
-from strategies.checks import check_data, check_partition, check_statistics, check_texts
-from strategies.records import build, config_of, entry, lists, record_of
+from curvfed.strategies.arrays import MessageError, decode_arrays, encode_arrays, one_line
+from curvfed.strategies.checks import check_data, check_partition, check_statistics, check_texts
+from curvfed.strategies.records import build, config_of, entry, lists, record_of
 
 DESCRIBE = "describe"
 CURVATURE = "curvature"
@@ -46,7 +46,7 @@ MESSAGE_TYPES = {
 }
 
 NUDGE = "query.nudge"
-"""Flower's type of a message of no phase that holds nothing and is answered by nothing; see `strategies.nudging`."""
+"""Flower's type of a message of no phase, empty and not answered; see `curvfed.strategies.nudging`."""
 
 ANSWERED_BY_ARRAYS = (TRAIN, CALIBRATE, CCVR, HULLS)
 
@@ -153,8 +153,8 @@ class Description:
     digest, partition_digest : str
         SHA-256 of the client's data and of the whole partition ("" where it brings its own data).
     statistics : mapping
-        Figures about the data, by name (see `tasks.graphs.client_task.Statistics` and
-        `tasks.images.client_task.ImageStatistics`); empty where they stay private.
+        Figures about the data, by name (see `curvfed.tasks.graphs.client_task.Statistics` and
+        `curvfed.tasks.images.client_task.ImageStatistics`); empty where they stay private.
     shape : str
         Of an image, such as "3x32x32"; "" for other tasks.
     num_partitions : int

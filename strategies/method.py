@@ -26,19 +26,19 @@ class Method:
     summary : str
         One line for tables and help texts.
     space : str
-        "flat", "lorentz", "split" or "disc": the family of models it trains; `strategies.model_spec` names the encoder that
-        it stands for on a task, where the configuration names none.
+        "flat", "lorentz", "split" or "disc": the family of models it trains; `curvfed.strategies.model_spec` names the
+        encoder that it stands for on a task, where the configuration names none.
     personal : tuple of str
         Patterns of the parameter names that stay with the client; all others, but for a fixed head, are shared.
     head : str
-        "linear", "sphere" or "poincare" (`tasks.heads`): the classifier of an image model.
+        "linear", "sphere" or "poincare" (`curvfed.tasks.heads`): the classifier of an image model.
     head_from : str
         "training": it is trained like the rest; "server": it is fixed, and sent to each client once; "client": it is
         fixed, and each client makes one of its own.
     loss : str
-        "cross-entropy", "mse", "triplet" or "geodesic" (`tasks.images.objectives`).
+        "cross-entropy", "mse", "triplet" or "geodesic" (`curvfed.tasks.images.objectives`).
     learner : str
-        What a client makes of a round: the name of a module in `client_app.learners`.
+        What a client makes of a round: the name of a module in `curvfed.client_app.learners`.
     own_model : bool
         Whether a learner keeps a model of the client's own, or a part of one, that is its scores' and not what is shared.
     lists_clients : bool
@@ -58,7 +58,8 @@ class Method:
     before, after : tuple of str
         Query phases that run once, in this order, before the first round and after the last one.
     aggregation : str
-        A key of `strategies.aggregations.AGGREGATIONS`: what the server makes of the shared parameters; or `ONE_SHOT`.
+        A key of `curvfed.strategies.aggregations.AGGREGATIONS`: what the server makes of the shared parameters; or
+        `ONE_SHOT`.
     tasks : tuple of str
         The kinds of data sets it runs on.
     settings : mapping of str to mapping

@@ -1,6 +1,6 @@
 """Every method is one row over a few parts; an ablation is a row with one other entry."""
 
-from strategies.method import ENDS, GRAPHS, IMAGES, ONE_SHOT, POINTS, Method
+from curvfed.strategies.method import ENDS, GRAPHS, IMAGES, ONE_SHOT, POINTS, Method
 
 LORENTZ_PERSONAL = ("*.time", "*.gate", "k", "estimator.*")
 """What FlatLand keeps: the columns m that multiply time coordinates, the gates, and k and its

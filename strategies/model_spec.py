@@ -7,17 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from strategies.deviations import is_buffer
-from strategies.messages import CURVATURE, Facts
-from strategies.method import HEAD
-from strategies.methods import METHODS
-from strategies.run_config import ConfigError, RunConfig
-from tasks.graphs.model_spec import ModelSpec
-from tasks.graphs.models import MODELS as GRAPH_MODELS
-from tasks.graphs.models import build
-from tasks.heads import head_start
-from tasks.images.models import ImageModelSpec, build_image_model, head_spec
-from tasks.images.nets import NETS
+from curvfed.strategies.deviations import is_buffer
+from curvfed.strategies.messages import CURVATURE, Facts
+from curvfed.strategies.method import HEAD
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.run_config import ConfigError, RunConfig
+from curvfed.tasks.graphs.model_spec import ModelSpec
+from curvfed.tasks.graphs.models import MODELS as GRAPH_MODELS
+from curvfed.tasks.graphs.models import build
+from curvfed.tasks.heads import head_start
+from curvfed.tasks.images.models import ImageModelSpec, build_image_model, head_spec
+from curvfed.tasks.images.nets import NETS
 
 MODELS: dict[str, Mapping[str, Any]] = {**GRAPH_MODELS, "images": NETS, "points": {}}
 
@@ -37,7 +37,7 @@ NO_LAYER = -1
 def model_spec(
     config: RunConfig, facts: Facts, num_features: int = 1, num_classes: int = 1
 ) -> ModelSpec | ImageModelSpec:
-    """The model that this run trains; `config` is settled (`strategies.defaults`).
+    """The model that this run trains; `config` is settled (`curvfed.strategies.defaults`).
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The average of models that were hidden by noise at the clients (FedGNN, Wu et al., 2021), and what the noise is worth."""
 
-from strategies.aggregation import Average
-from strategies.split import Arrays
+from curvfed.strategies.aggregation import Average
+from curvfed.strategies.split import Arrays
 
 
 class NoisyAverage(Average):

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from strategies.aggregation import Average, Replies
-from strategies.deviations import moved
-from strategies.split import Arrays
+from curvfed.strategies.aggregation import Average, Replies
+from curvfed.strategies.deviations import moved
+from curvfed.strategies.split import Arrays
 
 
 class FedNova(Average):

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from strategies.messages import NUDGE
+from curvfed.strategies.messages import NUDGE
 
 AFTER = 20.0
 """Seconds for which nobody has to answer."""

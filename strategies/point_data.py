@@ -1,12 +1,12 @@
 """From configuration to the points that it names and to what is public about them, the same on both sides."""
 
-from strategies.hull.public import Public
-from strategies.run_config import ConfigError, RunConfig
-from tasks.points.data import PointSpec
+from curvfed.strategies.hull.public import Public
+from curvfed.strategies.run_config import ConfigError, RunConfig
+from curvfed.tasks.points.data import PointSpec
 
 
 def point_spec(config: RunConfig) -> PointSpec:
-    """What determines the points of a run; `config` is settled (`strategies.defaults`)."""
+    """What determines the points of a run; `config` is settled (`curvfed.strategies.defaults`)."""
     keys = config.points
     return PointSpec(
         dataset=config.dataset,

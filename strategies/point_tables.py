@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from strategies.tables import Form, Rate, Table
+from curvfed.strategies.tables import Form, Rate, Table
 
 _NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?"
 

@@ -3,14 +3,14 @@
 from functools import lru_cache
 from pathlib import Path
 
-from strategies.baseline_tables import Baselines
-from strategies.common_keys import CommonKeys
-from strategies.dotted import dotted
-from strategies.image_tables import HyperFed, Images, SphereFed
-from strategies.methods import METHODS
-from strategies.point_tables import Hull, Points, Secure
-from strategies.sink_tables import MLflow
-from strategies.tables import FlatLand, Table
+from curvfed.strategies.baseline_tables import Baselines
+from curvfed.strategies.common_keys import CommonKeys
+from curvfed.strategies.dotted import dotted
+from curvfed.strategies.image_tables import HyperFed, Images, SphereFed
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.point_tables import Hull, Points, Secure
+from curvfed.strategies.sink_tables import MLflow
+from curvfed.strategies.tables import FlatLand, Table
 
 Scalar = bool | int | float | str
 

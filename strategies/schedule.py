@@ -2,8 +2,8 @@
 
 import math
 
-from strategies.methods import METHODS
-from strategies.run_config import RunConfig
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.run_config import RunConfig
 
 
 def learning_rate(config: RunConfig, round_number: int) -> float:

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strategies.run_config import RunConfig
-from strategies.secure_sum.errors import SecureSumError
-from strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
-from strategies.split import Arrays
+from curvfed.strategies.run_config import RunConfig
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
+from curvfed.strategies.split import Arrays
 
 MOST_EXAMPLES = 2**20
 """Training examples that one client may have: what it adds must be bounded before it is known."""

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from strategies.messages import CALIBRATE, HULLS, TRAIN, Header, Parts
-from strategies.run_config import RunConfig
-from strategies.secure_sum.errors import SecureSumError
-from strategies.secure_sum.session import Session
-from strategies.secure_sum.wire import check_names, int_in, list_in, str_in
+from curvfed.strategies.messages import CALIBRATE, HULLS, TRAIN, Header, Parts
+from curvfed.strategies.run_config import RunConfig
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum.wire import check_names, int_in, list_in, str_in
 
 TARGETS = (TRAIN, CALIBRATE, HULLS)
 """Phases whose replies can be masked, in the order that they have within a round."""

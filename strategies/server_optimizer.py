@@ -10,10 +10,10 @@ import numpy as np
 from flwr.app import Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAdam, FedAvgM, FedYogi
 
-from strategies.aggregation import Average, Replies
-from strategies.arrays import decode_arrays, encode_arrays
-from strategies.deviations import is_buffer
-from strategies.split import Arrays, split_average
+from curvfed.strategies.aggregation import Average, Replies
+from curvfed.strategies.arrays import decode_arrays, encode_arrays
+from curvfed.strategies.deviations import is_buffer
+from curvfed.strategies.split import Arrays, split_average
 
 FIRST, SECOND, ROUNDS = "server-optimizer/first/", "server-optimizer/second/", "server-optimizer/rounds"
 """Names in the state: the moments, or the momentum, by parameter, and the number of steps."""

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from strategies.aggregation import Replies
-from strategies.split import Arrays, split_average
-from strategies.starts import Matrix, Starts, cosines
-from tasks.graphs.functional import EMBEDDING
+from curvfed.strategies.aggregation import Replies
+from curvfed.strategies.split import Arrays, split_average
+from curvfed.strategies.starts import Matrix, Starts, cosines
+from curvfed.tasks.graphs.functional import EMBEDDING
 
 
 class Similarity(Starts):
@@ -14,10 +14,11 @@ class Similarity(Starts):
     The start of client i is Σ_j α_ij θ_j with α_ij = exp(τ S_ij) / Σ_k exp(τ S_ik), S_ij the cosine of the functional
     embeddings of i and j, over the clients j that replied in the round, i included. Numbers of examples do not enter.
 
-    The embedding comes with the shared parameters, from the client, as in the authors' code (`tasks.graphs.functional`);
-    the masks that it depends on stay there. The paper has all clients take part; the code decides that a client which does
-    not reply keeps the start that it has, and that one which never replied starts from the plain average by examples. A
-    client without examples has learnt nothing: it is given a start, but is in nobody's.
+    The embedding comes with the shared parameters, from the client, as in the authors' code
+    (`curvfed.tasks.graphs.functional`); the masks that it depends on stay there. The paper has all clients take part;
+    the code decides that a client which does not reply keeps the start that it has, and that one which never replied
+    starts from the plain average by examples. A client without examples has learnt nothing: it is given a start, but is
+    in nobody's.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from strategies.tables import Form, Table
+from curvfed.strategies.tables import Form, Table
 
 Experiment = Annotated[str, Form(pattern=r"^.+$", words="a line of text, not empty")]
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from strategies.aggregation import Aggregation
-from strategies.split import Arrays
+from curvfed.strategies.aggregation import Aggregation
+from curvfed.strategies.split import Arrays
 
 Matrix = NDArray[np.float64]
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from strategies.aggregation import Replies
-from strategies.split import AggregationError, Arrays, split_average
-from strategies.starts import Matrix, Starts, cosines
+from curvfed.strategies.aggregation import Replies
+from curvfed.strategies.split import AggregationError, Arrays, split_average
+from curvfed.strategies.starts import Matrix, Starts, cosines
 
 MOMENTS, CONFIDENCE = "topology/moments", "topology/confidence"
 """What a client sends beside the shared parameters: moments of its soft labels, (K, C), and its confidence, ()."""

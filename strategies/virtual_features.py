@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch.nn.functional import cross_entropy
 
-from strategies.calibration import (
+from curvfed.strategies.calibration import (
     Array,
     CalibrationError,
     check_products,
@@ -48,7 +48,7 @@ class ClassSums:
         return cls(np.zeros(classes), np.zeros((classes, features)), np.zeros((classes, triangle(features))))
 
     def add(self, features: ArrayLike, labels: ArrayLike) -> None:
-        """Take in a batch, as `strategies.calibration.Sums.add`."""
+        """Take in a batch, as `curvfed.strategies.calibration.Sums.add`."""
         z, y = np.asarray(features, np.float64), np.asarray(labels)
         for label in np.unique(y):
             own = z[y == label]

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from geometry import normal_coordinates, poincare, prototypes
+from curvfed.geometry import normal_coordinates, poincare, prototypes
 
 CURVATURE = -1.0
 """Of the ball of `PoincareHead`: the unit ball."""

@@ -3,14 +3,14 @@
 import difflib
 from pathlib import Path
 
-from tasks.graphs.datasets import SOURCES
-from tasks.graphs.tu import GROUPS, NAMES, graph_dataset_names, is_path
-from tasks.images.datasets import ALIASES, source_of
-from tasks.images.datasets import SOURCES as IMAGES
-from tasks.images.folder import is_image_folder
-from tasks.points.datasets import NAMES as POINTS
-from tasks.points.datasets import is_points
-from tasks.points.readers import READERS
+from curvfed.tasks.graphs.datasets import SOURCES
+from curvfed.tasks.graphs.tu import GROUPS, NAMES, graph_dataset_names, is_path
+from curvfed.tasks.images.datasets import ALIASES, source_of
+from curvfed.tasks.images.datasets import SOURCES as IMAGES
+from curvfed.tasks.images.folder import is_image_folder
+from curvfed.tasks.points.datasets import NAMES as POINTS
+from curvfed.tasks.points.datasets import is_points
+from curvfed.tasks.points.readers import READERS
 
 
 def tasks_of(dataset: str) -> tuple[str, ...]:

@@ -12,9 +12,9 @@ from flwr.app import Message, RecordDict
 from numpy.typing import NDArray
 from safetensors.numpy import load, load_file
 
-from deployments.simulate import simulate
-from strategies.messages import Header, Reply, decode_reply, encode_reply
-from strategies.methods import METHODS
+from curvfed.deployments.simulate import simulate
+from curvfed.strategies.messages import Header, Reply, decode_reply, encode_reply
+from curvfed.strategies.methods import METHODS
 
 Handle = Callable[[Message], Message]
 

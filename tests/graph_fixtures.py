@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tasks.graphs.data import ClientGraph, GraphSpec, load_client
+from curvfed.tasks.graphs.data import ClientGraph, GraphSpec, load_client
 
 PLANTED_NODES = 640
 PLANTED_MAIN = 600

@@ -9,12 +9,12 @@ import numpy as np
 from app_runs import Handle, Run
 from flwr.app import Message
 
-from geometry.hull import convex_hull
-from geometry.quantizer import PoincareQuantizer
-from strategies.config import RunConfig, flatten, parse
-from strategies.defaults import settled
-from strategies.point_data import point_spec
-from tasks.points.data import load_client
+from curvfed.geometry.hull import convex_hull
+from curvfed.geometry.quantizer import PoincareQuantizer
+from curvfed.strategies.config import RunConfig, flatten, parse
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.point_data import point_spec
+from curvfed.tasks.points.data import load_client
 
 Points = tuple[np.ndarray, np.ndarray]
 Hulls = list[list[tuple[int, ...]]]

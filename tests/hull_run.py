@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.spatial import ConvexHull
 
-from server_app.results import RunDirectory, failed_summary
-from strategies.config import parse
-from strategies.hull.classifier import Classifier
+from curvfed.server_app.results import RunDirectory, failed_summary
+from curvfed.strategies.config import parse
+from curvfed.strategies.hull.classifier import Classifier
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from tasks.images.client_images import TENSORS
-from tasks.images.data import ClientImages, ImageSpec, load_client
+from curvfed.tasks.images.client_images import TENSORS
+from curvfed.tasks.images.data import ClientImages, ImageSpec, load_client
 
 Pixels = NDArray[np.uint8]
 Truth = dict[str, tuple[Pixels, NDArray[np.int64]]]

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from server_app.results import RunDirectory, failed_summary
-from strategies.config import parse
+from curvfed.server_app.results import RunDirectory, failed_summary
+from curvfed.strategies.config import parse
 
 
 def make_image_run(

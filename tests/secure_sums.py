@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from strategies.secure_sum import Collector, Keys, Member, Session, Shares, checksum
-from strategies.secure_sum.modular import Residues
+from curvfed.strategies.secure_sum import Collector, Keys, Member, Session, Shares, checksum
+from curvfed.strategies.secure_sum.modular import Residues
 
 STEPS = ("keys", "share", "deliver", "mask", "unmask")
 

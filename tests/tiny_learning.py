@@ -9,14 +9,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from client_app.learners import Learner, learner_class
-from client_app.learners.learner import Local, host
-from client_app.training import make_optimizer
-from strategies.config import parse
-from strategies.defaults import settled
-from strategies.methods import METHODS
-from strategies.model_spec import named_state
-from tasks.task import Batch, Task
+from curvfed.client_app.learners import Learner, learner_class
+from curvfed.client_app.learners.learner import Local, host
+from curvfed.client_app.training import make_optimizer
+from curvfed.strategies.config import parse
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.model_spec import named_state
+from curvfed.tasks.task import Batch, Task
 
 Arrays = dict[str, NDArray[Any]]
 FEATURES, WIDTH, CLASSES, EXAMPLES = 3, 2, 3, 8

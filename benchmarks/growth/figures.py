@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.growth.curves import CURVES
 from benchmarks.growth.fit import LEAST_BYTES, exponent
 from benchmarks.growth.measure import Measured
-from deployments.report.figures import style
+from curvfed.deployments.report.figures import style
 
 _SECONDS = {
     -6: "1 µs",

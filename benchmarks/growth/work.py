@@ -9,35 +9,35 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from client_app.app import app as client_app
-from client_app.live import forget_all
-from client_app.training import make_optimizer, train
-from deployments.inprocess import InProcessGrid, simulated_nodes
-from geometry.curvature import forman_ricci
-from geometry.hull import convex_hull
-from geometry.quantizer import PoincareQuantizer
-from server_app.meeting import meet
-from server_app.results import RunDirectory
-from server_app.rounds import Rounds
-from strategies.aggregation import Average, Replies, Update
-from strategies.arrays import decode_arrays, encode_arrays
-from strategies.config import RunConfig, flatten, parse
-from strategies.consistent import Consistent
-from strategies.defaults import settled
-from strategies.deviations import gram
-from strategies.hull.codec import encode_hulls
-from strategies.hull.local import local_hulls
-from strategies.hull.public import Public
-from strategies.hull.roots import prime_above
-from strategies.hull.symbols import SPARE, decode, encode
-from strategies.messages import Facts
-from strategies.model_spec import build_model, model_spec
-from strategies.secure_sum import SUM_PRIME, Collector, Member, Session, checksum
-from strategies.split import Arrays
-from tasks.graphs.client_graph import ClientGraph
-from tasks.graphs.client_task import client_task
-from tasks.graphs.partition import clean_edges, metis_parts
-from tasks.points.uniform import uniform_points
+from curvfed.client_app.app import app as client_app
+from curvfed.client_app.live import forget_all
+from curvfed.client_app.training import make_optimizer, train
+from curvfed.deployments.inprocess import InProcessGrid, simulated_nodes
+from curvfed.geometry.curvature import forman_ricci
+from curvfed.geometry.hull import convex_hull
+from curvfed.geometry.quantizer import PoincareQuantizer
+from curvfed.server_app.meeting import meet
+from curvfed.server_app.results import RunDirectory
+from curvfed.server_app.rounds import Rounds
+from curvfed.strategies.aggregation import Average, Replies, Update
+from curvfed.strategies.arrays import decode_arrays, encode_arrays
+from curvfed.strategies.config import RunConfig, flatten, parse
+from curvfed.strategies.consistent import Consistent
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.deviations import gram
+from curvfed.strategies.hull.codec import encode_hulls
+from curvfed.strategies.hull.local import local_hulls
+from curvfed.strategies.hull.public import Public
+from curvfed.strategies.hull.roots import prime_above
+from curvfed.strategies.hull.symbols import SPARE, decode, encode
+from curvfed.strategies.messages import Facts
+from curvfed.strategies.model_spec import build_model, model_spec
+from curvfed.strategies.secure_sum import SUM_PRIME, Collector, Member, Session, checksum
+from curvfed.strategies.split import Arrays
+from curvfed.tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks.graphs.client_task import client_task
+from curvfed.tasks.graphs.partition import clean_edges, metis_parts
+from curvfed.tasks.points.uniform import uniform_points
 
 Call = Callable[[], object]
 

@@ -1,12 +1,12 @@
-"""What a client makes of a round, one module for each way; a row of `strategies.methods` names its own.
+"""What a client makes of a round, one module for each way; a row of `curvfed.strategies.methods` names its own.
 
-A module here has a `LEARNER`, a subclass of `client_app.learners.learner.Learner`. It is imported where its method runs and
-nowhere else, for a real node starts a process per message.
+A module here has a `LEARNER`, a subclass of `curvfed.client_app.learners.learner.Learner`. It is imported where its
+method runs and nowhere else, for a real node starts a process per message.
 """
 
 import importlib
 
-from client_app.learners.learner import Learner
+from curvfed.client_app.learners.learner import Learner
 
 
 def learner_class(name: str) -> type[Learner]:

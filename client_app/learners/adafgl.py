@@ -6,11 +6,11 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from client_app.learners.learner import Learner, Local, fresh_optimizer
-from client_app.training import train
-from strategies.config import ConfigError
-from tasks.graphs.adaptive import AdaptiveNet, AdaptiveSpec, homophily_confidence
-from tasks.task import Batch
+from curvfed.client_app.learners.learner import Learner, Local, fresh_optimizer
+from curvfed.client_app.training import train
+from curvfed.strategies.config import ConfigError
+from curvfed.tasks.graphs.adaptive import AdaptiveNet, AdaptiveSpec, homophily_confidence
+from curvfed.tasks.task import Batch
 
 MOST_NODES = 6_000
 """Of a client's graph: training holds about ten matrices of its nodes by its nodes, of float32 then 1.4 GB."""
@@ -19,9 +19,9 @@ MOST_NODES = 6_000
 class AdaFGL(Learner):
     """Rounds as in FedAvg, whose model is the federated knowledge extractor; then `fine-tune-epochs` passes of stage 2.
 
-    Stage 2 is `tasks.graphs.adaptive`. It starts anew at every fine-tuning, from the same weights at every client, and goes
-    on with the run's optimiser and dropout, at its learning rate. The network is that of the last pass, where the authors
-    take the best by validation.
+    Stage 2 is `curvfed.tasks.graphs.adaptive`. It starts anew at every fine-tuning, from the same weights at every
+    client, and goes on with the run's optimiser and dropout, at its learning rate. The network is that of the last
+    pass, where the authors take the best by validation.
 
     Parameters
     ----------

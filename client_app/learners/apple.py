@@ -9,15 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from client_app.learners.learner import Arrays, Learner, Local, copy_in, host, part
-from client_app.learners.own_model import OWN
-from client_app.training import Optimizer, Trained, make_optimizer, train
-from strategies.apple import CORE, SHARES
-from strategies.arrays import MessageError, check_arrays
-from strategies.config import ConfigError
-from strategies.deviations import is_buffer
-from strategies.model_spec import named_state
-from strategies.schedule import apple_rounds
+from curvfed.client_app.learners.learner import Arrays, Learner, Local, copy_in, host, part
+from curvfed.client_app.learners.own_model import OWN
+from curvfed.client_app.training import Optimizer, Trained, make_optimizer, train
+from curvfed.strategies.apple import CORE, SHARES
+from curvfed.strategies.arrays import MessageError, check_arrays
+from curvfed.strategies.config import ConfigError
+from curvfed.strategies.deviations import is_buffer
+from curvfed.strategies.model_spec import named_state
+from curvfed.strategies.schedule import apple_rounds
 
 LAST = "last/"
 """What the names of the cores begin with that a client keeps, where it is not sent all of them."""

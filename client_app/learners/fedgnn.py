@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from client_app.learners.learner import Arrays, Learner, Local
-from client_app.training import Trained
+from curvfed.client_app.learners.learner import Arrays, Learner, Local
+from curvfed.client_app.training import Trained
 
 
 class FedGNN(Learner):

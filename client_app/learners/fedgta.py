@@ -7,20 +7,20 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from client_app.learners.learner import Arrays, Learner, copy_in, host
-from strategies.arrays import check_arrays
-from strategies.topology import CONFIDENCE, MOMENTS
-from tasks.graphs.client_task import NodeTask
-from tasks.graphs.label_propagation import moments, propagate, smoothing_confidence
+from curvfed.client_app.learners.learner import Arrays, Learner, copy_in, host
+from curvfed.strategies.arrays import check_arrays
+from curvfed.strategies.topology import CONFIDENCE, MOMENTS
+from curvfed.tasks.graphs.client_task import NodeTask
+from curvfed.tasks.graphs.label_propagation import moments, propagate, smoothing_confidence
 
 
 class FedGTA(Learner):
     """With the parameters goes what the server compares the clients' graphs by.
 
     Y⁰ are the model's probabilities, at training nodes the labels; Yᵏ is what k steps of propagation make of them
-    (`tasks.graphs.label_propagation`). Sent are the moments of softmax(Yᵏ) up to order K, class by class, over all nodes,
-    and the local smoothing confidence of softmax(Yᵏ/T), whose degrees count no self-loop. Both have the labels at training
-    nodes.
+    (`curvfed.tasks.graphs.label_propagation`). Sent are the moments of softmax(Yᵏ) up to order K, class by class, over
+    all nodes, and the local smoothing confidence of softmax(Yᵏ/T), whose degrees count no self-loop. Both have the
+    labels at training nodes.
 
     The propagation is the paper's; its authors' code decides that the soft labels come from a softmax after it, with a
     temperature T for the confidence, that training nodes have their labels before and after it, and that the powers are

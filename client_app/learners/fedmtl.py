@@ -3,11 +3,11 @@
 import numpy as np
 import torch
 
-from client_app.learners.learner import Arrays, Learner, Local, copy_in, part
-from client_app.training import Pull
-from strategies.arrays import MessageError, check_arrays
-from strategies.deviations import is_buffer
-from strategies.multi_task import PULL, WEIGHT
+from curvfed.client_app.learners.learner import Arrays, Learner, Local, copy_in, part
+from curvfed.client_app.training import Pull
+from curvfed.strategies.arrays import MessageError, check_arrays
+from curvfed.strategies.deviations import is_buffer
+from curvfed.strategies.multi_task import PULL, WEIGHT
 
 
 class FedMtl(Learner):
@@ -15,8 +15,8 @@ class FedMtl(Learner):
 
     MOCHA solves the dual of a linear model's problem; a network has none, so these are the clients' usual steps, from w_k
     as the last round left it. All other models rest meanwhile: a_k and b_k come from the server
-    (`strategies.multi_task`). The paper writes both terms without the halves, its authors' code the first with it. λ₁ is
-    `fedmtl.coupling`, λ₂ `fedmtl.ridge`; with both 0 each client trains alone.
+    (`curvfed.strategies.multi_task`). The paper writes both terms without the halves, its authors' code the first with
+    it. λ₁ is `fedmtl.coupling`, λ₂ `fedmtl.ridge`; with both 0 each client trains alone.
 
     Parameters
     ----------

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from client_app.learners.learner import Arrays, Learner, Local, copy_in, fresh_optimizer, part
-from client_app.training import Pull, Trained
-from tasks.task import Batch
+from curvfed.client_app.learners.learner import Arrays, Learner, Local, copy_in, fresh_optimizer, part
+from curvfed.client_app.training import Pull, Trained
+from curvfed.tasks.task import Batch
 
 OWN_HEAD = "own-head/"
 """What the names of its own classifier's parameters begin with."""

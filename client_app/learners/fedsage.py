@@ -10,13 +10,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from client_app.learners.learner import Arrays, Learner, Local, copy_in, host, part
-from client_app.learners.scaffold import Correction
-from client_app.training import Trained, make_optimizer, train
-from strategies.arrays import MessageError, check_arrays
-from strategies.fedsage import GRADIENT, MISSING, PACKAGE, REPRESENTATIONS, package
-from tasks.graphs.inputs import GraphInputs
-from tasks.graphs.neighbours import (
+from curvfed.client_app.learners.learner import Arrays, Learner, Local, copy_in, host, part
+from curvfed.client_app.learners.scaffold import Correction
+from curvfed.client_app.training import Trained, make_optimizer, train
+from curvfed.strategies.arrays import MessageError, check_arrays
+from curvfed.strategies.fedsage import GRADIENT, MISSING, PACKAGE, REPRESENTATIONS, package
+from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.neighbours import (
     GeneratorSpec,
     NeighbourGenerator,
     dense_features,
@@ -24,7 +24,7 @@ from tasks.graphs.neighbours import (
     impaired,
     mended,
 )
-from tasks.task import Batch
+from curvfed.tasks.task import Batch
 
 KEPT = "generator/"
 """What the names of the generator's parameters begin with."""
@@ -40,7 +40,7 @@ class FedSage(Learner):
     `fedsage.epochs` passes of L^d + L^f + L^c: the smooth L1 distance of dGen's counts to those of hidden neighbours, the
     squared distance of fGen's features to the nearest hidden neighbour, and the cross-entropy of a classifier on the
     impaired graph, mended. To fGen's gradient α times that of the other clients is added, which compare its features with
-    all their nodes (`strategies.fedsage`): the paper's cross-subgraph feature reconstruction.
+    all their nodes (`curvfed.strategies.fedsage`): the paper's cross-subgraph feature reconstruction.
 
     The paper trains generators and classifiers one after the other, and starts the shared classifier anew. Here a round of
     the first kind is one of the second too, so that θ is averaged in all; L^c trains a copy of θ as received besides.

@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from client_app.calibrating import closed_form
-from client_app.noise import Noise
-from client_app.training import (
+from curvfed.client_app.calibrating import closed_form
+from curvfed.client_app.noise import Noise
+from curvfed.client_app.training import (
     Optimizer,
     Proximal,
     Pull,
@@ -21,10 +21,10 @@ from client_app.training import (
     train,
     training_only,
 )
-from strategies.arrays import check_arrays
-from strategies.config import RunConfig
-from strategies.method import HEAD
-from tasks.task import Batch, Task
+from curvfed.strategies.arrays import check_arrays
+from curvfed.strategies.config import RunConfig
+from curvfed.strategies.method import HEAD
+from curvfed.tasks.task import Batch, Task
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from client_app.learners.learner import Learner, Local
-from client_app.training import Trained
-from strategies.model_spec import named_state
-from tasks.task import Batch
+from curvfed.client_app.learners.learner import Learner, Local
+from curvfed.client_app.training import Trained
+from curvfed.strategies.model_spec import named_state
+from curvfed.tasks.task import Batch
 
 PREVIOUS = "previous/"
 """What the names of the client's last model begin with."""

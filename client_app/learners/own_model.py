@@ -4,8 +4,8 @@ import copy
 
 from torch import Tensor, nn
 
-from client_app.learners.learner import Arrays, Learner, Local, copy_in, part
-from strategies.model_spec import named_state
+from curvfed.client_app.learners.learner import Arrays, Learner, Local, copy_in, part
+from curvfed.strategies.model_spec import named_state
 
 OWN = "own/"
 """What the names of its tensors begin with, beside those of the shared model."""

@@ -7,12 +7,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from client_app.learners.learner import Arrays, Learner, Local, copies, copy_in, host, part
-from client_app.training import Pull, Trained
-from strategies.arrays import check_arrays
-from strategies.deviations import is_buffer
-from strategies.normalised import gradient_weight
-from strategies.scaffold import VARIATE
+from curvfed.client_app.learners.learner import Arrays, Learner, Local, copies, copy_in, host, part
+from curvfed.client_app.training import Pull, Trained
+from curvfed.strategies.arrays import check_arrays
+from curvfed.strategies.deviations import is_buffer
+from curvfed.strategies.normalised import gradient_weight
+from curvfed.strategies.scaffold import VARIATE
 
 KEPT = "own-variate/"
 """What the names of the client's own variate begin with."""
@@ -23,9 +23,10 @@ class Scaffold(Learner):
 
     The paper's steps are plain SGD, of which ‖a‖₁ = K, their number. Heavy-ball momentum makes it
     x − y = η Σ aₖ (gₖ − cᵢ + c), where the gradient of step k goes into all later steps too; ‖a‖₁ = Σ aₖ
-    (`strategies.normalised.gradient_weight`) is what keeps cᵢ⁺ a mean of the client's gradients, Σ aₖ gₖ/‖a‖₁. Divided by
-    K alone it would be up to 1/(1 − ρ) times too long, and so would the correction. What `weight-decay` adds counts as
-    gradient; where `clip-norm` shortens a step, cᵢ⁺ is of the shortened one. η is the round's, after the schedule.
+    (`curvfed.strategies.normalised.gradient_weight`) is what keeps cᵢ⁺ a mean of the client's gradients, Σ aₖ gₖ/‖a‖₁.
+    Divided by K alone it would be up to 1/(1 − ρ) times too long, and so would the correction. What `weight-decay` adds
+    counts as gradient; where `clip-norm` shortens a step, cᵢ⁺ is of the shortened one. η is the round's, after the
+    schedule.
 
     Running statistics have no gradient, and no variate. cᵢ starts at 0 and stays where it is in a round without training;
     Δcᵢ = cᵢ⁺ − cᵢ is sent beside y.

@@ -1,13 +1,13 @@
 """A cluster of real machines: one SuperLink, a SuperNode beside each site's data, TLS and a key per node.
 
-    on the server       python -m deployments.cluster init --host fl.example.org --node north --node south
-                        python -m deployments.cluster superlink --background
-                        python -m deployments.cluster register
+    on the server       curvfed cluster init --host fl.example.org --node north --node south
+                        curvfed cluster superlink --background
+                        curvfed cluster register
     on a node, where its folder was brought
-                        python -m deployments.cluster supernode north --node-config 'partition-id=0 data-path="graph.pt"'
-    on the server       python -m deployments.cluster run method=flatland num-rounds=20
-                        python -m deployments.cluster status
-                        python -m deployments.cluster down
+                        curvfed cluster supernode north --node-config 'partition-id=0 data-path="graph.pt"'
+    on the server       curvfed cluster run method=flatland num-rounds=20
+                        curvfed cluster status
+                        curvfed cluster down
 
 Every command of Flower's is printed before it runs. Exit status: 0 done, 1 failed, 2 wrong usage, 128 + n stopped by
 signal n (130 for Ctrl-C). Wrong usage is what can never be right, such as a port or a value of `--node-config`; what is
@@ -24,12 +24,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from deployments.cluster import commands, registry, status, submit
-from deployments.cluster.daemons import Daemon, stop_all
-from deployments.cluster.errors import ClusterError, WrongUsageError
-from deployments.cluster.folder import API_PORT, FLEET_PORT, LAST_PORT, NodeFolder, ServerFolder
-from deployments.cluster.node_check import check_node
-from deployments.cluster.preflight import (
+from curvfed.deployments.cluster import commands, registry, status, submit
+from curvfed.deployments.cluster.daemons import Daemon, stop_all
+from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
+from curvfed.deployments.cluster.folder import API_PORT, FLEET_PORT, LAST_PORT, NodeFolder, ServerFolder
+from curvfed.deployments.cluster.node_check import check_node
+from curvfed.deployments.cluster.preflight import (
     check_certificate,
     check_files,
     check_port,
@@ -37,9 +37,9 @@ from deployments.cluster.preflight import (
     is_open,
     split_address,
 )
-from deployments.isolated import free_ports
-from deployments.pairs import UsageError
-from strategies.run_config import ConfigError
+from curvfed.deployments.isolated import free_ports
+from curvfed.deployments.pairs import UsageError
+from curvfed.strategies.run_config import ConfigError
 
 DEFAULT_FOLDER = Path.home() / "curvfed" / "cluster"
 
@@ -113,7 +113,7 @@ def supernode(options: argparse.Namespace) -> int:
     port = options.port or free_ports(1)[0]
     command = commands.supernode(folder, address, node_config, port).show()
     if not options.cold:
-        command = replace(command, words=[sys.executable, "-m", "deployments.cluster.warm", *command.words])
+        command = replace(command, words=[sys.executable, "-m", "curvfed.deployments.cluster.warm", *command.words])
     daemon = Daemon(folder.running, folder.name)
     try:
         return _serve(command, daemon, options.background, lambda said: CONNECTED in said, SUPERNODE_START)
@@ -122,7 +122,7 @@ def supernode(options: argparse.Namespace) -> int:
             raise
         raise ClusterError(
             f"{error}\nThe SuperLink does not take this key: it is not registered there (on the server: `python -m "
-            f"deployments.cluster register {folder.name}`), it was revoked, or its last SuperNode was killed and "
+            f"curvfed.deployments.cluster register {folder.name}`), it was revoked, or its last SuperNode was killed and "
             "counts as connected for a minute yet"
         ) from None
 
@@ -193,7 +193,9 @@ def _node(folder: ServerFolder, name: str) -> NodeFolder:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     top = argparse.ArgumentParser(
-        prog="python -m deployments.cluster", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="curvfed cluster",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument(
         "--folder", type=_path, default=DEFAULT_FOLDER, metavar="DIR", help=f"the server's folder ({DEFAULT_FOLDER})"

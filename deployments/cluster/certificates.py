@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from deployments.cluster.errors import ClusterError, WrongUsageError
+from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 
 LOOPBACK = ("localhost", "127.0.0.1")
 """Names that every server certificate has: the command line talks to the SuperLink on its own machine."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deployments.cluster.errors import ClusterError
-from deployments.cluster.folder import CONNECTION, NodeFolder, ServerFolder
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.folder import CONNECTION, NodeFolder, ServerFolder
 
 LOOPBACK = "127.0.0.1"
 
@@ -84,7 +84,7 @@ class Command:
         if not answer.get("success"):
             said = answer.get("error-message") or done.stderr or done.stdout or f"exit status {done.returncode}"
             if "Connection to the SuperLink is unavailable" in said:
-                said = "this cluster's SuperLink does not answer; `python -m deployments.cluster superlink` starts it"
+                said = "this cluster's SuperLink does not answer; `curvfed cluster superlink` starts it"
             raise ClusterError(f"{said.strip()}{BY}{self}")
         return answer
 

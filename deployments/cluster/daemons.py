@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from deployments.cluster.commands import Command
-from deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.commands import Command
+from curvfed.deployments.cluster.errors import ClusterError
 
 PATIENCE = 12.0
 """Seconds that a command has to end when it is asked to; Flower's own take up to 5."""

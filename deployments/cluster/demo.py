@@ -1,6 +1,6 @@
 """A cluster on this machine, a run of rounds and a one-shot run on it, and an end to all of it.
 
-    python -m deployments.cluster.demo
+    curvfed cluster demo
 
 A SuperLink and three SuperNodes with TLS and a key each, on loopback; FlatLand on generated graphs, then convex hulls by
 a secure sum. Exit status 0 if everything went well.
@@ -15,9 +15,9 @@ import psutil
 from rich.console import Console
 from rich.markup import escape
 
-from deployments.cluster.errors import ClusterError
-from deployments.cluster.local import LocalCluster, cluster, shares
-from deployments.isolated import Interrupted, interrupt, signals
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.local import LocalCluster, cluster, shares
+from curvfed.deployments.isolated import Interrupted, interrupt, signals
 
 NODES = 3
 RUNS = {

@@ -11,8 +11,8 @@ from typing import Any
 
 import tomli_w
 
-from deployments.cluster import certificates
-from deployments.cluster.errors import ClusterError, WrongUsageError
+from curvfed.deployments.cluster import certificates
+from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 
 CONNECTION = "cluster"
 """The name of the SuperLink in Flower's own configuration."""
@@ -139,7 +139,7 @@ class ServerFolder:
         ClusterError
             If there is none.
         """
-        settings = _read(path / SETTINGS, "python -m deployments.cluster init")
+        settings = _read(path / SETTINGS, "curvfed cluster init")
         return cls(path, int(settings["fleet-port"]), int(settings["api-port"]))
 
     def add_node(self, name: str, address: str = "") -> "NodeFolder":
@@ -217,7 +217,7 @@ class NodeFolder:
         ClusterError
             If this is no node's folder.
         """
-        return str(_read(self.path / "node.toml", "python -m deployments.cluster init --node NAME")["superlink"])
+        return str(_read(self.path / "node.toml", "curvfed cluster init --node NAME")["superlink"])
 
 
 def _read(path: Path, command: str) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from typing import Any
 
 import psutil
 
-from deployments.cluster.daemons import Daemon, wait_until
-from deployments.cluster.errors import ClusterError
-from deployments.cluster.folder import ServerFolder
-from deployments.isolated import free_ports
+from curvfed.deployments.cluster.daemons import Daemon, wait_until
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.folder import ServerFolder
+from curvfed.deployments.isolated import free_ports
 
 SERVER = "server"
 PATIENCE = 180.0
@@ -27,7 +27,7 @@ AT_ONCE = 4
 
 
 class LocalCluster:
-    """A SuperLink and SuperNodes, each started by `deployments.cluster`.
+    """A SuperLink and SuperNodes, each started by `curvfed.deployments.cluster`.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ class LocalCluster:
         return ServerFolder(self.folder / "cluster", self.fleet_port, self.api_port)
 
     def command(self, host: str, *words: str) -> list[str]:
-        """`deployments.cluster` with these words on a host."""
+        """`curvfed.deployments.cluster` with these words on a host."""
         prefix = self._prefixes.get(host, ())
-        return [*prefix, sys.executable, "-m", "deployments.cluster", "--folder", str(self.files.path), *words]
+        return [*prefix, sys.executable, "-m", "curvfed.deployments.cluster", "--folder", str(self.files.path), *words]
 
     def call(self, host: str, *words: str, timeout: float = 120) -> str:
         """Run a command to its end; what it said.
@@ -111,7 +111,7 @@ class LocalCluster:
 
     def online(self) -> int:
         """How many nodes are connected, by Flower's list; 0 if the SuperLink does not answer."""
-        from deployments.cluster.commands import list_nodes
+        from curvfed.deployments.cluster.commands import list_nodes
 
         command = list_nodes(self.files)
         prefix = self._prefixes.get(SERVER, ())

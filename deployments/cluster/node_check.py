@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from client_app.node_config import KEYS, PATHS, absolute, check_values, partition_id
-from deployments.cluster.errors import ClusterError, WrongUsageError
-from deployments.flower import toml_pairs
-from strategies.run_config import ConfigError, RunConfig, home
+from curvfed.client_app.node_config import KEYS, PATHS, absolute, check_values, partition_id
+from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
+from curvfed.deployments.flower import toml_pairs
+from curvfed.strategies.run_config import ConfigError, RunConfig, home
 
 LEAST_FREE = 512 * 2**20
 """Bytes that the disk of a node's personal state must have: the two last rounds of the largest network and its moments."""
@@ -39,7 +39,7 @@ def check_node(node_config: str) -> str:
     try:
         check_values(node)
         if "device" in node:
-            from strategies.device import check_device  # brings torch with it
+            from curvfed.strategies.device import check_device  # brings torch with it
 
             check_device(node["device"])
     except ConfigError as error:
@@ -95,8 +95,8 @@ def _data(node: Mapping[str, Any]) -> str:
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
         raise ClusterError(f"data-path: this user may not read {path}")
 
-    from client_app.data import load_data, size
-    from tasks.errors import DataError
+    from curvfed.client_app.data import load_data, size
+    from curvfed.tasks.errors import DataError
 
     try:
         return f"{path}: {size(load_data(RunConfig(), partition_id(node), node))}"
@@ -112,7 +112,7 @@ def _device(node: Mapping[str, Any]) -> str:
     """What the node computes on."""
     if "device" not in node:
         return "as the run says"
-    from client_app.resources import device_of, free_memory
+    from curvfed.client_app.resources import device_of, free_memory
 
     device = device_of(RunConfig(), node)
     return f"{device}, {_gib(free_memory(device))} of memory free"
@@ -142,7 +142,7 @@ def _keys(node: Mapping[str, Any]) -> str:
     """By which the nodes of a secure sum know each other."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-    from client_app.roster import read_roster, read_signing_key
+    from curvfed.client_app.roster import read_roster, read_signing_key
 
     key, roster = read_signing_key(node), read_roster(node) or {}
     own = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw) if key else b""

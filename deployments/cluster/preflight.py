@@ -8,9 +8,9 @@ import ssl
 import stat
 from pathlib import Path
 
-from deployments.cluster.certificates import valid_until
-from deployments.cluster.errors import ClusterError, WrongUsageError
-from deployments.cluster.folder import LAST_PORT, NodeFolder
+from curvfed.deployments.cluster.certificates import valid_until
+from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
+from curvfed.deployments.cluster.folder import LAST_PORT, NodeFolder
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -60,9 +60,9 @@ def check_certificate(path: Path) -> None:
     """
     left = valid_until(path) - datetime.datetime.now(datetime.UTC)
     if left < datetime.timedelta():
-        raise ClusterError(f"{path} ended {-left.days} days ago; `python -m deployments.cluster renew` makes a new one")
+        raise ClusterError(f"{path} ended {-left.days} days ago; `curvfed cluster renew` makes a new one")
     if left < datetime.timedelta(days=30):
-        print(f"note: {path} ends in {left.days} days; `python -m deployments.cluster renew` makes a new one")
+        print(f"note: {path} ends in {left.days} days; `curvfed cluster renew` makes a new one")
 
 
 def check_files(node: NodeFolder) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from deployments.cluster import commands
-from deployments.cluster.errors import ClusterError
-from deployments.cluster.folder import ServerFolder
-from strategies.store import write_atomically
+from curvfed.deployments.cluster import commands
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.folder import ServerFolder
+from curvfed.strategies.store import write_atomically
 
 
 def known(folder: ServerFolder) -> dict[str, str]:

@@ -7,12 +7,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from deployments.cluster import commands, registry, submit
-from deployments.cluster.certificates import valid_until
-from deployments.cluster.daemons import Daemon, running, wait_until
-from deployments.cluster.errors import ClusterError
-from deployments.cluster.folder import ServerFolder
-from deployments.cluster.preflight import is_another
+from curvfed.deployments.cluster import commands, registry, submit
+from curvfed.deployments.cluster.certificates import valid_until
+from curvfed.deployments.cluster.daemons import Daemon, running, wait_until
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.folder import ServerFolder
+from curvfed.deployments.cluster.preflight import is_another
 
 LAST_RUNS = 8
 

@@ -11,17 +11,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from deployments.cluster import commands, registry
-from deployments.cluster.daemons import wait_until
-from deployments.cluster.errors import ClusterError
-from deployments.cluster.folder import CONNECTION, ServerFolder
-from deployments.flower import app_defaults, named, read_summary, stamps, summaries, toml_pairs
-from deployments.isolated import Interrupted, interrupt, signals
-from deployments.pairs import Value, read_pairs
-from deployments.tables import summary_table
-from server_app.run_lock import is_written
-from strategies.run_config import ConfigError
-from strategies.store import Store, write_atomically
+from curvfed.deployments.cluster import commands, registry
+from curvfed.deployments.cluster.daemons import wait_until
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.folder import CONNECTION, ServerFolder
+from curvfed.deployments.flower import app_defaults, named, read_summary, stamps, summaries, toml_pairs
+from curvfed.deployments.isolated import Interrupted, interrupt, signals
+from curvfed.deployments.pairs import Value, read_pairs
+from curvfed.deployments.tables import summary_table
+from curvfed.server_app.run_lock import is_written
+from curvfed.strategies.run_config import ConfigError
+from curvfed.strategies.store import Store, write_atomically
 
 APP = Path(__file__).parents[2]
 
@@ -53,7 +53,7 @@ def configuration(pairs: Sequence[str]) -> dict[str, Value]:
     ------
     UsageError, ConfigError
     """
-    from strategies.config import parse  # brings torch with it, which no other command needs
+    from curvfed.strategies.config import parse  # brings torch with it, which no other command needs
 
     defaults = app_defaults(APP)
     config = named(read_pairs(pairs, defaults), defaults)

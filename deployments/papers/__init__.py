@@ -1,7 +1,7 @@
 """The numbers that the four papers print, typed in once: what figures of runs are to be held against.
 
-A file per paper, `PAPER.toml`. Its [methods] translate names as printed to rows of `strategies.methods`, "" where this app
-has no such method; its [[tables]] have the cells as printed, "" where there is no number.
+A file per paper, `PAPER.toml`. Its [methods] translate names as printed to rows of `curvfed.strategies.methods`, ""
+where this app has no such method; its [[tables]] have the cells as printed, "" where there is no number.
 
 What a cell is of is said by keys of the run config: those of its table, its column, its row's method and its row, of which
 the later win. Two are none: `num-supernodes`, the number of clients, and `column`, a heading that no key stands for. They
@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from strategies.dotted import dotted
+from curvfed.strategies.dotted import dotted
 
 PAPERS = ("flatland", "hyperfed", "spherefed", "hull")
 

@@ -1,6 +1,6 @@
 """Tables and figures of a sweep, of whatever runs of it there are.
 
-    python -m deployments.report FILE.toml [--scale smoke] [--results FOLDER] [--to FOLDER] [--against METHOD]
+    curvfed report FILE.toml [--scale smoke] [--results FOLDER] [--to FOLDER] [--against METHOD]
 
 Exit status: 0, or 2 for wrong usage.
 """
@@ -13,17 +13,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from deployments.pairs import UsageError
-from deployments.report.page import FORMATS, make_folder, make_part, write_part
-from deployments.report.selection import select
-from deployments.sweep.__main__ import add_places, default_results, expanded
-from deployments.sweep.plan import read_plan
-from deployments.sweep.results import Results
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.report.page import FORMATS, make_folder, make_part, write_part
+from curvfed.deployments.report.selection import select
+from curvfed.deployments.sweep.__main__ import add_places, default_results, expanded
+from curvfed.deployments.sweep.plan import read_plan
+from curvfed.deployments.sweep.results import Results
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run as the command line says, and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m deployments.report", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="curvfed report", description=__doc__.split("\n")[0])
     add_places(parser)
     parser.add_argument("--to", type=expanded, default=Path("report"), help="folder to write to, report by default")
     parser.add_argument("--against", default="", help="method that the others are tested against")
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = (options.results or default_results()).resolve()
         runs = select(plan, Results(folder))
         if not any(run.row for run in runs):
-            raise UsageError(f"no run of {options.file} is in {folder}; python -m deployments.sweep makes them")
+            raise UsageError(f"no run of {options.file} is in {folder}; curvfed sweep makes them")
         make_folder(options.to)
         part = make_part(plan, runs, options.to, options.against)
         made = write_part(part, options.to, formats)

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from deployments.pairs import UsageError
-from deployments.papers import Printed
-from deployments.report.printed import default, match, numbers
-from deployments.report.quantities import Quantity, quantity
-from deployments.report.selection import Place, Run, known_figure, known_key, matching, settings_of
-from deployments.sweep.plan import SUPERNODES
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.papers import Printed
+from curvfed.deployments.report.printed import default, match, numbers
+from curvfed.deployments.report.quantities import Quantity, quantity
+from curvfed.deployments.report.selection import Place, Run, known_figure, known_key, matching, settings_of
+from curvfed.deployments.sweep.plan import SUPERNODES
 
 LEVEL = 0.05
 """Two-sided level of the paired test."""

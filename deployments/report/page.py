@@ -10,15 +10,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from deployments import papers
-from deployments.pairs import UsageError
-from deployments.report import figures
-from deployments.report.cells import Cell, Sheet, sheet
-from deployments.report.render import csv_text, html_table, latex, markdown, number, place_words
-from deployments.report.selection import Run
-from deployments.sweep.plan import Plan
-from server_app.page import Html, element, join, page
-from strategies.store import write_atomically
+from curvfed.deployments import papers
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.report import figures
+from curvfed.deployments.report.cells import Cell, Sheet, sheet
+from curvfed.deployments.report.render import csv_text, html_table, latex, markdown, number, place_words
+from curvfed.deployments.report.selection import Run
+from curvfed.deployments.sweep.plan import Plan
+from curvfed.server_app.page import Html, element, join, page
+from curvfed.strategies.store import write_atomically
 
 FORMATS = ("md", "html", "tex", "csv")
 
@@ -230,7 +230,7 @@ def _shortened(text: str) -> str:
 
 
 def _draw(spec: Any, runs: Sequence[Run], source: str, stem: Path) -> None:
-    from deployments.report.figures import style
+    from curvfed.deployments.report.figures import style
 
     told = [[run.planned.name, dict(run.row)] for run in runs]
     digest = hashlib.sha256(json.dumps([spec, told, _code()], sort_keys=True, default=str).encode()).hexdigest()

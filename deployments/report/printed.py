@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deployments.pairs import UsageError
-from deployments.papers import Printed, read
-from deployments.report.selection import Place, Run
-from deployments.sweep.plan import DEFAULTS, SUPERNODES
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.papers import Printed, read
+from curvfed.deployments.report.selection import Place, Run
+from curvfed.deployments.sweep.plan import DEFAULTS, SUPERNODES
 
 
 def numbers(spec: Mapping[str, Any], source: str) -> list[Printed]:

@@ -5,11 +5,11 @@ import io
 import math
 from collections.abc import Callable
 
-from deployments.report.cells import LEVEL, Cell, Sheet
-from deployments.report.quantities import Quantity
-from deployments.sweep.plan import SUPERNODES
-from server_app.page import Html, element, join, table
-from strategies.methods import METHODS
+from curvfed.deployments.report.cells import LEVEL, Cell, Sheet
+from curvfed.deployments.report.quantities import Quantity
+from curvfed.deployments.sweep.plan import SUPERNODES
+from curvfed.server_app.page import Html, element, join, table
+from curvfed.strategies.methods import METHODS
 
 MINUS = "−"
 FAILED = "failed"

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deployments.pairs import UsageError
-from deployments.report.quantities import NAMED
-from deployments.sweep.plan import DEFAULTS, Plan, Planned
-from deployments.sweep.results import COMPLETED, FAILED, Results
-from server_app.results import failed_summary
-from strategies.dotted import dotted
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.report.quantities import NAMED
+from curvfed.deployments.sweep.plan import DEFAULTS, Plan, Planned
+from curvfed.deployments.sweep.results import COMPLETED, FAILED, Results
+from curvfed.server_app.results import failed_summary
+from curvfed.strategies.dotted import dotted
 
 BEST = "best_validation."
 OPEN = ("metrics.", "settled.", BEST + "metrics.")

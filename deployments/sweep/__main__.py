@@ -1,6 +1,6 @@
 """Make the runs of a sweep file, several at a time.
 
-    python -m deployments.sweep FILE.toml [--scale smoke] [--data FOLDER] [--results FOLDER]
+    curvfed sweep FILE.toml [--scale smoke] [--data FOLDER] [--results FOLDER]
 
 Runs that have completed are skipped, those that were cut off go on from their last whole round, and those that failed
 are made anew. Exit status: 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted by Ctrl-C or SIGTERM.
@@ -14,13 +14,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from deployments.pairs import UsageError, Value
-from deployments.report.page import check
-from deployments.sweep.plan import Plan, read_plan
-from deployments.sweep.progress import Progress
-from deployments.sweep.results import FILE, Results
-from deployments.sweep.runner import Resources, carry_out, held
-from strategies.config import home
+from curvfed.deployments.pairs import UsageError, Value
+from curvfed.deployments.report.page import check
+from curvfed.deployments.sweep.plan import Plan, read_plan
+from curvfed.deployments.sweep.progress import Progress
+from curvfed.deployments.sweep.results import FILE, Results
+from curvfed.deployments.sweep.runner import Resources, carry_out, held
+from curvfed.strategies.config import home
 
 
 def default_results() -> Path:
@@ -85,7 +85,7 @@ def expanded(text: str) -> Path:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run as the command line says, and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m deployments.sweep", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="curvfed sweep", description=__doc__.split("\n")[0])
     add_places(parser)
     parser.add_argument("--data", type=expanded, help="folder of the public data sets")
     add_resources(parser)

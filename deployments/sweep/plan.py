@@ -15,7 +15,7 @@
     num-supernodes = [10, 20]
 
 A scale may have `runs`, `tables` and `figures` in place of the common ones. `[[tables]]` and `[[figures]]` say what
-`deployments.report` makes of it.
+`curvfed.deployments.report` makes of it.
 """
 
 import difflib
@@ -28,12 +28,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deployments.pairs import NUM_SUPERNODES, UsageError, Value, check_key, pop_supernodes
-from server_app.results import FREE_TO_CHANGE
-from strategies.config import ConfigError, RunConfig, flatten, parse
-from strategies.dotted import dotted
-from tasks.graphs.tu import is_path
-from tasks.points.readers import READERS
+from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, check_key, pop_supernodes
+from curvfed.server_app.results import FREE_TO_CHANGE
+from curvfed.strategies.config import ConfigError, RunConfig, flatten, parse
+from curvfed.strategies.dotted import dotted
+from curvfed.tasks.graphs.tu import is_path
+from curvfed.tasks.points.readers import READERS
 
 PLACES = ("data-dir", "results-dir", "run-name", "resume", "threads", "device", "round-timeout")
 """Keys that a sweep file has not: the command line sets them, or the sweep."""

@@ -8,8 +8,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from deployments.sweep.results import LOGS
-from deployments.sweep.runner import Ended
+from curvfed.deployments.sweep.results import LOGS
+from curvfed.deployments.sweep.runner import Ended
 
 LONGEST = 200
 """Letters of an error that are shown; all are in the table."""

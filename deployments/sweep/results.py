@@ -8,9 +8,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from deployments.pairs import UsageError
-from deployments.sweep.plan import DEFAULTS, SUPERNODES, Planned
-from strategies.dotted import dotted
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.sweep.plan import DEFAULTS, SUPERNODES, Planned
+from curvfed.strategies.dotted import dotted
 
 FILE = "results.sqlite"
 LOGS = "logs"

@@ -17,9 +17,9 @@ from typing import Any
 
 import psutil
 
-from deployments.pairs import UsageError, Value
-from deployments.sweep.plan import SUPERNODES, Planned
-from deployments.sweep.results import TOKEN_FILE, Results
+from curvfed.deployments.pairs import UsageError, Value
+from curvfed.deployments.sweep.plan import SUPERNODES, Planned
+from curvfed.deployments.sweep.results import TOKEN_FILE, Results
 
 STARTS = 3
 """Of Ray, before it is given up."""
@@ -258,7 +258,7 @@ def _carry_out(
 
 def make_run(settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str) -> str:
     """`make` in the process of a run, which alone needs all that a run does; the process has this function's name."""
-    from deployments.sweep.task import make
+    from curvfed.deployments.sweep.task import make
 
     return make(settings, num_supernodes, folder, name, token)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from client_app.live import forget_all
-from deployments.pairs import UsageError, Value
-from deployments.simulate import simulate
-from deployments.sweep.results import LOGS, TOKEN_FILE, completed
-from server_app.run_lock import PATIENCE, is_written
+from curvfed.client_app.live import forget_all
+from curvfed.deployments.pairs import UsageError, Value
+from curvfed.deployments.simulate import simulate
+from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE, completed
+from curvfed.server_app.run_lock import PATIENCE, is_written
 
 log = logging.getLogger("curvfed")
 

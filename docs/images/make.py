@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from deployments.simulate import simulate
-from strategies.config import RunConfig
+from curvfed.deployments.simulate import simulate
+from curvfed.strategies.config import RunConfig
 
 METHODS = {"flatland": "#0072b2", "fedavg": "#d55e00", "local": "#777777"}
 SEEDS = (0, 1, 2)

@@ -6,15 +6,15 @@ DATA is the folder of the public data sets. A run that is in results-dir already
 import sys
 from pathlib import Path
 
+from accept.presets import preset
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Polygon
 
-from deployments.accept.presets import preset
-from deployments.simulate import simulate
-from server_app.hull_file import HullFile
-from server_app.hull_pictures import outline
-from strategies.config import RunConfig
+from curvfed.deployments.simulate import simulate
+from curvfed.server_app.hull_file import HullFile
+from curvfed.server_app.hull_pictures import outline
+from curvfed.strategies.config import RunConfig
 
 CLIENTS = 3
 EPSILONS = "0.01,0.02,0.05,0.1,0.2,0.5,1,2,5"

@@ -8,15 +8,15 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from accept.presets import preset
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from deployments.accept.presets import preset
-from deployments.simulate import simulate
-from server_app.predictions import GlobalTest
-from server_app.projection import project
-from strategies.config import RunConfig
+from curvfed.deployments.simulate import simulate
+from curvfed.server_app.predictions import GlobalTest
+from curvfed.server_app.projection import project
+from curvfed.strategies.config import RunConfig
 
 METHODS = {"hyperfed": "#0072b2", "spherefed": "#009e73", "fedavg": "#d55e00"}
 SEEDS = (0, 1, 2)

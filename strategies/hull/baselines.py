@@ -6,9 +6,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from geometry.hull import convex_hull
-from strategies.hull.classifier import Classifier
-from strategies.hull.learn import Learned, Settings
+from curvfed.geometry.hull import convex_hull
+from curvfed.strategies.hull.classifier import Classifier
+from curvfed.strategies.hull.learn import Learned, Settings
 
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]

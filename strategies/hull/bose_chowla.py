@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strategies.hull.errors import HullError, undecodable
-from strategies.hull.labels import MAX_BITS, Members, Sums
+from curvfed.strategies.hull.errors import HullError, undecodable
+from curvfed.strategies.hull.labels import MAX_BITS, Members, Sums
 
 Rows = NDArray[np.int64]
 

@@ -7,10 +7,10 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from geometry.cross_validation import best_c
-from geometry.logistic import Log0Logistic
-from geometry.one_vs_rest import checked_curvature, checked_points
-from geometry.svm import EuclideanSVM, PoincareSVM
+from curvfed.geometry.cross_validation import best_c
+from curvfed.geometry.logistic import Log0Logistic
+from curvfed.geometry.one_vs_rest import checked_curvature, checked_points
+from curvfed.geometry.svm import EuclideanSVM, PoincareSVM
 
 Array = NDArray[np.float64]
 Groups = NDArray[np.int64]
@@ -72,7 +72,7 @@ class Classifier:
         ValueError
             If the points are not of shape (n, 2), finite and inside the disc; if the groups are not n integers or fewer
             than two; if `c`, the curvature or the kind is none that is allowed; if a logistic model is to be hard.
-        geometry.margin.NotSeparableError
+        curvfed.geometry.margin.NotSeparableError
             A ValueError, if a group cannot be separated from the rest by a hard margin.
         """
         inside = _inside(points, curvature)

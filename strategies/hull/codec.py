@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from strategies.hull.errors import HullError, undecodable
-from strategies.hull.public import Public
-from strategies.hull.symbols import SPARE, decode, encode
+from curvfed.strategies.hull.errors import HullError, undecodable
+from curvfed.strategies.hull.public import Public
+from curvfed.strategies.hull.symbols import SPARE, decode, encode
 
 Words = NDArray[np.uint64]
 

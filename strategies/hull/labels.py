@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from strategies.hull.errors import undecodable
+from curvfed.strategies.hull.errors import undecodable
 
 Sums = NDArray[np.uint64]
 Members = NDArray[np.bool_]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from strategies.hull.classifier import Classifier, Kind
-from strategies.hull.grouping import group
-from strategies.hull.public import Public
+from curvfed.strategies.hull.classifier import Classifier, Kind
+from curvfed.strategies.hull.grouping import group
+from curvfed.strategies.hull.public import Public
 
 Bins = NDArray[np.uint64]
 
@@ -53,7 +53,7 @@ def learn(clients: Sequence[Sequence[Bins]], public: Public, settings: Settings)
     Parameters
     ----------
     clients : sequence of sequences of uint64 arrays
-        Of `strategies.hull.codec.decode_hulls`.
+        Of `curvfed.strategies.hull.codec.decode_hulls`.
 
     Raises
     ------

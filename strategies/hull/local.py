@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from geometry.hull import convex_hull, thin
-from strategies.hull.public import Public
+from curvfed.geometry.hull import convex_hull, thin
+from curvfed.strategies.hull.public import Public
 
 Bins = NDArray[np.uint64]
 

@@ -7,7 +7,7 @@ draws it from the secret key whose recovery the server can ask for when a client
 import secrets
 from collections.abc import Mapping
 
-from strategies.hull.errors import HullError
+from curvfed.strategies.hull.errors import HullError
 
 NOTE_BYTES = 16
 """Of a number: two of 1000 clients draw the same one with probability 1e-33."""

@@ -5,11 +5,11 @@ import json
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-from geometry.quantizer import PoincareQuantizer
-from strategies.hull.bose_chowla import BoseChowla
-from strategies.hull.labels import MAX_BITS, BinaryCode, LabelCode
-from strategies.hull.roots import prime_above
-from strategies.hull.symbols import SPARE
+from curvfed.geometry.quantizer import PoincareQuantizer
+from curvfed.strategies.hull.bose_chowla import BoseChowla
+from curvfed.strategies.hull.labels import MAX_BITS, BinaryCode, LabelCode
+from curvfed.strategies.hull.roots import prime_above
+from curvfed.strategies.hull.symbols import SPARE
 
 CODES = ("binary", "bose-chowla")
 """Label codes by name."""

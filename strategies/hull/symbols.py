@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strategies.hull.errors import undecodable
-from strategies.hull.roots import roots
+from curvfed.strategies.hull.errors import undecodable
+from curvfed.strategies.hull.roots import roots
 
 Words = NDArray[np.uint64]
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from strategies.hull.codec import decode_hulls, encode_hulls
-from strategies.hull.learn import Learned, Settings, learn
-from strategies.hull.local import LocalHulls, local_hulls
-from strategies.hull.naming import accuracy, name_groups
-from strategies.hull.order import draw_note, draw_slots, position
-from strategies.hull.public import Public
-from strategies.secure_sum.memory import sum_in_memory
-from strategies.secure_sum.session import Session
+from curvfed.strategies.hull.codec import decode_hulls, encode_hulls
+from curvfed.strategies.hull.learn import Learned, Settings, learn
+from curvfed.strategies.hull.local import LocalHulls, local_hulls
+from curvfed.strategies.hull.naming import accuracy, name_groups
+from curvfed.strategies.hull.order import draw_note, draw_slots, position
+from curvfed.strategies.hull.public import Public
+from curvfed.strategies.secure_sum.memory import sum_in_memory
+from curvfed.strategies.secure_sum.session import Session
 
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -1,11 +1,11 @@
 """Sums of integer vectors modulo a prime that show a server nothing but the sum (Bonawitz et al., CCS 2017)."""
 
-from strategies.secure_sum.collector import Collector
-from strategies.secure_sum.errors import SecureSumError
-from strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
-from strategies.secure_sum.member import Member
-from strategies.secure_sum.session import Session
-from strategies.secure_sum.wire import (
+from curvfed.strategies.secure_sum.collector import Collector
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
+from curvfed.strategies.secure_sum.member import Member
+from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum.wire import (
     Keys,
     Parts,
     Shares,

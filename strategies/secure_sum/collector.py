@@ -5,13 +5,13 @@ from collections.abc import Callable, Container, Iterable, Mapping
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from strategies.secure_sum import keys as crypto
-from strategies.secure_sum import shamir
-from strategies.secure_sum.derived import commitment, own_mask, pair_mask, signed_text
-from strategies.secure_sum.errors import SecureSumError
-from strategies.secure_sum.modular import Residues, add, check_residues, subtract
-from strategies.secure_sum.session import Session
-from strategies.secure_sum.wire import KEY_TAG, SEED_TAG, SHARES_BYTES, Keys, Shares, checksum
+from curvfed.strategies.secure_sum import keys as crypto
+from curvfed.strategies.secure_sum import shamir
+from curvfed.strategies.secure_sum.derived import commitment, own_mask, pair_mask, signed_text
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.modular import Residues, add, check_residues, subtract
+from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum.wire import KEY_TAG, SEED_TAG, SHARES_BYTES, Keys, Shares, checksum
 
 STEPS = ("keys", "shares", "masked", "revealed", "done")
 

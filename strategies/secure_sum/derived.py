@@ -4,12 +4,12 @@ from hashlib import sha256
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from strategies.secure_sum import keys as crypto
-from strategies.secure_sum.errors import SecureSumError
-from strategies.secure_sum.masks import uniform
-from strategies.secure_sum.modular import Residues
-from strategies.secure_sum.session import Session
-from strategies.secure_sum.wire import Keys
+from curvfed.strategies.secure_sum import keys as crypto
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.masks import uniform
+from curvfed.strategies.secure_sum.modular import Residues
+from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum.wire import Keys
 
 
 def pair_mask(

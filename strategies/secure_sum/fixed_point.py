@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from strategies.secure_sum.errors import SecureSumError
-from strategies.secure_sum.modular import Residues, check_modulus
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.modular import Residues, check_modulus
 
 SUM_PRIME = 2**61 - 1
 """A prime for sums of fixed-point numbers."""

@@ -3,7 +3,7 @@
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
-from strategies.secure_sum.modular import Residues
+from curvfed.strategies.secure_sum.modular import Residues
 
 _WORD = 1 << 64
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from strategies.secure_sum import keys as crypto
-from strategies.secure_sum import shamir
-from strategies.secure_sum.derived import commitment, letter_key, own_mask, pair_mask, signed_text
-from strategies.secure_sum.errors import SecureSumError
-from strategies.secure_sum.modular import Residues, add, check_residues, subtract
-from strategies.secure_sum.session import Session
-from strategies.secure_sum.state import STEPS, State
-from strategies.secure_sum.wire import KEY_TAG, SEED_TAG, SHARES_BYTES, Keys, Parts, Shares
+from curvfed.strategies.secure_sum import keys as crypto
+from curvfed.strategies.secure_sum import shamir
+from curvfed.strategies.secure_sum.derived import commitment, letter_key, own_mask, pair_mask, signed_text
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.modular import Residues, add, check_residues, subtract
+from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum.state import STEPS, State
+from curvfed.strategies.secure_sum.wire import KEY_TAG, SEED_TAG, SHARES_BYTES, Keys, Parts, Shares
 
 Entropy = Callable[[int], bytes]
 

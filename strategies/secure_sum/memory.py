@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Mapping
 
-from strategies.secure_sum.collector import Collector
-from strategies.secure_sum.member import Member
-from strategies.secure_sum.modular import Residues
-from strategies.secure_sum.session import Session
-from strategies.secure_sum.wire import checksum
+from curvfed.strategies.secure_sum.collector import Collector
+from curvfed.strategies.secure_sum.member import Member
+from curvfed.strategies.secure_sum.modular import Residues
+from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum.wire import checksum
 
 
 def sum_in_memory(session: Session, vectors: Mapping[int, Residues], dropped: Collection[int] = ()) -> Residues:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.errors import SecureSumError
 
 Residues = NDArray[np.uint64]
 

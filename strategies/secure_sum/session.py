@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
-from strategies.secure_sum import neighbours
-from strategies.secure_sum.errors import SecureSumError
-from strategies.secure_sum.modular import check_modulus
+from curvfed.strategies.secure_sum import neighbours
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.modular import check_modulus
 
 _NAME = "curvfed secure sum 1"
 _LARGEST = 2**32  # partitions and rounds stay below

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.errors import SecureSumError
 
 PRIME = 2**264 - 275
 SECRET_BYTES = 32

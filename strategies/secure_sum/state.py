@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from strategies.secure_sum.errors import SecureSumError
-from strategies.secure_sum.session import Session
-from strategies.secure_sum.wire import (
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum.wire import (
     Keys,
     Parts,
     by_partition,

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TypeVar
 
-from strategies.secure_sum.errors import SecureSumError
-from strategies.secure_sum.keys import KEY_BYTES, SIGNATURE_BYTES
-from strategies.secure_sum.modular import Residues
-from strategies.secure_sum.session import Session
-from strategies.secure_sum.shamir import SHARE_BYTES
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.keys import KEY_BYTES, SIGNATURE_BYTES
+from curvfed.strategies.secure_sum.modular import Residues
+from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum.shamir import SHARE_BYTES
 
 Parts = dict[str, str | int | bytes | list[int] | list[bytes]]
 """What a message or state is made of when it is sent or stored."""

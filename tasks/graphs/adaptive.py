@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tasks.graphs.inputs import GraphInputs
-from tasks.graphs.label_propagation import propagate
-from tasks.graphs.model_spec import start
+from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.label_propagation import propagate
+from curvfed.tasks.graphs.model_spec import start
 
 LABEL_STEPS, LABEL_KEPT = 10, 0.5
 """Propagations of labels for the confidence score, and κ, what a node keeps of its own in each; the authors' choice."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tasks.graphs.sparse import csr
+from curvfed.tasks.graphs.sparse import csr
 
 SPARSE_DENSITY = 0.2
 """Features with at most this share of non-zero entries are kept sparse: a GCN step is then 1.4 to 4 times faster."""
@@ -89,7 +89,7 @@ def client_graph(
     masks : Tensor, (3, n), bool
         Train, validation, test.
     """
-    from geometry.curvature import forman_ricci
+    from curvfed.geometry.curvature import forman_ricci
 
     forman = forman_plain = 0.0
     if num_edges := edge_index.shape[1]:

@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tasks.errors import DataError
-from tasks.graphs.client_graph import ClientGraph
-from tasks.graphs.inputs import GraphBatches, GraphInputs
-from tasks.graphs.selection import induced, selected
-from tasks.metrics import score
-from tasks.task import Batch, Task
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks.graphs.inputs import GraphBatches, GraphInputs
+from curvfed.tasks.graphs.selection import induced, selected
+from curvfed.tasks.metrics import score
+from curvfed.tasks.task import Batch, Task
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,8 @@ class SelectedNodeTask(NodeTask):
     graph, class_names, device
         As `GraphTask`.
     node_share : float
-        In (0, 1]: how many of the nodes training sees (`tasks.graphs.selection`). Training nodes are all among them.
+        In (0, 1]: how many of the nodes training sees (`curvfed.tasks.graphs.selection`). Training nodes are all among
+        them.
     """
 
     def __init__(

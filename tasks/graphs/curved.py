@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from tasks.graphs.client_graph import ClientGraph
-from tasks.graphs.model_spec import ModelSpec, start
+from curvfed.tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks.graphs.model_spec import ModelSpec, start
 
 NUM_STATISTICS, ESTIMATOR_WIDTH = 4, 8
 

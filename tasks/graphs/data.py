@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tasks import prepared
-from tasks.errors import DataError, naming
-from tasks.graphs import trees
-from tasks.graphs.client_graph import ClientGraph, client_graph, pack, unpack
-from tasks.graphs.datasets import locate
-from tasks.graphs.graph_sets import deal, load_graph_client, own_graphs
-from tasks.graphs.partition import (
+from curvfed.tasks import prepared
+from curvfed.tasks.errors import DataError, naming
+from curvfed.tasks.graphs import trees
+from curvfed.tasks.graphs.client_graph import ClientGraph, client_graph, pack, unpack
+from curvfed.tasks.graphs.datasets import locate
+from curvfed.tasks.graphs.graph_sets import deal, load_graph_client, own_graphs
+from curvfed.tasks.graphs.partition import (
     PARTITIONS,
     clean_edges,
     induced,
@@ -22,10 +22,10 @@ from tasks.graphs.partition import (
     membership_digest,
     random_split,
 )
-from tasks.graphs.raw import RawGraph, RawGraphs
-from tasks.graphs.tu import graph_dataset_names
-from tasks.graphs.tu_files import find_files, raw_files, read_tu
-from tasks.graphs.user_file import read_user_file
+from curvfed.tasks.graphs.raw import RawGraph, RawGraphs
+from curvfed.tasks.graphs.tu import graph_dataset_names
+from curvfed.tasks.graphs.tu_files import find_files, raw_files, read_tu
+from curvfed.tasks.graphs.user_file import read_user_file
 
 __all__ = ["ClientGraph", "GraphSpec", "load_client", "load_own", "normalize_rows"]
 
@@ -39,8 +39,8 @@ class GraphSpec:
     Attributes
     ----------
     dataset : str
-        "trees", a name in `tasks.graphs.datasets.SOURCES` in any case, one or several sets of graphs as in
-        `tasks.graphs.tu.graph_dataset_names`, or the path of a `.pt` file.
+        "trees", a name in `curvfed.tasks.graphs.datasets.SOURCES` in any case, one or several sets of graphs as in
+        `curvfed.tasks.graphs.tu.graph_dataset_names`, or the path of a `.pt` file.
     data_dir : Path
         The folder of the public data sets, in PyTorch Geometric's layout.
     partition : str
@@ -119,7 +119,7 @@ def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> Clie
     Raises
     ------
     DataError
-        See `tasks.graphs.user_file.read_user_file` and `tasks.graphs.tu_files.read_tu`.
+        See `curvfed.tasks.graphs.user_file.read_user_file` and `curvfed.tasks.graphs.tu_files.read_tu`.
     """
     path = path.expanduser()
     folder = None

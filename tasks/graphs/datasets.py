@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tasks.errors import DataError
-from tasks.graphs import download, readers
-from tasks.graphs.raw import RawGraph, RawGraphs
-from tasks.graphs.user_file import read_user_file
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs import download, readers
+from curvfed.tasks.graphs.raw import RawGraph, RawGraphs
+from curvfed.tasks.graphs.user_file import read_user_file
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tasks.graphs.inputs import GraphInputs
-from tasks.graphs.sparse import Constant
+from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.sparse import Constant
 
 EMBEDDING = "embedding"
 """Name of the parameter that holds a model's functional embedding. Nothing trains it; it travels with the others."""

@@ -2,8 +2,8 @@
 
 Each is input -> three layers of message passing -> sum over a graph's nodes -> hidden layer -> logits, dropout before the
 logits alone: within the layers it would change a point's time between training and evaluation. Parameter names say what a
-parameter is, and `strategies.methods` decides by them what stays with a client: `input.*` and `head.*` where feature
-spaces or classes differ.
+parameter is, and `curvfed.strategies.methods` decides by them what stays with a client: `input.*` and `head.*` where
+feature spaces or classes differ.
 """
 
 from collections.abc import Callable
@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tasks.graphs.curved import CurvedNet
-from tasks.graphs.inputs import GraphInputs
-from tasks.graphs.lorentz_ops import exp0_factor, lorentz_linear
-from tasks.graphs.model_spec import ModelSpec, start
+from curvfed.tasks.graphs.curved import CurvedNet
+from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.lorentz_ops import exp0_factor, lorentz_linear
+from curvfed.tasks.graphs.model_spec import ModelSpec, start
 
 DEPTH = 3
 

@@ -11,17 +11,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tasks import prepared
-from tasks.errors import DataError
-from tasks.graphs.client_graph import ClientGraph, client_graph, pack, unpack
-from tasks.graphs.partition import Booleans, Integers, induced, membership_digest, random_parts, random_split
-from tasks.graphs.raw import RawGraphs
-from tasks.graphs.sparse import csr
-from tasks.graphs.tu import graph_dataset_names, is_path, raw_folder, unknown
-from tasks.graphs.tu_files import find_files, raw_files, read_tu
+from curvfed.tasks import prepared
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.client_graph import ClientGraph, client_graph, pack, unpack
+from curvfed.tasks.graphs.partition import Booleans, Integers, induced, membership_digest, random_parts, random_split
+from curvfed.tasks.graphs.raw import RawGraphs
+from curvfed.tasks.graphs.sparse import csr
+from curvfed.tasks.graphs.tu import graph_dataset_names, is_path, raw_folder, unknown
+from curvfed.tasks.graphs.tu_files import find_files, raw_files, read_tu
 
 if TYPE_CHECKING:  # the module of all kinds of data, which imports this one
-    from tasks.graphs.data import GraphSpec
+    from curvfed.tasks.graphs.data import GraphSpec
 
 
 def load_graph_client(spec: "GraphSpec", partition_id: int, num_partitions: int, cache_dir: Path) -> ClientGraph:
@@ -148,7 +148,7 @@ def _client(
 
 def _features(raw: RawGraphs, nodes: Tensor, known: Tensor, norm: str) -> Tensor:
     """The rows of `nodes`, (n, A + num_codes), CSR where there are codes; measurements are scaled by the `known` rows."""
-    from tasks.graphs.data import normalize_rows
+    from curvfed.tasks.graphs.data import normalize_rows
 
     attributes, codes = raw.attributes[nodes], raw.codes[nodes]
     if raw.measured:

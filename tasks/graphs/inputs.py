@@ -7,8 +7,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from tasks.graphs.client_graph import ClientGraph
-from tasks.graphs.sparse import Constant, memberships, neighbour_sums, normalized_adjacency
+from curvfed.tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks.graphs.sparse import Constant, memberships, neighbour_sums, normalized_adjacency
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from tasks.graphs.sparse import Constant
+from curvfed.tasks.graphs.sparse import Constant
 
 
 def propagate(labels: Tensor, adjacency: Constant, steps: int, alpha: float) -> Tensor:

@@ -1,7 +1,7 @@
 """The operations of a Lorentz GCN, each with a backward pass of its own.
 
 Composed of single tensor operations a Lorentz step takes more than twice as long as a flat one: on a client's few hundred
-nodes it is the number of operations that counts. The formulas are those of `geometry.lorentz`, which the tests hold
+nodes it is the number of operations that counts. The formulas are those of `curvfed.geometry.lorentz`, which the tests hold
 these to; K is the squared radius, the curvature is -1/K.
 """
 
@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from geometry.safe_math import floor, max_radius
-from tasks.graphs.sparse import Constant
+from curvfed.geometry.safe_math import floor, max_radius
+from curvfed.tasks.graphs.sparse import Constant
 
 
 def exp0_factor(norms: Tensor, radius: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ class _Exp0Factor(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, norms: Tensor, radius: Tensor) -> Tensor:
         x = (norms * radius.rsqrt()).clamp_(min=floor(norms.dtype))
-        # As in `geometry.lorentz.exp0` a point stops at the largest radius whose square is a number.
+        # As in `curvfed.geometry.lorentz.exp0` a point stops at the largest radius whose square is a number.
         factor = x.clamp(max=max_radius(norms.dtype)).sinh_().div_(x)
         ctx.save_for_backward(x, factor, radius)
         return factor

@@ -14,7 +14,7 @@ class ModelSpec:
     task : str
         "nodes" or "graphs".
     kind : str
-        A key of `tasks.graphs.models.MODELS` of that task.
+        A key of `curvfed.tasks.graphs.models.MODELS` of that task.
     num_features, num_classes, width : int
     dropout : float
     gate : bool
@@ -22,11 +22,11 @@ class ModelSpec:
     learns_curvature : bool
         Whether k is trained; else the curvature stays where it starts.
     curvature_map : str
-        A key of `tasks.graphs.curved.CURVATURE_MAPS`.
+        A key of `curvfed.tasks.graphs.curved.CURVATURE_MAPS`.
     estimates_curvature : bool
         Whether a small network on statistics of the client's graph adds to k.
     mask_threshold : float or None
-        Below which an entry of a mask counts as 0 in evaluation (`tasks.graphs.masked`); None is no masks.
+        Below which an entry of a mask counts as 0 in evaluation (`curvfed.tasks.graphs.masked`); None is no masks.
     """
 
     task: str

@@ -6,11 +6,11 @@ from functools import partial
 import torch
 from torch import nn
 
-from tasks.graphs.functional import add_embedding
-from tasks.graphs.graph_models import FlatGraphNet, GCNLayer, GINLayer, LorentzGIN
-from tasks.graphs.masked import add_masks
-from tasks.graphs.model_spec import ModelSpec
-from tasks.graphs.node_models import GCN, LorentzGCN, SplitGCN
+from curvfed.tasks.graphs.functional import add_embedding
+from curvfed.tasks.graphs.graph_models import FlatGraphNet, GCNLayer, GINLayer, LorentzGIN
+from curvfed.tasks.graphs.masked import add_masks
+from curvfed.tasks.graphs.model_spec import ModelSpec
+from curvfed.tasks.graphs.node_models import GCN, LorentzGCN, SplitGCN
 
 __all__ = ["MODELS", "ModelSpec", "build"]
 

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tasks.graphs.inputs import GraphInputs
-from tasks.graphs.model_spec import start
-from tasks.graphs.sparse import Constant
+from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.model_spec import start
+from curvfed.tasks.graphs.sparse import Constant
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,18 @@
 """Two-layer graph convolutional networks for nodes: flat, Lorentz, and the flat one with a coordinate set apart.
 
 Each layer is linear -> neighbourhood -> ReLU, with dropout between layers and a linear or distance head. Parameter names
-say what a parameter is, and `strategies.methods` decides by them what stays with a client.
+say what a parameter is, and `curvfed.strategies.methods` decides by them what stays with a client.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tasks.graphs.curved import CurvedNet
-from tasks.graphs.inputs import GraphInputs
-from tasks.graphs.lorentz_ops import convolve, distance_logits, exp0_factor
-from tasks.graphs.model_spec import ModelSpec, start
-from tasks.graphs.sparse import Constant
+from curvfed.tasks.graphs.curved import CurvedNet
+from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.lorentz_ops import convolve, distance_logits, exp0_factor
+from curvfed.tasks.graphs.model_spec import ModelSpec, start
+from curvfed.tasks.graphs.sparse import Constant
 
 GATE_START = 3.0
 """A gate starts at sigmoid(3) = 0.95: nearly all low-pass, as on homophilic graphs, yet with a live gradient."""
@@ -66,7 +66,7 @@ class LorentzLayer(nn.Module):
 class LorentzGCN(CurvedNet):
     """FlatLand's network: Lorentz layers and a head of Lorentz distances to one point per class.
 
-    The curvature is -1/K (`tasks.graphs.curved`). Logits are
+    The curvature is -1/K (`curvfed.tasks.graphs.curved`). Logits are
     2K + 2<x, c> + b, minus the squared Lorentz distance to the class's point c, which is lifted from its space
     coordinates so that it lies on every client's own hyperboloid.
     """

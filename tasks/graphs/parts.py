@@ -10,7 +10,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from tasks.errors import DataError
+from curvfed.tasks.errors import DataError
 
 MAX_CLASSES = 10_000
 """More classes than any data set here has: a label beyond is a mistake, not a class."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tasks.errors import DataError
-from tasks.graphs import parts
-from tasks.graphs.partition import clean_edges
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs import parts
+from curvfed.tasks.graphs.partition import clean_edges
 
 MAX_NODES = 10**8
 """More nodes than a graph has that fits into memory: a larger number is a mistake."""
@@ -62,7 +62,7 @@ class RawGraphs:
     measured : bool
         Whether the attributes are measurements, each on a scale of its own.
     edge_index : Tensor, (2, E), int64
-        Clean (see `tasks.graphs.partition.clean_edges`), no edge between two graphs.
+        Clean (see `curvfed.tasks.graphs.partition.clean_edges`), no edge between two graphs.
     graph_of_node : Tensor, (N,), int64
         Ascending from 0; no graph is without a node.
     labels : Tensor, (G,), int64

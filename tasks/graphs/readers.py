@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tasks.errors import DataError
-from tasks.graphs.raw import RawGraph, raw_graph
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.raw import RawGraph, raw_graph
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
     from scipy.sparse import csr_array
 
-    from tasks.graphs.datasets import Source
+    from curvfed.tasks.graphs.datasets import Source
 
 PLANETOID_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 OGB_TABLES = ("edge", "node-feat", "node-label")

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tasks import prepared
-from tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks import prepared
+from curvfed.tasks.graphs.client_graph import ClientGraph
 
 IDLENESS = 0.5
 """Of the lazy random walk that Ollivier's curvature compares: half of the mass stays where it is."""
@@ -38,7 +38,7 @@ def mean_ricci(graph: ClientGraph, kind: str, triangles: bool, cache_dir: Path |
     path = None if cache_dir is None else cache_dir / f"ollivier-{IDLENESS}-{graph.digest}.json"
     if path is not None and (kept := _read(path)) is not None:
         return kept
-    from geometry.ollivier import ollivier_ricci
+    from curvfed.geometry.ollivier import ollivier_ricci
 
     total = 0.0
     for edge_index, num_nodes in _pieces(graph):

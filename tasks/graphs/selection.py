@@ -11,9 +11,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from geometry import lorentz
-from tasks.graphs.client_graph import ClientGraph
-from tasks.graphs.sparse import csr, neighbour_sums
+from curvfed.geometry import lorentz
+from curvfed.tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks.graphs.sparse import csr, neighbour_sums
 
 CURVATURE = -1.0
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.graphs.partition import clean_edges
+from curvfed.tasks.graphs.partition import clean_edges
 
 NUM_TOPICS = 6
 CLASS_NAMES = tuple(str(topic) for topic in range(NUM_TOPICS))

@@ -4,9 +4,9 @@ import difflib
 import os
 from pathlib import Path
 
-from tasks.errors import DataError
-from tasks.graphs import download
-from tasks.graphs.tu_files import REQUIRED
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs import download
+from curvfed.tasks.graphs.tu_files import REQUIRED
 
 GROUPS = {
     "CHEM": ("MUTAG", "BZR", "COX2", "DHFR", "PTC_MR", "AIDS", "NCI1"),
@@ -116,7 +116,7 @@ def raw_folder(name: str, data_dir: Path) -> Path:
 
 def _fault(item: str, known: list[str]) -> str:
     """What is wrong with an item of a list that is no set of graphs, as those known are."""
-    from tasks.graphs.datasets import SOURCES
+    from curvfed.tasks.graphs.datasets import SOURCES
 
     if not item:
         return "an item of the list is empty; single commas separate the names"

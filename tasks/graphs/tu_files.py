@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tasks.errors import DataError
-from tasks.graphs.partition import Integers, clean_edges
-from tasks.graphs.parts import MAX_CLASSES
-from tasks.graphs.raw import MAX_DEGREE, RawGraphs, degree_codes
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.partition import Integers, clean_edges
+from curvfed.tasks.graphs.parts import MAX_CLASSES
+from curvfed.tasks.graphs.raw import MAX_DEGREE, RawGraphs, degree_codes
 
 REQUIRED = ("A", "graph_indicator", "graph_labels")
 OPTIONAL = ("node_labels", "node_attributes")

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from tasks.errors import DataError
-from tasks.graphs.parts import MASK_NAMES
-from tasks.graphs.raw import RawGraph, RawGraphs, raw_graph, raw_graphs
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.parts import MASK_NAMES
+from curvfed.tasks.graphs.raw import RawGraph, RawGraphs, raw_graph, raw_graphs
 
 _DATA_CLASSES = tuple(
     f"torch_geometric.data.{name}"
@@ -27,7 +27,7 @@ def read_user_file(path: Path) -> RawGraph | RawGraphs:
 
     Allowed for the classification of nodes is a `Data` object or a dict with `x` (N, F), `edge_index` (2, E), `y` (N,),
     and optionally all three of `train_mask`, `val_mask`, `test_mask` (N,) or (N, splits), and `class_names`, a list of
-    strings; for that of graphs a list or tuple of such objects, as `tasks.graphs.raw.raw_graphs` takes them.
+    strings; for that of graphs a list or tuple of such objects, as `curvfed.tasks.graphs.raw.raw_graphs` takes them.
 
     Raises
     ------

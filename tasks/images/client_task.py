@@ -7,13 +7,13 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from tasks.errors import DataError
-from tasks.images.augment import crop_and_flip
-from tasks.images.client_images import ClientImages
-from tasks.images.models import ImageNet
-from tasks.images.objectives import Objective
-from tasks.metrics import score
-from tasks.task import Batch, Task
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.images.augment import crop_and_flip
+from curvfed.tasks.images.client_images import ClientImages
+from curvfed.tasks.images.models import ImageNet
+from curvfed.tasks.images.objectives import Objective
+from curvfed.tasks.metrics import score
+from curvfed.tasks.task import Batch, Task
 
 EVALUATION_BATCH = 512
 
@@ -110,7 +110,7 @@ class ImageTask(Task):
     batch_size : int
         0 takes all images at once. The last batch of a pass is what remains.
     objective : callable
-        The local loss of a batch (`tasks.images.objectives`).
+        The local loss of a batch (`curvfed.tasks.images.objectives`).
     augment : bool
         Whether training images are cropped and flipped at random.
     mixed_precision : bool

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tasks import prepared
-from tasks.errors import DataError
-from tasks.graphs.partition import Booleans, membership_digest, random_split
-from tasks.images.client_images import ClientImages, client_images, pack, unpack
-from tasks.images.datasets import Located, locate, locate_folder, source_of
-from tasks.images.folder import fingerprint, is_image_folder
-from tasks.images.label_partition import Deal, Integers, deal_out
-from tasks.images.raw import TEST, TRAIN, RawImages
+from curvfed.tasks import prepared
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.partition import Booleans, membership_digest, random_split
+from curvfed.tasks.images.client_images import ClientImages, client_images, pack, unpack
+from curvfed.tasks.images.datasets import Located, locate, locate_folder, source_of
+from curvfed.tasks.images.folder import fingerprint, is_image_folder
+from curvfed.tasks.images.label_partition import Deal, Integers, deal_out
+from curvfed.tasks.images.raw import TEST, TRAIN, RawImages
 
 __all__ = ["ClientImages", "ImageSpec", "is_image_folder", "load_client", "load_own", "load_test", "load_test_folder"]
 
@@ -35,12 +35,12 @@ class ImageSpec:
     Attributes
     ----------
     dataset : str
-        A name in `tasks.images.datasets.SOURCES`, in any case, or the path of a folder as in
-        `tasks.images.folder.LAYOUTS`; without a test part, a fifth of every class is the global test set.
+        A name in `curvfed.tasks.images.datasets.SOURCES`, in any case, or the path of a folder as in
+        `curvfed.tasks.images.folder.LAYOUTS`; without a test part, a fifth of every class is the global test set.
     data_dir : Path
         The folder of the public data sets, in torchvision's layout.
     partition, alpha, shards, min_client_size
-        How training images are dealt out: see `tasks.images.label_partition.Deal`.
+        How training images are dealt out: see `curvfed.tasks.images.label_partition.Deal`.
     seed : int
         Of partition, split and subsets; at least 0.
     train_size, test_size : float
@@ -119,7 +119,7 @@ def load_own(path: Path, spec: ImageSpec, cache_dir: Path | None = None) -> Clie
     Raises
     ------
     DataError
-        See `tasks.images.folder.read_folder`.
+        See `curvfed.tasks.images.folder.read_folder`.
     """
     located = locate_folder(path)
     folder = None

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tasks.errors import DataError
-from tasks.graphs import download
-from tasks.images import readers
-from tasks.images.folder import LAYOUTS, class_folders, parts_of, read_folder, read_parts
-from tasks.images.raw import TEST, TRAIN, RawImages
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs import download
+from curvfed.tasks.images import readers
+from curvfed.tasks.images.folder import LAYOUTS, class_folders, parts_of, read_folder, read_parts
+from curvfed.tasks.images.raw import TEST, TRAIN, RawImages
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tasks.errors import DataError
-from tasks.images.raw import TEST, TRAIN, VAL, Integers, RawImages, brought_to
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.images.raw import TEST, TRAIN, VAL, Integers, RawImages, brought_to
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 """Torchvision's; other files are passed by, and so is what is hidden."""

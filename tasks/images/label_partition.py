@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.errors import DataError
+from curvfed.tasks.errors import DataError
 
 Integers = NDArray[np.int64]
 

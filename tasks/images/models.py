@@ -7,8 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from tasks.heads import HeadSpec, head_start, make_head
-from tasks.images.nets import NETS
+from curvfed.tasks.heads import HeadSpec, head_start, make_head
+from curvfed.tasks.images.nets import NETS
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class ImageModelSpec:
     Attributes
     ----------
     kind : str
-        A key of `tasks.images.nets.NETS`.
+        A key of `curvfed.tasks.images.nets.NETS`.
     shape : tuple of int
         Channels, height and width of an image.
     norm : str
@@ -27,7 +27,7 @@ class ImageModelSpec:
         Width of a linear layer between net and head; 0 is none, the head then sees the features of the net.
     num_classes : int
     head, fixed, start, normalize, scale, slope
-        Those of `tasks.heads.HeadSpec`; `head` is its kind.
+        Those of `curvfed.tasks.heads.HeadSpec`; `head` is its kind.
     """
 
     kind: str
@@ -52,7 +52,7 @@ class ImageNet(nn.Module):
     ----------
     body : Sequential
     head : Module
-        One of `tasks.heads`.
+        One of `curvfed.tasks.heads`.
     mixed_precision : bool
         Whether the body computes in bfloat16 where it may while it is trained. Features, head and losses keep the
         images' dtype, and so does the body in evaluation.

@@ -10,8 +10,8 @@ from functools import partial
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from tasks.images.layers import NORMS, convolution, tin_stride
-from tasks.images.resnets import resnet18, resnet18_7x7, senet18
+from curvfed.tasks.images.layers import NORMS, convolution, tin_stride
+from curvfed.tasks.images.resnets import resnet18, resnet18_7x7, senet18
 
 Build = Callable[[tuple[int, int, int], str], tuple[nn.Module, int]]
 

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tasks.heads import PoincareHead, unit
-from tasks.images.models import ImageNet
+from curvfed.tasks.heads import PoincareHead, unit
+from curvfed.tasks.images.models import ImageNet
 
 Objective = Callable[[ImageNet, Tensor, Tensor], Tensor]
 """Of a model, images (n, c, h, w) and labels (n,), n ≥ 1: the mean loss over the batch, of shape ()."""

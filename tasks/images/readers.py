@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tasks.errors import DataError
-from tasks.images.folder import class_folders, images_of, listed
-from tasks.images.raw import TEST, TRAIN, Integers, RawImages, raw_images
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.images.folder import class_folders, images_of, listed
+from curvfed.tasks.images.raw import TEST, TRAIN, Integers, RawImages, raw_images
 
 DIGITS = tuple("0123456789")
 

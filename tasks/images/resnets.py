@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from tasks.images.layers import convolution, normalisation, start, tin_stride
+from curvfed.tasks.images.layers import convolution, normalisation, start, tin_stride
 
 WIDTHS = (64, 128, 256, 512)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tasks.errors import DataError
-from tasks.graphs.partition import membership_digest
-from tasks.points.client_points import Booleans, ClientPoints, Integers, client_points
-from tasks.points.datasets import CURVATURES, locate
-from tasks.points.partition import PARTITIONS, deal_out
-from tasks.points.readers import RawPoints, in_order, read_points
-from tasks.points.uniform import two_classes
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.partition import membership_digest
+from curvfed.tasks.points.client_points import Booleans, ClientPoints, Integers, client_points
+from curvfed.tasks.points.datasets import CURVATURES, locate
+from curvfed.tasks.points.partition import PARTITIONS, deal_out
+from curvfed.tasks.points.readers import RawPoints, in_order, read_points
+from curvfed.tasks.points.uniform import two_classes
 
 __all__ = ["ClientPoints", "PointSpec", "load_client", "load_own", "load_pooled", "load_test", "load_test_file"]
 
@@ -31,12 +31,13 @@ class PointSpec:
     Attributes
     ----------
     dataset : str
-        A name in `tasks.points.datasets.NAMES`, in any case, or the path of a file as in `tasks.points.readers`, whose own
-        test part, if it has one, is the global test set. Olsson's own parts are pooled and split anew, as published.
+        A name in `curvfed.tasks.points.datasets.NAMES`, in any case, or the path of a file as in
+        `curvfed.tasks.points.readers`, whose own test part, if it has one, is the global test set. Olsson's own parts
+        are pooled and split anew, as published.
     data_dir : Path
         The folder of the public data sets.
     partition, alpha, lacking
-        How training points are dealt out: see `tasks.points.partition.deal_out`.
+        How training points are dealt out: see `curvfed.tasks.points.partition.deal_out`.
     seed : int
         Of everything that is drawn; at least 0.
     split_seed : int
@@ -49,9 +50,9 @@ class PointSpec:
     classes : str
         Comma-separated names of the classes to keep; "": all.
     num_points, sample_radius, margin, reference
-        Of "uniform": see `tasks.points.uniform.two_classes`; the radius is a share of the disc's.
+        Of "uniform": see `curvfed.tasks.points.uniform.two_classes`; the radius is a share of the disc's.
     embedding_key, label_key : str
-        See `tasks.points.readers.read_points`.
+        See `curvfed.tasks.points.readers.read_points`.
     """
 
     dataset: str
@@ -148,7 +149,7 @@ def load_own(path: Path, spec: PointSpec) -> ClientPoints:
     Raises
     ------
     DataError
-        See `tasks.points.readers.read_points`.
+        See `curvfed.tasks.points.readers.read_points`.
     """
     raw = _read(path.expanduser(), spec)
     test = _held_out(raw.labels, spec) if raw.test is None else raw.test
@@ -161,7 +162,7 @@ def load_test_file(path: Path, spec: PointSpec) -> ClientPoints | None:
     Raises
     ------
     DataError
-        See `tasks.points.readers.read_points`.
+        See `curvfed.tasks.points.readers.read_points`.
     """
     raw = _read(path.expanduser(), spec)
     chosen = np.arange(len(raw.labels)) if raw.test is None else np.flatnonzero(raw.test)

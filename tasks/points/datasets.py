@@ -3,9 +3,9 @@
 import difflib
 from pathlib import Path
 
-from tasks.errors import DataError
-from tasks.graphs import download
-from tasks.points.readers import READERS
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs import download
+from curvfed.tasks.points.readers import READERS
 
 NAMES = ("uniform", "olsson")
 """Of them, "uniform" is built in."""

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tasks.errors import DataError
-from tasks.images import label_partition
-from tasks.points.client_points import Integers
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.images import label_partition
+from curvfed.tasks.points.client_points import Integers
 
 STRATIFIED_STREAM, LACKING_STREAM = 13, 14
 """Of the seed, for what is drawn."""

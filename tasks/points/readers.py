@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.errors import DataError
-from tasks.points.client_points import Booleans, Floats, Integers
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.client_points import Booleans, Floats, Integers
 
 NPZ_KEYS = "x_train (n, 2), y_train (n,) and, if wanted, x_test (t, 2), y_test (t,)"
 CSV_COLUMNS = "two columns of coordinates and one of classes, separated by commas"

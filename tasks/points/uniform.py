@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tasks.errors import DataError
-from tasks.points.client_points import Floats, Integers
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.client_points import Floats, Integers
 
 POINTS_STREAM, HYPERPLANE_STREAM = 11, 12
 """Of the seed, for what is drawn."""

@@ -13,9 +13,9 @@ from PIL import Image
 from playwright.sync_api import BrowserContext, Page
 from report_page import HOSTILE
 
-from server_app.report import write_report
-from server_app.results import RunDirectory, failed_summary
-from strategies.config import parse
+from curvfed.server_app.report import write_report
+from curvfed.server_app.results import RunDirectory, failed_summary
+from curvfed.strategies.config import parse
 
 CONTRAST = 80
 """Least difference, of 255, between the lightest and the darkest of a picture."""

@@ -11,17 +11,17 @@ from graph_fixtures import user_fields, user_graphs, write_tu, write_user_graph
 from image_fixtures import write_classes, write_idx
 from rich.console import Console
 
-from deployments import check, reference, simulate
-from deployments.keys_in_use import is_in_use
-from deployments.pairs import UsageError, pop_supernodes, read_pairs
-from deployments.tables import LABELS, summary_table
-from strategies.config import RunConfig, flatten, parse
-from strategies.defaults import settled
-from strategies.hull.baselines import NAMES as BASELINES
-from strategies.methods import METHODS
-from strategies.point_data import public
-from tasks.images.datasets import CIFAR10, SOURCES
-from tasks.points.datasets import command
+from curvfed.deployments import check, reference, simulate
+from curvfed.deployments.keys_in_use import is_in_use
+from curvfed.deployments.pairs import UsageError, pop_supernodes, read_pairs
+from curvfed.deployments.tables import LABELS, summary_table
+from curvfed.strategies.config import RunConfig, flatten, parse
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.hull.baselines import NAMES as BASELINES
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.point_data import public
+from curvfed.tasks.images.datasets import CIFAR10, SOURCES
+from curvfed.tasks.points.datasets import command
 
 ROOT = Path(__file__).parents[2]
 PRESETS = sorted((ROOT / "presets").rglob("*.toml"))
@@ -287,7 +287,7 @@ def said(capsys, *arguments: str) -> list[str]:
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch):
     for fetch in ("fetch", "fetch_by"):
-        monkeypatch.setattr(f"tasks.graphs.download.{fetch}", lambda *_: pytest.fail("check must not download"))
+        monkeypatch.setattr(f"curvfed.tasks.graphs.download.{fetch}", lambda *_: pytest.fail("check must not download"))
 
 
 def test_check_looks_at_graphs(capsys, cora_dir, tmp_path):
@@ -368,7 +368,7 @@ def test_check_names_data_for_which_there_is_no_memory(capsys, monkeypatch):
     def fail(*_: object) -> None:
         raise MemoryError("Unable to allocate 9.00 EiB")
 
-    monkeypatch.setattr("deployments.data_check.load_data", fail)
+    monkeypatch.setattr("curvfed.deployments.data_check.load_data", fail)
     assert refusal(capsys) == 'error: dataset = "trees" cannot be read: MemoryError: Unable to allocate 9.00 EiB'
 
 

@@ -20,15 +20,15 @@ from flwr.cli.supernode.register import try_load_public_key
 from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
-from deployments.cluster import certificates, commands, daemons, preflight, registry, status, submit
-from deployments.cluster.__main__ import main
-from deployments.cluster.commands import Command
-from deployments.cluster.daemons import Daemon, running, stop_all
-from deployments.cluster.errors import ClusterError
-from deployments.cluster.folder import NodeFolder, ServerFolder
-from deployments.isolated import free_ports
-from server_app.run_lock import RunLock, is_written
-from strategies.config import ConfigError
+from curvfed.deployments.cluster import certificates, commands, daemons, preflight, registry, status, submit
+from curvfed.deployments.cluster.__main__ import main
+from curvfed.deployments.cluster.commands import Command
+from curvfed.deployments.cluster.daemons import Daemon, running, stop_all
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
+from curvfed.deployments.isolated import free_ports
+from curvfed.server_app.run_lock import RunLock, is_written
+from curvfed.strategies.config import ConfigError
 
 
 def mode(path: Path) -> int:
@@ -331,7 +331,7 @@ def site(tmp_path, monkeypatch):
     (tmp_path / "bin").mkdir()
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("deployments.cluster.__main__.SUPERNODE_START", 30.0)
+    monkeypatch.setattr("curvfed.deployments.cluster.__main__.SUPERNODE_START", 30.0)
     folder = ServerFolder.make(tmp_path / "c", [], ["north", "south"], *free_ports(2), 10)
     yield folder
     stop_all([node.running for node in folder.nodes()])
@@ -358,7 +358,7 @@ def test_a_key_that_the_superlink_does_not_take(site, capsys):
     flower_supernode(site, "echo '[code: 2004] Failed to activate SuperNode.'; exit 1")
     assert start(site) == 1
     said = capsys.readouterr().err
-    assert "it is not registered there (on the server: `python -m deployments.cluster register north`)" in said
+    assert "it is not registered there (on the server: `curvfed cluster register north`)" in said
     assert "revoked" in said
     flower_supernode(site, "echo 'something else'; exit 1")
     assert start(site) == 1
@@ -800,7 +800,7 @@ def test_a_wrong_configuration_is_refused_before_anything_is_sent(folder, fake, 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from server_app.run_lock import RunLock
+from curvfed.server_app.run_lock import RunLock
 lock = RunLock(Path(sys.argv[1]))
 lock.acquire()
 print("held", flush=True)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from strategies.config import BASES, ConfigError, RunConfig, allowed, fields, flatten, parse
-from strategies.methods import METHODS, Method
-from tasks.graphs.models import MODELS
-from tasks.images.nets import NETS
+from curvfed.strategies.config import BASES, ConfigError, RunConfig, allowed, fields, flatten, parse
+from curvfed.strategies.methods import METHODS, Method
+from curvfed.tasks.graphs.models import MODELS
+from curvfed.tasks.images.nets import NETS
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 FIELDS = dict(fields())

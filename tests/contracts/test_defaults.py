@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.config import RunConfig, parse
-from strategies.defaults import BUILT_IN, settled
-from strategies.methods import METHODS
-from tasks.registry import tasks_of
+from curvfed.strategies.config import RunConfig, parse
+from curvfed.strategies.defaults import BUILT_IN, settled
+from curvfed.strategies.methods import METHODS
+from curvfed.tasks.registry import tasks_of
 
 EXPLICIT: dict[str, list[Any]] = {
     "local-epochs": [1, 3, 10_000],

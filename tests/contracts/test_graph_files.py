@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from graph_fixtures import write_amazon, write_minesweeper, write_ogb, write_planetoid
 
-from tasks.errors import DataError
-from tasks.graphs import download
-from tasks.graphs.data import GraphSpec, load_client
-from tasks.graphs.datasets import SOURCES, complete
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs import download
+from curvfed.tasks.graphs.data import GraphSpec, load_client
+from curvfed.tasks.graphs.datasets import SOURCES, complete
 
 
 @pytest.fixture

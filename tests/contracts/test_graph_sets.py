@@ -21,15 +21,15 @@ from graph_fixtures import (
     write_user_graph,
 )
 
-from tasks.errors import DataError
-from tasks.graphs import download
-from tasks.graphs.client_graph import client_graph
-from tasks.graphs.data import GraphSpec, load_client, load_own
-from tasks.graphs.graph_sets import deal, load_graph_client, standardize
-from tasks.graphs.raw import MAX_DEGREE, RawGraph, RawGraphs
-from tasks.graphs.tu import GROUPS, NAMES, graph_dataset_names
-from tasks.graphs.tu_files import read_tu
-from tasks.graphs.user_file import read_user_file
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs import download
+from curvfed.tasks.graphs.client_graph import client_graph
+from curvfed.tasks.graphs.data import GraphSpec, load_client, load_own
+from curvfed.tasks.graphs.graph_sets import deal, load_graph_client, standardize
+from curvfed.tasks.graphs.raw import MAX_DEGREE, RawGraph, RawGraphs
+from curvfed.tasks.graphs.tu import GROUPS, NAMES, graph_dataset_names
+from curvfed.tasks.graphs.tu_files import read_tu
+from curvfed.tasks.graphs.user_file import read_user_file
 
 GRAPHS = 24
 CLIENTS = 5
@@ -112,7 +112,7 @@ def test_no_two_sets_share_a_name():
 def test_names_are_told_without_heavy_imports():
     program = """
 import sys
-from tasks.graphs.tu import graph_dataset_names
+from curvfed.tasks.graphs.tu import graph_dataset_names
 graph_dataset_names("CHEM,BIO")
 print([name for name in ("torch_geometric", "scipy", "pymetis", "networkx", "sklearn") if name in sys.modules])
 """
@@ -375,8 +375,8 @@ def test_prepared_clients_are_read_back_by_torch_alone(mutag_dir, tmp_path):
     program = f"""
 import json, sys
 from pathlib import Path
-from tasks.graphs.data import GraphSpec, load_client, load_own
-from tasks.graphs.graph_sets import load_graph_client
+from curvfed.tasks.graphs.data import GraphSpec, load_client, load_own
+from curvfed.tasks.graphs.graph_sets import load_graph_client
 graph = load_client(GraphSpec("mutag,dd", Path({str(tmp_path)!r})), 2, 4, Path({str(tmp_path / "cache")!r}))
 heavy = ["torch_geometric", "pymetis", "scipy", "networkx", "sklearn", "matplotlib"]
 seen = [graph.digest, graph.space, graph.task, graph.partition_digest, graph.graph_of_node.tolist()]
@@ -391,8 +391,8 @@ def test_reading_needs_no_pytorch_geometric(mutag_dir, tmp_path):
     program = f"""
 import sys
 from pathlib import Path
-from tasks.graphs.data import GraphSpec, load_client, load_own
-from tasks.graphs.graph_sets import load_graph_client
+from curvfed.tasks.graphs.data import GraphSpec, load_client, load_own
+from curvfed.tasks.graphs.graph_sets import load_graph_client
 load_client(GraphSpec("mutag", Path({str(mutag_dir)!r})), 0, 2, Path({str(tmp_path)!r}))
 print("torch_geometric" in sys.modules)
 """

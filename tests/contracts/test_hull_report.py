@@ -18,17 +18,17 @@ from image_run import make_image_run
 from PIL import Image
 from report_page import HOSTILE, Page, drawn_texts
 
-from server_app.hues import HUES
-from server_app.hull_file import SWEEP
-from server_app.hull_gallery import MOST_DOTS, hull_gallery
-from server_app.hull_outcome import ACCURACIES, lead, result
-from server_app.hull_pictures import GRID, MOST_KEYS, geodesic
-from server_app.hull_tables import hull_tables
-from server_app.page import Html
-from server_app.report import write_report
-from server_app.results import RunDirectory, failed_summary
-from server_app.run_files import RunFiles
-from strategies.config import parse
+from curvfed.server_app.hues import HUES
+from curvfed.server_app.hull_file import SWEEP
+from curvfed.server_app.hull_gallery import MOST_DOTS, hull_gallery
+from curvfed.server_app.hull_outcome import ACCURACIES, lead, result
+from curvfed.server_app.hull_pictures import GRID, MOST_KEYS, geodesic
+from curvfed.server_app.hull_tables import hull_tables
+from curvfed.server_app.page import Html
+from curvfed.server_app.report import write_report
+from curvfed.server_app.results import RunDirectory, failed_summary
+from curvfed.server_app.run_files import RunFiles
+from curvfed.strategies.config import parse
 
 
 def draw(folder: Path, number: int = 0) -> Html:

@@ -13,10 +13,10 @@ import torch
 from image_fixtures import load_all, rows_of, same, write_classes, write_idx
 from PIL import Image
 
-from tasks.errors import DataError
-from tasks.images.client_images import client_images, pack, unpack
-from tasks.images.data import ImageSpec, load_client, load_own, load_test, load_test_folder
-from tasks.registry import tasks_of
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.images.client_images import client_images, pack, unpack
+from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test, load_test_folder
+from curvfed.tasks.registry import tasks_of
 
 CLIENTS = 4
 
@@ -315,8 +315,8 @@ def test_a_prepared_client_needs_torch_alone(mnist, tmp_path):
     program = f"""
 import json, sys
 from pathlib import Path
-from tasks.images.data import ImageSpec, load_client, load_own, load_test
-from tasks.registry import tasks_of
+from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test
+from curvfed.tasks.registry import tasks_of
 spec, cache = ImageSpec("mnist", Path({str(root)!r}), min_client_size=5), Path({str(tmp_path / "cache")!r})
 own = Path({str(tmp_path / "own")!r})
 found = [load_client(spec, 2, {CLIENTS}, cache), load_test(spec, cache), load_own(own, spec, cache)]

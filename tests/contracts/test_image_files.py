@@ -13,11 +13,11 @@ import torch
 from image_fixtures import CIFAR10, rows_of, write_cifar, write_classes, write_idx, write_tiny
 from PIL import Image
 
-from tasks.errors import DataError
-from tasks.graphs import download
-from tasks.images.data import ImageSpec, load_client, load_own, load_test
-from tasks.images.datasets import SOURCES
-from tasks.images.folder import EXTENSIONS, fingerprint, is_image_folder
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs import download
+from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test
+from curvfed.tasks.images.datasets import SOURCES
+from curvfed.tasks.images.folder import EXTENSIONS, fingerprint, is_image_folder
 
 
 def both(dataset, root, cache, **settings):
@@ -455,7 +455,7 @@ def test_a_fingerprint_sees_names_sizes_times_and_folders(tmp_path):
 
 
 def test_many_files_are_told_of(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("tasks.images.folder.MANY", 4)
+    monkeypatch.setattr("curvfed.tasks.images.folder.MANY", 4)
     write_classes(tmp_path / "own", {"a": 5})
     with caplog.at_level("INFO", "curvfed"):
         load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))

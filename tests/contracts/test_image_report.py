@@ -21,19 +21,19 @@ from image_run import make_image_run
 from PIL import Image
 from report_page import HOSTILE, Page, drawn_texts
 
-from server_app import gallery, image_gallery, image_pictures, projection
-from server_app.gallery import clients_table
-from server_app.hues import HUES, hues
-from server_app.image_pictures import Course
-from server_app.outcome import lead, result
-from server_app.page import Html
-from server_app.pictures import MOST_POINTS
-from server_app.predictions import GlobalTest
-from server_app.projection import FAR, MOST_FEATURES, NEAR, project
-from server_app.report import write_report
-from server_app.run_files import RunFiles
-from server_app.run_tables import TABLES
-from strategies.methods import METHODS
+from curvfed.server_app import gallery, image_gallery, image_pictures, projection
+from curvfed.server_app.gallery import clients_table
+from curvfed.server_app.hues import HUES, hues
+from curvfed.server_app.image_pictures import Course
+from curvfed.server_app.outcome import lead, result
+from curvfed.server_app.page import Html
+from curvfed.server_app.pictures import MOST_POINTS
+from curvfed.server_app.predictions import GlobalTest
+from curvfed.server_app.projection import FAR, MOST_FEATURES, NEAR, project
+from curvfed.server_app.report import write_report
+from curvfed.server_app.run_files import RunFiles
+from curvfed.server_app.run_tables import TABLES
+from curvfed.strategies.methods import METHODS
 
 ENTRY = b"PK\x01\x02"
 """What the entry of an archive's directory begins with."""

@@ -14,9 +14,9 @@ from flwr.common.config import parse_config_args
 from graph_fixtures import write_tu, write_user_graph
 from image_fixtures import write_classes
 
-import client_app.resources
-from deployments.cluster.errors import ClusterError
-from deployments.cluster.node_check import LEAST_FREE, check_node
+import curvfed.client_app.resources
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.node_check import LEAST_FREE, check_node
 
 
 @pytest.fixture(autouse=True)
@@ -201,7 +201,7 @@ def test_data_for_which_there_is_no_memory(monkeypatch):
     def fail(*_: object) -> None:
         raise MemoryError("Unable to allocate 9.00 EiB")
 
-    monkeypatch.setattr("client_app.data.points.load_own", fail)
+    monkeypatch.setattr("curvfed.client_app.data.points.load_own", fail)
     told = refused('partition-id=0 data-path="points.npz"')
     assert told.endswith("points.npz cannot be read: MemoryError: Unable to allocate 9.00 EiB")
 
@@ -225,7 +225,9 @@ def test_a_full_disk(node, monkeypatch, capsys):
 
 def test_the_device_and_its_memory_are_told(monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(client_app.resources, "free_memory", lambda device: {"cuda": 3, "cpu": 1}[device.type] * 2**30)
+    monkeypatch.setattr(
+        curvfed.client_app.resources, "free_memory", lambda device: {"cuda": 3, "cpu": 1}[device.type] * 2**30
+    )
     assert checked('partition-id=0 num-partitions=1 device="cuda:1"')["device"] == "cuda:1"
     checked('partition-id=0 num-partitions=1 device="cpu"')
     checked("partition-id=0 num-partitions=1")

@@ -6,11 +6,11 @@ import tomllib
 
 import pytest
 
-from deployments import papers
-from deployments.papers import PAPERS, Printed, read, tables
-from strategies.config import flatten, parse
-from strategies.methods import METHODS
-from strategies.run_config import RunConfig
+from curvfed.deployments import papers
+from curvfed.deployments.papers import PAPERS, Printed, read, tables
+from curvfed.strategies.config import flatten, parse
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.run_config import RunConfig
 
 TABLES = {
     "flatland": [*(f"Table {number}" for number in range(1, 10)), "Figure 11 (text)"],

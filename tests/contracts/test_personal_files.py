@@ -17,11 +17,11 @@ import pytest
 import torch
 from graph_fixtures import user_fields
 
-from client_app.client import Client
-from client_app.personal import FixedFile, gather, scatter
-from strategies.messages import Facts
-from strategies.run_config import RunConfig
-from strategies.store import Store, StoreError, write_atomically
+from curvfed.client_app.client import Client
+from curvfed.client_app.personal import FixedFile, gather, scatter
+from curvfed.strategies.messages import Facts
+from curvfed.strategies.run_config import RunConfig
+from curvfed.strategies.store import Store, StoreError, write_atomically
 
 TRIES = 100
 SIZE = 20_000

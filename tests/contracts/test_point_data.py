@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 
-from strategies.checks import check_statistics
-from tasks.errors import DataError
-from tasks.points.client_points import client_points, statistics
-from tasks.points.data import PointSpec, load_client, load_own, load_pooled, load_test, load_test_file
-from tasks.points.partition import PARTITIONS, deal_out
-from tasks.registry import tasks_of
+from curvfed.strategies.checks import check_statistics
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.client_points import client_points, statistics
+from curvfed.tasks.points.data import PointSpec, load_client, load_own, load_pooled, load_test, load_test_file
+from curvfed.tasks.points.partition import PARTITIONS, deal_out
+from curvfed.tasks.registry import tasks_of
 
 COUNTS = {"b": 23, "a": 40, "d": 7, "c": 3}
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tasks.errors import DataError
-from tasks.graphs import download
-from tasks.points.data import PointSpec, load_client, load_own, load_pooled, load_test
-from tasks.points.datasets import OLSSON_SHA256, OLSSON_URL, command
-from tasks.points.readers import read_points
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs import download
+from curvfed.tasks.points.data import PointSpec, load_client, load_own, load_pooled, load_test
+from curvfed.tasks.points.datasets import OLSSON_SHA256, OLSSON_URL, command
+from curvfed.tasks.points.readers import read_points
 
 POINTS = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.25], [0.0, 0.0]])
 CLASSES = np.array(["b", "a", "b", "c"])
@@ -196,7 +196,7 @@ def test_csv_needs_neither_pandas_nor_torch(tmp_path):
     code = """
 import sys
 from pathlib import Path
-from tasks.points.data import PointSpec, load_client, load_own, load_test
+from curvfed.tasks.points.data import PointSpec, load_client, load_own, load_test
 load_own(Path(sys.argv[1]), PointSpec("olsson", Path("absent")))
 load_client(PointSpec("uniform", Path("absent"), num_points=100), 0, 2)
 print(sorted({"torch", "pandas", "anndata", "sklearn", "scipy"} & set(sys.modules)))

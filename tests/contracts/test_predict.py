@@ -14,11 +14,11 @@ from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu, write_
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-import client_app.live
-import server_app.app
-from deployments import predict
-from deployments.predict import TrainedRun
-from tasks.graphs import trees
+import curvfed.client_app.live
+import curvfed.server_app.app
+from curvfed.deployments import predict
+from curvfed.deployments.predict import TrainedRun
+from curvfed.tasks.graphs import trees
 
 CLIENTS, ROUNDS = 3, 12
 TRAINED = {"embedding_dim": 32, "num_rounds": ROUNDS}
@@ -30,9 +30,9 @@ def own_home(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         home = tmp_path_factory.mktemp("home")
         patch.setenv("HOME", str(home))
-        patch.setattr(server_app.app, "_report", lambda directory: None)
+        patch.setattr(curvfed.server_app.app, "_report", lambda directory: None)
         yield home
-        client_app.live._live.clear()
+        curvfed.client_app.live._live.clear()
 
 
 @pytest.fixture(scope="module")

@@ -15,15 +15,15 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-import client_app.live
-import server_app.app
-from deployments import predict
-from strategies.config import parse
-from strategies.defaults import settled
-from strategies.dotted import dotted
-from strategies.messages import Facts
-from strategies.model_spec import build_model, model_spec, named_state
-from tasks.images.data import ImageSpec, load_client, load_test
+import curvfed.client_app.live
+import curvfed.server_app.app
+from curvfed.deployments import predict
+from curvfed.strategies.config import parse
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.dotted import dotted
+from curvfed.strategies.messages import Facts
+from curvfed.strategies.model_spec import build_model, model_spec, named_state
+from curvfed.tasks.images.data import ImageSpec, load_client, load_test
 
 CLIENTS = 3
 DIGITS = {"dataset": "digits", "images__train_subset": 200, "num_rounds": 1, "local_epochs": 2}
@@ -46,9 +46,9 @@ def own_home(tmp_path_factory):
     """A home of its own, and no report, which takes longer than the run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-        patch.setattr(server_app.app, "_report", lambda directory: None)
+        patch.setattr(curvfed.server_app.app, "_report", lambda directory: None)
         yield
-        client_app.live._live.clear()
+        curvfed.client_app.live._live.clear()
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,11 @@ from app_runs import Run, run
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-import client_app.live
-import server_app.app
-from deployments import predict
-from deployments.trained_run import TrainedRun
-from tasks.points.data import PointSpec, load_test
+import curvfed.client_app.live
+import curvfed.server_app.app
+from curvfed.deployments import predict
+from curvfed.deployments.trained_run import TrainedRun
+from curvfed.tasks.points.data import PointSpec, load_test
 
 CURVATURE = -4.0
 SMALL = {"method": "hull", "points__num": 300, "hull__c": 100.0, "hull__baselines": "none"}
@@ -27,9 +27,9 @@ def own_home(tmp_path_factory):
     """A home of its own, and no report, which takes longer than the run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-        patch.setattr(server_app.app, "_report", lambda directory: None)
+        patch.setattr(curvfed.server_app.app, "_report", lambda directory: None)
         yield
-        client_app.live._live.clear()
+        curvfed.client_app.live._live.clear()
 
 
 @pytest.fixture(scope="module")

@@ -14,14 +14,14 @@ import pytest
 import yaml
 from flwr.common.config import parse_config_args
 
-from client_app.node_config import KEYS, check_names
-from deployments.cluster.__main__ import parser
+from curvfed.client_app.node_config import KEYS, check_names
+from curvfed.deployments.cluster.__main__ import parser
 
 ROOT = Path(__file__).parents[2]
 SYSTEMD, CONTAINERS = ROOT / "deployments" / "systemd", ROOT / "deployments" / "containers"
 BATCH = ROOT / "deployments" / "slurm" / "curvfed.sbatch"
 GUIDE = ROOT / "docs" / "deployment.md"
-MODULE = ["python", "-m", "deployments.cluster"]
+MODULE = ["python", "-m", "curvfed.deployments.cluster"]
 NODES = {"north", "south", "west"}
 
 needs_systemd = pytest.mark.skipif(
@@ -30,7 +30,7 @@ needs_systemd = pytest.mark.skipif(
 
 
 def understood(words: list[str]) -> object:
-    """The options of a command line of `deployments.cluster`, which must be right."""
+    """The options of a command line of `curvfed.deployments.cluster`, which must be right."""
     assert [Path(words[0]).name, *words[1:3]] == MODULE
     try:
         return parser().parse_args(words[3:])
@@ -162,10 +162,10 @@ def test_the_image_holds_the_app_and_no_more():
 
 
 def commands() -> list[list[str]]:
-    """The command lines of `deployments.cluster` in the guide."""
+    """The command lines of `curvfed.deployments.cluster` in the guide."""
     blocks = re.findall(r"^```sh\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
-    found = [shlex.split(line, comments=True) for line in lines if "-m deployments.cluster" in line]
+    found = [shlex.split(line, comments=True) for line in lines if "-m curvfed.deployments.cluster" in line]
     return [words[next(i for i, word in enumerate(words) if word.endswith("python")) :] for words in found]
 
 

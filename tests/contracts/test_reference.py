@@ -4,15 +4,15 @@ import re
 import tomllib
 from pathlib import Path
 
-from deployments.reference import PAGE, PROJECT, page, project
-from strategies.config import RunConfig, flatten
-from strategies.methods import METHODS
+from curvfed.deployments.reference import PAGE, PROJECT, page, project
+from curvfed.strategies.config import RunConfig, flatten
+from curvfed.strategies.methods import METHODS
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_is_current():
-    assert PAGE.read_text(encoding="utf-8") == page(), "write it anew: python -m deployments.reference"
+    assert PAGE.read_text(encoding="utf-8") == page(), "write it anew: python -m curvfed.deployments.reference"
 
 
 def test_the_page_has_every_key_with_its_default():
@@ -35,4 +35,4 @@ def test_the_readme_has_the_published_systems_and_their_ablations():
 
 
 def test_the_project_has_the_defaults():
-    assert PROJECT.read_text(encoding="utf-8") == project(), "write them anew: python -m deployments.reference"
+    assert PROJECT.read_text(encoding="utf-8") == project(), "write them anew: python -m curvfed.deployments.reference"

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_page import HOSTILE, Page, drawn_texts
 
-from deployments.pairs import read_pairs
-from server_app import pictures
-from server_app.page import duration, element, percent, size
-from server_app.report import MOST_DROPPED, write_report
-from server_app.results import RunDirectory, failed_summary
-from strategies.config import RunConfig, flatten, parse
+from curvfed.deployments.pairs import read_pairs
+from curvfed.server_app import pictures
+from curvfed.server_app.page import duration, element, percent, size
+from curvfed.server_app.report import MOST_DROPPED, write_report
+from curvfed.server_app.results import RunDirectory, failed_summary
+from curvfed.strategies.config import RunConfig, flatten, parse
 
 FILES = ("summary.json", "config.toml", "clients.json", "rounds.csv", "clients.csv")
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from deployments import papers, reproduce
-from deployments.sweep.plan import read_plan
-from deployments.sweep.results import Results
+from curvfed.deployments import papers, reproduce
+from curvfed.deployments.sweep.plan import read_plan
+from curvfed.deployments.sweep.results import Results
 
 SWEEP = """
 title = "Clients and labels"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from geometry import ollivier
-from tasks.graphs.client_graph import ClientGraph, client_graph
-from tasks.graphs.ricci import mean_ricci
+from curvfed.geometry import ollivier
+from curvfed.tasks.graphs.client_graph import ClientGraph, client_graph
+from curvfed.tasks.graphs.ricci import mean_ricci
 
 OLLIVIER = (3 * 3 / 4 + 1) / 4
 """Of `triangle_and_pair`: the lazy walks from two corners of a triangle differ in a quarter of their mass, those from the
@@ -137,7 +137,7 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(triangle_and_pair, tmp_path,
     def full(source: str, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tasks.prepared.os.replace", full)
+    monkeypatch.setattr("curvfed.tasks.prepared.os.replace", full)
     with caplog.at_level(logging.WARNING, "curvfed"):
         assert mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=tmp_path) == pytest.approx(OLLIVIER)
     assert "No space left on device" in caplog.text

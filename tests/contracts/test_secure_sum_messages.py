@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord
 from secure_sums import STEPS, Run, entropy, plain_sum, session, vectors
 
-from strategies.secure_sum import (
+from curvfed.strategies.secure_sum import (
     Collector,
     FixedPoint,
     Keys,
@@ -25,7 +25,7 @@ from strategies.secure_sum import (
     key_book,
     key_book_parts,
 )
-from strategies.secure_sum import keys as crypto
+from curvfed.strategies.secure_sum import keys as crypto
 
 
 def refused(message: str):

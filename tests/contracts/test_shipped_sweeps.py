@@ -12,15 +12,15 @@ import matplotlib.figure
 import pytest
 from hull_run import make_hull_run
 
-from deployments import papers
-from deployments.report import figures
-from deployments.report.cells import Sheet, sheet
-from deployments.report.page import check
-from deployments.report.render import csv_text, html_table, latex, markdown
-from deployments.report.selection import Run, matching
-from deployments.sweep.plan import SUPERNODES, Plan, read_plan
-from server_app.run_tables import TABLES
-from strategies.dotted import dotted
+from curvfed.deployments import papers
+from curvfed.deployments.report import figures
+from curvfed.deployments.report.cells import Sheet, sheet
+from curvfed.deployments.report.page import check
+from curvfed.deployments.report.render import csv_text, html_table, latex, markdown
+from curvfed.deployments.report.selection import Run, matching
+from curvfed.deployments.sweep.plan import SUPERNODES, Plan, read_plan
+from curvfed.server_app.run_tables import TABLES
+from curvfed.strategies.dotted import dotted
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "sweeps").glob("*/*.toml"))

@@ -12,13 +12,15 @@ import pytest
 from app_runs import Run, run
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-import server_app.mlflow_sink
-import server_app.tensorboard_sink
-from server_app import sinks
-from server_app.mlflow_sink import MlflowClient  # by way of our module, which keeps MLflow from reporting its use
-from server_app.tensorboard_sink import TensorBoard
-from strategies.config import ConfigError, parse
-from strategies.dotted import dotted
+import curvfed.server_app.mlflow_sink
+import curvfed.server_app.tensorboard_sink
+from curvfed.server_app import sinks
+from curvfed.server_app.mlflow_sink import (
+    MlflowClient,  # by way of our module, which keeps MLflow from reporting its use
+)
+from curvfed.server_app.tensorboard_sink import TensorBoard
+from curvfed.strategies.config import ConfigError, parse
+from curvfed.strategies.dotted import dotted
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy"),  # MLflow's own, of SQLAlchemy
@@ -115,16 +117,16 @@ def test_what_they_have_is_what_the_run_directory_has(settings, results):
 
 def test_a_resumed_run_goes_on_where_it_was(results, monkeypatch):
     """It was stopped when the rows of a round were written and the round was not yet safe: the round is done again."""
-    import server_app.rounds
+    import curvfed.server_app.rounds
 
-    save = server_app.rounds.checkpoints.save
+    save = curvfed.server_app.rounds.checkpoints.save
 
     def fail(store: Any, state: Any, *rest: Any) -> None:
         if state.round == 2:
             raise KeyboardInterrupt
         save(store, state, *rest)
 
-    monkeypatch.setattr(server_app.rounds.checkpoints, "save", fail)
+    monkeypatch.setattr(curvfed.server_app.rounds.checkpoints, "save", fail)
     with pytest.raises(KeyboardInterrupt):
         run(results, "stopped", sinks=BOTH, num_rounds=3, **DIGITS)
     monkeypatch.undo()
@@ -185,7 +187,7 @@ def test_a_package_that_is_not_there_is_named_before_anything_begins(name, found
 
 
 def test_those_not_asked_for_are_not_imported(tmp_path, monkeypatch):
-    for name in ("tensorboard", "mlflow", "server_app.tensorboard_sink", "server_app.mlflow_sink"):
+    for name in ("tensorboard", "mlflow", "curvfed.server_app.tensorboard_sink", "curvfed.server_app.mlflow_sink"):
         monkeypatch.setitem(sys.modules, name, None)  # to import it is an error
     assert run(tmp_path, **DIGITS | {"num_rounds": 1}).summary["status"] == "completed"
 
@@ -207,9 +209,9 @@ def test_one_that_fails_costs_the_run_nothing(when, tmp_path, monkeypatch, caplo
             self._folder = directory.path / "other"
 
     alone = run(tmp_path, "alone", num_rounds=3, **DIGITS)
-    monkeypatch.setattr(server_app.mlflow_sink, "MLflow", Other)
+    monkeypatch.setattr(curvfed.server_app.mlflow_sink, "MLflow", Other)
     failing = type("Failing", (TensorBoard,), {when: fail})
-    monkeypatch.setattr(server_app.tensorboard_sink, "TensorBoard", failing)
+    monkeypatch.setattr(curvfed.server_app.tensorboard_sink, "TensorBoard", failing)
     rounds = 3 if when == "round" else 2
     with caplog.at_level(logging.WARNING, "curvfed"):
         told = run(tmp_path, "told", num_rounds=rounds, sinks=BOTH, **DIGITS)

@@ -16,15 +16,15 @@ from matplotlib.colors import to_hex
 from matplotlib.image import imread
 from matplotlib.text import Text
 
-from deployments.pairs import UsageError
-from deployments.papers import read
-from deployments.report import figures
-from deployments.report.figures import NothingToDraw, style
-from deployments.report.selection import Run
-from deployments.sweep.plan import Planned
-from server_app.run_tables import TABLES
-from strategies.methods import METHODS
-from tasks.points.uniform import two_classes
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.papers import read
+from curvfed.deployments.report import figures
+from curvfed.deployments.report.figures import NothingToDraw, style
+from curvfed.deployments.report.selection import Run
+from curvfed.deployments.sweep.plan import Planned
+from curvfed.server_app.run_tables import TABLES
+from curvfed.strategies.methods import METHODS
+from curvfed.tasks.points.uniform import two_classes
 
 SOURCE = "sweep.toml"
 ACCURACY = {"kind": "lines", "x": "local-epochs", "figures": ["global_accuracy"]}

@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from deployments.pairs import UsageError
-from deployments.report.page import check
-from deployments.sweep.__main__ import data_places, main
-from deployments.sweep.plan import PLACES, Plan, Planned, read_plan
-from deployments.sweep.progress import LONGEST, Progress
-from deployments.sweep.results import FILE, Results
-from deployments.sweep.runner import Ended, held
-from server_app.results import failed_summary
-from strategies.config import RunConfig, flatten, parse
-from strategies.dotted import nested
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.report.page import check
+from curvfed.deployments.sweep.__main__ import data_places, main
+from curvfed.deployments.sweep.plan import PLACES, Plan, Planned, read_plan
+from curvfed.deployments.sweep.progress import LONGEST, Progress
+from curvfed.deployments.sweep.results import FILE, Results
+from curvfed.deployments.sweep.runner import Ended, held
+from curvfed.server_app.results import failed_summary
+from curvfed.strategies.config import RunConfig, flatten, parse
+from curvfed.strategies.dotted import nested
 
 GRID = """
 title = "A grid"

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from report_page import HOSTILE, Page
 from scipy import stats
 
-from deployments import papers
-from deployments.pairs import UsageError
-from deployments.report.__main__ import main
-from deployments.report.cells import sheet
-from deployments.report.page import Part, differences, make_part, write_part
-from deployments.report.quantities import quantity
-from deployments.report.render import csv_text, html_table, latex, markdown
-from deployments.report.selection import Run
-from deployments.sweep.plan import Planned, read_plan
-from deployments.sweep.results import Results
-from server_app.page import page
+from curvfed.deployments import papers
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.report.__main__ import main
+from curvfed.deployments.report.cells import sheet
+from curvfed.deployments.report.page import Part, differences, make_part, write_part
+from curvfed.deployments.report.quantities import quantity
+from curvfed.deployments.report.render import csv_text, html_table, latex, markdown
+from curvfed.deployments.report.selection import Run
+from curvfed.deployments.sweep.plan import Planned, read_plan
+from curvfed.deployments.sweep.results import Results
+from curvfed.server_app.page import page
 
 METHODS = ("local", "fedavg", "flatland")
 CLIENTS = (10, 20)

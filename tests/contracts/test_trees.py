@@ -6,7 +6,7 @@ import networkx as nx
 import torch
 from graph_fixtures import load_all, pairs
 
-from tasks.graphs.data import GraphSpec, load_client
+from curvfed.tasks.graphs.data import GraphSpec, load_client
 
 
 def test_trees_differ_from_client_to_client_and_not_with_their_number(tmp_path):

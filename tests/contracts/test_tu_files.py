@@ -9,8 +9,8 @@ from graph_fixtures import TUGraph, tu_graphs, write_tu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.errors import DataError
-from tasks.graphs.tu_files import find_files, raw_files, read_tu
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.tu_files import find_files, raw_files, read_tu
 
 
 def dense(raw):

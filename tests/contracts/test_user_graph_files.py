@@ -10,8 +10,8 @@ import pytest
 import torch
 from graph_fixtures import user_fields, write_user_graph
 
-from tasks.errors import DataError
-from tasks.graphs.data import GraphSpec, load_client, load_own
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data import GraphSpec, load_client, load_own
 
 NODES = 60
 NOBODY = torch.zeros(NODES, dtype=torch.bool)

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deployments.cluster.daemons import wait_until
-from deployments.cluster.warm import HEAVY, PROGRAM
+from curvfed.deployments.cluster.daemons import wait_until
+from curvfed.deployments.cluster.warm import HEAVY, PROGRAM
 
 PATIENCE = 240
 """Seconds for imports on a busy machine."""
@@ -77,7 +77,7 @@ def nothing_heavy(folder: Path) -> dict[str, str]:
 @contextmanager
 def started(environment: dict[str, str]) -> Iterator[Warm]:
     """`warm` with a sleep for a SuperNode, ready to fork."""
-    words = [sys.executable, "-m", "deployments.cluster.warm", "sleep", "3600"]
+    words = [sys.executable, "-m", "curvfed.deployments.cluster.warm", "sleep", "3600"]
     supernode = subprocess.Popen(words, env=environment)
     process = psutil.Process(supernode.pid)
 
@@ -156,7 +156,7 @@ def test_nobody_else_can_call_the_parent(warm):
     ],
 )
 def test_a_fork_ends_as_its_program(what, status, told):
-    text = f"import sys; from deployments.cluster.warm import _become; _become({what}, ['a b'])"
+    text = f"import sys; from curvfed.deployments.cluster.warm import _become; _become({what}, ['a b'])"
     ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert ended.returncode == status
     assert told in ended.stderr

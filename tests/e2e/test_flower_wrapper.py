@@ -15,9 +15,9 @@ from flwr.common.config import parse_config_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deployments import flower, isolated
-from deployments.pairs import read_value
-from strategies.config import RunConfig
+from curvfed.deployments import flower, isolated
+from curvfed.deployments.pairs import read_value
+from curvfed.strategies.config import RunConfig
 
 INTERPRETER = sys.executable
 PYPROJECT = """

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from safetensors.numpy import load_file
 
-from deployments.simulate import simulate
+from curvfed.deployments.simulate import simulate
 
 CLIENTS, ROUNDS = 4, 2
 HULLS = {"method": "hull", "dataset": "uniform", "points.num": 400}
@@ -49,7 +49,7 @@ def runs(home, mark):
     """Runs at the same time, from a folder that is not the app's: `good`, `images`, and `bad` with an unknown method."""
 
     def start(name, *pairs):
-        command = [sys.executable, "-m", "deployments.flower", "dataset=trees", f"num-rounds={ROUNDS}", *pairs]
+        command = [sys.executable, "-m", "curvfed.deployments.flower", "dataset=trees", f"num-rounds={ROUNDS}", *pairs]
         command += [f"results-dir={home / 'results of runs'}", f"run-name={name}"]
         command += ["--num-supernodes", str(CLIENTS), "--timeout", "400"]
         env = os.environ | {"HOME": str(home), "CURVFED_TEST": mark}

@@ -15,9 +15,9 @@ import pytest
 import torch
 from equal_runs import figures, is_figure
 
-from deployments.simulate import simulate
-from deployments.sweep.plan import Planned, read_plan
-from deployments.sweep.results import LOGS, Results
+from curvfed.deployments.simulate import simulate
+from curvfed.deployments.sweep.plan import Planned, read_plan
+from curvfed.deployments.sweep.results import LOGS, Results
 
 ROOT = Path(__file__).parents[2]
 LONG = 900.0
@@ -37,7 +37,7 @@ class Sweep:
         return read_plan(self.file).runs
 
     def begin(self) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "deployments.sweep", str(self.file), "--results", str(self.folder)]
+        command = [sys.executable, "-m", "curvfed.deployments.sweep", str(self.file), "--results", str(self.folder)]
         process = subprocess.Popen(
             command, cwd=ROOT, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )

@@ -15,11 +15,11 @@ from app_runs import Run
 from app_runs import run as run_here
 from namespaces import Network, NoNamespacesError
 
-from deployments.cluster.daemons import wait_until
-from deployments.cluster.errors import ClusterError
-from deployments.cluster.local import SERVER, LocalCluster, shares
-from deployments.cluster.registry import known
-from deployments.isolated import free_ports
+from curvfed.deployments.cluster.daemons import wait_until
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.local import SERVER, LocalCluster, shares
+from curvfed.deployments.cluster.registry import known
+from curvfed.deployments.isolated import free_ports
 
 NODES = ("n0", "n1", "n2")
 CONNECTED = "SuperNode ID"

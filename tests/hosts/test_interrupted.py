@@ -7,7 +7,7 @@ from pathlib import Path
 
 from many_hosts import LONG, NODES, Hosts, assert_equal, await_, ctrl_c, ended, pairs, reference
 
-from deployments.cluster.local import SERVER
+from curvfed.deployments.cluster.local import SERVER
 
 
 def begin(hosts: Hosts, name: str, num_rounds: int, done: int) -> "subprocess.Popen[str]":

@@ -9,7 +9,7 @@ import pytest
 from app_runs import Run
 from many_hosts import await_, ended
 
-from deployments.cluster.local import LocalCluster, shares
+from curvfed.deployments.cluster.local import LocalCluster, shares
 
 NODES = 10
 DEAD = {"n2": 2, "n5": 5, "n8": 8}

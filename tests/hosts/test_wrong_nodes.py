@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from many_hosts import CONNECTED, GUEST, LONG, NODES, STRANGER, Hosts, ended
 
-from deployments.cluster import commands
-from deployments.cluster.certificates import make_authority
-from deployments.cluster.folder import NodeFolder
-from deployments.cluster.local import SERVER
-from deployments.isolated import free_ports
+from curvfed.deployments.cluster import commands
+from curvfed.deployments.cluster.certificates import make_authority
+from curvfed.deployments.cluster.folder import NodeFolder
+from curvfed.deployments.cluster.local import SERVER
+from curvfed.deployments.isolated import free_ports
 
 QUICK = ("method=fedavg", "dataset=trees", "embedding-dim=8", "num-rounds=1")
 SHARE = "partition-id=3 num-partitions=4"
@@ -63,7 +63,7 @@ def test_a_key_that_is_not_registered_is_refused(hosts: Hosts) -> None:
 
 
 def test_a_superlink_that_the_authority_does_not_vouch_for(hosts: Hosts, tmp_path: Path) -> None:
-    """`deployments.cluster` sees it before Flower starts; Flower alone does not talk to it either."""
+    """`curvfed.deployments.cluster` sees it before Flower starts; Flower alone does not talk to it either."""
     node = NodeFolder(tmp_path / "node")
     shutil.copytree(hosts.files.node(GUEST).path, node.path)
     node.authority.unlink()

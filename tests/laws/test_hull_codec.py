@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from accept.hull_cases import HullCase, hull_case
 
-from deployments.accept.hull_cases import HullCase, hull_case
-from strategies.hull.codec import decode_hulls, encode_hulls
-from strategies.hull.errors import HullError
-from strategies.hull.public import MAX_LENGTH, Public
-from strategies.hull.symbols import SPARE
+from curvfed.strategies.hull.codec import decode_hulls, encode_hulls
+from curvfed.strategies.hull.errors import HullError
+from curvfed.strategies.hull.public import MAX_LENGTH, Public
+from curvfed.strategies.hull.symbols import SPARE
 
 CASES = range(200)
 PUBLIC = Public(curvature=-1.0, radius=0.95, epsilon=0.05, num_classes=2, num_clients=3, cap=8)

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geometry import lorentz
-from geometry.safe_math import max_radius
+from curvfed.geometry import lorentz
+from curvfed.geometry.safe_math import max_radius
 
 DTYPES = [torch.float32, torch.float64]
 F64 = torch.float64

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geometry import normal_coordinates, poincare
+from curvfed.geometry import normal_coordinates, poincare
 
 DTYPES = [torch.float32, torch.float64]
 F64 = torch.float64

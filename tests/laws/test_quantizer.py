@@ -10,8 +10,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
 
-from geometry import poincare
-from geometry.quantizer import MOST_BINS, MOST_SECTORS, PoincareQuantizer
+from curvfed.geometry import poincare
+from curvfed.geometry.quantizer import MOST_BINS, MOST_SECTORS, PoincareQuantizer
 
 CURVATURES = [-1.0, -0.0015, -0.0071, -4.0]
 

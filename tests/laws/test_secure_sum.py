@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from scipy import stats
 from secure_sums import STEPS, Run, entropy, plain_sum, session, vectors
 
-from strategies.secure_sum import FixedPoint, Member, SecureSumError, derived, shamir
-from strategies.secure_sum import keys as crypto
-from strategies.secure_sum import member as member_module
-from strategies.secure_sum.masks import uniform
-from strategies.secure_sum.modular import add, subtract
-from strategies.secure_sum.neighbours import COMPLETE, FAILURE, degree, neighbours_of
+from curvfed.strategies.secure_sum import FixedPoint, Member, SecureSumError, derived, shamir
+from curvfed.strategies.secure_sum import keys as crypto
+from curvfed.strategies.secure_sum import member as member_module
+from curvfed.strategies.secure_sum.masks import uniform
+from curvfed.strategies.secure_sum.modular import add, subtract
+from curvfed.strategies.secure_sum.neighbours import COMPLETE, FAILURE, degree, neighbours_of
 
 LARGEST = 2**63 - 25  # a prime
 

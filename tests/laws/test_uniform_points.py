@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from tasks.errors import DataError
-from tasks.points.uniform import LEAST_SIDE, Hyperplane, two_classes, uniform_points
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.uniform import LEAST_SIDE, Hyperplane, two_classes, uniform_points
 
 EPS = np.finfo(np.float64).eps
 CURVATURES = [-1.0, -0.0015, -4.0]

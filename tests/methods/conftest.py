@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-import strategies.cohort
+import curvfed.strategies.cohort
 
 
 @pytest.fixture(autouse=True)
@@ -31,5 +31,5 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Timeouts of phases that neither take their time nor depend on how busy the machine is."""
     clock = Clock()
-    monkeypatch.setattr(strategies.cohort, "time", clock)
+    monkeypatch.setattr(curvfed.strategies.cohort, "time", clock)
     return clock

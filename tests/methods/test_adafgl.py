@@ -8,14 +8,14 @@ import torch
 from app_runs import Recorder, newest, partition_of, run
 from tiny_learning import assert_near, cross_entropy, gradient, state
 
-import client_app.learners.adafgl as stage_two
-from client_app.learners.adafgl import AdaFGL
-from client_app.learners.learner import Local, host
-from client_app.training import make_optimizer
-from strategies.config import ConfigError, parse
-from strategies.defaults import settled
-from strategies.model_spec import named_state
-from tasks.graphs.adaptive import (
+import curvfed.client_app.learners.adafgl as stage_two
+from curvfed.client_app.learners.adafgl import AdaFGL
+from curvfed.client_app.learners.learner import Local, host
+from curvfed.client_app.training import make_optimizer
+from curvfed.strategies.config import ConfigError, parse
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.model_spec import named_state
+from curvfed.tasks.graphs.adaptive import (
     LABEL_STEPS,
     UNKNOWN,
     AdaptiveNet,
@@ -26,12 +26,12 @@ from tasks.graphs.adaptive import (
     signed_weights,
     smoothed_features,
 )
-from tasks.graphs.client_graph import client_graph
-from tasks.graphs.client_task import NodeTask
-from tasks.graphs.inputs import GraphInputs
-from tasks.graphs.model_spec import ModelSpec
-from tasks.graphs.models import build
-from tasks.graphs.sparse import Constant
+from curvfed.tasks.graphs.client_graph import client_graph
+from curvfed.tasks.graphs.client_task import NodeTask
+from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.model_spec import ModelSpec
+from curvfed.tasks.graphs.models import build
+from curvfed.tasks.graphs.sparse import Constant
 
 NODES, FEATURES, CLASSES = 9, 4, 3
 EDGES = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5), (5, 6), (6, 4), (6, 7)]  # node 8 has none

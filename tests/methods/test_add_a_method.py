@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from app_runs import Recorder, array_names, run
 
-from deployments.pairs import read_pairs
-from strategies.config import RunConfig, flatten, parse
-from strategies.methods import METHODS
-from tasks.graphs.models import MODELS, ModelSpec, build
+from curvfed.deployments.pairs import read_pairs
+from curvfed.strategies.config import RunConfig, flatten, parse
+from curvfed.strategies.methods import METHODS
+from curvfed.tasks.graphs.models import MODELS, ModelSpec, build
 
 PAGE = (Path(__file__).parents[2] / "docs" / "add-a-method.md").read_text(encoding="utf-8")
 KEPT = {"head.weight", "head.bias", "first.bias", "second.bias"}
@@ -28,7 +28,7 @@ def settings():
     before = dict(METHODS)
     exec(block("python"), {})
     arguments = shlex.split(block("sh"))
-    assert arguments[:3] == ["python", "-m", "deployments.simulate"]
+    assert arguments[:3] == ["python", "-m", "curvfed.deployments.simulate"]
     yield read_pairs(arguments[3:], flatten(RunConfig()))
     METHODS.clear()
     METHODS.update(before)

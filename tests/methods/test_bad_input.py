@@ -10,10 +10,10 @@ import torch
 from app_runs import Fault, Recorder, Run, forged, real_nodes, run
 from graph_fixtures import user_fields, write_user_graph
 
-from deployments import simulate as command
-from server_app.meeting import CUT_OTHERWISE, CohortError
-from strategies.config import ConfigError
-from tasks.graphs import download
+from curvfed.deployments import simulate as command
+from curvfed.server_app.meeting import CUT_OTHERWISE, CohortError
+from curvfed.strategies.config import ConfigError
+from curvfed.tasks.graphs import download
 
 
 def graph(seed: int = 0, **changes) -> dict:
@@ -276,7 +276,7 @@ def test_nobody_is_left(tmp_path):
 
 
 def test_fewer_nodes_than_replies_are_needed(tmp_path, monkeypatch):
-    monkeypatch.setattr("server_app.meeting.NODE_WAIT", 0.01)
+    monkeypatch.setattr("curvfed.server_app.meeting.NODE_WAIT", 0.01)
     with pytest.raises(CohortError, match="3 of 3 nodes can take part, needed are 5"):
         run(tmp_path, min_replies=5)
     assert failed(tmp_path / "run")["rounds"] == 0

@@ -9,9 +9,9 @@ import pytest
 from app_runs import Fault, Recorder, Run, forged, partition_of, run
 from flwr.app import Error, Message
 
-from server_app.rounds import RoundError
-from strategies.arrays import decode_arrays, encode_arrays
-from strategies.messages import Reply
+from curvfed.server_app.rounds import RoundError
+from curvfed.strategies.arrays import decode_arrays, encode_arrays
+from curvfed.strategies.messages import Reply
 
 
 def arrays(reply: Reply, **changes) -> Reply:

@@ -9,8 +9,8 @@ import torch
 from app_runs import Fault, Recorder, all_bytes, all_numbers, array_names, forged, newest, partition_of, phase_of, run
 from graph_fixtures import tu_graphs, write_tu
 
-import geometry.ollivier
-from tasks.graphs import trees
+import curvfed.geometry.ollivier
+from curvfed.tasks.graphs import trees
 
 SETS = ("MUTAG", "BZR", "PROTEINS")
 SIZES = (24, 16, 12)
@@ -51,7 +51,7 @@ def forman(task: str, client: int, triangles: bool) -> float:
 
 
 def ollivier(task: str, client: int) -> float:
-    return float(geometry.ollivier.ollivier_ricci(*edges_of(task, client)).double().mean())
+    return float(curvfed.geometry.ollivier.ollivier_ricci(*edges_of(task, client)).double().mean())
 
 
 def on(task: str, sets) -> dict:
@@ -107,8 +107,8 @@ def test_triangles_count_where_they_are_asked_for(sets, tmp_path):
 
 def test_ollivier_is_worked_out_once(sets, tmp_path, monkeypatch):
     """A client is asked for it before the first round and needs it again to start from, maybe in another process."""
-    calls, whole = [], geometry.ollivier.ollivier_ricci
-    monkeypatch.setattr(geometry.ollivier, "ollivier_ricci", lambda *args: calls.append(args) or whole(*args))
+    calls, whole = [], curvfed.geometry.ollivier.ollivier_ricci
+    monkeypatch.setattr(curvfed.geometry.ollivier, "ollivier_ricci", lambda *args: calls.append(args) or whole(*args))
     settings = {"flatland__curvature_init": "ollivier"} | on("graphs", sets)
     first = run(tmp_path, "first", **settings)
     assert len(calls) == 3

@@ -3,10 +3,10 @@
 import pytest
 from app_runs import EVERY, QUICK, run
 
-from client_app.learners import Learner, learner_class
-from strategies.aggregations import AGGREGATIONS
-from strategies.method import ONE_SHOT
-from strategies.methods import METHODS
+from curvfed.client_app.learners import Learner, learner_class
+from curvfed.strategies.aggregations import AGGREGATIONS
+from curvfed.strategies.method import ONE_SHOT
+from curvfed.strategies.methods import METHODS
 
 IN_ROUNDS = [name for name, row in METHODS.items() if row.aggregation != ONE_SHOT]
 CASES = [(name, task) for name, task in EVERY if name in IN_ROUNDS]

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
-from strategies.arrays import decode_arrays
-from strategies.similarity import Similarity, mixing_weights
-from strategies.split import AggregationError, Update, split_average
-from tasks.graphs.functional import EMBEDDING, embed, random_graph
-from tasks.graphs.masked import MaskedLinear
-from tasks.graphs.model_spec import ModelSpec
-from tasks.graphs.models import build
+from curvfed.strategies.arrays import decode_arrays
+from curvfed.strategies.similarity import Similarity, mixing_weights
+from curvfed.strategies.split import AggregationError, Update, split_average
+from curvfed.tasks.graphs.functional import EMBEDDING, embed, random_graph
+from curvfed.tasks.graphs.masked import MaskedLinear
+from curvfed.tasks.graphs.model_spec import ModelSpec
+from curvfed.tasks.graphs.models import build
 
 EPS32 = float(np.finfo(np.float32).eps)
 FLAT = [("nodes", "gcn"), ("graphs", "gin"), ("graphs", "gcn")]

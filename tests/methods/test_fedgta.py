@@ -9,20 +9,20 @@ from app_runs import Fault, Recorder, array_names, forged, partition_of, real_no
 from graph_fixtures import user_fields
 from safetensors.numpy import load, save
 
-from client_app.learners import learner_class
-from client_app.learners.learner import Local
-from client_app.training import make_optimizer
-from strategies.arrays import MessageError, decode_arrays
-from strategies.cohort import CohortError
-from strategies.config import parse
-from strategies.defaults import settled
-from strategies.model_spec import named_state
-from strategies.split import AggregationError, Update, split_average
-from strategies.topology import CONFIDENCE, MOMENTS, Topology, shares
-from tasks.graphs.client_graph import client_graph
-from tasks.graphs.client_task import NodeTask
-from tasks.graphs.model_spec import ModelSpec
-from tasks.graphs.models import build
+from curvfed.client_app.learners import learner_class
+from curvfed.client_app.learners.learner import Local
+from curvfed.client_app.training import make_optimizer
+from curvfed.strategies.arrays import MessageError, decode_arrays
+from curvfed.strategies.cohort import CohortError
+from curvfed.strategies.config import parse
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.model_spec import named_state
+from curvfed.strategies.split import AggregationError, Update, split_average
+from curvfed.strategies.topology import CONFIDENCE, MOMENTS, Topology, shares
+from curvfed.tasks.graphs.client_graph import client_graph
+from curvfed.tasks.graphs.client_task import NodeTask
+from curvfed.tasks.graphs.model_spec import ModelSpec
+from curvfed.tasks.graphs.models import build
 
 NODES, FEATURES, CLASSES, ORDER = 30, 7, 4, 3
 DTYPES = [(torch.float32, 2e-6), (torch.float64, 1e-13)]

@@ -8,13 +8,13 @@ import torch
 from app_runs import run
 from graph_fixtures import write_tu
 
-from deployments import predict
-from strategies.methods import METHODS
-from strategies.model_spec import build_model
-from tasks.graphs.client_graph import client_graph
-from tasks.graphs.client_task import NodeTask, SelectedNodeTask, client_task
-from tasks.graphs.model_spec import ModelSpec
-from tasks.graphs.selection import MAX_RADIUS, importance, induced, selected
+from curvfed.deployments import predict
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.model_spec import build_model
+from curvfed.tasks.graphs.client_graph import client_graph
+from curvfed.tasks.graphs.client_task import NodeTask, SelectedNodeTask, client_task
+from curvfed.tasks.graphs.model_spec import ModelSpec
+from curvfed.tasks.graphs.selection import MAX_RADIUS, importance, induced, selected
 
 NODES, FEATURES = 30, 6
 CPU, CLASSES = torch.device("cpu"), ("a", "b", "c")

@@ -7,10 +7,10 @@ from app_runs import run
 from scipy.linalg import sqrtm
 from tiny_learning import assert_near, descend, learner, state
 
-from deployments.predict import TrainedRun, predict
-from strategies.arrays import MessageError
-from strategies.multi_task import RIDGE, MultiTask, learned_relations, mean_relations
-from strategies.split import AggregationError, Update
+from curvfed.deployments.predict import TrainedRun, predict
+from curvfed.strategies.arrays import MessageError
+from curvfed.strategies.multi_task import RIDGE, MultiTask, learned_relations, mean_relations
+from curvfed.strategies.split import AggregationError, Update
 
 RATE, EPOCHS = 0.3, 2
 SMALL = {"dataset": "digits", "images__train_subset": 200, "images__test_subset": 50, "local_epochs": 2}
@@ -91,7 +91,7 @@ def test_the_learned_relations_are_of_least_trace_but_for_the_ridge(monkeypatch)
     gram = matrix.T @ matrix
     np.testing.assert_allclose(learned_relations(gram), ridged(gram), rtol=1e-9)
     assert np.linalg.eigvalsh(learned_relations(np.ones((4, 4)))).max() < 4 * (1 + 1 / RIDGE) * (1 + 1e-12)
-    monkeypatch.setattr("strategies.multi_task.RIDGE", 0.0)
+    monkeypatch.setattr("curvfed.strategies.multi_task.RIDGE", 0.0)
     best = learned_relations(gram)
     assert np.trace(np.linalg.inv(best)) == pytest.approx(1)
     for _ in range(50):

@@ -20,13 +20,13 @@ from tiny_learning import (
     state,
 )
 
-from client_app.data import load_data
-from client_app.learners.learner import host
-from deployments.predict import TrainedRun, predict
-from strategies.arrays import MessageError
-from strategies.messages import Facts
-from strategies.model_spec import build_model, model_spec
-from strategies.records import tuples
+from curvfed.client_app.data import load_data
+from curvfed.client_app.learners.learner import host
+from curvfed.deployments.predict import TrainedRun, predict
+from curvfed.strategies.arrays import MessageError
+from curvfed.strategies.messages import Facts
+from curvfed.strategies.model_spec import build_model, model_spec
+from curvfed.strategies.records import tuples
 
 RATE, EPOCHS = 0.3, 2
 SOME = torch.tensor([0, 1, 1, 0, 1, 2, 1, 1])

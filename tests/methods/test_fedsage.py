@@ -7,24 +7,24 @@ from app_runs import Recorder, array_names, partition_of, real_nodes, run
 from graph_fixtures import user_fields
 from tiny_learning import assert_near, gradient, state
 
-from client_app.learners.fedsage import KEPT, FedSage
-from client_app.learners.learner import Local, host
-from client_app.training import make_optimizer
-from server_app.results import default_name
-from strategies.arrays import MessageError, decode_arrays
-from strategies.cohort import CohortError
-from strategies.config import parse
-from strategies.defaults import settled
-from strategies.fedsage import GRADIENT, MISSING, PACKAGE, REPRESENTATIONS, package
-from strategies.fedsage import FedSage as Server
-from strategies.model_spec import named_state
-from strategies.split import AggregationError, Update, split_average
-from tasks.graphs.client_graph import client_graph
-from tasks.graphs.client_task import NodeTask
-from tasks.graphs.inputs import GraphInputs
-from tasks.graphs.model_spec import ModelSpec
-from tasks.graphs.models import build
-from tasks.graphs.neighbours import FeatureGenerator, GeneratorSpec, feature_loss, impaired, mended
+from curvfed.client_app.learners.fedsage import KEPT, FedSage
+from curvfed.client_app.learners.learner import Local, host
+from curvfed.client_app.training import make_optimizer
+from curvfed.server_app.results import default_name
+from curvfed.strategies.arrays import MessageError, decode_arrays
+from curvfed.strategies.cohort import CohortError
+from curvfed.strategies.config import parse
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.fedsage import GRADIENT, MISSING, PACKAGE, REPRESENTATIONS, package
+from curvfed.strategies.fedsage import FedSage as Server
+from curvfed.strategies.model_spec import named_state
+from curvfed.strategies.split import AggregationError, Update, split_average
+from curvfed.tasks.graphs.client_graph import client_graph
+from curvfed.tasks.graphs.client_task import NodeTask
+from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.model_spec import ModelSpec
+from curvfed.tasks.graphs.models import build
+from curvfed.tasks.graphs.neighbours import FeatureGenerator, GeneratorSpec, feature_loss, impaired, mended
 
 NODES, FEATURES, CLASSES = 10, 3, 2
 EDGES = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (3, 6), (4, 7), (5, 8), (2, 3)]  # node 9 has none

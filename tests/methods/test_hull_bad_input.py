@@ -10,9 +10,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, training
 
-from server_app.run import RoundError
-from strategies.cohort import CohortError
-from strategies.config import ConfigError
+from curvfed.server_app.run import RoundError
+from curvfed.strategies.cohort import CohortError
+from curvfed.strategies.config import ConfigError
 
 PAIR = [blobs("02"), blobs("20", seed=1)]
 """Two good clients of two classes."""

@@ -12,11 +12,11 @@ from app_runs import Fault, Recorder, Run, forged, partition_of, phase_of
 from flwr.app import Array, Error, Message, RecordDict
 from hull_nodes import PHASES, Silent, chain, decoded, expected, hull_run, parts_of
 
-from server_app.run import RoundError
-from strategies.cohort import CohortError
-from strategies.config import ConfigError
-from strategies.secure_phases import MASKED
-from strategies.secure_sum.wire import KEY_TAG, SEED_TAG
+from curvfed.server_app.run import RoundError
+from curvfed.strategies.cohort import CohortError
+from curvfed.strategies.config import ConfigError
+from curvfed.strategies.secure_phases import MASKED
+from curvfed.strategies.secure_sum.wire import KEY_TAG, SEED_TAG
 
 FIVE = {"clients": 5, "hull__epsilon": 0.1, "secure__threshold": 3}
 TINY = {"clients": 3, "points__num": 60, "hull__epsilon": 0.5}
@@ -268,7 +268,7 @@ def earlier(request, tmp_path_factory) -> tuple[dict, Recorder]:
     """The messages of a run, and its settings."""
     recorder, settings = Recorder(), TINY | request.param
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("server_app.app._report", lambda directory: None)
+        patch.setattr("curvfed.server_app.app._report", lambda directory: None)
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         hull_run(tmp_path_factory.mktemp("earlier"), intercept=recorder, **settings)
     return settings, recorder

@@ -8,15 +8,15 @@ from app_runs import Fault, Recorder, all_bytes, partition_of, value_names
 from hull_nodes import blobs, decoded, expected, hull_run, nodes_of, parts_of, training
 from scipy import stats
 
-import client_app.hull
-import client_app.secure
-import deployments.simulate as simulation
-from deployments.inprocess import InProcessGrid
-from strategies.hull.codec import encode_hulls
-from strategies.hull.local import local_hulls
-from strategies.hull.public import Public
-from strategies.secure_phases import MASKED
-from strategies.secure_sum.state import State
+import curvfed.client_app.hull
+import curvfed.client_app.secure
+import curvfed.deployments.simulate as simulation
+from curvfed.deployments.inprocess import InProcessGrid
+from curvfed.strategies.hull.codec import encode_hulls
+from curvfed.strategies.hull.local import local_hulls
+from curvfed.strategies.hull.public import Public
+from curvfed.strategies.secure_phases import MASKED
+from curvfed.strategies.secure_sum.state import State
 
 RARE = 1e-7
 """Masks are fresh in every run: a good one fails a test of them as seldom."""
@@ -108,7 +108,7 @@ class Watched:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.states: list[State] = []
         self.grids: list[InProcessGrid] = []
-        keep = client_app.secure._keep
+        keep = curvfed.client_app.secure._keep
 
         def watched(member, state) -> None:
             self.states.append(member._state)
@@ -118,7 +118,7 @@ class Watched:
             self.grids.append(InProcessGrid(*arguments))
             return self.grids[-1]
 
-        monkeypatch.setattr(client_app.secure, "_keep", watched)
+        monkeypatch.setattr(curvfed.client_app.secure, "_keep", watched)
         monkeypatch.setattr(simulation, "InProcessGrid", grid)
 
     def secrets(self) -> set[bytes]:
@@ -229,7 +229,7 @@ def test_places_and_slots_are_drawn_afresh(tmp_path, monkeypatch):
         drawn.append((position, tuple(slots)))
         return encode_hulls(hulls, position, slots, public)
 
-    monkeypatch.setattr(client_app.hull, "encode_hulls", spy)
+    monkeypatch.setattr(curvfed.client_app.hull, "encode_hulls", spy)
     for number in range(10):
         hull_run(tmp_path, str(number), points__num=60, hull__epsilon=0.5)
     orders = [tuple(position for position, _ in drawn[start : start + 3]) for start in range(0, 30, 3)]
@@ -244,7 +244,7 @@ def test_of_an_error_nobody_foresaw_only_its_kind_leaves(tmp_path, monkeypatch):
             raise RuntimeError(f"Qhull: {points[0]}") from None
         return local_hulls(points, labels, public)
 
-    monkeypatch.setattr(client_app.hull, "local_hulls", fail)
+    monkeypatch.setattr(curvfed.client_app.hull, "local_hulls", fail)
     parts = [blobs("02"), blobs("02", 30), blobs("02", seed=2)]
     run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts))
     (row,) = [row for row in run.clients if row["dropped"]]

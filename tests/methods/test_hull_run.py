@@ -22,10 +22,10 @@ from hull_nodes import (
 )
 from safetensors import safe_open
 
-import client_app.live
-from geometry.hull import convex_hull
-from strategies.config import ConfigError
-from strategies.hull.classifier import Classifier
+import curvfed.client_app.live
+from curvfed.geometry.hull import convex_hull
+from curvfed.strategies.config import ConfigError
+from curvfed.strategies.hull.classifier import Classifier
 
 SUMMED = ("measure", "keys", "shares", "hulls", "unmask")
 
@@ -157,7 +157,7 @@ def test_two_clients_are_enough(tmp_path):
 
 def test_every_message_may_come_to_another_process(tmp_path):
     def fresh(request, handle):
-        client_app.live._live.clear()
+        curvfed.client_app.live._live.clear()
         return handle(request)
 
     assert figures(hull_run(tmp_path / "one", intercept=fresh)) == figures(hull_run(tmp_path / "two"))

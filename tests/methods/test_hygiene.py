@@ -13,26 +13,26 @@ from graph_fixtures import user_fields
 from hull_nodes import QUICK, blobs, nodes_of
 from image_fixtures import write_classes
 
-import server_app.app
-from server_app.run import RoundError
-from strategies.cohort import CohortError
-from strategies.secure_sum.member import Member
+import curvfed.server_app.app
+from curvfed.server_app.run import RoundError
+from curvfed.strategies.cohort import CohortError
+from curvfed.strategies.secure_sum.member import Member
 
 MARKER = "patient 4711 has diagnosis F32"
 
 SECURE = {"method": "fedavg", "secure_sum": True}
 PLACES = {
-    "reading the data": ("client_app.client.load_data", {}),
-    "describing them": ("client_app.client.Client.describe", {}),
-    "setting up": ("client_app.client.make_task", {}),
-    "training": ("client_app.learners.learner.train", {}),
-    "scoring": ("tasks.graphs.client_task.NodeTask.scores", {}),
-    "writing the state": ("client_app.client.Store.save", {}),
-    "making keys": ("client_app.secure.Member.begin", SECURE),
-    "masking": ("client_app.secure.Member.mask", SECURE),
-    "lifting masks": ("client_app.secure.Member.unmask", SECURE),
-    "measuring hulls": ("client_app.hull.local_hulls", QUICK),
-    "encoding hulls": ("client_app.hull.encode_hulls", QUICK),
+    "reading the data": ("curvfed.client_app.client.load_data", {}),
+    "describing them": ("curvfed.client_app.client.Client.describe", {}),
+    "setting up": ("curvfed.client_app.client.make_task", {}),
+    "training": ("curvfed.client_app.learners.learner.train", {}),
+    "scoring": ("curvfed.tasks.graphs.client_task.NodeTask.scores", {}),
+    "writing the state": ("curvfed.client_app.client.Store.save", {}),
+    "making keys": ("curvfed.client_app.secure.Member.begin", SECURE),
+    "masking": ("curvfed.client_app.secure.Member.mask", SECURE),
+    "lifting masks": ("curvfed.client_app.secure.Member.unmask", SECURE),
+    "measuring hulls": ("curvfed.client_app.hull.local_hulls", QUICK),
+    "encoding hulls": ("curvfed.client_app.hull.encode_hulls", QUICK),
 }
 """Where an error that nobody foresaw is raised, and in what kind of run."""
 
@@ -90,7 +90,7 @@ def test_of_an_error_nobody_foresaw_nothing_but_kind_and_place_is_told(
 
 def test_a_reply_that_cannot_be_written_is_an_error_too(tmp_path, monkeypatch, caplog):
     """What no handler foresaw may show only when the reply is made; nothing of it gets out to Flower, which logs errors."""
-    monkeypatch.setattr("client_app.app._curvature_in_use", lambda client: {"curvature": MARKER})
+    monkeypatch.setattr("curvfed.client_app.app._curvature_in_use", lambda client: {"curvature": MARKER})
     recorder = Recorder()
     with pytest.raises(RoundError, match="partition 0: ValueError at the client; its own log says more"):
         run(tmp_path, nodes=nodes_for({}, tmp_path / "nodes"), intercept=recorder)
@@ -220,7 +220,7 @@ def test_a_run_that_is_stopped_says_so_before_all_else(end, tmp_path, monkeypatc
         raise SystemExit(9)
 
     seen: list[dict[str, Any]] = []
-    monkeypatch.setattr(server_app.app, "_report", slow)
+    monkeypatch.setattr(curvfed.server_app.app, "_report", slow)
     with pytest.raises(SystemExit, match="9"):
         run(tmp_path, intercept=Fault(1, stop, "train", 2), num_rounds=3)
     (summary,) = seen

@@ -11,18 +11,18 @@ from image_fixtures import write_classes
 from method_page import assert_matched, documented_methods
 from safetensors.numpy import load_file
 
-from client_app import live
-from client_app.data import load_data
-from client_app.learners import head_first
-from client_app.learners import learner as learner_side
-from deployments.inprocess import simulated_nodes
-from server_app.rounds import RoundError
-from strategies.cohort import CohortError
-from strategies.config import ConfigError, flatten, parse
-from strategies.defaults import settled
-from strategies.messages import Facts
-from strategies.methods import METHODS
-from strategies.model_spec import build_model, has_fixed_head, model_spec, named_state
+from curvfed.client_app import live
+from curvfed.client_app.data import load_data
+from curvfed.client_app.learners import head_first
+from curvfed.client_app.learners import learner as learner_side
+from curvfed.deployments.inprocess import simulated_nodes
+from curvfed.server_app.rounds import RoundError
+from curvfed.strategies.cohort import CohortError
+from curvfed.strategies.config import ConfigError, flatten, parse
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.messages import Facts
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.model_spec import build_model, has_fixed_head, model_spec, named_state
 
 IMAGE_METHODS = [name for name, method in METHODS.items() if "images" in method.tasks]
 SMALL = {

@@ -9,20 +9,20 @@ import torch
 from app_runs import CLIENTS, Recorder, array_names, partition_of, phase_of, run
 from graph_fixtures import user_fields
 
-import server_app.app
-from client_app import live
-from strategies.arrays import decode_arrays
-from strategies.cohort import sample
-from strategies.config import flatten, parse
-from strategies.defaults import settled
-from strategies.messages import Facts
-from strategies.methods import METHODS
-from strategies.model_spec import model_spec
-from tasks.graphs.client_task import NodeTask
-from tasks.graphs.data import GraphSpec, load_client
-from tasks.graphs.models import build
+import curvfed.server_app.app
+from curvfed.client_app import live
+from curvfed.strategies.arrays import decode_arrays
+from curvfed.strategies.cohort import sample
+from curvfed.strategies.config import flatten, parse
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.messages import Facts
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.model_spec import model_spec
+from curvfed.tasks.graphs.client_task import NodeTask
+from curvfed.tasks.graphs.data import GraphSpec, load_client
+from curvfed.tasks.graphs.models import build
 
-REPORT = server_app.app._report
+REPORT = curvfed.server_app.app._report
 SUMMARY = {
     "status", "method", "dataset", "seed", "num_clients", "rounds", "global_accuracy", "personal_accuracy_mean",
     "personal_accuracy_std", "metrics", "best_validation", "bytes_up", "bytes_down", "seconds", "seconds_training",
@@ -142,7 +142,7 @@ def test_the_configuration_that_is_kept_runs_again_to_the_same_end(tmp_path):
 
 
 def test_a_report_is_drawn(tmp_path, monkeypatch):
-    monkeypatch.setattr(server_app.app, "_report", REPORT)
+    monkeypatch.setattr(curvfed.server_app.app, "_report", REPORT)
     found = run(tmp_path)
     page = (found.path / "report.html").read_text()
     assert "<html" in page
@@ -389,17 +389,17 @@ def test_dropout_differs_from_round_to_round_and_from_client_to_client(tmp_path)
 
 def test_more_clients_than_a_process_keeps_set_up(tmp_path, monkeypatch):
     plain = run(tmp_path, "a", num_rounds=3)
-    monkeypatch.setattr("client_app.live.LIVE_CLIENTS", 1)
+    monkeypatch.setattr("curvfed.client_app.live.LIVE_CLIENTS", 1)
     for name, taken, kept in [("b", 0, 1), ("c", 2**60, CLIENTS)]:
-        monkeypatch.setattr("client_app.live.LIVE_BYTES", taken)
+        monkeypatch.setattr("curvfed.client_app.live.LIVE_BYTES", taken)
         live.forget_all()
         assert same(run(tmp_path, name, num_rounds=3).model, plain.model)
         assert len(live._live) == kept
 
 
 def test_a_process_that_takes_too_much_goes_back_to_few_clients(own_home, monkeypatch):
-    monkeypatch.setattr("client_app.live.LIVE_CLIENTS", 2)
-    monkeypatch.setattr("client_app.live._taken", lambda: taken)
+    monkeypatch.setattr("curvfed.client_app.live.LIVE_CLIENTS", 2)
+    monkeypatch.setattr("curvfed.client_app.live._taken", lambda: taken)
     live.forget_all()
     kept = []
     for number in range(12):

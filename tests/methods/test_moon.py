@@ -9,9 +9,9 @@ import torch
 from app_runs import Recorder, run
 from tiny_learning import Examples, assert_near, batches, features, gradient, learner, softmax_loss, state
 
-from client_app.learners import moon
-from client_app.learners.learner import host
-from tasks.task import Batch
+from curvfed.client_app.learners import moon
+from curvfed.client_app.learners.learner import host
+from curvfed.tasks.task import Batch
 
 RATE, EPOCHS = 0.3, 2
 EPS = float(np.finfo(np.float32).eps)

@@ -29,14 +29,14 @@ from graph_fixtures import user_fields, user_graphs
 from image_fixtures import write_classes
 from method_page import assert_matched, documented_methods
 
-from client_app import app as client_side
-from server_app.run import RoundError
-from strategies.arrays import decode_arrays, encode_arrays
-from strategies.messages import MESSAGE_TYPES, Header, Reply, encode_reply
-from strategies.method import ONE_SHOT
-from strategies.methods import METHODS
-from tasks.errors import DataError
-from tasks.graphs.client_task import NodeTask
+from curvfed.client_app import app as client_side
+from curvfed.server_app.run import RoundError
+from curvfed.strategies.arrays import decode_arrays, encode_arrays
+from curvfed.strategies.messages import MESSAGE_TYPES, Header, Reply, encode_reply
+from curvfed.strategies.method import ONE_SHOT
+from curvfed.strategies.methods import METHODS
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.client_task import NodeTask
 
 PAGE = Path(__file__).parents[2] / "docs" / "privacy.md"
 SECRET = "patient 4711 has diagnosis F32"

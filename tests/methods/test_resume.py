@@ -14,8 +14,8 @@ from app_runs import Fault, Recorder, Run, phase_of, real_nodes, run
 from flwr.app import Message
 from graph_fixtures import user_fields
 
-from strategies.config import ConfigError
-from strategies.messages import Header, Reply, encode_reply
+from curvfed.strategies.config import ConfigError
+from curvfed.strategies.messages import Header, Reply, encode_reply
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,7 +75,7 @@ def test_interrupted_twice(tmp_path):
 
 KILLED = """
 import os, signal, sys
-from deployments.simulate import simulate
+from curvfed.deployments.simulate import simulate
 left = int(sys.argv[2])
 def intercept(request, handle):
     global left
@@ -111,7 +111,12 @@ def test_sigterm_ends_a_run_as_ctrl_c_does(tmp_path):
         "results-dir": tmp_path,
         "run-name": "run",
     }
-    command = [sys.executable, "-m", "deployments.simulate", *(f"{key}={value}" for key, value in settings.items())]
+    command = [
+        sys.executable,
+        "-m",
+        "curvfed.deployments.simulate",
+        *(f"{key}={value}" for key, value in settings.items()),
+    ]
     with subprocess.Popen(
         command, cwd=ROOT, env=os.environ | {"HOME": str(tmp_path)}, stdout=subprocess.PIPE
     ) as process:
@@ -317,8 +322,8 @@ def test_real_nodes_resume_from_their_own_disks(tmp_path):
 
 
 def test_a_node_that_does_not_come_back_is_waited_for_and_then_done_without(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("server_app.meeting.NODE_WAIT", 0.6)
-    monkeypatch.setattr("server_app.meeting.may_grow", lambda grid: True)
+    monkeypatch.setattr("curvfed.server_app.meeting.NODE_WAIT", 0.6)
+    monkeypatch.setattr("curvfed.server_app.meeting.may_grow", lambda grid: True)
     caplog.set_level("INFO", "curvfed")
     nodes = own_graphs(tmp_path / "nodes")
     interrupted(tmp_path, 12, True, nodes=nodes, num_rounds=3)

@@ -6,12 +6,12 @@ import torch
 from app_runs import Recorder, run
 from tiny_learning import assert_near, batches, gradient, learner, softmax_loss, state
 
-from client_app.learners.learner import host
-from strategies.aggregation import Update, weighed
-from strategies.arrays import MessageError, decode_arrays
-from strategies.config import ConfigError, parse
-from strategies.scaffold import Scaffold
-from strategies.split import AggregationError
+from curvfed.client_app.learners.learner import host
+from curvfed.strategies.aggregation import Update, weighed
+from curvfed.strategies.arrays import MessageError, decode_arrays
+from curvfed.strategies.config import ConfigError, parse
+from curvfed.strategies.scaffold import Scaffold
+from curvfed.strategies.split import AggregationError
 
 RATE, EPOCHS = 0.3, 2
 EPS = float(np.finfo(np.float32).eps)

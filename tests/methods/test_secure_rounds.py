@@ -8,10 +8,10 @@ from app_runs import Recorder, Run, partition_of, phase_of, real_nodes, run
 from flwr.app import Message
 from graph_fixtures import user_fields
 
-from server_app.run import RoundError
-from strategies.config import ConfigError
-from strategies.secure_average import MOST_EXAMPLES, mean, weighted
-from strategies.secure_sum.errors import SecureSumError
+from curvfed.server_app.run import RoundError
+from curvfed.strategies.config import ConfigError
+from curvfed.strategies.secure_average import MOST_EXAMPLES, mean, weighted
+from curvfed.strategies.secure_sum.errors import SecureSumError
 
 CLIENTS = 4
 

@@ -9,14 +9,14 @@ from app_runs import CLIENTS, SMALL, Run
 from equal_runs import figures
 from threadpoolctl import threadpool_info
 
-from deployments.pairs import UsageError
-from deployments.sweep import task
-from deployments.sweep.results import LOGS, TOKEN_FILE
-from deployments.sweep.task import CUT_OFF, make
-from server_app.app import _reason
-from server_app.hull_run import HullRun
-from server_app.rounds import Rounds
-from server_app.run_lock import RunLock
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.sweep import task
+from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE
+from curvfed.deployments.sweep.task import CUT_OFF, make
+from curvfed.server_app.app import _reason
+from curvfed.server_app.hull_run import HullRun
+from curvfed.server_app.rounds import Rounds
+from curvfed.server_app.run_lock import RunLock
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from client_app.adam import Adam
-from tasks.graphs.client_graph import ClientGraph, client_graph
-from tasks.graphs.curved import CURVATURE_MAPS, ESTIMATOR_WIDTH, NUM_STATISTICS, CurvedNet, graph_statistics
-from tasks.graphs.inputs import GraphInputs
-from tasks.graphs.models import ModelSpec, build
-from tasks.graphs.sparse import Constant
+from curvfed.client_app.adam import Adam
+from curvfed.tasks.graphs.client_graph import ClientGraph, client_graph
+from curvfed.tasks.graphs.curved import CURVATURE_MAPS, ESTIMATOR_WIDTH, NUM_STATISTICS, CurvedNet, graph_statistics
+from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.models import ModelSpec, build
+from curvfed.tasks.graphs.sparse import Constant
 
 NODES, FEATURES, CLASSES = 12, 6, 3
 SPEC = ModelSpec("nodes", "lorentz", FEATURES, CLASSES, width=5, dropout=0.0, gate=True, learns_curvature=True)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geometry.curvature import forman_ricci
+from curvfed.geometry.curvature import forman_ricci
 
 
 def both_directions(edges) -> torch.Tensor:

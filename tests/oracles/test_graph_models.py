@@ -1,4 +1,4 @@
-"""The encoders of whole graphs against their definitions: graph by graph, dense, in NumPy and by `geometry.lorentz`."""
+"""The encoders of whole graphs against their definitions: graph by graph, dense, in NumPy and `geometry.lorentz`."""
 
 import math
 from dataclasses import dataclass, replace
@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from geometry import lorentz
-from strategies.methods import METHODS
-from tasks.graphs.graph_models import DEPTH, MAX_RADIUS
-from tasks.graphs.inputs import GraphInputs
-from tasks.graphs.models import MODELS, ModelSpec, build
-from tasks.graphs.sparse import Constant
+from curvfed.geometry import lorentz
+from curvfed.strategies.methods import METHODS
+from curvfed.tasks.graphs.graph_models import DEPTH, MAX_RADIUS
+from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.models import MODELS, ModelSpec, build
+from curvfed.tasks.graphs.sparse import Constant
 
 FEATURES, WIDTH, CLASSES = 4, 5, 3
 SPEC = ModelSpec("graphs", "lorentz", FEATURES, CLASSES, WIDTH, dropout=0.0, gate=True, learns_curvature=True)

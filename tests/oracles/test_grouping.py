@@ -13,7 +13,7 @@ from mpmath import mp
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial import ConvexHull
 
-from strategies.hull.grouping import METHODS, MOST_STARTS, average_distances, group
+from curvfed.strategies.hull.grouping import METHODS, MOST_STARTS, average_distances, group
 
 Client = list[np.ndarray]
 

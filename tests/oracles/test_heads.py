@@ -9,10 +9,10 @@ import torch
 from mpmath import mpf
 from torch import nn
 
-from geometry import poincare, prototypes
-from tasks.heads import STARTS, HeadSpec, PoincareHead, head_start, make_head, unit
-from tasks.images.models import ImageModelSpec, build_image_model, head_spec
-from tasks.images.nets import NETS
+from curvfed.geometry import poincare, prototypes
+from curvfed.tasks.heads import STARTS, HeadSpec, PoincareHead, head_start, make_head, unit
+from curvfed.tasks.images.models import ImageModelSpec, build_image_model, head_spec
+from curvfed.tasks.images.nets import NETS
 
 DTYPES = [torch.float32, torch.float64]
 both_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])

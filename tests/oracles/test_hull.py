@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mpmath import mpf
 
 from benchmarks.hulls import graham_scan, sample
-from geometry.hull import convex_hull, from_klein, thin, to_klein
+from curvfed.geometry.hull import convex_hull, from_klein, thin, to_klein
 
 CURVATURES = [-1.0, -0.0015, -0.0071, -4.0]
 EPS = 2.0**-52

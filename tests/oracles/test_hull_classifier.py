@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from geometry.cross_validation import best_c
-from geometry.logistic import Log0Logistic
-from geometry.margin import NotSeparableError
-from geometry.svm import EuclideanSVM, PoincareSVM
-from strategies.hull.classifier import Classifier
+from curvfed.geometry.cross_validation import best_c
+from curvfed.geometry.logistic import Log0Logistic
+from curvfed.geometry.margin import NotSeparableError
+from curvfed.geometry.svm import EuclideanSVM, PoincareSVM
+from curvfed.strategies.hull.classifier import Classifier
 
 CURVATURE = -0.8
 MODELS = {

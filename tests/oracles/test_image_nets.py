@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tasks.images.layers import num_groups
-from tasks.images.nets import NETS, has_batch_norm
+from curvfed.tasks.images.layers import num_groups
+from curvfed.tasks.images.nets import NETS, has_batch_norm
 
 Row = tuple[int, int, int, int, int]
 """Of a table: channels in and out, kernel, stride, groups."""
@@ -280,7 +280,7 @@ def test_groups_have_two_channels_or_more() -> None:
 def test_plain_networks_do_without_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torchvision", None)  # an import of it fails
     for module in ("layers", "resnets", "nets"):
-        spec = importlib.util.find_spec(f"tasks.images.{module}")
+        spec = importlib.util.find_spec(f"curvfed.tasks.images.{module}")
         assert spec is not None
         assert spec.loader is not None
         fresh = importlib.util.module_from_spec(spec)

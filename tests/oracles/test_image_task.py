@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tasks.errors import DataError
-from tasks.images import client_task
-from tasks.images.client_images import ClientImages
-from tasks.images.client_task import ImageTask, evaluate, statistics
-from tasks.images.models import ImageModelSpec, ImageNet, build_image_model
-from tasks.images.nets import has_batch_norm
-from tasks.images.objectives import ObjectiveSpec, objective
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.images import client_task
+from curvfed.tasks.images.client_images import ClientImages
+from curvfed.tasks.images.client_task import ImageTask, evaluate, statistics
+from curvfed.tasks.images.models import ImageModelSpec, ImageNet, build_image_model
+from curvfed.tasks.images.nets import has_batch_norm
+from curvfed.tasks.images.objectives import ObjectiveSpec, objective
 
 CPU = torch.device("cpu")
 NAMES = ("cat", "dog")

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from tasks.errors import DataError
-from tasks.graphs.client_graph import ClientGraph, client_graph
-from tasks.graphs.client_task import NodeTask, WholeGraphTask, client_task
-from tasks.graphs.inputs import GraphBatches, GraphInputs
-from tasks.graphs.models import MODELS, ModelSpec, build
-from tasks.graphs.sparse import memberships, neighbour_sums
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.client_graph import ClientGraph, client_graph
+from curvfed.tasks.graphs.client_task import NodeTask, WholeGraphTask, client_task
+from curvfed.tasks.graphs.inputs import GraphBatches, GraphInputs
+from curvfed.tasks.graphs.models import MODELS, ModelSpec, build
+from curvfed.tasks.graphs.sparse import memberships, neighbour_sums
 
 CPU = torch.device("cpu")
 NAMES = ("one", "three", "two")

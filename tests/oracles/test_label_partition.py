@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tasks.errors import DataError
-from tasks.images.label_partition import PARTITIONS, Deal, deal_out
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.images.label_partition import PARTITIONS, Deal, deal_out
 
 DEALS = st.builds(
     Deal,

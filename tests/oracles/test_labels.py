@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from flint import fmpz
 
-from strategies.hull.bose_chowla import BoseChowla
-from strategies.hull.errors import HullError
-from strategies.hull.labels import MAX_BITS, BinaryCode
+from curvfed.strategies.hull.bose_chowla import BoseChowla
+from curvfed.strategies.hull.errors import HullError
+from curvfed.strategies.hull.labels import MAX_BITS, BinaryCode
 
 bose_chowla = lru_cache(BoseChowla)
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from mpmath import mpf
 
-from geometry import lorentz, safe_math
+from curvfed.geometry import lorentz, safe_math
 
 DTYPES = [torch.float32, torch.float64]
 CURVATURES = [-1.0, -0.05, -1.5, -4.0]

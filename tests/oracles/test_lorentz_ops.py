@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from geometry.lorentz import exp0, inner, lift, normalize
-from geometry.safe_math import max_radius
-from tasks.graphs.lorentz_ops import convolve, distance_logits, exp0_factor, lorentz_linear
-from tasks.graphs.sparse import Constant, normalized_adjacency
+from curvfed.geometry.lorentz import exp0, inner, lift, normalize
+from curvfed.geometry.safe_math import max_radius
+from curvfed.tasks.graphs.lorentz_ops import convolve, distance_logits, exp0_factor, lorentz_linear
+from curvfed.tasks.graphs.sparse import Constant, normalized_adjacency
 
 NODES, WIDTH, CLASSES = 9, 5, 3
 RADII = (0.5, 1.0, 1.5)

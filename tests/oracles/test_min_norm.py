@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csc_array, eye_array, vstack
 
-from geometry.min_norm import duality_gap, min_norm_point
+from curvfed.geometry.min_norm import duality_gap, min_norm_point
 
 EPS = np.finfo(np.float64).eps
 

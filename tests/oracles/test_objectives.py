@@ -10,9 +10,9 @@ from mpmath import mpf
 from scipy import stats
 from torch import nn
 
-from tasks.heads import HeadSpec, head_start, make_head
-from tasks.images.models import ImageNet
-from tasks.images.objectives import OBJECTIVES, ObjectiveSpec, objective
+from curvfed.tasks.heads import HeadSpec, head_start, make_head
+from curvfed.tasks.images.models import ImageNet
+from curvfed.tasks.images.objectives import OBJECTIVES, ObjectiveSpec, objective
 
 DTYPES = [torch.float32, torch.float64]
 both_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geometry import ollivier
-from geometry.curvature import forman_ricci
-from geometry.ollivier import ollivier_ricci
+from curvfed.geometry import ollivier
+from curvfed.geometry.curvature import forman_ricci
+from curvfed.geometry.ollivier import ollivier_ricci
 
 EPS = float(np.finfo(np.float64).eps)
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from mpmath import mpf
 
-from geometry import lorentz, normal_coordinates, poincare, safe_math
+from curvfed.geometry import lorentz, normal_coordinates, poincare, safe_math
 
 DTYPES = [torch.float32, torch.float64]
 F64 = torch.float64

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import kstest
 
-from geometry import prototypes
-from geometry.prototypes import orthonormal, uniform
+from curvfed.geometry import prototypes
+from curvfed.geometry.prototypes import orthonormal, uniform
 
 EPS = torch.finfo(torch.float64).eps
 

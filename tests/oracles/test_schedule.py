@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LRScheduler, StepLR
 
-from strategies.config import RunConfig, parse
-from strategies.schedule import learning_rate
+from curvfed.strategies.config import RunConfig, parse
+from curvfed.strategies.schedule import learning_rate
 
 ULP = torch.finfo(torch.float64).eps
 

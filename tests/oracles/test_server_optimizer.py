@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from strategies.aggregation import Average, Update
-from strategies.server_optimizer import ServerOptimizer
+from curvfed.strategies.aggregation import Average, Update
+from curvfed.strategies.server_optimizer import ServerOptimizer
 
 KINDS = ("adam", "yogi", "avgm")
 RATE, BETA1, BETA2, TAU = 0.05, 0.8, 0.95, 1e-2

@@ -14,12 +14,12 @@ from scipy.sparse import csc_array, eye_array
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from geometry.cross_validation import GRID, best_c, stratified_folds
-from geometry.logistic import Log0Logistic
-from geometry.margin import NotSeparableError, hard_margin
-from geometry.platt import fit_platt, log_platt
-from geometry.squared_hinge import soft_margin
-from geometry.svm import EuclideanSVM, PoincareSVM
+from curvfed.geometry.cross_validation import GRID, best_c, stratified_folds
+from curvfed.geometry.logistic import Log0Logistic
+from curvfed.geometry.margin import NotSeparableError, hard_margin
+from curvfed.geometry.platt import fit_platt, log_platt
+from curvfed.geometry.squared_hinge import soft_margin
+from curvfed.geometry.svm import EuclideanSVM, PoincareSVM
 
 EPS = np.finfo(np.float64).eps
 KINDS = [
@@ -500,7 +500,7 @@ def test_many_points_are_taken_in_blocks(monkeypatch):
     points, labels = clusters(3, 13, 10, spread=0.3)
     kept = stratified_folds(labels, 5, 0)
     whole = PoincareSVM(-1.3, 1).held_out(points, labels, kept, GRID)
-    monkeypatch.setattr("geometry.one_vs_rest._BLOCK", 250)
+    monkeypatch.setattr("curvfed.geometry.one_vs_rest._BLOCK", 250)
     np.testing.assert_array_equal(PoincareSVM(-1.3, 1).held_out(points, labels, kept, GRID), whole)
 
 

@@ -8,9 +8,9 @@ import pytest
 from flint import fmpz, fmpz_mod_ctx, fmpz_mod_poly_ctx
 
 from benchmarks.decode import berlekamp_massey, decode_times, plain_decode
-from strategies.hull.errors import HullError
-from strategies.hull.roots import prime_above, roots
-from strategies.hull.symbols import SPARE, decode, encode
+from curvfed.strategies.hull.errors import HullError
+from curvfed.strategies.hull.roots import prime_above, roots
+from curvfed.strategies.hull.symbols import SPARE, decode, encode
 
 PRIMES = [101, 65537, prime_above(2**24), prime_above(2**33), 2**61 - 1, prime_above(2**62)]
 

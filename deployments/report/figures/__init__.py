@@ -10,10 +10,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from deployments.pairs import UsageError
-from deployments.report.figures import style
-from deployments.report.figures.series import NothingToDraw
-from deployments.report.selection import Run, matching, settings_of
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.report.figures import style
+from curvfed.deployments.report.figures.series import NothingToDraw
+from curvfed.deployments.report.selection import Run, matching, settings_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

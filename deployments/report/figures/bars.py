@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from deployments.report.cells import Cell
-from deployments.report.figures import style
-from deployments.report.figures.lines import in_order, rows_of_figures
-from deployments.report.figures.series import legend_keys, looks, panels_of, seeds_key
-from deployments.report.figures.words import Line, Names
-from deployments.report.selection import Place, Run
+from curvfed.deployments.report.cells import Cell
+from curvfed.deployments.report.figures import style
+from curvfed.deployments.report.figures.lines import in_order, rows_of_figures
+from curvfed.deployments.report.figures.series import legend_keys, looks, panels_of, seeds_key
+from curvfed.deployments.report.figures.words import Line, Names
+from curvfed.deployments.report.selection import Place, Run
 
 PARTS = {"x", "figures", "bars", "panels", "base"}
 """`x`: a key, or several, whose values have a group of bars each. `figures`: columns of `results.sqlite`, a panel for

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deployments.report.figures import style
-from deployments.report.figures.series import NothingToDraw, keys_of, told_of_data
-from deployments.report.figures.words import Names
-from deployments.report.selection import Run
-from server_app.run_files import RunFiles, own_classes
+from curvfed.deployments.report.figures import style
+from curvfed.deployments.report.figures.series import NothingToDraw, keys_of, told_of_data
+from curvfed.deployments.report.figures.words import Names
+from curvfed.deployments.report.selection import Run
+from curvfed.server_app.run_files import RunFiles, own_classes
 
 PARTS = {"panels"}
 """`panels`: keys that tell them apart, the data set and alpha if left out. Of several seeds the first is drawn."""

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from deployments.pairs import UsageError
-from deployments.report.cells import Cell
-from deployments.report.figures import style
-from deployments.report.figures.bars import draw_groups, patch
-from deployments.report.figures.series import NothingToDraw, groups, keys_of, legend_keys, looks
-from deployments.report.figures.words import Line, Names
-from deployments.report.quantities import quantity
-from deployments.report.selection import Place, Run
-from server_app.pictures import known
-from server_app.run_files import IN_ROUNDS, RunFiles
-from strategies.messages import FINE_TUNE
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.report.cells import Cell
+from curvfed.deployments.report.figures import style
+from curvfed.deployments.report.figures.bars import draw_groups, patch
+from curvfed.deployments.report.figures.series import NothingToDraw, groups, keys_of, legend_keys, looks
+from curvfed.deployments.report.figures.words import Line, Names
+from curvfed.deployments.report.quantities import quantity
+from curvfed.deployments.report.selection import Place, Run
+from curvfed.server_app.pictures import known
+from curvfed.server_app.run_files import IN_ROUNDS, RunFiles
+from curvfed.strategies.messages import FINE_TUNE
 
 PARTS = {"bars", "panels", "at", "column", "base"}
 """`bars`, `panels`: keys that tell them apart, the method if there are no `bars`. `at`: "last", what each client

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from deployments.pairs import UsageError
-from deployments.report.figures import style
-from deployments.report.figures.series import NothingToDraw, groups, keys_of, told_of_data
-from deployments.report.figures.words import Names
-from deployments.report.selection import Run
-from server_app.pictures import CURVATURE
-from server_app.run_files import RunFiles
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.report.figures import style
+from curvfed.deployments.report.figures.series import NothingToDraw, groups, keys_of, told_of_data
+from curvfed.deployments.report.figures.words import Names
+from curvfed.deployments.report.selection import Run
+from curvfed.server_app.pictures import CURVATURE
+from curvfed.server_app.run_files import RunFiles
 
 PARTS = {"of", "against", "panels"}
 """`of`: "space", the clients' sectional curvatures, by default, or "graph", the mean Forman–Ricci curvature of each

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deployments.pairs import UsageError
-from deployments.report.figures import style
-from deployments.report.figures.lines import mark, rows_of_figures
-from deployments.report.figures.series import (
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.report.figures import style
+from curvfed.deployments.report.figures.lines import mark, rows_of_figures
+from curvfed.deployments.report.figures.series import (
     NothingToDraw,
     Panel,
     columns_of,
@@ -21,11 +21,11 @@ from deployments.report.figures.series import (
     of_rounds,
     seeds_key,
 )
-from deployments.report.figures.words import Line, Names
-from deployments.report.quantities import quantity
-from deployments.report.selection import Place, Run
-from server_app.run_files import RunFiles
-from strategies.messages import TRAIN
+from curvfed.deployments.report.figures.words import Line, Names
+from curvfed.deployments.report.quantities import quantity
+from curvfed.deployments.report.selection import Place, Run
+from curvfed.server_app.run_files import RunFiles
+from curvfed.strategies.messages import TRAIN
 
 PARTS = {"y", "lines", "panels", "smooth", "phase"}
 """`y`: a column of `rounds.csv`, or several; a panel for each, or for each inner list. `lines`, `panels`: keys that

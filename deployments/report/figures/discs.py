@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deployments.pairs import UsageError
-from deployments.report.figures import style
-from deployments.report.figures.series import NothingToDraw, groups, keys_of
-from deployments.report.figures.words import Names
-from deployments.report.selection import Run
-from server_app.canvas import stroke
-from server_app.hues import hues
-from server_app.hull_file import HullFile
-from server_app.hull_gallery import group_colours, view
-from server_app.hull_pictures import decision, outline
-from tasks.points.uniform import two_classes
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.report.figures import style
+from curvfed.deployments.report.figures.series import NothingToDraw, groups, keys_of
+from curvfed.deployments.report.figures.words import Names
+from curvfed.deployments.report.selection import Run
+from curvfed.server_app.canvas import stroke
+from curvfed.server_app.hues import hues
+from curvfed.server_app.hull_file import HullFile
+from curvfed.server_app.hull_gallery import group_colours, view
+from curvfed.server_app.hull_pictures import decision, outline
+from curvfed.tasks.points.uniform import two_classes
 
 PARTS = {"panels", "points", "hulls", "geodesics", "truth"}
 """`panels`: keys that tell them apart, hull.epsilon if left out. Of several seeds the first is drawn. What is drawn:

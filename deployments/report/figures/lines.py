@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deployments.report.cells import Cell
-from deployments.report.figures import style
-from deployments.report.figures.series import Panel, Points, legend_keys, looks, panels_of, seeds_key
-from deployments.report.figures.words import Names
-from deployments.report.selection import Place, Run
+from curvfed.deployments.report.cells import Cell
+from curvfed.deployments.report.figures import style
+from curvfed.deployments.report.figures.series import Panel, Points, legend_keys, looks, panels_of, seeds_key
+from curvfed.deployments.report.figures.words import Names
+from curvfed.deployments.report.selection import Place, Run
 
 PARTS = {"x", "figures", "lines", "panels", "log"}
 """`x`: a key, or several. `figures`: columns of `results.sqlite`, or `rounds.` and a column of `rounds.csv` for its

@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from deployments.pairs import UsageError
-from deployments.report.cells import Cell
-from deployments.report.figures.style import ORDER, Look
-from deployments.report.figures.words import Line, Names
-from deployments.report.printed import match, numbers
-from deployments.report.quantities import quantity
-from deployments.report.selection import Place, Run, known_figure, known_key, known_name
-from server_app.run_files import RunFiles
-from server_app.run_tables import TABLES
-from strategies.messages import TRAIN
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.report.cells import Cell
+from curvfed.deployments.report.figures.style import ORDER, Look
+from curvfed.deployments.report.figures.words import Line, Names
+from curvfed.deployments.report.printed import match, numbers
+from curvfed.deployments.report.quantities import quantity
+from curvfed.deployments.report.selection import Place, Run, known_figure, known_key, known_name
+from curvfed.server_app.run_files import RunFiles
+from curvfed.server_app.run_tables import TABLES
+from curvfed.strategies.messages import TRAIN
 
 OF_ROUNDS = "rounds."
 """What a figure begins with that is the last cell of a column of `rounds.csv`."""

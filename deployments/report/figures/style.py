@@ -15,8 +15,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from strategies.methods import METHODS
-from strategies.store import write_atomically
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.store import write_atomically
 
 WIDTH = 7.5  # inches
 DPI = 180

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deployments.report.quantities import quantity
-from deployments.report.render import key_words
-from deployments.report.selection import Place
-from deployments.sweep.plan import SUPERNODES
-from strategies.dotted import dotted
+from curvfed.deployments.report.quantities import quantity
+from curvfed.deployments.report.render import key_words
+from curvfed.deployments.report.selection import Place
+from curvfed.deployments.sweep.plan import SUPERNODES
+from curvfed.strategies.dotted import dotted
 
 Line = tuple[Place, str]
 """Which runs, and which of their figures where the panel has several."""

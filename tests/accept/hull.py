@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from deployments.accept.flatland import at_least, paired, spread
-from deployments.accept.hull_cases import hull_case
-from deployments.accept.lab import Lab, Outcome, RunFailed, read_summary
-from deployments.accept.presets import preset
-from strategies.hull.codec import decode_hulls
-from strategies.messages import EVALUATE, HULLS, KEYS, MEASURE, SHARES, UNMASK
-from strategies.secure_sum.memory import sum_in_memory
-from strategies.secure_sum.session import Session
+from accept.flatland import at_least, paired, spread
+from accept.hull_cases import hull_case
+from accept.lab import Lab, Outcome, RunFailed, read_summary
+from accept.presets import preset
+from curvfed.strategies.hull.codec import decode_hulls
+from curvfed.strategies.messages import EVALUATE, HULLS, KEYS, MEASURE, SHARES, UNMASK
+from curvfed.strategies.secure_sum.memory import sum_in_memory
+from curvfed.strategies.secure_sum.session import Session
 
 CASES = 200
 PARTITIONS = range(10)
@@ -110,7 +110,7 @@ def synthetic(lab: Lab) -> Iterator[Outcome]:
 
 def vanished(lab: Lab) -> Iterator[Outcome]:
     """Three of ten clients vanish, in every phase in turn: the fault is injected in the in-process Grid."""
-    from deployments.simulate import simulate
+    from curvfed.deployments.simulate import simulate
 
     for phase in (MEASURE, KEYS, SHARES, HULLS, UNMASK, EVALUATE):
 
@@ -148,7 +148,7 @@ def hull_through_flower(lab: Lab) -> Iterator[Outcome]:
     """One protocol by the real `flwr run`."""
     settings = UNIFORM | {"points.num": 5000}
     lab.wait()
-    command = [sys.executable, "-m", "deployments.flower", *lab.command(settings, "hull-flower")[3:]]
+    command = [sys.executable, "-m", "curvfed.deployments.flower", *lab.command(settings, "hull-flower")[3:]]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RunFailed(f"flwr run: exit status {done.returncode}\n{done.stdout[-3000:]}")

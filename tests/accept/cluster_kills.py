@@ -9,10 +9,10 @@ from pathlib import Path
 
 import psutil
 
-from deployments.accept.cluster import TREES, apart, pairs, personal, round_seconds, run_on, states, three_nodes
-from deployments.accept.lab import Lab, Outcome, RunFailed
-from deployments.cluster.daemons import wait_until
-from deployments.cluster.local import SERVER, LocalCluster
+from accept.cluster import TREES, apart, pairs, personal, round_seconds, run_on, states, three_nodes
+from accept.lab import Lab, Outcome, RunFailed
+from curvfed.deployments.cluster.daemons import wait_until
+from curvfed.deployments.cluster.local import SERVER, LocalCluster
 
 KILLS, ROUNDS, SEED = 10, 6, 0
 RUN = TREES | {"method": "flatland", "embedding-dim": 16, "num-rounds": ROUNDS}

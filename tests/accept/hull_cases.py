@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from geometry.hull import convex_hull
-from strategies.hull.codec import encode_hulls
-from strategies.hull.public import Public
+from curvfed.geometry.hull import convex_hull
+from curvfed.strategies.hull.codec import encode_hulls
+from curvfed.strategies.hull.public import Public
 
 Words = NDArray[np.uint64]
 

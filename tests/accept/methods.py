@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from deployments.accept.lab import Lab, Outcome, Settings, read_summary
-from deployments.pairs import Value
-from strategies.defaults import BUILT_IN
-from strategies.methods import METHODS
+from accept.lab import Lab, Outcome, Settings, read_summary
+from curvfed.deployments.pairs import Value
+from curvfed.strategies.defaults import BUILT_IN
+from curvfed.strategies.methods import METHODS
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,7 +72,7 @@ def _by_flower(lab: Lab, settings: Settings) -> object:
         pairs = {"data-dir": lab.data, "results-dir": folder, "run-name": "run"} | dict(settings)
         words = [f"{key}={value}" for key, value in pairs.items()]
         done = subprocess.run(
-            [sys.executable, "-m", "deployments.flower", *words], cwd=ROOT, capture_output=True, text=True
+            [sys.executable, "-m", "curvfed.deployments.flower", *words], cwd=ROOT, capture_output=True, text=True
         )
         return None if done.returncode else _figures(Path(folder) / "run")
 

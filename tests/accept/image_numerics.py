@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from deployments.accept.images import CLIENTS, MILD
-from deployments.accept.lab import Lab, Outcome
-from geometry import normal_coordinates, poincare
-from geometry.min_norm import duality_gap, min_norm_point
-from geometry.prototypes import uniform
-from tasks.images.datasets import locate
+from accept.images import CLIENTS, MILD
+from accept.lab import Lab, Outcome
+from curvfed.geometry import normal_coordinates, poincare
+from curvfed.geometry.min_norm import duality_gap, min_norm_point
+from curvfed.geometry.prototypes import uniform
+from curvfed.tasks.images.datasets import locate
 
 Vector = NDArray[np.float64]
 Table = Callable[[Lab], Iterator[Outcome]]
@@ -109,12 +109,12 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
     """The classifier from the clients' sums against least squares on all their features in one place."""
     from safetensors.numpy import load_file
 
-    from client_app.client import Client
-    from deployments.trained_run import TrainedRun
-    from server_app.calibrating import WEIGHT
-    from server_app.state import CALIBRATED
-    from strategies.calibration import Sums, plain_sum, solve
-    from strategies.messages import CALIBRATE
+    from curvfed.client_app.client import Client
+    from curvfed.deployments.trained_run import TrainedRun
+    from curvfed.server_app.calibrating import WEIGHT
+    from curvfed.server_app.state import CALIBRATED
+    from curvfed.strategies.calibration import Sums, plain_sum, solve
+    from curvfed.strategies.messages import CALIBRATE
 
     locate("mnist", lab.data)
     run = TrainedRun.read(lab.run(MILD | {"method": "spherefed", "seed": 0}))

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from deployments.accept.flatland import CORA, MINESWEEPER, SEEDS, at_least, best_accuracies, paired, spread
-from deployments.accept.lab import Lab, Outcome
-from deployments.accept.presets import preset
+from accept.flatland import CORA, MINESWEEPER, SEEDS, at_least, best_accuracies, paired, spread
+from accept.lab import Lab, Outcome
+from accept.presets import preset
 
 MORE_SEEDS = tuple(range(5))
 """Of the paired comparison of curvatures, where three seeds would tell too little."""
@@ -95,8 +95,8 @@ def few_clients(lab: Lab) -> Iterator[Outcome]:
 
 def ollivier(lab: Lab) -> Iterator[Outcome]:
     """Ollivier-Ricci curvature of Cora's ten clients, one after the other on one core."""
-    from geometry.ollivier import ollivier_ricci
-    from tasks.graphs.data import GraphSpec, load_client
+    from curvfed.geometry.ollivier import ollivier_ricci
+    from curvfed.tasks.graphs.data import GraphSpec, load_client
 
     lab.wait()
     graphs = [load_client(GraphSpec("cora", lab.data), client, 10, lab.folder / "cache") for client in range(10)]
@@ -112,9 +112,9 @@ TABLES: tuple[Table, ...] = (whole_graphs, curvature, few_dimensions, few_client
 
 def start_gradients(folder: Path) -> list[float]:
     """|dloss/dk| of every client of a run before its first step, dropout off."""
-    from client_app.client import Client
-    from deployments.predict import TrainedRun
-    from strategies.aggregations import aggregation
+    from curvfed.client_app.client import Client
+    from curvfed.deployments.predict import TrainedRun
+    from curvfed.strategies.aggregations import aggregation
 
     run = TrainedRun.read(folder)
     start = aggregation(run.config, run.facts, len(run.clients))

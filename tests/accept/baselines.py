@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deployments.accept.flatland import CORA, SEEDS, best_accuracies
-from deployments.accept.images import MILD, SKEWED, global_accuracies, personal_accuracies
-from deployments.accept.lab import Lab, Outcome
-from strategies.config import OF_SGD, parse
-from strategies.defaults import settled
-from strategies.methods import METHODS
-from strategies.store import write_atomically
-from tasks.images.datasets import locate as locate_images
+from accept.flatland import CORA, SEEDS, best_accuracies
+from accept.images import MILD, SKEWED, global_accuracies, personal_accuracies
+from accept.lab import Lab, Outcome
+from curvfed.strategies.config import OF_SGD, parse
+from curvfed.strategies.defaults import settled
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.store import write_atomically
+from curvfed.tasks.images.datasets import locate as locate_images
 
 PAGE = Path(__file__).parents[2] / "docs" / "baselines.md"
 MISSING = "–"

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from deployments.accept.flatland import SEEDS, spread
-from deployments.accept.lab import Lab, Outcome
-from deployments.accept.presets import preset
-from strategies.config import RunConfig
-from strategies.hull.learn import Settings
-from strategies.hull.trial import trial
-from strategies.messages import HULLS
-from strategies.point_data import public
-from tasks.points.data import PointSpec, load_client, load_test
+from accept.flatland import SEEDS, spread
+from accept.lab import Lab, Outcome
+from accept.presets import preset
+from curvfed.strategies.config import RunConfig
+from curvfed.strategies.hull.learn import Settings
+from curvfed.strategies.hull.trial import trial
+from curvfed.strategies.messages import HULLS
+from curvfed.strategies.point_data import public
+from curvfed.tasks.points.data import PointSpec, load_client, load_test
 
 IMAGES = preset("mnist") | {"num-supernodes": 20}
 Table = Callable[[Lab], Iterator[Outcome]]
@@ -26,8 +26,8 @@ def server_view(lab: Lab) -> Iterator[Outcome]:
     """All numbers that the server sees of the clients in the masked phase."""
     from scipy.stats import kstest
 
-    from deployments.simulate import simulate
-    from strategies.arrays import decode_arrays
+    from curvfed.deployments.simulate import simulate
+    from curvfed.strategies.arrays import decode_arrays
 
     seen: list[Any] = []
 

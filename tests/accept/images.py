@@ -6,12 +6,12 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from deployments.accept.flatland import SEEDS, at_least, paired, spread
-from deployments.accept.flatland_more import MORE_SEEDS
-from deployments.accept.lab import Lab, Outcome
-from deployments.accept.presets import preset
-from strategies.config import RunConfig, flatten
-from tasks.images.datasets import locate
+from accept.flatland import SEEDS, at_least, paired, spread
+from accept.flatland_more import MORE_SEEDS
+from accept.lab import Lab, Outcome
+from accept.presets import preset
+from curvfed.strategies.config import RunConfig, flatten
+from curvfed.tasks.images.datasets import locate
 
 CLIENTS = 20
 MNIST = preset("mnist") | {"num-supernodes": CLIENTS}

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from deployments.accept.lab import Lab, Outcome, RunFailed, read_summary
+from accept.lab import Lab, Outcome, RunFailed, read_summary
 
 SEEDS = (0, 1, 2)
 KILLS = 10
@@ -68,7 +68,7 @@ def accuracy(lab: Lab) -> Iterator[Outcome]:
 
 def neighbour(lab: Lab) -> Iterator[Outcome]:
     """What a trained client loses with its neighbour's personal parameters."""
-    from deployments.accept.swap import with_own_and_neighbours
+    from accept.swap import with_own_and_neighbours
 
     pairs = [with_own_and_neighbours(lab.run(CORA | {"method": "flatland", "seed": seed})) for seed in SEEDS]
     losses = [100 * (own - other) for own, other in pairs]
@@ -160,7 +160,7 @@ def through_flower(lab: Lab) -> Iterator[Outcome]:
     from benchmarks.ray_rounds import overhead
 
     lab.wait()
-    command = [sys.executable, "-m", "deployments.flower", *lab.command(SHORT, "flower")[3:]]
+    command = [sys.executable, "-m", "curvfed.deployments.flower", *lab.command(SHORT, "flower")[3:]]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RunFailed(f"flwr run: exit status {done.returncode}\n{done.stdout[-3000:]}")
@@ -237,7 +237,7 @@ def _killed_and_resumed(lab: Lab, after: int, index: int) -> Path:
 
 def _array_names_on_the_wire(lab: Lab) -> set[str]:
     """Names of all arrays in all messages of a run of two rounds."""
-    from deployments.simulate import simulate
+    from curvfed.deployments.simulate import simulate
 
     names: set[str] = set()
 

@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from strategies.dotted import dotted
+from curvfed.strategies.dotted import dotted
 
 FOLDER = Path(__file__).parents[2] / "presets"
 

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from deployments.accept.lab import Lab, Outcome
-from deployments.report.page import make_part, markdown_part
-from deployments.report.selection import select
-from deployments.sweep.plan import Plan, read_plan
-from deployments.sweep.results import Results, completed
+from accept.lab import Lab, Outcome
+from curvfed.deployments.report.page import make_part, markdown_part
+from curvfed.deployments.report.selection import select
+from curvfed.deployments.sweep.plan import Plan, read_plan
+from curvfed.deployments.sweep.results import Results, completed
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,8 +46,8 @@ figures = "personal_accuracy_mean"
 LOOP = """
 import sys
 from pathlib import Path
-from deployments.simulate import simulate
-from deployments.sweep.plan import SUPERNODES, read_plan
+from curvfed.deployments.simulate import simulate
+from curvfed.deployments.sweep.plan import SUPERNODES, read_plan
 for run in read_plan(Path(sys.argv[1])).runs:
     settings = dict(run.settings) | {"results-dir": sys.argv[2], "run-name": run.name}
     simulate(settings, settings.pop(SUPERNODES))
@@ -88,7 +88,7 @@ def sweeps(lab: Lab) -> Iterator[Outcome]:
 
 def paper(lab: Lab) -> Iterator[Outcome]:
     """All sweeps that ship, at smoke scale, from nothing, and once more."""
-    command = [sys.executable, "-m", "deployments.reproduce", "--data", str(lab.data)]
+    command = [sys.executable, "-m", "curvfed.deployments.reproduce", "--data", str(lab.data)]
     command += ["--results", str(_folder(lab, "paper")), "--to", str(lab.folder / "results")]
     for what, bar in (("from nothing", 3600.0), ("again", 10.0)):
         since = time.monotonic()
@@ -146,7 +146,7 @@ def _table(plan: Plan, folder: Path) -> str:
 
 
 def _sweep(file: Path, folder: Path) -> list[str]:
-    return [sys.executable, "-m", "deployments.sweep", str(file), "--results", str(folder)]
+    return [sys.executable, "-m", "curvfed.deployments.sweep", str(file), "--results", str(folder)]
 
 
 def _run(command: list[str]) -> None:

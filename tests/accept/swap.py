@@ -3,9 +3,9 @@
 import statistics
 from pathlib import Path
 
-from client_app.client import Client
-from client_app.personal import scatter
-from deployments.predict import TrainedRun
+from curvfed.client_app.client import Client
+from curvfed.client_app.personal import scatter
+from curvfed.deployments.predict import TrainedRun
 
 
 def with_own_and_neighbours(folder: Path) -> tuple[float, float]:
