@@ -3,16 +3,18 @@
 import re
 import tomllib
 from pathlib import Path
+from runpy import run_path
 
-from curvfed.deployments.reference import PAGE, PROJECT, page, project
 from curvfed.strategies.config import RunConfig, flatten
 from curvfed.strategies.methods import METHODS
 
 ROOT = Path(__file__).parents[2]
+REFERENCE = run_path(str(ROOT / "docs" / "make_reference.py"))
+PAGE, PROJECT = REFERENCE["PAGE"], REFERENCE["PROJECT"]
 
 
 def test_the_page_is_current():
-    assert PAGE.read_text(encoding="utf-8") == page(), "write it anew: python -m curvfed.deployments.reference"
+    assert PAGE.read_text(encoding="utf-8") == REFERENCE["page"](), "write it anew: make reference"
 
 
 def test_the_page_has_every_key_with_its_default():
@@ -35,4 +37,4 @@ def test_the_readme_has_the_published_systems_and_their_ablations():
 
 
 def test_the_project_has_the_defaults():
-    assert PROJECT.read_text(encoding="utf-8") == project(), "write them anew: python -m curvfed.deployments.reference"
+    assert PROJECT.read_text(encoding="utf-8") == REFERENCE["project"](), "write them anew: make reference"
