@@ -4,7 +4,6 @@ import logging
 import os
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from curvfed.deployments import flower, inprocess
 from curvfed.deployments.command import main
 from curvfed.deployments.pairs import UsageError, read_pairs
 from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
-from curvfed.server_app import rounds
+from curvfed.server_app.results import RunDirectory
 from curvfed.strategies.config import RunConfig, flatten
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.registry import catalogue, tasks_of
@@ -116,7 +115,7 @@ def test_presets_are_listed_and_printed(capsys):
     assert main(["presets"]) == 0
     out = capsys.readouterr().out
     files = sorted((ROOT / "presets").rglob("*.toml"))
-    assert [str(path.relative_to(ROOT / "presets").with_suffix("")) for path in files] == sorted(shipped(PRESETS))
+    assert {str(path.relative_to(ROOT / "presets").with_suffix("")): path for path in files} == shipped(PRESETS)
     assert "FlatLand on generated trees, seconds of training: to see that everything is in place." in out
     assert "baselines/images/ditto" in out
     assert main(["presets", "quick"]) == 0
@@ -151,8 +150,12 @@ def test_presets_go_by_name_and_later_words_win(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("word", "hint"),
-    [("qick", "did you mean 'quick'?"), ("ditto", "did you mean 'baselines/images/ditto'?"), ("zzz", "`curvfed presets` lists")],
-)  # fmt: skip
+    [
+        ("qick", "did you mean 'quick'?"),
+        ("ditto", "did you mean 'baselines/images/ditto'?"),
+        ("zzz", "`curvfed presets` lists"),
+    ],
+)
 def test_a_preset_that_is_none_is_named_with_the_nearest(word, hint):
     with pytest.raises(UsageError) as caught:
         read_pairs([word], flatten(RunConfig()))
@@ -173,11 +176,11 @@ def test_sweeps_go_by_name(capsys, tmp_path):
 
 @pytest.mark.parametrize(
     "words",
-    [[], ["simulat"], ["run", "--cpus", "0"], ["run", "--num-supernodes", "0"], ["predict"], ["cluster"], ["cluster", "nothing"],
-     ["cluster", "supernode", "north"], ["simulate", "--nothing"], ["simulate", "seed"], ["check", "seed=-1"]],
+    ["", "simulat", "run --cpus 0", "run --num-supernodes 0", "predict", "cluster", "cluster nothing",
+     "cluster supernode north", "simulate --nothing", "simulate seed", "check seed=-1"],
 )  # fmt: skip
-def test_wrong_usage_ends_with_2(words, capsys):
-    assert main(words) == 2
+def test_wrong_usage_ends_with_2(words):
+    assert main(words.split()) == 2
 
 
 def completed(words: str, place: int, shell: str = "bash") -> list[str]:
@@ -254,7 +257,7 @@ def break_off(*_: object, **__: object) -> None:
 @pytest.fixture
 def broken(monkeypatch):
     """Something in the server that is not our own error."""
-    monkeypatch.setattr(rounds.Rounds, "own_metrics", break_off)
+    monkeypatch.setattr(RunDirectory, "append", break_off)
 
 
 def test_an_error_of_others_is_named_and_says_what_shows_more(broken, tmp_path, own_home, capsys, caplog):
@@ -303,10 +306,9 @@ def test_an_interrupt_ends_with_130(monkeypatch, tmp_path, own_home, capsys):
     assert "resume=true" in capsys.readouterr().out
 
 
-def test_python_m_is_the_same(tmp_path):
-    began = time.monotonic()
+def test_python_m_is_the_same():
     done = subprocess.run(
         [sys.executable, "-m", "curvfed", "presets", "nothing"], cwd=ROOT, capture_output=True, text=True
     )
-    assert done.returncode == 2, time.monotonic() - began
+    assert done.returncode == 2
     assert done.stderr.startswith("Usage: curvfed presets")

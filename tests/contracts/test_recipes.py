@@ -168,7 +168,7 @@ def commands() -> list[list[str]]:
     blocks = re.findall(r"^```sh\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     found = [shlex.split(line, comments=True) for line in lines if "curvfed cluster" in line]
-    return [words[next(i for i, word in enumerate(words) if word.endswith("curvfed")) :] for words in found]
+    return [words[words.index("cluster") - 1 :] for words in found]
 
 
 def test_every_command_of_the_guide_is_one():

@@ -80,7 +80,7 @@ def test_a_run_that_failed_is_made_anew(made, monkeypatch):
     whole = made("whole", num_rounds=4)[1]
     stop(monkeypatch, Rounds, "_aggregate", 2, RuntimeError("of no use:\n" + "x" * 999))
     error, run = made(num_rounds=4)
-    assert error == "of no use:\n" + "x" * 999
+    assert error == "RuntimeError: of no use:\n" + "x" * 999
     assert "RuntimeError: of no use" in (run.path.parent / LOGS / "run.log").read_text()
     (run.path / "of-the-first").touch()
     error, run = made(num_rounds=4)
