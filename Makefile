@@ -43,7 +43,7 @@ accept: setup ## the acceptance tables, with DATA=folder
 	PYTHONPATH=tests $(PY) -m accept --data "$(DATA)"
 
 paper: setup ## the papers' tables and figures from our own runs, into docs/results: DATA=folder, SCALE=smoke or paper (for GPU hosts)
-	$(PY) -m curvfed.deployments.reproduce $(if $(DATA),--data "$(DATA)") $(if $(SCALE),--scale $(SCALE)) $(ARGS)
+	$(PY) -m curvfed.deployments.reproduce --to docs/results $(if $(DATA),--data "$(DATA)") $(if $(SCALE),--scale $(SCALE)) $(ARGS)
 
 bench: setup ## ratios against peers and against the limit, on trees or with DATA=folder on Cora
 	$(PY) -m benchmarks.run $(if $(DATA),--data "$(DATA)") $(ARGS)

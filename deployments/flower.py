@@ -20,7 +20,6 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +28,11 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from curvfed.deployments.bundle import app_folder
 from curvfed.deployments.isolated import Interrupted, run
 from curvfed.deployments.pairs import UsageError, Value, pop_supernodes, read_pairs
 from curvfed.deployments.tables import summary_table
-from curvfed.strategies.dotted import dotted
+from curvfed.strategies.run_config import RunConfig, flatten
 
 DEFAULT_RESULTS = Path.home() / "curvfed" / "results"  # that of the app, without the seconds it takes to import
 FAILED, USAGE, OUT_OF_TIME = 1, 2, 124
@@ -43,23 +43,21 @@ FAILED, USAGE, OUT_OF_TIME = 1, 2, 124
 
 @dataclass(frozen=True)
 class Plan:
-    """A run: the app's folder, the run config in full text, the simulated federation."""
+    """A run: the run config in full text, the simulated federation."""
 
-    app: Path
     config: Mapping[str, Value]
     num_supernodes: int = 10
     cpus: int = 1
     gpus: float = 0.0
     timeout: float | None = None
 
-    @property
-    def command(self) -> list[str]:
-        """The arguments of `flwr run`."""
+    def command(self, app: Path) -> list[str]:
+        """The arguments of `flwr run` for the app in that folder."""
         federation: dict[str, Value] = {"num-supernodes": self.num_supernodes, "client-resources-num-cpus": self.cpus}
         if self.gpus:
             federation["client-resources-num-gpus"] = self.gpus
         return [
-            *("flwr", "run", str(self.app), "--stream"),
+            *("flwr", "run", str(app), "--stream"),
             *("--run-config", toml_pairs(self.config)),
             *("--federation-config", toml_pairs(federation)),
         ]
@@ -92,28 +90,13 @@ def _toml(value: Value) -> str:
     return '"' + inner.replace('\\"', "\\u0022").replace("\x7f", "\\u007f") + '"'
 
 
-def app_defaults(app: Path) -> dict[str, Value]:
-    """The run config of the app in `app`, nested tables as dotted keys.
-
-    Raises
-    ------
-    UsageError
-        If the folder holds no Flower app.
-    """
-    try:
-        project = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))
-        return dotted(project["tool"]["flwr"]["app"].get("config", {}))
-    except (OSError, KeyError) as error:
-        raise UsageError(f"{app} is not the folder of a Flower app: {error}") from error
-
-
 def make_plan(arguments: Sequence[str]) -> Plan:
     """Read the command line.
 
     Raises
     ------
     UsageError
-        For a pair without `=`, a key that the app does not have, or a folder without an app.
+        For a pair without `=`, or a key that the app does not have.
     SystemExit
         By argparse, for `--help` and unknown options.
     """
@@ -129,19 +112,15 @@ def make_plan(arguments: Sequence[str]) -> Plan:
         "--gpus", type=float, default=0.0, metavar="F", help="GPUs per client (0), a fraction shares one"
     )
     parser.add_argument("--timeout", type=float, metavar="S", help="stop the run after S seconds")
-    parser.add_argument(
-        "--app", type=Path, default=Path(__file__).parents[1], metavar="DIR", help="folder of the Flower app"
-    )
     options = parser.parse_intermixed_args(arguments)
 
-    app = options.app.expanduser().resolve()
-    defaults = app_defaults(app)
+    defaults = flatten(RunConfig())
     known = defaults | {"num-supernodes": options.num_supernodes}
     config = read_pairs(options.pairs, known)
     num_supernodes = pop_supernodes(config, options.num_supernodes)
 
     config = named(config, defaults)
-    return Plan(app, config, num_supernodes, options.cpus, options.gpus, options.timeout)
+    return Plan(config, num_supernodes, options.cpus, options.gpus, options.timeout)
 
 
 def named(config: Mapping[str, Value], defaults: Mapping[str, Value]) -> dict[str, Value]:
@@ -205,9 +184,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return USAGE
     before = stamps(plan.summaries)
-    print("FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1", shlex.join(plan.command), flush=True)
     try:
-        status, details = run(plan.command, plan.timeout)
+        with app_folder() as app:
+            command = plan.command(app)
+            print("FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1", shlex.join(command), flush=True)
+            status, details = run(command, plan.timeout)
     except (Interrupted, subprocess.TimeoutExpired) as stop:
         return _stopped(stop, plan, arguments)
     except FileNotFoundError as error:

@@ -1,6 +1,6 @@
-"""The papers' tables and figures from runs of our own: all of `sweeps/` at one scale, then `docs/results`.
+"""The papers' tables and figures from runs of our own: all shipped sweeps at one scale, then a page per paper.
 
-    curvfed paper --data FOLDER [--scale smoke] [--results FOLDER] [--to docs/results]
+    curvfed paper --data FOLDER [--scale smoke] [--results FOLDER] [--to FOLDER]
 
 Runs that have completed are not repeated. Exit status: 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted.
 """
@@ -8,6 +8,7 @@ Runs that have completed are not repeated. Exit status: 0 all completed, 1 some 
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 
 from rich.console import Console
@@ -29,21 +30,21 @@ from curvfed.deployments.sweep.plan import Plan, read_plan
 from curvfed.deployments.sweep.results import Results
 from curvfed.strategies.store import write_atomically
 
-ROOT = Path(__file__).parents[1]
-SWEEPS = ROOT / "sweeps"
+SWEEPS = files("curvfed.sweeps")
 
 
 def read_all(scale: str) -> dict[str, list[Plan]]:
     """The sweeps of every paper, by the papers' names."""
+    folders = {paper: Path(str(SWEEPS / paper)) for paper in papers.PAPERS}
     return {
-        paper: [read_plan(path, scale) for path in sorted((SWEEPS / paper).glob("*.toml"))] for paper in papers.PAPERS
+        paper: [read_plan(path, scale) for path in sorted(folder.glob("*.toml"))] for paper, folder in folders.items()
     }
 
 
 def together(plans: dict[str, list[Plan]], scale: str) -> Plan:
     """All runs of all sweeps as one, each once: tables and figures share many."""
     runs = {run.name: run for group in plans.values() for plan in group for run in plan.runs}
-    return Plan(SWEEPS, scale, f"all sweeps, {scale}", "", "", tuple(runs.values()))
+    return Plan(Path("sweeps"), scale, f"all sweeps, {scale}", "", "", tuple(runs.values()))
 
 
 def write_pages(plans: dict[str, list[Plan]], results: Results, folder: Path, command: str) -> list[Part]:
@@ -99,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--scale", default="smoke", help="smoke (minutes, 2 cores; the default) or paper (GPU hosts)")
     parser.add_argument("--data", type=expanded, help="folder of the public data sets")
     parser.add_argument("--results", type=expanded, help=f"folder of the runs, {default_results()} by default")
-    parser.add_argument("--to", type=expanded, default=ROOT / "docs" / "results", help="folder of the pages")
+    parser.add_argument("--to", type=expanded, help="folder of the pages, `pages` in that of the runs by default")
     add_resources(parser)
     options = parser.parse_args(arguments)
     console = Console(soft_wrap=True)
@@ -109,12 +110,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             check(plan)
         whole = together(plans, options.scale)
         folder = (options.results or default_results()).resolve()
-        make_folder(options.to)
+        to = options.to or folder / "pages"
+        make_folder(to)
         failed = sweep(whole, folder, data_places(options.data), resources_of(options), console)
-        command = (
-            "make paper DATA=folder" if options.scale == "smoke" else f"make paper SCALE={options.scale} DATA=folder"
-        )
-        parts = write_pages(plans, Results(folder), options.to, command)
+        parts = write_pages(plans, Results(folder), to, f"curvfed paper --scale {options.scale} --data FOLDER")
     except UsageError as error:
         console.print(f"[red]error:[/red] {escape(str(error))}")
         return 2
@@ -122,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print("Interrupted. What is done is kept; the same command goes on.")
         return 130
     console.print(f"{sum(len(part.sheets) for part in parts)} tables and {sum(len(part.drawn) for part in parts)} figures: "
-                  f"{options.to / 'README.md'}", highlight=False)  # fmt: skip
+                  f"{to / 'README.md'}", highlight=False)  # fmt: skip
     return int(failed > 0)
 
 
