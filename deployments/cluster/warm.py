@@ -81,7 +81,8 @@ def become_supernode(words: Sequence[str]) -> NoReturn:
     shim = folder / PROGRAM
     shim.write_text(f'#!/bin/sh\nexec {called} "$@"\n', encoding="utf-8")
     shim.chmod(0o700)
-    serving = [sys.executable, "-m", "curvfed.deployments.cluster.warm", SERVE, str(folder), str(os.getpid())]
+    # By its path: as a module it would have `curvfed` imported from here, where each run brings its own.
+    serving = [sys.executable, "-P", __file__, SERVE, str(folder), str(os.getpid())]
     subprocess.Popen(serving, stdin=subprocess.DEVNULL, env=os.environ | ONE_THREAD)
     os.environ["PATH"] = os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
     os.execvp(words[0], list(words))
@@ -174,7 +175,6 @@ def _become(run: Callable[[], object], arguments: list[str]) -> NoReturn:
 
 if __name__ == "__main__":
     if sys.argv[1] == SERVE:
-        sys.path[:] = [path for path in sys.path if path and Path(path) != Path.cwd()]  # the app comes with the run
         serve(Path(sys.argv[2]), int(sys.argv[3]))
     else:
         become_supernode(sys.argv[1:])

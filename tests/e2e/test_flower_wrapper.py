@@ -20,19 +20,6 @@ from curvfed.deployments.pairs import read_value
 from curvfed.strategies.config import RunConfig
 
 INTERPRETER = sys.executable
-PYPROJECT = """
-[tool.flwr.app.config]
-method = "flatland"
-dataset = "trees"
-results-dir = ""
-run-name = ""
-num-rounds = 100
-learning-rate = 0.01
-resume = false
-[tool.flwr.app.config.hyperfed]
-margin = 3.0
-"""
-
 # `run` leaves a daemon behind, as Flower's does, and the summary that the test asks for.
 FAKE_FLWR = """#!/bin/sh
 case $1 in
@@ -57,14 +44,13 @@ while :; do sleep 0.05; done
 
 
 class Fake:
-    """A folder with the app, the fake `flwr`, and what it is to answer; `command` is a run in it."""
+    """A folder with the fake `flwr` and what it is to answer; `command` is a run whose results go there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.run = folder / "results" / "one"
-        self.command = ["--app", str(folder), f"results-dir={folder / 'results'}", "run-name=one"]
+        self.command = [f"results-dir={folder / 'results'}", "run-name=one"]
         self.env = {"FAKE": str(folder), "RUN": str(self.run)}
-        (folder / "pyproject.toml").write_text(PYPROJECT)
         for name, text in {"flwr": FAKE_FLWR, "flwr-simulation": FAKE_SIMULATION}.items():
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
@@ -132,10 +118,10 @@ def test_plain_values_are_read_as_meant(text, default, value):
 # --- The command line -------------------------------------------------------------------------------------------------
 
 
-def test_the_command_is_complete(fake):
+def test_the_command_is_complete(fake, tmp_path):
     plan = flower.make_plan([*fake.command, "hyperfed.margin=2", "--gpus", "0.25", "method=local", "num-supernodes=3"])
-    assert plan.command == [
-        *("flwr", "run", str(fake.folder), "--stream", "--run-config"),
+    assert plan.command(tmp_path) == [
+        *("flwr", "run", str(tmp_path), "--stream", "--run-config"),
         f'results-dir="{fake.run.parent}" run-name="one" hyperfed.margin=2 method="local"',
         *("--federation-config", "num-supernodes=3 client-resources-num-cpus=1 client-resources-num-gpus=0.25"),
     ]
@@ -143,7 +129,7 @@ def test_the_command_is_complete(fake):
 
 def test_results_are_named_and_absolute_without_being_asked_for(fake, monkeypatch):
     monkeypatch.chdir(fake.folder)
-    first, second = (flower.make_plan(["--app", ".", "results-dir=here", "dataset=/data/my own.pt"]) for _ in range(2))
+    first, second = (flower.make_plan(["results-dir=here", "dataset=/data/my own.pt"]) for _ in range(2))
     assert first.config["results-dir"] == str(fake.folder / "here")
     assert str(first.config["run-name"]).startswith("flatland-my_own-")
     assert first.config["run-name"] != second.config["run-name"]
@@ -155,7 +141,6 @@ def test_results_are_named_and_absolute_without_being_asked_for(fake, monkeypatc
         (["num-ronds=3"], "'num-ronds' is not a key of the run config; did you mean 'num-rounds'?"),
         (["method"], "'method' is not of the form key=value"),
         (["num-supernodes=ten"], "num-supernodes is 'ten', but must be a whole number"),
-        (["--app", "/nowhere"], "/nowhere is not the folder of a Flower app"),
     ],
 )
 def test_wrong_usage_is_named_before_anything_starts(fake, capsys, arguments, message):
@@ -238,7 +223,7 @@ def test_a_timeout_interrupts_the_run_and_stops_the_daemon(fake, capsys):
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_interrupts_the_run_and_stops_the_daemon(fake, signum):
     (fake.folder / "endless").touch()
-    code = f"import sys; sys.executable = {sys.executable!r}; from deployments import flower; sys.exit(flower.main())"
+    code = f"import sys; sys.executable = {sys.executable!r}; from curvfed.deployments import flower; sys.exit(flower.main())"
     process = subprocess.Popen([INTERPRETER, "-c", code, *fake.command], cwd=Path(flower.__file__).parents[1])
     deadline = time.monotonic() + 30
     while not (fake.folder / "started").exists():
