@@ -1,14 +1,15 @@
-# One environment, .venv, with the exact versions of requirements.txt. DATA is a folder with the data sets.
+# One environment, .venv, with the exact versions of requirements-dev.txt. DATA is a folder with the data sets.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run tree test test-hosts accept paper bench compat cluster-demo reference lock clean
+.PHONY: help setup run tree test test-long test-hosts accept paper bench compat cluster-demo reference lock clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
 ROOMS := server_app client_app strategies geometry tasks deployments
 # uv, not pip: it keeps to this environment whatever else is active, and takes a minute where pip takes ten.
 INSTALL = $(VENV)/bin/uv pip install --quiet --python $(PY)
+LOCK = $(VENV)/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-annotate --no-header --generate-hashes
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,8 +33,11 @@ test: setup tree ## lint, types, import layers, tests
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	cd build/tree && "$(CURDIR)/$(VENV)/bin/lint-imports" --config "$(CURDIR)/pyproject.toml"
-	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal --ignore=tests/hosts --ignore=tests/e2e
+	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal --ignore=tests/hosts --ignore=tests/e2e --ignore=tests/long
 	$(VENV)/bin/pytest tests/e2e
+
+test-long: setup ## the installed wheel by Flower's own commands, in an environment without the checkout
+	$(VENV)/bin/pytest tests/long
 
 # Apart from the others: they wait for Flower's leases and need root for hosts of their own.
 test-hosts: setup ## clusters whose hosts and lines fail: a SuperLink and SuperNodes in network namespaces (as root), ten on loopback
@@ -58,9 +62,9 @@ cluster-demo: setup ## a SuperLink and 3 SuperNodes with TLS and keys on this ma
 reference: setup ## write docs/configuration.md and the defaults in pyproject.toml anew, from the model of the configuration
 	$(PY) docs/make_reference.py
 
-lock: setup ## write requirements.txt anew from pyproject.toml (`rm requirements.txt` first to raise every version)
-	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header \
-		--extra dev pyproject.toml --output-file requirements.txt
+lock: setup ## write both files of requirements anew from pyproject.toml (`rm requirements*.txt` first to raise every version)
+	$(LOCK) --output-file requirements.txt
+	$(LOCK) --extra dev --constraint requirements.txt --output-file requirements-dev.txt
 
 clean: ## remove environments, caches and build products; results stay
 	rm -rf .venv .venv-compat .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.fab
@@ -68,10 +72,10 @@ clean: ## remove environments, caches and build products; results stay
 
 $(VENV)/bin/uv:
 	$(call find-python); "$$python" -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements.txt)"
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement <(sed -n '/^uv==/,/[^\\]$$/p' requirements.txt)
 
-$(VENV)/.stamp: requirements.txt pyproject.toml | $(VENV)/bin/uv
-	$(INSTALL) --requirement requirements.txt
+$(VENV)/.stamp: requirements-dev.txt pyproject.toml | $(VENV)/bin/uv
+	$(INSTALL) --require-hashes --requirement requirements-dev.txt
 	$(INSTALL) --no-deps --editable .
 	touch $@
 
@@ -82,10 +86,10 @@ $(VENV)/.stamp: requirements.txt pyproject.toml | $(VENV)/bin/uv
 
 # A command may be there and yet not run (the shims of version managers), or come without venv.
 define find-python
-for python in $(PYTHON) python3.12 python3.11 python3; do \
-	if "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null; \
+for python in $(PYTHON) python3.13 python3.12 python3.11 python3; do \
+	if "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; \
 	then break; fi; python=; done; \
 if [[ -z $$python ]]; then \
-	echo "error: no Python 3.11 or 3.12 (with venv) found; name one by 'make setup PYTHON=/path/to/python3.12'" >&2; \
+	echo "error: no Python 3.11, 3.12 or 3.13 (with venv) found; name one by 'make setup PYTHON=/path/to/python3.12'" >&2; \
 	exit 1; fi
 endef

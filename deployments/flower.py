@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,41 +25,35 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from curvfed.deployments.bundle import app_folder
 from curvfed.deployments.isolated import Interrupted, run
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
 from curvfed.deployments.tables import summary_table
-from curvfed.strategies.dotted import dotted
-from curvfed.strategies.run_config import ConfigError
+from curvfed.strategies.run_config import ConfigError, RunConfig, flatten
 
 DEFAULT_RESULTS = Path.home() / "curvfed" / "results"  # that of the app, without the seconds it takes to import
 FAILED, USAGE, OUT_OF_TIME = 1, 2, 124
-
-APP = Path(__file__).parents[1]
-"""The folder of the app."""
-
 
 # --- What is to be run ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A run: the app's folder, the run config in full text, the simulated federation."""
+    """A run: the run config in full text, the simulated federation."""
 
-    app: Path
     config: Mapping[str, Value]
     num_supernodes: int = NUM_SUPERNODES
     cpus: int = 1
     gpus: float = 0.0
     timeout: float | None = None
 
-    @property
-    def command(self) -> list[str]:
-        """The arguments of `flwr run`."""
+    def command(self, app: Path) -> list[str]:
+        """The arguments of `flwr run` for the app in that folder."""
         federation: dict[str, Value] = {"num-supernodes": self.num_supernodes, "client-resources-num-cpus": self.cpus}
         if self.gpus:
             federation["client-resources-num-gpus"] = self.gpus
         return [
-            *("flwr", "run", str(self.app), "--stream"),
+            *("flwr", "run", str(app), "--stream"),
             *("--run-config", toml_pairs(self.config)),
             *("--federation-config", toml_pairs(federation)),
         ]
@@ -93,21 +86,6 @@ def _toml(value: Value) -> str:
     return '"' + inner.replace('\\"', "\\u0022").replace("\x7f", "\\u007f") + '"'
 
 
-def app_defaults(app: Path) -> dict[str, Value]:
-    """The run config of the app in `app`, nested tables as dotted keys.
-
-    Raises
-    ------
-    UsageError
-        If the folder holds no Flower app.
-    """
-    try:
-        project = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))
-        return dotted(project["tool"]["flwr"]["app"].get("config", {}))
-    except (OSError, KeyError) as error:
-        raise UsageError(f"{app} is not the folder of a Flower app: {error}") from error
-
-
 def make_plan(
     pairs: Sequence[str],
     num_supernodes: int = NUM_SUPERNODES,
@@ -122,10 +100,10 @@ def make_plan(
     UsageError
         For an argument that is no pair and no preset, or a key that the app does not have.
     """
-    defaults = app_defaults(APP)
+    defaults = flatten(RunConfig())
     config = read_pairs(pairs, defaults | {"num-supernodes": num_supernodes})
     num_supernodes = pop_supernodes(config, num_supernodes)
-    return Plan(APP, named(config, defaults), num_supernodes, cpus, gpus, timeout)
+    return Plan(named(config, defaults), num_supernodes, cpus, gpus, timeout)
 
 
 def named(config: Mapping[str, Value], defaults: Mapping[str, Value]) -> dict[str, Value]:
@@ -191,9 +169,11 @@ def main(pairs: Sequence[str], *options: Any) -> int:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return USAGE
     before = stamps(plan.summaries)
-    print("FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1", shlex.join(plan.command), flush=True)
     try:
-        status, details = run(plan.command, plan.timeout)
+        with app_folder() as app:
+            command = plan.command(app)
+            print("FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1", shlex.join(command), flush=True)
+            status, details = run(command, plan.timeout)
     except (Interrupted, subprocess.TimeoutExpired) as stop:
         return _stopped(stop, plan)
     except FileNotFoundError as error:

@@ -32,7 +32,7 @@ def read_all(scale: str) -> dict[str, list[Plan]]:
 def together(plans: dict[str, list[Plan]], scale: str) -> Plan:
     """All runs of all sweeps as one, each once: tables and figures share many."""
     runs = {run.name: run for group in plans.values() for plan in group for run in plan.runs}
-    return Plan(Path(SWEEPS), scale, f"all sweeps, {scale}", "", "", tuple(runs.values()))
+    return Plan(Path("sweeps"), scale, f"all sweeps, {scale}", "", "", tuple(runs.values()))
 
 
 def write_pages(plans: dict[str, list[Plan]], results: Results, folder: Path, command: str) -> list[Part]:

@@ -11,19 +11,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from curvfed.deployments.bundle import app_folder
 from curvfed.deployments.cluster import commands, registry
 from curvfed.deployments.cluster.daemons import wait_until
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import CONNECTION, ServerFolder
-from curvfed.deployments.flower import app_defaults, named, read_summary, stamps, summaries, toml_pairs
+from curvfed.deployments.flower import named, read_summary, stamps, summaries, toml_pairs
 from curvfed.deployments.isolated import Interrupted, interrupt, signals
 from curvfed.deployments.pairs import Value, read_pairs
 from curvfed.deployments.tables import summary_table
 from curvfed.server_app.run_lock import is_written
-from curvfed.strategies.run_config import ConfigError
+from curvfed.strategies.run_config import ConfigError, RunConfig, flatten
 from curvfed.strategies.store import Store, write_atomically
-
-APP = Path(__file__).parents[2]
 
 RUNS = "runs.json"
 """In the server's folder: what each of Flower's ids is called."""
@@ -55,7 +54,7 @@ def configuration(pairs: Sequence[str]) -> dict[str, Value]:
     """
     from curvfed.strategies.config import parse  # brings torch with it, which no other command needs
 
-    defaults = app_defaults(APP)
+    defaults = flatten(RunConfig())
     config = named(read_pairs(pairs, defaults), defaults)
     parse(config)  # what the ServerApp would refuse is refused here, before anything is sent
     return config
@@ -137,9 +136,9 @@ def _once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
 
 def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
     """Hand a run to the SuperLink; Flower's id of it. A signal waits until that is known: nobody could stop it else."""
-    words = ["run", str(APP), CONNECTION, "--run-config", toml_pairs(config), "--format", "json"]
     caught: list[int] = []
-    with signals(lambda signum, frame: caught.append(signum)):
+    with app_folder() as app, signals(lambda signum, frame: caught.append(signum)):
+        words = ["run", str(app), CONNECTION, "--run-config", toml_pairs(config), "--format", "json"]
         identity = str(commands.flwr(folder, words).show().ask(own_session=True)["run-id"])
     _note_name(folder, identity, str(config["run-name"]))
     if caught:

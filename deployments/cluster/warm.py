@@ -175,7 +175,6 @@ def _become(run: Callable[[], object], arguments: list[str]) -> NoReturn:
 
 if __name__ == "__main__":
     if sys.argv[1] == SERVE:
-        sys.path[:] = [path for path in sys.path if path and Path(path) != Path.cwd()]  # the app comes with the run
         serve(Path(sys.argv[2]), int(sys.argv[3]))
     else:
         become_supernode(sys.argv[1:])

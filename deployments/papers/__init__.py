@@ -18,6 +18,7 @@ from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from curvfed.strategies.dotted import dotted
 
 PAPERS = ("flatland", "hyperfed", "spherefed", "hull")
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(str(files(__name__)))
 
 _NUMBER = r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
 # A spread stands after ± or in brackets; the arrows of SphereFed's tables tell no more than the difference of two cells.

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -244,7 +245,7 @@ def _code() -> str:
     """Of what draws: a picture made by other code, or beside other numbers of a paper, is out of date."""
     import matplotlib
 
-    here = Path(__file__).parent
-    files = [*here.rglob("*.py"), *papers.FOLDER.glob("*.toml"), *here.parents[1].glob("server_app/*pictures.py")]
-    content = b"".join(file.read_bytes() for file in sorted(files))
+    report, server = (Path(str(files(f"curvfed.{name}"))) for name in ("deployments.report", "server_app"))
+    drawn_by = [*report.rglob("*.py"), *papers.FOLDER.glob("*.toml"), *server.glob("*pictures.py")]
+    content = b"".join(file.read_bytes() for file in sorted(drawn_by))
     return hashlib.sha256(content + matplotlib.__version__.encode()).hexdigest()

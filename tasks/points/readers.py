@@ -15,7 +15,6 @@ from curvfed.tasks.points.client_points import Booleans, Floats, Integers
 
 NPZ_KEYS = "x_train (n, 2), y_train (n,) and, if wanted, x_test (t, 2), y_test (t,)"
 CSV_COLUMNS = "two columns of coordinates and one of classes, separated by commas"
-ANNDATA_INSTALL = 'pip install "curvfed[anndata]"'
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ def read_points(path: Path, curvature: float, embedding_key: str, label_key: str
     ------
     DataError
         The file is absent or cannot be read, lacks something, or holds points that are not finite or not inside the disc
-        of that curvature; for `.h5ad` also where anndata is not installed.
+        of that curvature.
     """
     allowed = f"allowed is a file of points, {', '.join(READERS)}"
     if path.suffix.lower() not in READERS:
@@ -248,10 +247,8 @@ def _number(cell: str) -> float | None:
 
 
 def _read_h5ad(path: Path, embedding_key: str, label_key: str) -> RawPoints:
-    try:
-        import anndata
-    except ImportError as error:
-        raise DataError(f"{path} needs the package anndata, which is not installed here: {ANNDATA_INSTALL}") from error
+    import anndata
+
     # Backed: the expression matrix, which may be larger than the memory, stays on the disk.
     stored = anndata.read_h5ad(path, backed="r")
     try:

@@ -282,13 +282,6 @@ def test_an_h5ad_that_is_none(tmp_path):
         read(tmp_path / "a.h5ad")
 
 
-def test_without_anndata(tmp_path, monkeypatch):
-    (tmp_path / "a.h5ad").write_bytes(b"")
-    monkeypatch.setitem(sys.modules, "anndata", None)
-    with pytest.raises(DataError, match=r'needs the package anndata.* pip install "curvfed\[anndata\]"'):
-        read(tmp_path / "a.h5ad")
-
-
 # Absent files, and Olsson
 
 

@@ -180,7 +180,8 @@ def test_points_need_no_classes(named, files, capsys, tmp_path, kind):
     elif kind == "parts.npz":
         np.savez(path, x_train=points[:5], x_test=points[5:])
     elif kind == ".h5ad":
-        anndata = pytest.importorskip("anndata")
+        import anndata
+
         anndata.AnnData(np.zeros((len(points), 1), np.float32), obsm={"X_poincare": points}).write_h5ad(path)
     else:
         write_csv(path, points, header="x,y" if kind == "header.csv" else "")

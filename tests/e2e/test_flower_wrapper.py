@@ -120,10 +120,10 @@ def test_plain_values_are_read_as_meant(text, default, value):
 # --- The command line -------------------------------------------------------------------------------------------------
 
 
-def test_the_command_is_complete(fake):
+def test_the_command_is_complete(fake, tmp_path):
     plan = flower.make_plan([*fake.command, "hyperfed.margin=2", "method=local", "num-supernodes=3"], gpus=0.25)
-    assert plan.command == [
-        *("flwr", "run", str(plan.app), "--stream", "--run-config"),
+    assert plan.command(tmp_path) == [
+        *("flwr", "run", str(tmp_path), "--stream", "--run-config"),
         f'results-dir="{fake.run.parent}" run-name="one" hyperfed.margin=2 method="local"',
         *("--federation-config", "num-supernodes=3 client-resources-num-cpus=1 client-resources-num-gpus=0.25"),
     ]
