@@ -46,6 +46,7 @@ from curvfed.strategies.arrays import MessageError
 from curvfed.strategies.config import ConfigError
 from curvfed.strategies.store import StoreError
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.in_memory import Raw
 
 __all__ = ["PredictError", "Prediction", "TrainedRun", "main", "predict"]
 
@@ -53,15 +54,15 @@ EXPECTED = (PredictError, ConfigError, DataError, MessageError, StoreError)
 
 
 def predict(
-    run: TrainedRun, data: str, client: int | None = None, state_path: Path | None = None, calibrated: bool = True
+    run: TrainedRun, data: str | Raw, client: int | None = None, state_path: Path | None = None, calibrated: bool = True
 ) -> Prediction:
     """Predict the classes of all nodes, graphs, images or points of `data`.
 
     Parameters
     ----------
     run : TrainedRun
-    data : str
-        A path, or the name of the run's data set.
+    data : str or Raw
+        A path, the name of the run's data set, or data in memory.
     client : int, optional
         Whose model, and of the run's own data set which part.
     state_path : Path, optional
