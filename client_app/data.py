@@ -23,8 +23,8 @@ from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import ImageTask
 from curvfed.tasks.images.client_task import statistics as image_statistics
 from curvfed.tasks.images.nets import has_batch_norm
-from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.images.objectives import ObjectiveSpec, objective
+from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.points import data as points
 from curvfed.tasks.points.client_points import ClientPoints
@@ -46,7 +46,7 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
         If they are absent or unfit, or the node says neither.
     """
     if isinstance(raw := node_config.get(IN_MEMORY), Raw):
-        return _own(raw, config)
+        return _from_memory(raw, config)
     if "data-path" in node_config:
         path = absolute(str(node_config["data-path"]))
         if path.suffix.lower() in READERS:
@@ -62,7 +62,7 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
     return _part(settled(config, tasks_of(config.dataset)[0]), partition, int(node_config["num-partitions"]))
 
 
-def _own(raw: Raw, config: RunConfig) -> Data:
+def _from_memory(raw: Raw, config: RunConfig) -> Data:
     if isinstance(raw, RawPoints):
         return points.own(raw, point_spec(settled(config, "points")))
     if isinstance(raw, RawImages):

@@ -46,7 +46,7 @@ from curvfed.strategies.arrays import MessageError
 from curvfed.strategies.config import ConfigError
 from curvfed.strategies.store import StoreError
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.in_memory import Raw
+from curvfed.tasks.in_memory import KINDS, Raw
 
 __all__ = ["PredictError", "Prediction", "TrainedRun", "main", "predict"]
 
@@ -75,6 +75,9 @@ def predict(
     PredictError, ConfigError, DataError, MessageError, StoreError
         If something is absent, or data, model and personal state do not fit together.
     """
+    if not isinstance(data, str | KINDS[run.facts.task]):
+        given = next(task for task, kind in KINDS.items() if isinstance(data, kind))
+        raise PredictError(f"the data are for the classification of {given}, those of the run of {run.facts.task}")
     if run.facts.task == "points":
         return predict_points(run, data, client)
     if client is None and (kept := run.kept_at_clients):

@@ -147,8 +147,7 @@ def _given(run: TrainedRun, path: Path) -> _Shown:
 
 
 def _in_memory(run: TrainedRun, raw: Raw) -> _Shown:
-    if not isinstance(raw, RawImages):
-        raise PredictError("the data are no images, which the run's are")
+    assert isinstance(raw, RawImages)
     names = [str(number) for number in range(len(raw.labels))]
     images, about = _like_the_runs(raw, names, run)
     return _Shown(images, names, torch.zeros_like(images.test), "", about)

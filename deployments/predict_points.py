@@ -146,8 +146,7 @@ def _own(run: TrainedRun, data: str) -> _Shown:
 
 
 def _in_memory(run: TrainedRun, raw: Raw) -> _Shown:
-    if not isinstance(raw, RawPoints):
-        raise PredictError("the data are no points in the disc, which the run's are")
+    assert isinstance(raw, RawPoints)
     check_inside("the data", raw.points, run.config.points.curvature)
     return _Shown(raw.points, [], np.zeros(len(raw.points), dtype=np.bool_), "")
 

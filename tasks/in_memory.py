@@ -15,9 +15,12 @@ from curvfed.tasks.points.readers import RawPoints, numbered, raw_points
 
 Raw = RawGraph | RawGraphs | RawImages | RawPoints
 
+KINDS = {"nodes": RawGraph, "graphs": RawGraphs, "images": RawImages, "points": RawPoints}
+"""Of each task."""
+
 ALLOWED = (
-    "a graph whose nodes have classes (torch_geometric.data.Data, or a dict, of x, edge_index, y), a list of graphs with one "
-    "y each, (images, labels) with images (n, h, w) or (n, c, h, w) of uint8, or (points, labels) with points (n, 2)"
+    "a graph whose nodes have classes (torch_geometric.data.Data, or a dict, of x, edge_index, y), a list of graphs with "
+    "one y each, (images, labels) with images (n, h, w) or (n, c, h, w) of uint8, or (points, labels) with points (n, 2)"
 )
 
 
