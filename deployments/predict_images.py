@@ -66,10 +66,13 @@ def predict_images(
     """
     if client is not None and client not in run.clients:
         raise PredictError(f"--client is {client}; the clients of this run are {run.listed}")
-    if not isinstance(data, str):
-        shown = _in_memory(run, data)
-    else:
-        shown = _own(run, data, client) if _is_own(run, data) else _given(run, Path(data).expanduser())
+    shown = (
+        _in_memory(run, data)
+        if not isinstance(data, str)
+        else _own(run, data, client)
+        if _is_own(run, data)
+        else _given(run, Path(data).expanduser())
+    )
     if shown.images.shape != run.facts.shape:
         raise PredictError(
             f"{data} has images of {shown.images.shape}, the model of this run takes {run.facts.shape} (channels x "

@@ -58,10 +58,13 @@ def predict_points(run: TrainedRun, data: str | Raw, client: int | None = None) 
             "clients"
         )
     classifier = _classifier(run)
-    if not isinstance(data, str):
-        shown = _in_memory(run, data)
-    else:
-        shown = _own(run, data) if _is_own(run, data) else _given(run, Path(data).expanduser())
+    shown = (
+        _in_memory(run, data)
+        if not isinstance(data, str)
+        else _own(run, data)
+        if _is_own(run, data)
+        else _given(run, Path(data).expanduser())
+    )
     names = np.array([name or f"group {number + 1}" for number, name in enumerate(run.groups)])
     predicted = classifier.predict(shown.points)
     chances = classifier.probabilities(shown.points)[

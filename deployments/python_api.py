@@ -14,7 +14,7 @@ from curvfed.client_app.live import forget_all
 from curvfed.client_app.node_config import IN_MEMORY
 from curvfed.deployments import predict
 from curvfed.deployments.inprocess import simulated_nodes
-from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError
+from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes
 from curvfed.deployments.request import checked
 from curvfed.deployments.simulate import simulate as simulate_in_process
 from curvfed.deployments.tables import summary_table
@@ -134,16 +134,14 @@ class Run:
 
     def _repr_html_(self) -> str:
         """The figures as a table, as the command prints them, and where the report is."""
-        columns = summary_table(self.summary).columns
-        lines = zip(*(column.cells for column in columns), strict=True)
-        rows = [("td", line) for line in lines] + [("td", ("run directory", str(self.path)))]
-        body = "".join(
-            f"<tr>{''.join(f'<{tag}>{html.escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
-            for tag, cells in [("th", [column.header for column in columns]), *rows]
-        )
+        import pandas
+
+        told = {str(column.header): list(column.cells) for column in summary_table(self.summary).columns}
+        with pandas.option_context("display.max_colwidth", None):
+            table = pandas.DataFrame(told).to_html(index=False, border=0)
         report = self.path / "report.html"
         link = f'<a href="{html.escape(report.absolute().as_uri())}">report.html</a>' if report.exists() else ""
-        return f"<table>{body}</table>{link}"
+        return f"{table}<p>{html.escape(str(self.path))} {link}</p>"
 
     def _table(self, name: str) -> "DataFrame":
         import pandas
@@ -213,26 +211,24 @@ def simulate(
         for key, value in settings.items()
         if value is not None
     }
-    if data is not None and num_supernodes not in (None, len(data)):
-        raise UsageError(f"num_supernodes is {num_supernodes}; data has {len(data)} clients")
-    number = (NUM_SUPERNODES if data is None else len(data)) if num_supernodes is None else num_supernodes
-    if number < 1:
-        raise UsageError(f"there are {number} clients; allowed is at least 1")
+    default = NUM_SUPERNODES if data is None else len(data)
+    number = pop_supernodes({"num-supernodes": default if num_supernodes is None else num_supernodes}, default)
+    if data is not None and number != len(data):
+        raise UsageError(f"num-supernodes is {number}; data has {len(data)} clients")
     config = checked(settings, number).config
     nodes = simulated_nodes(number)
-    if data is not None:
-        for node, item in zip(nodes, data, strict=True):
-            node[IN_MEMORY] = check_data(f"data[{node['partition-id']}]", item)
+    for place, item in enumerate(data or ()):
+        nodes[place][IN_MEMORY] = check_data(f"data[{place}]", item)
     if not config.run_name and not config.resume:
-        named = config if data is None else config.model_copy(update={"dataset": "own-data"})
-        settings["run-name"] = default_name(named)
+        settings["run-name"] = default_name(
+            config if data is None else config.model_copy(update={"dataset": "own-data"})
+        )
     log_to_stdout()
     logging.getLogger("curvfed").setLevel(logging.WARNING if quiet else logging.INFO)
     try:
         return Run(simulate_in_process(settings, node_configs=nodes))
     except BaseException as error:
-        folder = config.results_path / settings.get("run-name", "")
-        error.add_note(f"run directory: {folder}")
+        error.add_note(f"run directory: {config.results_path / settings.get('run-name', '')}")
         raise
     finally:
         forget_all()  # what is in memory is the caller's, who may make many runs

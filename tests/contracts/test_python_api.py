@@ -1,4 +1,4 @@
-"""What one calls from Python: runs on data in memory are those on the same data in files, and a run's files are read back."""
+"""What one calls from Python: runs on data in memory are as those on files of the same, and a run is read back."""
 
 import doctest
 import json
@@ -25,6 +25,7 @@ import curvfed.server_app.app
 from curvfed.deployments import predict, python_api
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.trained_run import PredictError, TrainedRun
+from curvfed.strategies.cohort import CohortError
 from curvfed.strategies.config import ConfigError, parse
 from curvfed.strategies.store import StoreError
 from curvfed.tasks.errors import DataError
@@ -149,15 +150,13 @@ def test_predictions_refuse_data_of_another_kind(tmp_path):
     graphs, _ = nodes(tmp_path)
     with pytest.raises(PredictError, match="the data has 8 features per node"):
         made.predict(graphs[0])
-    with pytest.raises(
-        PredictError, match="^the data are for the classification of images, those of the run of nodes$"
-    ):
+    with pytest.raises(PredictError, match="are for the classification of images, those of the run of nodes"):
         made.predict(np.zeros((4, 8, 8), np.uint8))
     for other in (
         ("hull", "uniform", {"points": {"num": 300}}),
         ("fedavg", "digits", {"images": {"train-subset": 100}}),
     ):
-        with pytest.raises(PredictError, match="^the data are for the classification of nodes, those of the run of"):
+        with pytest.raises(PredictError, match="are for the classification of nodes, those of the run of"):
             curvfed.simulate(*other[:2], num_supernodes=2, **SMALL | other[2]).predict(graphs[0])
 
 
@@ -221,10 +220,10 @@ def test_a_wrong_key_is_told_as_the_command_tells_it(keys, settings, here):
 
 
 def test_the_number_of_clients_is_that_of_the_data(tmp_path, here):
-    with pytest.raises(UsageError, match="num_supernodes is 2; data has 3 clients"):
+    with pytest.raises(UsageError, match="num-supernodes is 2; data has 3 clients"):
         curvfed.simulate(data=nodes(tmp_path)[0], num_supernodes=2)
     for wrong in ({"data": []}, {"num_supernodes": 0}):
-        with pytest.raises(UsageError, match="there are 0 clients; allowed is at least 1"):
+        with pytest.raises(UsageError, match="num-supernodes is 0, but must be a whole number of at least 1"):
             curvfed.simulate(**wrong)
     assert results(here) == []
 
@@ -252,7 +251,7 @@ def test_data_in_memory_are_let_go_and_resumed(tmp_path):
     assert curvfed.simulate("fedper", data=items, run_name="begun", resume=True, **SMALL).path == begun.path
     mine, theirs = (load_file(one.path / "model.safetensors") for one in (begun, once))
     assert all((mine[name] == theirs[name]).all() for name in mine)
-    with pytest.raises(Exception, match="of another client, or of other data|data"):
+    with pytest.raises(CohortError, match="the data of partitions 0, 2 are not those of the run so far"):
         curvfed.simulate("fedper", data=items[::-1], run_name="begun", resume=True, **SMALL | {"num_rounds": 3})
 
 
@@ -271,12 +270,13 @@ def test_a_failed_run_says_where_it_is_and_can_be_looked_at(monkeypatch):
     assert "personal_accuracy_mean" in found.rounds.columns
     assert found.rounds.empty
     assert found.clients.empty
-    with pytest.raises(PredictError, match="no .*clients.json"):
+    with pytest.raises(PredictError, match="not the directory of a run: no clients"):
         found.predict("trees", client=0)
 
 
 def test_a_run_is_shown_as_a_table_and_nothing_in_it_is_html(tmp_path):
-    told = {"status": "completed", "method": "<b>m</b>", "dataset": "a & b", "rounds": 3, "num_clients": 2, "metrics": {"<i>": 0.5},
+    told = {"status": "completed", "method": "<b>m</b>", "dataset": "a & b", "rounds": 3, "num_clients": 2,
+            "metrics": {"<i>": 0.5}, "global_accuracy": 0.25,
             "personal_accuracy_mean": 0.9125, "personal_accuracy_std": 0.05,
             "best_validation": {"round": 2, "global_accuracy": 0.75}}  # fmt: skip
     folder = tmp_path / "<run>"
@@ -288,9 +288,8 @@ def test_a_run_is_shown_as_a_table_and_nothing_in_it_is_html(tmp_path):
     assert found.report() == folder / "report.html"
     assert found.report().read_text().startswith("<!")
     linked = found._repr_html_()
-    assert linked.startswith(shown)
     assert f'<a href="{(folder / "report.html").as_uri()}">' in linked
-    assert set(re.findall(r"</?(\w+)", linked)) == {"table", "tr", "th", "td", "a"}
+    assert set(re.findall(r"</?(\w+)", linked)) <= {"table", "thead", "tbody", "tr", "th", "td", "p", "a"}
     for text in ("&lt;b&gt;m&lt;/b&gt;", "a &amp; b", "0.9125 ± 0.0500", "<td>0.7500</td>"):
         assert text in shown
     assert repr(found) == f"<curvfed.Run <b>m</b> on a & b, completed, in {folder}>"
