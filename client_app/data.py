@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from curvfed.client_app.node_config import absolute, flag
+from curvfed.client_app.node_config import IN_MEMORY, absolute, flag
 from curvfed.strategies.config import ConfigError, RunConfig, home
 from curvfed.strategies.defaults import settled
 from curvfed.strategies.image_data import image_spec
@@ -17,17 +17,19 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.client_graph import ClientGraph
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.client_task import statistics as graph_statistics
-from curvfed.tasks.graphs.data import GraphSpec, load_client, load_own
+from curvfed.tasks.graphs.data import GraphSpec, load_client, load_own, own
 from curvfed.tasks.images import data as images
 from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import ImageTask
 from curvfed.tasks.images.client_task import statistics as image_statistics
 from curvfed.tasks.images.nets import has_batch_norm
 from curvfed.tasks.images.objectives import ObjectiveSpec, objective
+from curvfed.tasks.images.raw import RawImages
+from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.points import data as points
 from curvfed.tasks.points.client_points import ClientPoints
 from curvfed.tasks.points.client_points import statistics as point_statistics
-from curvfed.tasks.points.readers import READERS
+from curvfed.tasks.points.readers import READERS, RawPoints
 from curvfed.tasks.registry import tasks_of
 from curvfed.tasks.task import Task
 
@@ -35,13 +37,16 @@ Data = ClientGraph | ClientImages | ClientPoints
 
 
 def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any]) -> Data:
-    """The data of a node: what its `data-path` names, or its part of the run's data set.
+    """The data of a node: what its `data-path` names, or its part of the run's data set; of a simulated one also what is
+    `IN_MEMORY` for it.
 
     Raises
     ------
     DataError, ConfigError
         If they are absent or unfit, or the node says neither.
     """
+    if isinstance(raw := node_config.get(IN_MEMORY), Raw):
+        return _from_memory(raw, config)
     if "data-path" in node_config:
         path = absolute(str(node_config["data-path"]))
         if path.suffix.lower() in READERS:
@@ -55,6 +60,14 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
             "--node-config"
         )
     return _part(settled(config, tasks_of(config.dataset)[0]), partition, int(node_config["num-partitions"]))
+
+
+def _from_memory(raw: Raw, config: RunConfig) -> Data:
+    if isinstance(raw, RawPoints):
+        return points.own(raw, point_spec(settled(config, "points")))
+    if isinstance(raw, RawImages):
+        return images.own(raw, image_spec(settled(config, "images")))
+    return own(raw, _graph_spec(settled(config, "graphs")))
 
 
 def _part(config: RunConfig, partition: int, num_partitions: int) -> Data:

@@ -38,6 +38,11 @@ KEYS = (
 """What this app reads; a node may have keys of other apps besides."""
 
 
+IN_MEMORY = "in-memory"
+"""Where a simulation in this process keeps the data that a client was given: no number and no text, so that no node's own
+configuration can have it."""
+
+
 PATHS = ("data-path", "state-path", "signing-key", "roster")
 """Which of them are places on the node's disk."""
 

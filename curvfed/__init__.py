@@ -2,10 +2,40 @@
 
 In a checkout, and in the bundle that Flower ships, the rooms of this package (`strategies`, `geometry`, …) are folders
 beside this one, and become its modules here. In an installed wheel they lie below it, and nothing is added.
+
+>>> import curvfed
+>>> run = curvfed.simulate(method="flatland", num_supernodes=2, num_rounds=1, quiet=True)
+>>> run.summary["status"]
+'completed'
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from curvfed.deployments.python_api import Run, load, simulate
+
+    __version__: str
+
+__all__ = ["Run", "__version__", "load", "simulate"]
 
 _HERE = Path(__file__).resolve().parent
 if not (_HERE / "strategies").is_dir():
     __path__.append(str(_HERE.parent))
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, found when they are asked for: a client, or the command's help, needs none of what they import."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("curvfed")
+    if name in __all__:
+        from curvfed.deployments import python_api
+
+        return getattr(python_api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

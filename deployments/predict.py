@@ -16,6 +16,7 @@ from curvfed.strategies.arrays import MessageError
 from curvfed.strategies.config import ConfigError
 from curvfed.strategies.store import StoreError
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.in_memory import KINDS, Raw
 
 __all__ = ["PredictError", "Prediction", "TrainedRun", "main", "predict"]
 
@@ -23,15 +24,15 @@ EXPECTED = (PredictError, ConfigError, DataError, MessageError, StoreError)
 
 
 def predict(
-    run: TrainedRun, data: str, client: int | None = None, state_path: Path | None = None, calibrated: bool = True
+    run: TrainedRun, data: str | Raw, client: int | None = None, state_path: Path | None = None, calibrated: bool = True
 ) -> Prediction:
     """Predict the classes of all nodes, graphs, images or points of `data`.
 
     Parameters
     ----------
     run : TrainedRun
-    data : str
-        A path, or the name of the run's data set.
+    data : str or Raw
+        A path, the name of the run's data set, or data in memory.
     client : int, optional
         Whose model, and of the run's own data set which part.
     state_path : Path, optional
@@ -44,6 +45,9 @@ def predict(
     PredictError, ConfigError, DataError, MessageError, StoreError
         If something is absent, or data, model and personal state do not fit together.
     """
+    if not isinstance(data, str | KINDS[run.facts.task]):
+        given = next(task for task, kind in KINDS.items() if isinstance(data, kind))
+        raise PredictError(f"the data are for the classification of {given}, those of the run of {run.facts.task}")
     if run.facts.task == "points":
         return predict_points(run, data, client)
     if client is None and (kept := run.kept_at_clients):

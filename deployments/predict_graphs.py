@@ -8,16 +8,18 @@ import torch
 from torch import nn
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.node_config import IN_MEMORY
 from curvfed.client_app.personal import scatter
 from curvfed.deployments.trained_run import PredictError, Prediction, TrainedRun
 from curvfed.strategies.messages import Facts
 from curvfed.tasks.graphs.client_graph import ClientGraph
 from curvfed.tasks.graphs.client_task import GraphTask, client_task
 from curvfed.tasks.graphs.tu import graph_dataset_names, is_path
+from curvfed.tasks.in_memory import Raw
 
 
-def predict_graphs(run: TrainedRun, data: str, client: int | None, state_path: Path | None) -> Prediction:
-    """Predict the classes of all nodes, or graphs, of `data`: a `.pt` file, a folder, or the run's own data set.
+def predict_graphs(run: TrainedRun, data: str | Raw, client: int | None, state_path: Path | None) -> Prediction:
+    """Predict the classes of all nodes, or graphs, of `data`: a `.pt` file, a folder, the run's own data set, or in memory.
 
     Raises
     ------
@@ -28,6 +30,7 @@ def predict_graphs(run: TrainedRun, data: str, client: int | None, state_path: P
     number = min(run.clients) if client is None else client
     party = Client(run.config, run.config.run_name, number, node)
     graph, facts = party.data, run.facts_of(number)
+    data = data if isinstance(data, str) else "the data"
     if not isinstance(graph, ClientGraph) or graph.task != facts.task:
         raise PredictError(f"{data} is for the classification of {graph.task}, the run's data of {facts.task}")
     width = graph.features.shape[1]
@@ -59,8 +62,10 @@ def predict_graphs(run: TrainedRun, data: str, client: int | None, state_path: P
     )
 
 
-def _node(run: TrainedRun, data: str, client: int | None) -> tuple[dict[str, Any], bool]:
+def _node(run: TrainedRun, data: str | Raw, client: int | None) -> tuple[dict[str, Any], bool]:
     """The node configuration by which a client would find `data`, and whether these are its own part of the run's."""
+    if not isinstance(data, str):
+        return {IN_MEMORY: data, "device": "auto"}, False
     if data.lower() != run.config.dataset.lower():
         # The columns of a public data set are its own; those of folders count from 0, in runs and here.
         public = graph_dataset_names(run.config.dataset) is not None and not is_path(run.config.dataset)

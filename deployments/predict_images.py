@@ -27,6 +27,7 @@ from curvfed.tasks.images.datasets import source_of
 from curvfed.tasks.images.folder import EXTENSIONS, class_folders, images_of, listed, parts_of
 from curvfed.tasks.images.models import ImageNet
 from curvfed.tasks.images.raw import TEST, RawImages, brought_to
+from curvfed.tasks.in_memory import Raw
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +55,9 @@ class _Shown:
 
 
 def predict_images(
-    run: TrainedRun, data: str, client: int | None, state_path: Path | None, calibrated: bool = True
+    run: TrainedRun, data: str | Raw, client: int | None, state_path: Path | None, calibrated: bool = True
 ) -> Prediction:
-    """Predict the classes of all images of `data`: of a folder, of one file, or of the run's own data set.
+    """Predict the classes of all images of `data`: of a folder, of one file, of the run's own data set, or in memory.
 
     Raises
     ------
@@ -65,7 +66,13 @@ def predict_images(
     """
     if client is not None and client not in run.clients:
         raise PredictError(f"--client is {client}; the clients of this run are {run.listed}")
-    shown = _own(run, data, client) if _is_own(run, data) else _given(run, Path(data).expanduser())
+    shown = (
+        _in_memory(run, data)
+        if not isinstance(data, str)
+        else _own(run, data, client)
+        if _is_own(run, data)
+        else _given(run, Path(data).expanduser())
+    )
     if shown.images.shape != run.facts.shape:
         raise PredictError(
             f"{data} has images of {shown.images.shape}, the model of this run takes {run.facts.shape} (channels x "
@@ -135,6 +142,22 @@ def _given(run: TrainedRun, path: Path) -> _Shown:
     if not is_known:
         class_names, samples = list(run.facts.class_names), [(str(file), 0, TEST) for file in loose]
     raw, names = listed(folder, samples, class_names), [os.path.relpath(file, folder) for file, _, _ in samples]
+    images, about = _like_the_runs(raw, names, run)
+    if not is_known:
+        return _Shown(images, names, torch.zeros_like(images.test), "", about)
+    scored, which = _to_score(run, path, raw, TEST in parts)
+    return _Shown(images, names, scored, which, about)
+
+
+def _in_memory(run: TrainedRun, raw: Raw) -> _Shown:
+    assert isinstance(raw, RawImages)
+    names = [str(number) for number in range(len(raw.labels))]
+    images, about = _like_the_runs(raw, names, run)
+    return _Shown(images, names, torch.zeros_like(images.test), "", about)
+
+
+def _like_the_runs(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[ClientImages, dict[str, str]]:
+    """All images in the shape of the run's and normalised as they were, and what that took."""
     pixels, about = _brought(raw, names, run)
     source = source_of(run.config.dataset)
     images = client_images(
@@ -146,10 +169,7 @@ def _given(run: TrainedRun, path: Path) -> _Shown:
         std=source.std if source else USER_STD,
         augments=False,
     )
-    if not is_known:
-        return _Shown(images, names, torch.zeros_like(images.test), "", about)
-    scored, which = _to_score(run, path, raw, TEST in parts)
-    return _Shown(images, names, scored, which, about)
+    return images, about
 
 
 def _images_in(folder: Path) -> list[Path]:

@@ -16,10 +16,11 @@ from curvfed.strategies.config import RunConfig
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.point_data import point_spec
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.points.client_points import Booleans, Floats
 from curvfed.tasks.points.data import load_own, load_test, load_test_file
 from curvfed.tasks.points.datasets import OLSSON, locate
-from curvfed.tasks.points.readers import READERS, check_inside, raw_points, read_points
+from curvfed.tasks.points.readers import READERS, RawPoints, check_inside, raw_points, read_points
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +44,8 @@ class _Shown:
     which: str
 
 
-def predict_points(run: TrainedRun, data: str, client: int | None = None) -> Prediction:
-    """Predict the classes of all points of `data`: of a file, or of the run's own data set.
+def predict_points(run: TrainedRun, data: str | Raw, client: int | None = None) -> Prediction:
+    """Predict the classes of all points of `data`: of a file, of the run's own data set, or in memory.
 
     Raises
     ------
@@ -57,7 +58,13 @@ def predict_points(run: TrainedRun, data: str, client: int | None = None) -> Pre
             "clients"
         )
     classifier = _classifier(run)
-    shown = _own(run, data) if _is_own(run, data) else _given(run, Path(data).expanduser())
+    shown = (
+        _in_memory(run, data)
+        if not isinstance(data, str)
+        else _own(run, data)
+        if _is_own(run, data)
+        else _given(run, Path(data).expanduser())
+    )
     names = np.array([name or f"group {number + 1}" for number, name in enumerate(run.groups)])
     predicted = classifier.predict(shown.points)
     chances = classifier.probabilities(shown.points)[
@@ -139,6 +146,12 @@ def _own(run: TrainedRun, data: str) -> _Shown:
         raise PredictError(f"{data} has no test points")
     labels = [test.class_names[label] for label in test.labels]
     return _Shown(test.points, labels, test.test, "the global test points")
+
+
+def _in_memory(run: TrainedRun, raw: Raw) -> _Shown:
+    assert isinstance(raw, RawPoints)
+    check_inside("the data", raw.points, run.config.points.curvature)
+    return _Shown(raw.points, [], np.zeros(len(raw.points), dtype=np.bool_), "")
 
 
 def _given(run: TrainedRun, path: Path) -> _Shown:

@@ -59,7 +59,16 @@ def read_request(pairs: Sequence[str]) -> Request:
     UsageError, ConfigError
     """
     settings = read_pairs(pairs, flatten(RunConfig()) | {"num-supernodes": NUM_SUPERNODES})
-    number = pop_supernodes(settings, NUM_SUPERNODES)
+    return checked(settings, pop_supernodes(settings, NUM_SUPERNODES))
+
+
+def checked(settings: dict[str, Value], number: int) -> Request:
+    """A run of these keys with so many clients, refused where it can never run.
+
+    Raises
+    ------
+    UsageError, ConfigError
+    """
     request = Request(settings, number, parse(settings))
     check_installed(request.config)
     if number % (sets := request.num_sets):

@@ -48,7 +48,7 @@ def summary(
         metrics["not_calibrated"] = reason
     return {
         "method": config.method,
-        "dataset": config.dataset,
+        "dataset": _dataset(config, federation),
         "seed": config.seed,
         "num_clients": len(federation.nodes),
         "rounds": state.round,
@@ -64,3 +64,9 @@ def summary(
         "seconds_aggregation": totals.get("seconds_aggregation", 0.0),
         "versions": versions(),
     }
+
+
+def _dataset(config: RunConfig, federation: Federation) -> str:
+    """What was really used: nodes may have brought data of their own."""
+    own = sum(not about.partition_digest for about in federation.descriptions.values())
+    return f"own data of {own} nodes" if own else config.dataset

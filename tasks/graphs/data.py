@@ -27,7 +27,7 @@ from curvfed.tasks.graphs.tu import graph_dataset_names
 from curvfed.tasks.graphs.tu_files import find_files, raw_files, read_tu
 from curvfed.tasks.graphs.user_file import read_user_file
 
-__all__ = ["ClientGraph", "GraphSpec", "load_client", "load_own", "normalize_rows"]
+__all__ = ["ClientGraph", "GraphSpec", "load_client", "load_own", "normalize_rows", "own"]
 
 NORMS = {"l2": 2, "l1": 1, "none": None}
 
@@ -131,10 +131,15 @@ def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> Clie
             if (graph := prepared.read(folder, 0, unpack)) is not None:
                 return graph
         raw = read_tu(*found, own=True) if found else read_user_file(path)
-    graph = own_graphs(raw, spec) if isinstance(raw, RawGraphs) else _own_graph(raw, spec)
+    graph = own(raw, spec)
     if folder is not None:
         prepared.write(folder, [graph], pack)
     return graph
+
+
+def own(raw: RawGraph | RawGraphs, spec: GraphSpec) -> ClientGraph:
+    """What a node makes of its own data, whole: under the masks that they have, else under a random split."""
+    return own_graphs(raw, spec) if isinstance(raw, RawGraphs) else _own_graph(raw, spec)
 
 
 def _own_graph(raw: RawGraph, spec: GraphSpec) -> ClientGraph:

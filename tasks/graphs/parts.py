@@ -45,7 +45,7 @@ def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
     return edge_index.to(torch.int64)
 
 
-def labels(where: Path, y: object, num_nodes: int) -> Tensor:
+def labels(where: Path | str, y: object, num_nodes: int) -> Tensor:
     """Classes of the nodes, (nodes,), int64."""
     if not is_integer(y) or y.shape != (num_nodes,):
         raise DataError(f"{where}: y must be an integer tensor ({num_nodes},), a class for every node; it is {what(y)}")
@@ -66,7 +66,7 @@ def label(where: str, y: object) -> int:
     return y
 
 
-def class_names(where: Path, names: object, num_classes: int) -> tuple[str, ...]:
+def class_names(where: Path | str, names: object, num_classes: int) -> tuple[str, ...]:
     """Different names, one for each class at least; without any "0".."C-1"."""
     if names is None:
         return tuple(str(index) for index in range(num_classes))
@@ -80,7 +80,7 @@ def class_names(where: Path, names: object, num_classes: int) -> tuple[str, ...]
     return tuple(names)
 
 
-def masks(where: Path, masks: tuple[object, object, object], num_nodes: int) -> Tensor:
+def masks(where: Path | str, masks: tuple[object, object, object], num_nodes: int) -> Tensor:
     """Train, validation and test masks, (3, nodes, splits), bool, disjoint in each split."""
     columns = [_mask(where, name, mask, num_nodes) for name, mask in zip(MASK_NAMES, masks, strict=True)]
     if len({mask.shape for mask in columns}) > 1:
@@ -95,7 +95,7 @@ def masks(where: Path, masks: tuple[object, object, object], num_nodes: int) -> 
     return stacked
 
 
-def _mask(where: Path, name: str, mask: object, num_nodes: int) -> Tensor:
+def _mask(where: Path | str, name: str, mask: object, num_nodes: int) -> Tensor:
     is_mask = isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.ndim in (1, 2) and mask.numel() > 0
     if not isinstance(mask, Tensor) or not is_mask or len(mask) != num_nodes:
         raise DataError(

@@ -81,7 +81,7 @@ class RawGraphs:
 
 
 def raw_graph(
-    where: Path,
+    where: Path | str,
     features: object,
     edge_index: object,
     labels: object,
@@ -93,7 +93,7 @@ def raw_graph(
 
     Parameters
     ----------
-    where : Path
+    where : Path or str
         The file or folder, for the messages.
     features : Tensor, (N, F), of numbers, dense or sparse
     edge_index : Tensor, (2, E), int64
@@ -122,12 +122,12 @@ def raw_graph(
     )
 
 
-def raw_graphs(where: Path, graphs: Sequence[dict[str, object]]) -> RawGraphs:
+def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGraphs:
     """Check the graphs that were read from `where`.
 
     Parameters
     ----------
-    where : Path
+    where : Path or str
         The file, for the messages.
     graphs : sequence of dict
         `x` (nodes, F) in all of them or in none; `edge_index` (2, edges); `y`, a class counted from 0, as an integer

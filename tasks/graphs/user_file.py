@@ -1,11 +1,12 @@
 """A user's own data: a graph, or a list of graphs, of PyTorch Geometric, stored by `torch.save`."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.parts import MASK_NAMES
@@ -35,17 +36,39 @@ def read_user_file(path: Path) -> RawGraph | RawGraphs:
         The file is absent, cannot be read, holds other kinds of objects, or `raw_graph` or `raw_graphs` finds fault with
         what it holds.
     """
-    stored = _stored(path)
+    return check_graphs(path, _stored(path))
+
+
+def check_graphs(where: Path | str, stored: object, stand_in: Sequence[str] = ()) -> RawGraph | RawGraphs:
+    """What a file holds, or is in memory in its place, as `read_user_file` takes it.
+
+    Parameters
+    ----------
+    where : Path or str
+        Names it in errors.
+    stored : object
+    stand_in : sequence of str
+        Class names, if y may be absent: it is 0 everywhere then.
+
+    Raises
+    ------
+    DataError
+    """
     if isinstance(stored, list | tuple):
-        return raw_graphs(path, [_fields(f"{path}, graph {number}", graph) for number, graph in enumerate(stored)])
-    fields = _fields(str(path), stored)
+        graphs = [_fields(f"{where}, graph {number}", graph) for number, graph in enumerate(stored)]
+        if stand_in and all(graph.get("y") is None for graph in graphs):
+            graphs = [graph | {"y": 0, "class_names": list(stand_in)} for graph in graphs]
+        return raw_graphs(where, graphs)
+    fields = _fields(str(where), stored)
+    if stand_in and fields.get("y") is None and isinstance(x := fields.get("x"), Tensor):
+        fields |= {"y": torch.zeros(len(x), dtype=torch.int64), "class_names": list(stand_in)}
     present = [name for name in MASK_NAMES if fields.get(name) is not None]
     if present and len(present) < len(MASK_NAMES):
         raise DataError(
-            f"{path}: has {', '.join(present)} alone; give {', '.join(MASK_NAMES)}, or none of them for a random split"
+            f"{where}: has {', '.join(present)} alone; give {', '.join(MASK_NAMES)}, or none of them for a random split"
         )
     return raw_graph(
-        path,
+        where,
         fields.get("x"),
         fields.get("edge_index"),
         fields.get("y"),
@@ -72,9 +95,7 @@ def _stored(path: Path) -> object:
 
 
 def _fields(where: str, stored: object) -> dict[str, object]:
-    if isinstance(stored, dict):
-        return stored
-    mapping = getattr(vars(stored).get("_store"), "_mapping", None) if hasattr(stored, "__dict__") else None
+    mapping = stored if isinstance(stored, dict) else getattr(getattr(stored, "_store", None), "_mapping", None)
     if not isinstance(mapping, dict):
         raise DataError(f"{where} holds a {type(stored).__name__}; expected {_ONE}, or {_MANY}")
-    return mapping
+    return {name: value.cpu() if isinstance(value, Tensor) else value for name, value in mapping.items()}

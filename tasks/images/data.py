@@ -128,13 +128,17 @@ def load_own(path: Path, spec: ImageSpec, cache_dir: Path | None = None) -> Clie
         folder = _folder(cache_dir, {"own": 1} | {name: getattr(spec, name) for name in names}, located)
         if (client := prepared.read(folder, 0, unpack)) is not None:
             return client
-    raw = located.read()
-    everything = np.arange(len(raw.labels))
-    masks = _split(len(everything), spec, 0) if raw.roles is None else _masks(raw.roles)
-    client = _images(raw, everything, raw.read(everything, spec.size, spec.channels), masks, spec)
+    client = own(located.read(), spec)
     if folder is not None:
         prepared.write(folder, [client], pack)
     return client
+
+
+def own(raw: RawImages, spec: ImageSpec) -> ClientImages:
+    """What a node makes of its own images, whole: split by their roles where they have any, else at random."""
+    everything = np.arange(len(raw.labels))
+    masks = _split(len(everything), spec, 0) if raw.roles is None else _masks(raw.roles)
+    return _images(raw, everything, raw.read(everything, spec.size, spec.channels), masks, spec)
 
 
 def load_test(spec: ImageSpec, cache_dir: Path) -> ClientImages:

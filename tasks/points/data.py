@@ -12,7 +12,7 @@ from curvfed.tasks.graphs.partition import membership_digest
 from curvfed.tasks.points.client_points import Booleans, ClientPoints, Integers, client_points
 from curvfed.tasks.points.datasets import CURVATURES, locate
 from curvfed.tasks.points.partition import PARTITIONS, deal_out
-from curvfed.tasks.points.readers import RawPoints, in_order, read_points
+from curvfed.tasks.points.readers import RawPoints, check_inside, in_order, read_points
 from curvfed.tasks.points.uniform import two_classes
 
 __all__ = ["ClientPoints", "PointSpec", "load_client", "load_own", "load_pooled", "load_test", "load_test_file"]
@@ -151,7 +151,22 @@ def load_own(path: Path, spec: PointSpec) -> ClientPoints:
     DataError
         See `curvfed.tasks.points.readers.read_points`.
     """
-    raw = _read(path.expanduser(), spec)
+    return _own(_read(path.expanduser(), spec), spec)
+
+
+def own(raw: RawPoints, spec: PointSpec) -> ClientPoints:
+    """What a node makes of its own points, as `load_own` of a file of them.
+
+    Raises
+    ------
+    DataError
+        If some are not inside the disc.
+    """
+    check_inside("the data", raw.points, spec.curvature)
+    return _own(_kept(raw, spec), spec)
+
+
+def _own(raw: RawPoints, spec: PointSpec) -> ClientPoints:
     test = _held_out(raw.labels, spec) if raw.test is None else raw.test
     return _client(raw, np.arange(len(test)), test, spec)
 

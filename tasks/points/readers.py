@@ -126,28 +126,48 @@ def raw_points(where: str, coordinates: object, classes: object, what: tuple[str
     DataError
         Of shapes, of types, or of values that are not finite.
     """
-    points, labels = np.asarray(coordinates), np.asarray(classes)
+    points = np.asarray(coordinates)
     if points.shape == (0,):
         points = points.reshape(0, 2)
     if points.ndim != 2 or points.shape[1] != 2 or points.dtype.kind not in "fiu":
         raise DataError(
             f"{where}: {what[0]} is {points.dtype} of shape {points.shape}; allowed are real numbers of shape (n, 2)"
         )
-    if labels.shape != (len(points),):
-        raise DataError(f"{where}: {what[1]} has shape {labels.shape}; allowed is {(len(points),)}, a class per point")
-    if len(labels) and not _are_names(labels):
-        raise DataError(f"{where}: {what[1]} is {labels.dtype}; allowed are whole numbers or strings")
+    labels, class_names = numbered(where, classes, len(points), what[1])
     with np.errstate(over="ignore"):  # what float64 cannot hold becomes infinite
         points = points.astype(np.float64)
     wild = int((~np.isfinite(points).all(axis=1)).sum())
     if wild:
         raise DataError(f"{where}: {wild} of {len(points)} rows of {what[0]} are NaN or infinite; allowed are numbers")
+    return RawPoints(points, labels, class_names, None)
+
+
+def numbered(where: str, classes: object, count: int, what: str) -> tuple[Integers, tuple[str, ...]]:
+    """The class of each of `count` examples as an index into their names, and these `in_order`.
+
+    Parameters
+    ----------
+    where, what : str
+        As in `raw_points`, `what` for the classes.
+    classes : array-like, (count,), of whole numbers or strings
+
+    Raises
+    ------
+    DataError
+        Of another shape or type, or with an empty name.
+    """
+    labels = np.asarray(classes)
+    if labels.shape != (count,):
+        raise DataError(f"{where}: {what} has shape {labels.shape}; allowed is {(count,)}, a class for each")
+    if count and not _are_names(labels):
+        raise DataError(f"{where}: {what} is {labels.dtype}; allowed are whole numbers or strings")
     found, inverse = np.unique(labels.astype(np.str_), return_inverse=True)
     unnamed = int((labels == "").sum()) if "" in found else 0
     if unnamed:
-        raise DataError(f"{where}: {unnamed} of {len(labels)} entries of {what[1]} are empty; allowed are names")
-    raw = RawPoints(points, inverse.reshape(-1).astype(np.int64), tuple(found.tolist()), None)
-    return raw.only(raw.class_names)
+        raise DataError(f"{where}: {unnamed} of {count} entries of {what} are empty; allowed are names")
+    names = in_order(found.tolist())
+    places = np.array([names.index(name) for name in found], dtype=np.int64)
+    return places[inverse.reshape(-1)], tuple(names)
 
 
 def _are_names(labels: NDArray[Any]) -> bool:

@@ -1,0 +1,261 @@
+"""What one calls from Python and in notebooks: `simulate`, `load`, and the `Run` that both return."""
+
+import html
+import json
+import logging
+import os
+import tomllib
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from curvfed.client_app.live import forget_all
+from curvfed.client_app.node_config import IN_MEMORY
+from curvfed.deployments import predict
+from curvfed.deployments.inprocess import simulated_nodes
+from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes
+from curvfed.deployments.request import checked
+from curvfed.deployments.simulate import simulate as simulate_in_process
+from curvfed.deployments.tables import summary_table
+from curvfed.deployments.trained_run import TrainedRun
+from curvfed.server_app.report import write_report
+from curvfed.server_app.results import default_name
+from curvfed.server_app.run_tables import TABLES
+from curvfed.strategies.config import RunConfig
+from curvfed.strategies.dotted import dotted
+from curvfed.strategies.run_log import log_to_stdout
+from curvfed.strategies.tables import kebab
+from curvfed.tasks.in_memory import check_data
+
+if TYPE_CHECKING:  # pandas takes a second to import
+    from pandas import DataFrame
+
+WORDS = {
+    "rounds.csv": ("phase", "weights", "aggregation_note", "reasons"),
+    "clients.csv": ("phase", "dropped"),
+}
+"""Columns of text, which may be empty in every row."""
+
+
+class Run:
+    """A run as its directory tells of it.
+
+    Parameters
+    ----------
+    path : Path
+        The run directory.
+
+    Attributes
+    ----------
+    path : Path
+
+    Examples
+    --------
+    >>> import curvfed
+    >>> run = curvfed.simulate(method="fedavg", num_supernodes=2, num_rounds=2, embedding_dim=8, quiet=True)
+    >>> run.summary["status"], run.config["num-rounds"]
+    ('completed', 2)
+    >>> run.rounds[["round", "phase", "replies"]].tail(2)
+       round  phase  replies
+    0      1  train        2
+    1      2  train        2
+    >>> run.predict("trees", client=1).columns.tolist()
+    ['node', 'class', 'probability']
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """`summary.json`: status, figures, versions; empty while the run goes on."""
+        path = self.path / "summary.json"
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """`config.toml` by dotted key, as in "flatland.gate"; empty where the run could not begin."""
+        path = self.path / "config.toml"
+        return dotted(tomllib.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+    @cached_property
+    def rounds(self) -> "DataFrame":
+        """`rounds.csv`: a row per round and phase."""
+        return self._table("rounds.csv")
+
+    @cached_property
+    def clients(self) -> "DataFrame":
+        """`clients.csv`: a row per client, round and phase."""
+        return self._table("clients.csv")
+
+    def report(self) -> Path:
+        """The path of `report.html`, which is drawn where it is absent."""
+        path = self.path / "report.html"
+        return path if path.exists() else write_report(self.path)
+
+    def predict(self, data: object, client: int | None = None) -> "DataFrame":
+        """Predict the classes of nodes, graphs, images or points.
+
+        Parameters
+        ----------
+        data : str, path or object
+            A path or the name of the run's data set, as for `curvfed predict`; or data in memory as for `simulate`,
+            which may lack their classes (a graph without y, images or points alone).
+        client : int, optional
+            Whose model, and of the run's own data set which part. Needed where every client has a model of its own.
+
+        Returns
+        -------
+        DataFrame
+            A row per node, graph, image or point: its number or path, its class, and the probability of that.
+
+        Raises
+        ------
+        PredictError, ConfigError, DataError, MessageError, StoreError
+            If something is absent, or data, model and personal state do not fit together; all are ValueErrors.
+        """
+        from pandas import DataFrame
+
+        trained = TrainedRun.read(self.path)
+        if isinstance(data, str | os.PathLike):
+            shown: Any = os.fspath(data)
+        else:
+            facts = trained.facts if client is None else trained.facts_of(client)
+            shown = check_data("the data", data, facts.class_names)
+        found = predict.predict(trained, shown, client)
+        names = [int(name) if name.isdecimal() else name for name in found.names]
+        return DataFrame({found.noun: names, "class": found.classes, "probability": found.probabilities.numpy()})
+
+    def __repr__(self) -> str:
+        told = self.summary
+        what = " on ".join(str(told[key]) for key in ("method", "dataset") if told.get(key)) or "not finished"
+        return f"<curvfed.Run {what}, {told.get('status', 'not finished')}, in {self.path}>"
+
+    def _repr_html_(self) -> str:
+        """The figures as a table, as the command prints them, and where the report is."""
+        import pandas
+
+        told = {str(column.header): list(column.cells) for column in summary_table(self.summary).columns}
+        with pandas.option_context("display.max_colwidth", None):
+            table = pandas.DataFrame(told).to_html(index=False, border=0)
+        report = self.path / "report.html"
+        link = f'<a href="{html.escape(report.absolute().as_uri())}">report.html</a>' if report.exists() else ""
+        return f"{table}<p>{html.escape(str(self.path))} {link}</p>"
+
+    def _table(self, name: str) -> "DataFrame":
+        import pandas
+
+        path = self.path / name
+        if not path.exists():  # the run ended before its first phase did
+            return pandas.DataFrame(columns=list(TABLES[name]))
+        return pandas.read_csv(path, dtype=dict.fromkeys(WORDS[name], "string"))
+
+
+def simulate(
+    method: str = "flatland",
+    dataset: str | os.PathLike[str] | None = None,
+    data: Sequence[object] | None = None,
+    num_supernodes: int | None = None,
+    quiet: bool = False,
+    **keys: Any,
+) -> Run:
+    """Run in this process, as `curvfed simulate` does, and return what came of it.
+
+    Parameters
+    ----------
+    method : str
+    dataset : str or path, optional
+        Cut into `num_supernodes` parts. Default: the built-in one of the method's task.
+    data : sequence, optional
+        In place of it, what each client holds, in memory: a graph whose nodes have classes (PyTorch Geometric's `Data`,
+        or a dict, of x, edge_index, y and, if wanted, train_mask, val_mask, test_mask, class_names), a list of graphs
+        with one y each, (images, labels) with images (n, h, w) or (n, c, h, w) of uint8, or (points, labels) with points
+        (n, 2) in the disc. Nothing of it is written to the disk. Other than on a node with data of its own, figures
+        about the data are in the run's files.
+    num_supernodes : int, optional
+        Clients; 10 by default, and as many as `data` has.
+    quiet : bool
+        Whether the log is left out but for warnings.
+    **keys
+        Keys of the run configuration with _ for -, tables as dicts or their keys with a dot.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    ConfigError, UsageError, DataError
+        If it can never run, before anything is made. All are ValueErrors.
+    Exception
+        Whatever ended the run, with a note that names its directory, where a summary says the same.
+
+    Examples
+    --------
+    >>> import curvfed
+    >>> run = curvfed.simulate(num_supernodes=2, num_rounds=1, embedding_dim=8, flatland={"gate": False}, quiet=True)
+    >>> run.config["flatland.gate"], len(run.clients)
+    (False, 2)
+    >>> import numpy as np
+    >>> images = np.random.default_rng(0).integers(0, 256, (40, 8, 8), dtype=np.uint8)
+    >>> run = curvfed.simulate("fedavg", data=[(images, np.arange(40) % 2)] * 3, num_rounds=1, quiet=True)
+    >>> run.summary["dataset"]
+    'own data of 3 nodes'
+    >>> run.predict(images[:2])["image"].tolist()
+    [0, 1]
+    """
+    settings = {kebab(key): value for key, value in dotted({"method": method, "dataset": dataset} | keys).items()}
+    settings = {
+        key: os.fspath(value) if isinstance(value, os.PathLike) else value
+        for key, value in settings.items()
+        if value is not None
+    }
+    default = NUM_SUPERNODES if data is None else len(data)
+    number = pop_supernodes({"num-supernodes": default if num_supernodes is None else num_supernodes}, default)
+    if data is not None and number != len(data):
+        raise UsageError(f"num-supernodes is {number}; data has {len(data)} clients")
+    config = checked(settings, number).config
+    nodes = simulated_nodes(number)
+    for place, item in enumerate(data or ()):
+        nodes[place][IN_MEMORY] = check_data(f"data[{place}]", item)
+    if not config.run_name and not config.resume:
+        settings["run-name"] = default_name(
+            config if data is None else config.model_copy(update={"dataset": "own-data"})
+        )
+    log_to_stdout()
+    logging.getLogger("curvfed").setLevel(logging.WARNING if quiet else logging.INFO)
+    try:
+        return Run(simulate_in_process(settings, node_configs=nodes))
+    except BaseException as error:
+        error.add_note(f"run directory: {config.results_path / settings.get('run-name', '')}")
+        raise
+    finally:
+        forget_all()  # what is in memory is the caller's, who may make many runs
+
+
+def load(path: str | os.PathLike[str]) -> Run:
+    """Open a run, whether completed, failed or still going on.
+
+    Parameters
+    ----------
+    path : str or path
+        A run directory, or a name in the default results folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no run.
+
+    Examples
+    --------
+    >>> import curvfed
+    >>> made = curvfed.simulate("local", num_supernodes=2, num_rounds=1, embedding_dim=8, run_name="mine", quiet=True)
+    >>> curvfed.load("mine").summary["rounds"]
+    1
+    """
+    places = [Path(path).expanduser(), RunConfig().results_path / path]
+    for place in places:
+        if (place / "summary.json").is_file() or (place / "config.toml").is_file():
+            return Run(place.resolve())
+    raise FileNotFoundError(f"there is no run in {' nor in '.join(dict.fromkeys(map(str, places)))}")

@@ -1,0 +1,71 @@
+"""Data in memory in place of a file: checked as the readers of files check what they read."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.raw import RawGraph, RawGraphs
+from curvfed.tasks.graphs.user_file import check_graphs
+from curvfed.tasks.images.raw import RawImages, raw_images
+from curvfed.tasks.points.readers import RawPoints, numbered, raw_points
+
+Raw = RawGraph | RawGraphs | RawImages | RawPoints
+
+KINDS = {"nodes": RawGraph, "graphs": RawGraphs, "images": RawImages, "points": RawPoints}
+"""Of each task."""
+
+ALLOWED = (
+    "a graph whose nodes have classes (torch_geometric.data.Data, or a dict, of x, edge_index, y), a list of graphs with "
+    "one y each, (images, labels) with images (n, h, w) or (n, c, h, w) of uint8, or (points, labels) with points (n, 2)"
+)
+
+
+def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
+    """One client's data, as whoever holds them has them in memory.
+
+    Parameters
+    ----------
+    where : str
+        Names them in errors.
+    item : object
+        One of `ALLOWED`; arrays are NumPy's or torch's, labels whole numbers or names.
+    stand_in : sequence of str
+        Class names, if the data may lack their classes: the first stands for all of them then. A bare array is allowed
+        in place of the pair, too.
+
+    Raises
+    ------
+    DataError
+        Says what is wrong, and what is allowed.
+    """
+    if hasattr(item, "__array__"):
+        item = (item, None)
+    if isinstance(item, tuple) and len(item) == 2 and hasattr(item[0], "__array__"):
+        examples, labels = _array(item[0]), item[1]
+        if labels is None and stand_in:
+            labels = np.full(len(examples), stand_in[0])
+        if examples.ndim == 2:
+            return raw_points(where, examples, _array(labels), ("points", "labels"))
+        return _images(where, examples, _array(labels))
+    if not isinstance(item, list | tuple | dict) and not hasattr(item, "_store"):
+        raise DataError(f"{where} is a {type(item).__name__}; allowed is {ALLOWED}")
+    return check_graphs(where, item, stand_in)
+
+
+def _images(where: str, images: NDArray[np.generic], labels: NDArray[np.generic]) -> RawImages:
+    pixels = images[:, None] if images.ndim == 3 else images
+    if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[1] not in (1, 3) or 0 in pixels.shape[2:]:
+        raise DataError(
+            f"{where}: images are {images.dtype} of shape {images.shape}; allowed are uint8, 0 to 255, of shape (n, h, w) "
+            "or (n, c, h, w) with c of 1 or 3"
+        )
+    numbers, names = numbered(where, labels, len(pixels), "labels")
+    return raw_images(torch.from_numpy(np.ascontiguousarray(pixels)), numbers, names)
+
+
+def _array(values: object) -> NDArray[np.generic]:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
