@@ -19,19 +19,20 @@ SECTION = "tool.flwr.app.config"
 HEAD = """\
 # Configuration
 
-Every key of the run configuration. This page is made by `make reference` from `strategies/run_config.py`.
+Every key of the run configuration. This page is made by `python -m curvfed.deployments.reference` from
+`strategies/run_config.py`.
 
 The same keys work everywhere:
 
 ```sh
 flwr run . --run-config 'method="fedavg" num-rounds=20 flatland.gate=false'      # values as TOML, strings in quotes
 flwr run . --run-config presets/flatland.toml                                    # or a file, alone
-curvfed simulate method=fedavg num-rounds=20 flatland.gate=false   # strings need no quotes here
-curvfed check method=fedavg num-rounds=20                          # shows what a run would use
+curvfed simulate method=fedavg num-rounds=20 flatland.gate=false                 # strings need no quotes here
+curvfed check method=fedavg num-rounds=20                                        # shows what a run would use
 ```
 
 A number whose default has a decimal point takes whole numbers too. The number of clients is the number of nodes in the
-federation: `--federation-config 'num-supernodes=10'`, or `num-supernodes=10` for the commands in `deployments`.
+federation: `--federation-config 'num-supernodes=10'`, or `num-supernodes=10` for `curvfed simulate` and `curvfed run`.
 """
 
 TABLE = ["| key | default | allowed | meaning |", "| --- | --- | --- | --- |"]
