@@ -118,7 +118,7 @@ def own_data(clone):
         for number in range(20):
             image = Image.fromarray(draw.integers(0, 256, (40, 32, 3), np.uint8))
             image.save(clone / "pictures" / name / f"{number}.png")
-    rows = [f"{x:.3f},{y:.3f},{'ab'[x > 0]}" for x, y in draw.uniform(-0.6, 0.6, (60, 2))]
+    rows = [f"{x:.3f},{y:.3f},{'ab'[int(x > 0)]}" for x, y in draw.uniform(-0.6, 0.6, (60, 2))]
     (clone / "cells.csv").write_text("\n".join(["x,y,kind", *rows]) + "\n")
 
 
