@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run tree test test-hosts accept paper bench compat cluster-demo lock clean
+.PHONY: help setup run tree test test-hosts accept paper bench compat cluster-demo reference lock clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -17,9 +17,9 @@ setup: $(VENV)/.stamp ## make .venv and install everything
 
 run: setup ## FlatLand by `flwr run`, 10 clients: on trees, or with DATA=folder on Cora; ARGS="key=value ..." for more
 ifdef DATA
-	data=$$(cd "$(DATA)" && pwd) && $(PY) -m curvfed.deployments.flower method=flatland dataset=cora data-dir="$$data" num-rounds=100 $(ARGS)
+	data=$$(cd "$(DATA)" && pwd) && $(PY) -m curvfed run method=flatland dataset=cora data-dir="$$data" num-rounds=100 $(ARGS)
 else
-	$(PY) -m curvfed.deployments.flower method=flatland dataset=trees $(ARGS)
+	$(PY) -m curvfed run method=flatland dataset=trees $(ARGS)
 endif
 
 # The end-to-end tests come by themselves: they start processes of their own, which wait for each other.
@@ -43,7 +43,7 @@ accept: setup ## the acceptance tables, with DATA=folder
 	PYTHONPATH=tests $(PY) -m accept --data "$(DATA)"
 
 paper: setup ## the papers' tables and figures from our own runs, into docs/results: DATA=folder, SCALE=smoke or paper (for GPU hosts)
-	$(PY) -m curvfed.deployments.reproduce $(if $(DATA),--data "$(DATA)") $(if $(SCALE),--scale $(SCALE)) $(ARGS)
+	$(PY) -m curvfed paper --to docs/results $(if $(DATA),--data "$(DATA)") $(if $(SCALE),--scale $(SCALE)) $(ARGS)
 
 bench: setup ## ratios against peers and against the limit, on trees or with DATA=folder on Cora
 	$(PY) -m benchmarks.run $(if $(DATA),--data "$(DATA)") $(ARGS)
@@ -53,7 +53,10 @@ compat: ## the end-to-end run once more under Flower 1.41
 	.venv-compat/bin/pytest tests/e2e/test_flwr_run.py
 
 cluster-demo: setup ## a SuperLink and 3 SuperNodes with TLS and keys on this machine, two runs on them, all down again
-	$(PY) -m curvfed.deployments.cluster.demo
+	$(PY) -m curvfed cluster demo
+
+reference: setup ## write docs/configuration.md and the defaults in pyproject.toml anew, from the model of the configuration
+	$(PY) docs/make_reference.py
 
 lock: setup ## write requirements.txt anew from pyproject.toml (`rm requirements.txt` first to raise every version)
 	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header \

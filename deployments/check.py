@@ -1,18 +1,5 @@
-"""What a run would use, or what is wrong with it. Nothing is trained or downloaded.
+"""What a run would use, or what is wrong with it. Nothing is trained or downloaded."""
 
-    curvfed check method=flatland dataset=cora data-dir=~/data
-    curvfed check presets/flatland.toml seed=1
-    curvfed check --all method=hyperfed dataset=mnist
-
-Of every key it has the value in effect, and where this is from: set by you, the default, or auto, chosen by the task or the
-method. Below stands where the data lie and what a client has of them: they are loaded as the run would, which may take
-minutes the first time. Public data sets that are not there are not. Of a secure sum it says who must stay to its end, and
-of hull what every client would send, where the number of classes is known beforehand.
-
-Exit status: 0 it can run, 2 it cannot.
-"""
-
-import sys
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -22,7 +9,7 @@ from rich.table import Table
 from curvfed.client_app.data import Data, shape
 from curvfed.deployments.data_check import look_at_data
 from curvfed.deployments.keys_in_use import is_in_use
-from curvfed.deployments.pairs import UsageError, Value, pairs_parser
+from curvfed.deployments.pairs import UsageError, Value
 from curvfed.deployments.request import Request, read_request, what_is_summed
 from curvfed.strategies.config import ConfigError, RunConfig, allowed, fields, flatten
 from curvfed.strategies.defaults import settled
@@ -30,21 +17,23 @@ from curvfed.strategies.model_spec import encoder
 from curvfed.tasks.images.datasets import source_of
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the effective configuration and what there is of data, or the error, and return the exit status."""
-    parser = pairs_parser("check", __doc__)
-    parser.add_argument(
-        "--all", action="store_true", help="every key, those of other methods too, and what each may be"
-    )
-    options = parser.parse_intermixed_args(arguments)
+def main(pairs: Sequence[str], everything: bool = False) -> int:
+    """Print the effective configuration and what there is of data; the exit status, 0 it can run, 2 it cannot.
+
+    Parameters
+    ----------
+    pairs : sequence of str
+    everything : bool
+        Every key, those of other methods too, and what each may be.
+    """
     console = Console()
     try:
-        request = read_request(options.pairs)
+        request = read_request(pairs)
         told, data = look_at_data(request)
     except (UsageError, ConfigError) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 2
-    console.print(key_table(request, data, options.all))
+    console.print(key_table(request, data, everything))
     for line in [*told, *what_is_summed(request)]:
         console.print(escape(line), soft_wrap=True, highlight=False)
     return 0
@@ -82,7 +71,3 @@ def _model(config: RunConfig, task: str, data: Data | None) -> str:
 
 def _toml(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

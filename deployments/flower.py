@@ -1,7 +1,5 @@
 """One run of the app by the real `flwr run`, isolated from any other Flower on the machine.
 
-    curvfed run method=flatland dataset=trees num-rounds=20 --num-supernodes 10
-
 `flwr run` talks to a local SuperLink that it finds by port, starts if there is none, and leaves running; it exits 0
 even where the run failed. Here each run has a SuperLink of its own (free ports, its own FLWR_HOME), everything is
 stopped at the end, and the exit status tells how the run went: 0 completed, 1 failed, 2 wrong usage, 124 out of time,
@@ -10,7 +8,6 @@ stopped at the end, and the exit status tells how the run went: 0 completed, 1 f
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import re
@@ -30,12 +27,16 @@ from rich.console import Console
 from rich.markup import escape
 
 from curvfed.deployments.isolated import Interrupted, run
-from curvfed.deployments.pairs import UsageError, Value, pop_supernodes, read_pairs
+from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
 from curvfed.deployments.tables import summary_table
 from curvfed.strategies.dotted import dotted
+from curvfed.strategies.run_config import ConfigError
 
 DEFAULT_RESULTS = Path.home() / "curvfed" / "results"  # that of the app, without the seconds it takes to import
 FAILED, USAGE, OUT_OF_TIME = 1, 2, 124
+
+APP = Path(__file__).parents[1]
+"""The folder of the app."""
 
 
 # --- What is to be run ------------------------------------------------------------------------------------------------
@@ -47,7 +48,7 @@ class Plan:
 
     app: Path
     config: Mapping[str, Value]
-    num_supernodes: int = 10
+    num_supernodes: int = NUM_SUPERNODES
     cpus: int = 1
     gpus: float = 0.0
     timeout: float | None = None
@@ -107,41 +108,24 @@ def app_defaults(app: Path) -> dict[str, Value]:
         raise UsageError(f"{app} is not the folder of a Flower app: {error}") from error
 
 
-def make_plan(arguments: Sequence[str]) -> Plan:
-    """Read the command line.
+def make_plan(
+    pairs: Sequence[str],
+    num_supernodes: int = NUM_SUPERNODES,
+    cpus: int = 1,
+    gpus: float = 0.0,
+    timeout: float | None = None,
+) -> Plan:
+    """Read what the command line says.
 
     Raises
     ------
     UsageError
-        For a pair without `=`, a key that the app does not have, or a folder without an app.
-    SystemExit
-        By argparse, for `--help` and unknown options.
+        For an argument that is no pair and no preset, or a key that the app does not have.
     """
-    parser = argparse.ArgumentParser(prog="curvfed run", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument(
-        "pairs", nargs="*", metavar="key=value", help="run config; strings need no quotes; or a .toml file"
-    )
-    parser.add_argument("--num-supernodes", type=int, default=10, metavar="N", help="number of clients (10)")
-    parser.add_argument(
-        "--cpus", type=int, default=1, metavar="C", help="CPUs per client (1); their number caps how many train at once"
-    )
-    parser.add_argument(
-        "--gpus", type=float, default=0.0, metavar="F", help="GPUs per client (0), a fraction shares one"
-    )
-    parser.add_argument("--timeout", type=float, metavar="S", help="stop the run after S seconds")
-    parser.add_argument(
-        "--app", type=Path, default=Path(__file__).parents[1], metavar="DIR", help="folder of the Flower app"
-    )
-    options = parser.parse_intermixed_args(arguments)
-
-    app = options.app.expanduser().resolve()
-    defaults = app_defaults(app)
-    known = defaults | {"num-supernodes": options.num_supernodes}
-    config = read_pairs(options.pairs, known)
-    num_supernodes = pop_supernodes(config, options.num_supernodes)
-
-    config = named(config, defaults)
-    return Plan(app, config, num_supernodes, options.cpus, options.gpus, options.timeout)
+    defaults = app_defaults(APP)
+    config = read_pairs(pairs, defaults | {"num-supernodes": num_supernodes})
+    num_supernodes = pop_supernodes(config, num_supernodes)
+    return Plan(APP, named(config, defaults), num_supernodes, cpus, gpus, timeout)
 
 
 def named(config: Mapping[str, Value], defaults: Mapping[str, Value]) -> dict[str, Value]:
@@ -195,13 +179,15 @@ def read_summary(paths: Sequence[Path], before: Sequence[tuple[int, ...] | None]
     return paths[0].parent, {}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the app through Flower as the command line says, and return the exit status."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+def main(pairs: Sequence[str], *options: Any) -> int:
+    """Run the app through Flower; the exit status. `options` are the others of `make_plan`, in its order."""
     console = Console()
     try:
-        plan = make_plan(arguments)
-    except UsageError as error:
+        plan = make_plan(pairs, *options)
+        from curvfed.deployments.preflight import preflight  # brings torch with it, which wrong usage need not wait for
+
+        preflight([*pairs, f"num-supernodes={plan.num_supernodes}"])
+    except (UsageError, ConfigError) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return USAGE
     before = stamps(plan.summaries)
@@ -209,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status, details = run(plan.command, plan.timeout)
     except (Interrupted, subprocess.TimeoutExpired) as stop:
-        return _stopped(stop, plan, arguments)
+        return _stopped(stop, plan)
     except FileNotFoundError as error:
         console.print(f"[red]error:[/red] Flower is not installed beside {sys.executable}: {error}", soft_wrap=True)
         return FAILED
@@ -227,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return FAILED
 
 
-def _stopped(stop: Interrupted | subprocess.TimeoutExpired, plan: Plan, arguments: Sequence[str]) -> int:
+def _stopped(stop: Interrupted | subprocess.TimeoutExpired, plan: Plan) -> int:
     """Say what a stopped run has left, and return the exit status."""
     if isinstance(stop, Interrupted):
         print(f"Stopped by {signal.Signals(stop.signum).name}.")
@@ -237,13 +223,5 @@ def _stopped(stop: Interrupted | subprocess.TimeoutExpired, plan: Plan, argument
         code = OUT_OF_TIME
     folder = plan.summaries[0].parent
     if (folder / "checkpoint" / "server").exists():
-        given = [word for word in arguments if not word.startswith(("run-name=", "resume="))]
-        again = [*given, f"run-name={folder.name}", "resume=true"]
-        print(
-            "Its last checkpoint is kept. To go on:", shlex.join(["python", "-m", "curvfed.deployments.flower", *again])
-        )
+        print(f"Its last checkpoint is kept. To go on: the same command with run-name={folder.name} resume=true")
     return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,11 +1,11 @@
-"""key=value arguments and preset files, shared by the commands that take a run configuration."""
+"""key=value arguments and presets, shared by the commands that take a run configuration."""
 
-import argparse
 import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from curvfed.deployments.shipped import PRESETS, nearest, shipped
 from curvfed.strategies.dotted import dotted
 
 Value = bool | int | float | str
@@ -18,25 +18,10 @@ class UsageError(ValueError):
     """The command line asks for something that cannot be run."""
 
 
-def pairs_parser(command: str, doc: str) -> argparse.ArgumentParser:
-    """The parser of a command that takes a run configuration and whose docstring, with examples, is its help."""
-    parser = argparse.ArgumentParser(
-        prog=f"curvfed {command}",
-        description=doc,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "pairs",
-        nargs="*",
-        metavar="key=value",
-        help="a key of the run configuration, all of them in docs/configuration.md; strings need no quotes; or "
-        f"num-supernodes, the number of clients ({NUM_SUPERNODES}); or the path of a .toml file; what comes later wins",
-    )
-    return parser
-
-
 def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[str, Value]:
-    """Read `key=value` arguments, whose strings need no quotes, and paths of `.toml` files; what comes later wins.
+    """Read `key=value` arguments, whose strings need no quotes, names of shipped presets, and paths of `.toml` files.
+
+    What comes later wins.
 
     Parameters
     ----------
@@ -47,8 +32,8 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
     Raises
     ------
     UsageError
-        For an argument that is neither, a file that cannot be read, or a key that is not there; names the nearest right
-        one.
+        For an argument that is none of these, a file that cannot be read, or a key that is not there; names the nearest
+        right one.
     """
     config: dict[str, Value] = {}
     for argument in arguments:
@@ -58,8 +43,13 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
             config[key] = read_value(text, defaults[key])
         elif argument.endswith(".toml"):
             config |= _read_file(Path(argument), defaults)
+        elif (preset := shipped(PRESETS).get(argument)) is not None:
+            config |= _read_file(preset, defaults)
         else:
-            raise UsageError(f"{argument!r} is not of the form key=value, nor the path of a .toml file")
+            raise UsageError(
+                f"{argument!r} is not of the form key=value, nor a preset, nor the path of a .toml file; "
+                f"{nearest(PRESETS, argument)}"
+            )
     return config
 
 

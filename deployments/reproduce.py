@@ -1,12 +1,8 @@
-"""The papers' tables and figures from runs of our own: all of `sweeps/` at one scale, then `docs/results`.
+"""The papers' tables and figures from runs of our own: all shipped sweeps at one scale, then pages of them.
 
-    curvfed paper --data FOLDER [--scale smoke] [--results FOLDER] [--to docs/results]
-
-Runs that have completed are not repeated. Exit status: 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted.
+Runs that have completed are not repeated.
 """
 
-import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,33 +13,26 @@ from curvfed.deployments import papers
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.report.page import Part, check, make_folder, make_part, markdown_part, write_csv
 from curvfed.deployments.report.selection import Run, select
-from curvfed.deployments.sweep.__main__ import (
-    add_resources,
-    data_places,
-    default_results,
-    expanded,
-    resources_of,
-    sweep,
-)
+from curvfed.deployments.shipped import SWEEPS, shipped
+from curvfed.deployments.sweep.make import data_places, default_results, resources_of, sweep
 from curvfed.deployments.sweep.plan import Plan, read_plan
 from curvfed.deployments.sweep.results import Results
 from curvfed.strategies.store import write_atomically
 
-ROOT = Path(__file__).parents[1]
-SWEEPS = ROOT / "sweeps"
-
 
 def read_all(scale: str) -> dict[str, list[Plan]]:
     """The sweeps of every paper, by the papers' names."""
+    files = shipped(SWEEPS)
     return {
-        paper: [read_plan(path, scale) for path in sorted((SWEEPS / paper).glob("*.toml"))] for paper in papers.PAPERS
+        paper: [read_plan(path, scale) for name, path in files.items() if name.startswith(f"{paper}/")]
+        for paper in papers.PAPERS
     }
 
 
 def together(plans: dict[str, list[Plan]], scale: str) -> Plan:
     """All runs of all sweeps as one, each once: tables and figures share many."""
     runs = {run.name: run for group in plans.values() for plan in group for run in plan.runs}
-    return Plan(SWEEPS, scale, f"all sweeps, {scale}", "", "", tuple(runs.values()))
+    return Plan(Path(SWEEPS), scale, f"all sweeps, {scale}", "", "", tuple(runs.values()))
 
 
 def write_pages(plans: dict[str, list[Plan]], results: Results, folder: Path, command: str) -> list[Part]:
@@ -93,28 +82,18 @@ def _anchor(title: str) -> str:
     return kept.replace(" ", "-")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run as the command line says, and return the exit status."""
-    parser = argparse.ArgumentParser(prog="curvfed paper", description=__doc__.split("\n")[0])
-    parser.add_argument("--scale", default="smoke", help="smoke (minutes, 2 cores; the default) or paper (GPU hosts)")
-    parser.add_argument("--data", type=expanded, help="folder of the public data sets")
-    parser.add_argument("--results", type=expanded, help=f"folder of the runs, {default_results()} by default")
-    parser.add_argument("--to", type=expanded, default=ROOT / "docs" / "results", help="folder of the pages")
-    add_resources(parser)
-    options = parser.parse_args(arguments)
+def main(scale: str, data: Path | None, results: Path | None, to: Path, cpus: int, gpus: float, address: str) -> int:
+    """Make all runs, then the pages; the exit status, 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted."""
     console = Console(soft_wrap=True)
     try:
-        plans = read_all(options.scale)
+        plans = read_all(scale)
         for plan in (plan for group in plans.values() for plan in group):
             check(plan)
-        whole = together(plans, options.scale)
-        folder = (options.results or default_results()).resolve()
-        make_folder(options.to)
-        failed = sweep(whole, folder, data_places(options.data), resources_of(options), console)
-        command = (
-            "make paper DATA=folder" if options.scale == "smoke" else f"make paper SCALE={options.scale} DATA=folder"
-        )
-        parts = write_pages(plans, Results(folder), options.to, command)
+        whole = together(plans, scale)
+        folder = (results or default_results()).resolve()
+        make_folder(to)
+        failed = sweep(whole, folder, data_places(data), resources_of(cpus, gpus, address), console)
+        parts = write_pages(plans, Results(folder), to, f"curvfed paper --scale {scale} --data FOLDER")
     except UsageError as error:
         console.print(f"[red]error:[/red] {escape(str(error))}")
         return 2
@@ -122,9 +101,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print("Interrupted. What is done is kept; the same command goes on.")
         return 130
     console.print(f"{sum(len(part.sheets) for part in parts)} tables and {sum(len(part.drawn) for part in parts)} figures: "
-                  f"{options.to / 'README.md'}", highlight=False)  # fmt: skip
+                  f"{to / 'README.md'}", highlight=False)  # fmt: skip
     return int(failed > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,16 +1,8 @@
-"""One run in this process, without SuperLink and Ray: same code, same run directory, quicker to start.
-
-    curvfed simulate method=flatland dataset=cora data-dir=~/data num-supernodes=10 seed=1
-    curvfed simulate presets/quick.toml method=fedavg
-
-Exit status: 0 completed, 1 failed, 2 wrong usage, such as a configuration that can never run (nothing is started, and no
-folder made), 130 interrupted by Ctrl-C or SIGTERM (the last checkpoint is kept, see `resume`).
-"""
+"""One run in this process, without SuperLink and Ray: same code, same run directory, quicker to start."""
 
 import contextlib
-import logging
+import json
 import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,10 +13,11 @@ from rich.markup import escape
 
 from curvfed.client_app.app import app as client_app
 from curvfed.deployments.inprocess import InProcessGrid, simulated_nodes
-from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pairs_parser
-from curvfed.deployments.request import read_request
+from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value
+from curvfed.deployments.preflight import preflight
 from curvfed.deployments.tables import summary_table
 from curvfed.server_app.app import main as server_main
+from curvfed.server_app.app import reason
 from curvfed.server_app.results import default_name
 from curvfed.strategies.config import ConfigError, RunConfig, flatten, parse
 
@@ -66,12 +59,18 @@ def simulate(
     return config.results_path / config.run_name
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run as the command line says, and return the exit status."""
-    options = pairs_parser("simulate", __doc__).parse_args(arguments)
+def main(pairs: Sequence[str]) -> int:
+    """Run as `pairs` say; the exit status.
+
+    Returns
+    -------
+    int
+        0 completed, 1 failed, 2 wrong usage, such as a configuration that can never run or data that are not there
+        (nothing is started, and no folder made), 130 interrupted by Ctrl-C or SIGTERM.
+    """
     console = Console()
     try:
-        request = read_request(options.pairs)
+        request = preflight(pairs)
     except (UsageError, ConfigError) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 2
@@ -82,17 +81,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print("Interrupted. The last checkpoint is kept; go on with the same run-name and resume=true.")
         return 130
     except Exception as error:
-        logging.getLogger("curvfed").debug("the run failed", exc_info=True)
-        console.print(f"[red]The run failed:[/red] {escape(str(error) or type(error).__name__)}", soft_wrap=True)
+        console.print(f"[red]The run failed:[/red] {escape(reason(error))}", soft_wrap=True)
         return 1
     finally:
         signal.signal(signal.SIGTERM, before)
-    import json
-
     console.print(summary_table(json.loads((folder / "summary.json").read_text())))
     print("report:", folder / "report.html")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,7 @@
 """The ServerApp: configuration -> method -> rounds -> run directory."""
 
 import logging
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +31,7 @@ def main(grid: Grid, context: Context) -> None:
         check_installed(config)
         directory = RunDirectory.open(config)
     except ConfigError as error:
-        _refuse(str(error), context.run_config, config)
+        _refuse(error, context.run_config, config)
         raise
     try:
         run_in(directory, config, grid)
@@ -50,13 +51,13 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         run.run()
     except BaseException as error:
         # Flower makes an exit of a signal, and kills the process seconds later: the summary comes before all else.
-        text = _reason(error)
+        text = reason(error)
         if not directory.is_taken_up:  # a resumed run that did not come to begin leaves what there is as it is
-            _refuse(text, flatten(config) | {"run-name": directory.name}, config)
+            _refuse(error, flatten(config) | {"run-name": directory.name}, config)
             raise
         told = failed_summary(text, config) | run.figures() | {"status": "failed", "error": text}
         directory.write_summary(told)
-        log.error("the run failed after round %d: %s", run.state.round, text)
+        log.error("the run failed after round %d: %s%s", run.state.round, text, _more(error, config))
         _report(directory)
         run.sinks.end(told)
         raise
@@ -70,19 +71,32 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         log.warning("done, without a report: %s", directory.path)
 
 
-def _refuse(text: str, raw: Mapping[str, Any], config: RunConfig | None) -> None:
+def _refuse(error: BaseException, raw: Mapping[str, Any], config: RunConfig | None) -> None:
     """Say why a run cannot begin, and write it beside the run directories."""
-    place = write_failure(text, raw, config)
-    log.error("%s", text)
+    place = write_failure(reason(error), raw, config)
+    log.error("%s%s", reason(error), _more(error, config))
     log.error("summary of the failure: %s", place)
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
+    """Why a run ended, in one line: the text of our own errors says it, that of others may be anything."""
     if isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and not error.code):
         return "interrupted"
     if isinstance(error, SystemExit):
         return "ended by Flower, whose own log says why"
-    return str(error) or type(error).__name__
+    name = type(error).__name__
+    return f"{name}: {error}" if str(error) and not _is_ours(error) else str(error) or name
+
+
+def _is_ours(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] == "curvfed"
+
+
+def _more(error: BaseException, config: RunConfig | None) -> str:
+    """What follows the reason of an error: where it was raised if that is asked for, or else how to see it."""
+    if config is not None and config.debug:
+        return "\n" + "".join(traceback.format_exception(error)).rstrip()
+    return "" if _is_ours(error) or isinstance(error, KeyboardInterrupt | SystemExit) else "; --debug shows where"
 
 
 def _report(directory: RunDirectory) -> bool:

@@ -24,7 +24,7 @@ from curvfed.strategies.schedule import pace
 from curvfed.strategies.store import Store, write_atomically
 
 FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",
-                            "test-data", "sinks", "mlflow.tracking-uri", "mlflow.experiment"})  # fmt: skip
+                            "debug", "test-data", "sinks", "mlflow.tracking-uri", "mlflow.experiment"})  # fmt: skip
 """Keys that a resumed run may set anew: they do not change what has been computed so far."""
 
 

@@ -239,3 +239,6 @@ class CommonKeys(Table):
         "tensorboard, event files in the run directory; mlflow, a tracking store. Each needs its package: "
         "pip install -e '.[tensorboard]' or '.[mlflow]'",
     )
+    debug: bool = Field(
+        default=False, description="log the traceback of what ended the run, at the server; --debug sets it"
+    )

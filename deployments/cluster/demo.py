@@ -1,12 +1,9 @@
 """A cluster on this machine, a run of rounds and a one-shot run on it, and an end to all of it.
 
-    curvfed cluster demo
-
 A SuperLink and three SuperNodes with TLS and a key each, on loopback; FlatLand on generated graphs, then convex hulls by
 a secure sum. Exit status 0 if everything went well.
 """
 
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -65,7 +62,3 @@ def _run(demo: LocalCluster, name: str, pairs: tuple[str, ...]) -> None:
         raise ClusterError(f"the run {name} failed, exit status {process.returncode}")
     if demo.summary(name)["num_clients"] != NODES:
         raise ClusterError(f"the run {name} had {demo.summary(name)['num_clients']} clients of {NODES}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

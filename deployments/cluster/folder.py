@@ -13,14 +13,10 @@ import tomli_w
 
 from curvfed.deployments.cluster import certificates
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
+from curvfed.deployments.cluster.ports import API_PORT, FLEET_PORT, LAST_PORT
 
 CONNECTION = "cluster"
 """The name of the SuperLink in Flower's own configuration."""
-
-FLEET_PORT, API_PORT = 9092, 8000
-"""Flower's own defaults: for nodes, and for runs and registrations."""
-
-LAST_PORT = 65535
 
 SETTINGS = "cluster.toml"
 PARTS = ("ca.crt", "ca.key", "server.crt", "server.key", "nodes", "flwr", SETTINGS)

@@ -27,7 +27,7 @@ AT_ONCE = 4
 
 
 class LocalCluster:
-    """A SuperLink and SuperNodes, each started by `curvfed.deployments.cluster`.
+    """A SuperLink and SuperNodes, each started by `curvfed cluster`.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ class LocalCluster:
         return ServerFolder(self.folder / "cluster", self.fleet_port, self.api_port)
 
     def command(self, host: str, *words: str) -> list[str]:
-        """`curvfed.deployments.cluster` with these words on a host."""
+        """`curvfed cluster` with these words on a host."""
         prefix = self._prefixes.get(host, ())
-        return [*prefix, sys.executable, "-m", "curvfed.deployments.cluster", "--folder", str(self.files.path), *words]
+        return [*prefix, sys.executable, "-m", "curvfed", "cluster", "--folder", str(self.files.path), *words]
 
     def call(self, host: str, *words: str, timeout: float = 120) -> str:
         """Run a command to its end; what it said.

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from curvfed.deployments.cluster.certificates import valid_until
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
-from curvfed.deployments.cluster.folder import LAST_PORT, NodeFolder
+from curvfed.deployments.cluster.folder import NodeFolder
+from curvfed.deployments.cluster.ports import LAST_PORT
 
 
 def split_address(address: str) -> tuple[str, int]:

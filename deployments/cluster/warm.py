@@ -5,7 +5,7 @@ Here a program of that name stands first on the SuperNode's PATH and hands its a
 imported; a fork of it then does what the program of Flower does, by Flower's own code. The app itself is not imported
 beforehand: it comes with the run.
 
-    curvfed cluster.warm flower-supernode ARGUMENTS …
+    python -P deployments/cluster/warm.py flower-supernode ARGUMENTS …
 
 Where the parent is gone, the program runs as it would without.
 """
@@ -81,7 +81,8 @@ def become_supernode(words: Sequence[str]) -> NoReturn:
     shim = folder / PROGRAM
     shim.write_text(f'#!/bin/sh\nexec {called} "$@"\n', encoding="utf-8")
     shim.chmod(0o700)
-    serving = [sys.executable, "-m", "curvfed.deployments.cluster.warm", SERVE, str(folder), str(os.getpid())]
+    # By its path: as a module it would have `curvfed` imported from here, where each run brings its own.
+    serving = [sys.executable, "-P", __file__, SERVE, str(folder), str(os.getpid())]
     subprocess.Popen(serving, stdin=subprocess.DEVNULL, env=os.environ | ONE_THREAD)
     os.environ["PATH"] = os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
     os.execvp(words[0], list(words))

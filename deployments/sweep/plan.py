@@ -15,7 +15,7 @@
     num-supernodes = [10, 20]
 
 A scale may have `runs`, `tables` and `figures` in place of the common ones. `[[tables]]` and `[[figures]]` say what
-`curvfed.deployments.report` makes of it.
+`curvfed report` makes of it.
 """
 
 import difflib

@@ -15,6 +15,7 @@ from curvfed.client_app.live import forget_all
 from curvfed.deployments.pairs import UsageError, Value
 from curvfed.deployments.simulate import simulate
 from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE, completed
+from curvfed.server_app.app import reason
 from curvfed.server_app.run_lock import PATIENCE, is_written
 
 log = logging.getLogger("curvfed")
@@ -65,7 +66,7 @@ def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str
             simulate(settings | {"results-dir": folder, "run-name": name, "resume": resume}, num_supernodes)
         except Exception as error:
             log.info("the run failed", exc_info=True)
-            return str(error) or type(error).__name__
+            return reason(error)
         finally:
             forget_all()
     return "" if completed(run) else "it left no summary"

@@ -1,4 +1,4 @@
-"""The data sets by name: where their raw files lie, how they are read, what is measured on them."""
+"""The raw files of a data set by name or path: where they lie, and what reads them."""
 
 import difflib
 from collections.abc import Callable
@@ -9,42 +9,8 @@ from pathlib import Path
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs import download, readers
 from curvfed.tasks.graphs.raw import RawGraph, RawGraphs
+from curvfed.tasks.graphs.sources import SOURCES, Source
 from curvfed.tasks.graphs.user_file import read_user_file
-
-
-@dataclass(frozen=True)
-class Source:
-    """A public data set: a row of `SOURCES`.
-
-    Attributes
-    ----------
-    collection, name : str
-        The class that fetches it and its `name` argument.
-    root : str
-        Where below the data folder that class is rooted.
-    folder : str
-        The data set's folder below `root`; the raw files lie in its `raw`.
-    files : tuple of str
-        The raw files, by their paths from `raw`.
-    read : callable
-        (source, raw folder) -> RawGraph
-    metric : str
-        "accuracy" or "roc_auc".
-    own_splits : bool
-        Whether the data set's own splits are used rather than a random one.
-    package : str
-        Where that class is imported from.
-    """
-
-    collection: str
-    name: str
-    root: str
-    folder: str
-    files: tuple[str, ...]
-    read: "Callable[[Source, Path], RawGraph]"
-    metric: str
-    own_splits: bool
-    package: str = download.PYG
 
 
 @dataclass(frozen=True)
@@ -70,7 +36,9 @@ def locate(dataset: str, data_dir: Path) -> Located:
     source = SOURCES.get(dataset.lower())
     if source is not None:
         folder = _raw_folder(source, data_dir)
-        return Located(tuple(folder / name for name in source.files), partial(source.read, source, folder))
+        return Located(
+            tuple(folder / name for name in source.files), partial(getattr(readers, source.read), source, folder)
+        )
     if not dataset.lower().endswith(".pt"):
         near = difflib.get_close_matches(dataset.lower(), [*SOURCES, "trees"], n=1)
         hint = f'; did you mean "{near[0]}"?' if near else ""
@@ -110,59 +78,3 @@ def _raw_folder(source: Source, data_dir: Path) -> Path:
             f"{download.command(source.collection, source.name, root, source.package)}\nand copy {root} here."
         ) from error
     return candidates[0]
-
-
-def _planetoid(name: str) -> Source:
-    files = tuple(f"ind.{name.lower()}.{part}" for part in readers.PLANETOID_PARTS)
-    return Source("Planetoid", name, "planetoid", name, files, readers.read_planetoid, "accuracy", own_splits=False)
-
-
-def _amazon(name: str) -> Source:
-    files = (f"amazon_electronics_{name.lower()}.npz",)
-    return Source("Amazon", name, "amazon", name, files, readers.read_amazon, "accuracy", own_splits=False)
-
-
-def _heterophilous(name: str, metric: str) -> Source:
-    folder = name.lower().replace("-", "_")
-    return Source(
-        "HeterophilousGraphDataset",
-        name,
-        "heterophilous",
-        folder,
-        (f"{folder}.npz",),
-        readers.read_heterophilous,
-        metric,
-        own_splits=True,
-    )
-
-
-def _ogb(name: str, split: str) -> Source:
-    tables = [f"{table}.csv.gz" for table in readers.OGB_TABLES]
-    splits = [f"../split/{split}/{part}.csv.gz" for part in readers.OGB_SPLITS]
-    return Source(
-        # Not the class for PyTorch Geometric: it reads its own output by torch.load, which newer versions refuse.
-        "NodePropPredDataset",
-        name,
-        "ogb",
-        name.replace("-", "_"),
-        (*tables, *splits),
-        readers.read_ogb,
-        metric="accuracy",
-        own_splits=True,
-        package="ogb.nodeproppred",
-    )
-
-
-SOURCES = {
-    "cora": _planetoid("Cora"),
-    "citeseer": _planetoid("CiteSeer"),
-    "pubmed": _planetoid("PubMed"),
-    "amazon-photo": _amazon("Photo"),
-    "amazon-computers": _amazon("Computers"),
-    "roman-empire": _heterophilous("Roman-empire", "accuracy"),
-    "amazon-ratings": _heterophilous("Amazon-ratings", "accuracy"),
-    "minesweeper": _heterophilous("Minesweeper", "roc_auc"),
-    "tolokers": _heterophilous("Tolokers", "roc_auc"),
-    "questions": _heterophilous("Questions", "roc_auc"),
-    "ogbn-arxiv": _ogb("ogbn-arxiv", "time"),
-}

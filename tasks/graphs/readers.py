@@ -11,16 +11,13 @@ from torch import Tensor
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.raw import RawGraph, raw_graph
+from curvfed.tasks.graphs.sources import PLANETOID_PARTS
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
     from scipy.sparse import csr_array
 
-    from curvfed.tasks.graphs.datasets import Source
-
-PLANETOID_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
-OGB_TABLES = ("edge", "node-feat", "node-label")
-OGB_SPLITS = ("train", "valid", "test")
+    from curvfed.tasks.graphs.sources import Source
 
 
 def read_planetoid(source: "Source", folder: Path) -> RawGraph:

@@ -6,7 +6,10 @@ from pathlib import Path
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs import download
-from curvfed.tasks.graphs.tu_files import REQUIRED
+from curvfed.tasks.graphs.sources import SOURCES
+
+REQUIRED = ("A", "graph_indicator", "graph_labels")
+"""The files that every set has."""
 
 GROUPS = {
     "CHEM": ("MUTAG", "BZR", "COX2", "DHFR", "PTC_MR", "AIDS", "NCI1"),
@@ -116,8 +119,6 @@ def raw_folder(name: str, data_dir: Path) -> Path:
 
 def _fault(item: str, known: list[str]) -> str:
     """What is wrong with an item of a list that is no set of graphs, as those known are."""
-    from curvfed.tasks.graphs.datasets import SOURCES
-
     if not item:
         return "an item of the list is empty; single commas separate the names"
     if item.lower() in ("trees", *SOURCES):

@@ -14,8 +14,8 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.partition import Integers, clean_edges
 from curvfed.tasks.graphs.parts import MAX_CLASSES
 from curvfed.tasks.graphs.raw import MAX_DEGREE, RawGraphs, degree_codes
+from curvfed.tasks.graphs.tu import REQUIRED
 
-REQUIRED = ("A", "graph_indicator", "graph_labels")
 OPTIONAL = ("node_labels", "node_attributes")
 
 MAX_CODES = 100_000

@@ -1,4 +1,7 @@
-"""The data sets by name: where their files lie, who fetches them, how they are read and normalised."""
+"""The data sets by name: where their files lie, who fetches them, how they are read and normalised.
+
+What reads them takes seconds to import, and is imported when files are looked at: commands list the names alone.
+"""
 
 import difflib
 import os
@@ -6,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs import download
-from curvfed.tasks.images import readers
-from curvfed.tasks.images.folder import LAYOUTS, class_folders, parts_of, read_folder, read_parts
-from curvfed.tasks.images.raw import TEST, TRAIN, RawImages
+
+if TYPE_CHECKING:
+    from curvfed.tasks.images.raw import RawImages
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Located:
     """
 
     files: tuple[Path, ...]
-    read: Callable[[], RawImages]
+    read: "Callable[[], RawImages]"
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,8 @@ def locate_folder(path: Path) -> Located:
     DataError
         If there is no folder.
     """
+    from curvfed.tasks.images.folder import LAYOUTS, parts_of, read_folder
+
     path = path.expanduser()
     if not path.is_dir():
         raise DataError(f"no folder {path}; allowed is one with {LAYOUTS}")
@@ -139,7 +145,15 @@ def _fetched(source: Source, data_dir: Path) -> Located:
     return located
 
 
-def _read(source: Source, data_dir: Path, read: Callable[[], RawImages]) -> RawImages:
+def _by(reader: str, *arguments: Any) -> "RawImages":
+    """What a function of `curvfed.tasks.images.readers` reads."""
+    from curvfed.tasks.images import readers
+
+    found: RawImages = getattr(readers, reader)(*arguments)
+    return found
+
+
+def _read(source: Source, data_dir: Path, read: "Callable[[], RawImages]") -> "RawImages":
     try:
         return read()
     except (DataError, ImportError):
@@ -152,7 +166,9 @@ def _read(source: Source, data_dir: Path, read: Callable[[], RawImages]) -> RawI
         ) from error
 
 
-def _archive(folder: str, files: tuple[str, ...], read: Callable[[Path], RawImages], data_dir: Path) -> Located | None:
+def _archive(
+    folder: str, files: tuple[str, ...], read: "Callable[[Path], RawImages]", data_dir: Path
+) -> Located | None:
     """What torchvision reads from `files`."""
     paths = tuple(data_dir / folder / name for name in files)
     return Located(paths, partial(read, data_dir)) if all(path.is_file() for path in paths) else None
@@ -160,8 +176,11 @@ def _archive(folder: str, files: tuple[str, ...], read: Callable[[Path], RawImag
 
 def _find_cifar10(data_dir: Path) -> Located | None:
     """The original, else its copy as image files."""
+    from curvfed.tasks.images.folder import class_folders, read_parts
+    from curvfed.tasks.images.raw import TEST, TRAIN
+
     files = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch", "batches.meta")
-    found = _archive("cifar-10-batches-py", files, partial(readers.read_named, "CIFAR10"), data_dir)
+    found = _archive("cifar-10-batches-py", files, partial(_by, "read_named", "CIFAR10"), data_dir)
     if found is not None:
         return found
     parts = {TRAIN: data_dir / "train", TEST: data_dir / "test"}
@@ -172,11 +191,14 @@ def _find_cifar10(data_dir: Path) -> Located | None:
 
 def _find_tiny(data_dir: Path) -> Located | None:
     """As it is published, val/ in one folder, or with a folder per class; val/ is the test part."""
+    from curvfed.tasks.images.folder import class_folders, read_parts
+    from curvfed.tasks.images.raw import TEST, TRAIN
+
     folder = data_dir / TINY
     train, val = folder / "train", folder / "val"
     table = val / "val_annotations.txt"
     if class_folders(train) and class_folders(val) == ("images",) and table.is_file():
-        return Located((train, val, table), partial(readers.read_tiny, folder))
+        return Located((train, val, table), partial(_by, "read_tiny", folder))
     if not class_folders(val) or not set(class_folders(val)) <= set(class_folders(train)):
         return None
     return Located((train, val), partial(read_parts, folder, {TRAIN: train, TEST: val}))
@@ -199,12 +221,12 @@ TINY = "tiny-imagenet-200"
 
 SOURCES = {
     "digits": Source(
-        "digits", (), lambda _: Located((), readers.read_digits), "", mean=(0.5,), std=(0.25,), augments=False
+        "digits", (), lambda _: Located((), partial(_by, "read_digits")), "", mean=(0.5,), std=(0.25,), augments=False
     ),
     "mnist": Source(
         "MNIST",
         ("MNIST/raw",),
-        partial(_archive, "MNIST/raw", _idx(_PARTS), readers.read_mnist),
+        partial(_archive, "MNIST/raw", _idx(_PARTS), partial(_by, "read_mnist")),
         _torchvision("MNIST"),
         mean=(0.1307,),
         std=(0.3081,),
@@ -213,7 +235,7 @@ SOURCES = {
     "fmnist": Source(
         "Fashion-MNIST",
         ("FashionMNIST/raw",),
-        partial(_archive, "FashionMNIST/raw", _idx(_PARTS), partial(readers.read_named, "FashionMNIST")),
+        partial(_archive, "FashionMNIST/raw", _idx(_PARTS), partial(_by, "read_named", "FashionMNIST")),
         _torchvision("FashionMNIST"),
         mean=(0.2860,),
         std=(0.3530,),
@@ -222,7 +244,7 @@ SOURCES = {
     "emnist": Source(
         "EMNIST letters",
         ("EMNIST/raw",),
-        partial(_archive, "EMNIST/raw", _idx(_LETTERS), readers.read_letters),
+        partial(_archive, "EMNIST/raw", _idx(_LETTERS), partial(_by, "read_letters")),
         _torchvision("EMNIST", "split='letters', "),
         mean=(0.1722,),
         std=(0.3309,),
@@ -240,7 +262,7 @@ SOURCES = {
     "cifar100": Source(
         "CIFAR-100",
         ("cifar-100-python",),
-        partial(_archive, "cifar-100-python", ("train", "test", "meta"), partial(readers.read_named, "CIFAR100")),
+        partial(_archive, "cifar-100-python", ("train", "test", "meta"), partial(_by, "read_named", "CIFAR100")),
         _torchvision("CIFAR100"),
         mean=(0.5071, 0.4865, 0.4409),
         std=(0.2673, 0.2564, 0.2762),

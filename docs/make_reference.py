@@ -1,13 +1,10 @@
 """Write `docs/configuration.md` and the defaults in `pyproject.toml` anew, from the model of the configuration.
 
-python -m curvfed.deployments.reference
+make reference
 """
 
-import argparse
 import json
 import re
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from curvfed.strategies.config import RunConfig, allowed, fields, flatten
@@ -19,20 +16,20 @@ SECTION = "tool.flwr.app.config"
 HEAD = """\
 # Configuration
 
-Every key of the run configuration. This page is made by `python -m curvfed.deployments.reference` from
-`strategies/run_config.py`.
+Every key of the run configuration. This page is made by `make reference` from `strategies/run_config.py`.
 
 The same keys work everywhere:
 
 ```sh
 flwr run . --run-config 'method="fedavg" num-rounds=20 flatland.gate=false'      # values as TOML, strings in quotes
 flwr run . --run-config presets/flatland.toml                                    # or a file, alone
-curvfed simulate method=fedavg num-rounds=20 flatland.gate=false                 # strings need no quotes here
-curvfed check method=fedavg num-rounds=20                                        # shows what a run would use
+curvfed simulate method=fedavg num-rounds=20 flatland.gate=false    # strings need no quotes here
+curvfed simulate flatland num-rounds=20                             # a shipped preset, and what is to be otherwise
+curvfed check method=fedavg num-rounds=20                           # shows what a run would use
 ```
 
 A number whose default has a decimal point takes whole numbers too. The number of clients is the number of nodes in the
-federation: `--federation-config 'num-supernodes=10'`, or `num-supernodes=10` for `curvfed simulate` and `curvfed run`.
+federation: `--federation-config 'num-supernodes=10'`, or `num-supernodes=10` for the commands of curvfed.
 """
 
 TABLE = ["| key | default | allowed | meaning |", "| --- | --- | --- | --- |"]
@@ -71,15 +68,7 @@ def project() -> str:
     return text[: found.start()] + "".join(titled) + text[found.end() :]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write both files, and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m curvfed.deployments.reference", description=__doc__.split("\n")[0])
-    parser.parse_args(arguments)
+if __name__ == "__main__":
     for path, content in ((PAGE, page()), (PROJECT, project())):
         path.write_text(content, encoding="utf-8")
         print(path)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

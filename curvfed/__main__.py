@@ -1,0 +1,8 @@
+"""`python -m curvfed`: the command `curvfed`."""
+
+import sys
+
+from curvfed.deployments.command import main
+
+if __name__ == "__main__":
+    sys.exit(main())

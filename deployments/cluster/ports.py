@@ -1,0 +1,6 @@
+"""The ports of a SuperLink, where nothing else is said."""
+
+FLEET_PORT, API_PORT = 9092, 8000
+"""Flower's own defaults: for nodes, and for runs and registrations."""
+
+LAST_PORT = 65535

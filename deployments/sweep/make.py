@@ -1,0 +1,107 @@
+"""Make the runs of a sweep file, several at a time.
+
+Runs that have completed are skipped, those that were cut off go on from their last whole round, and those that failed
+are made anew.
+"""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from curvfed.deployments.pairs import UsageError, Value
+from curvfed.deployments.report.page import check
+from curvfed.deployments.shipped import SWEEPS, nearest, shipped
+from curvfed.deployments.sweep.plan import Plan, read_plan
+from curvfed.deployments.sweep.progress import Progress
+from curvfed.deployments.sweep.results import FILE, Results
+from curvfed.deployments.sweep.runner import Resources, carry_out, held
+from curvfed.strategies.config import home
+
+
+def default_results() -> Path:
+    """Folder of the runs of all sweeps, which share what is equal."""
+    return home() / "sweeps"
+
+
+def sweep(plan: Plan, folder: Path, places: dict[str, Value], resources: Resources, console: Console) -> int:
+    """Make what is missing of a sweep; how many of its runs failed.
+
+    Raises
+    ------
+    UsageError
+    KeyboardInterrupt
+        After all that is done has been kept.
+    """
+    with held(folder):
+        results = Results(folder)
+        done = results.finished(plan.runs)
+        todo = [run for run in plan.runs if run.name not in done]
+        with Progress(console, plan.title, len(plan.runs), len(done)) as progress:
+            if todo:
+                carry_out(todo, results, places, resources, progress)
+        return progress.failed
+
+
+def resources_of(cpus: int, gpus: float, address: str) -> Resources:
+    """What every run is given.
+
+    Raises
+    ------
+    UsageError
+    """
+    if not (0 <= gpus <= 1 or (gpus > 1 and gpus.is_integer())):
+        raise UsageError(f"--gpus {gpus:g}: allowed is a share from 0 to 1, or a whole number")
+    return Resources(cpus, gpus, address)
+
+
+def find(name: str) -> Path:
+    """The file of a sweep: that of a shipped name, `flatland/figure-05`, or else a path.
+
+    Raises
+    ------
+    UsageError
+        If it is neither.
+    """
+    if name.endswith(".toml"):
+        return Path(name)
+    try:
+        return shipped(SWEEPS)[name]
+    except KeyError:
+        raise UsageError(
+            f"{name!r} is neither a shipped sweep nor the path of a .toml file; {nearest(SWEEPS, name)}"
+        ) from None
+
+
+def main(name: str, scale: str, results: Path | None, data: Path | None, cpus: int, gpus: float, address: str) -> int:
+    """Make what is missing of a sweep; the exit status, 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted."""
+    console = Console(soft_wrap=True)
+    try:
+        resources = resources_of(cpus, gpus, address)
+        plan = read_plan(find(name), scale)
+        check(plan)
+        folder = (results or default_results()).resolve()
+        failed = sweep(plan, folder, data_places(data), resources, console)
+    except UsageError as error:
+        console.print(f"[red]error:[/red] {escape(str(error))}")
+        return 2
+    except KeyboardInterrupt:
+        console.print("Interrupted. What is done is kept; the same command goes on.")
+        return 130
+    console.print(f"all runs in one table: {folder / FILE}", highlight=False)
+    return int(failed > 0)
+
+
+def data_places(data: Path | None) -> dict[str, Value]:
+    """`data-dir` as a key, if the command line has it.
+
+    Raises
+    ------
+    UsageError
+        If it is no folder.
+    """
+    if data is None:
+        return {}
+    if not data.is_dir():
+        raise UsageError(f"--data: {data} is no folder")
+    return {"data-dir": str(data.resolve())}
