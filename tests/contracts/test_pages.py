@@ -1,11 +1,16 @@
-"""The README and the pages of docs/: links lead somewhere, and the front page stays one."""
+"""The README and the pages of docs/: links lead somewhere, commands are understood, and the front page stays one."""
 
 import re
+import shlex
 from collections import Counter
-from importlib.resources import files
 from pathlib import Path
 
+import click
 import pytest
+from typer.main import get_command
+
+from curvfed.deployments.command import app
+from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -58,11 +63,25 @@ def test_the_readme_is_a_front_page():
     assert len((ROOT / "README.md").read_bytes()) <= FRONT_PAGE
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_presets_are_there(page):
-    """A word of `simulate`, `run` or `check` is a pair, a file of the reader's, or the name of a preset."""
-    text = page.read_text(encoding="utf-8")
-    for words in re.findall(r"\bcurvfed (?:simulate|run|check) ([^`\n#]*)", text):
-        for word in words.split():
-            if re.fullmatch(r"[a-z0-9/-]+", word) and not word.startswith("-"):
-                assert (files("curvfed.presets") / f"{word}.toml").is_file(), word
+def commands(page: Path) -> list[list[str]]:
+    """The lines of a page's shell blocks that begin with `curvfed`, less those of which a part is left out."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("curvfed ") and "…" not in line]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if commands(page)], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_commands_are_understood(page):
+    """Subcommands, options, and names of presets and sweeps are those that there are; what is left are files."""
+    for words in commands(page):
+        command, name = get_command(app), "curvfed"
+        while isinstance(command, click.Group):
+            name, *words = words
+            command = command.commands[name]
+        found = command.make_context(name, words).params
+        named = found.get("pairs") or [found["name"]] if name in ("simulate", "run", "check", "sweep", "report") else []
+        for word in named:
+            known = shipped(SWEEPS if name in ("sweep", "report") else PRESETS)
+            assert "=" in word or word.endswith(".toml") or word in known, word
