@@ -115,7 +115,7 @@ def own_data(clone):
     draw = np.random.default_rng(0)
     for name in ("cats", "dogs"):
         (clone / "pictures" / name).mkdir(parents=True)
-        for number in range(20):
+        for number in range(40):
             image = Image.fromarray(draw.integers(0, 256, (40, 32, 3), np.uint8))
             image.save(clone / "pictures" / name / f"{number}.png")
     rows = [f"{x:.3f},{y:.3f},{'ab'[int(x > 0)]}" for x, y in draw.uniform(-0.6, 0.6, (60, 2))]
