@@ -97,7 +97,8 @@ def _by_ray(place: Place) -> dict[str, float]:
         command = [
             sys.executable,
             "-m",
-            "curvfed.deployments.flower",
+            "curvfed",
+            "run",
             *(f"{key}={value}" for key, value in pairs.items()),
         ]
         began = time.monotonic()

@@ -29,7 +29,7 @@ Exit status: 0 completed, 1 failed, 2 wrong usage, 130 interrupted.
 app.add_typer(cluster, name="cluster")
 
 Cpus = Annotated[int, typer.Option(min=1, metavar="C", help="Cores and threads for each run.")]
-Gpus = Annotated[float, typer.Option(min=0, metavar="F", help="Share of a GPU for each run.")]
+Gpus = Annotated[float, typer.Option(metavar="F", help="Share of a GPU for each run.")]
 Address = Annotated[str, typer.Option(help="Of a Ray cluster that is there; this machine if left out.")]
 Scale = Annotated[str, typer.Option(help="Which of the sizes that the sweep has: smoke (minutes, 2 cores) or paper.")]
 Data = Annotated[Path | None, typer.Option(parser=expanded, metavar="DIR", help="Folder of the public data sets.")]

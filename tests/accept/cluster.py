@@ -35,7 +35,7 @@ def cluster_demo(lab: Lab) -> Iterator[Outcome]:
     """`make cluster-demo`."""
     lab.wait()
     started = time.monotonic()
-    code, output = call([sys.executable, "-m", "curvfed.deployments.cluster.demo"], lab.folder / "demo.log", 900)
+    code, output = call([sys.executable, "-m", "curvfed", "cluster", "demo"], lab.folder / "demo.log", 900)
     value = f"{code}, {time.monotonic() - started:.0f} s" + (f"\n{output[-2000:]}" if code else "")
     yield Outcome("a SuperLink and 3 SuperNodes, FlatLand, hulls, all down (make cluster-demo)", "exit status 0", value,
                   code == 0)  # fmt: skip
@@ -80,7 +80,7 @@ def cluster_guide(lab: Lab) -> Iterator[Outcome]:
     (lab.folder / "guide.sh").write_text(script, encoding="utf-8")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     env = os.environ | {"HOME": str(home), "PATH": path}
-    down = [sys.executable, "-m", "curvfed.deployments.cluster", "down"]
+    down = [sys.executable, "-m", "curvfed", "cluster", "down"]
     try:
         words = ["bash", "-euxo", "pipefail", str(lab.folder / "guide.sh")]
         code, output = call(words, lab.folder / "guide.log", 600, env)

@@ -160,7 +160,7 @@ def through_flower(lab: Lab) -> Iterator[Outcome]:
     from benchmarks.ray_rounds import overhead
 
     lab.wait()
-    command = [sys.executable, "-m", "curvfed.deployments.flower", *lab.command(SHORT, "flower")[3:]]
+    command = [sys.executable, "-m", "curvfed", "run", *lab.command(SHORT, "flower")[4:]]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RunFailed(f"flwr run: exit status {done.returncode}\n{done.stdout[-3000:]}")

@@ -148,7 +148,7 @@ def hull_through_flower(lab: Lab) -> Iterator[Outcome]:
     """One protocol by the real `flwr run`."""
     settings = UNIFORM | {"points.num": 5000}
     lab.wait()
-    command = [sys.executable, "-m", "curvfed.deployments.flower", *lab.command(settings, "hull-flower")[3:]]
+    command = [sys.executable, "-m", "curvfed", "run", *lab.command(settings, "hull-flower")[4:]]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RunFailed(f"flwr run: exit status {done.returncode}\n{done.stdout[-3000:]}")

@@ -100,7 +100,7 @@ class Lab:
         """The command of a run."""
         pairs = {"data-dir": self.data, "results-dir": self.folder, "run-name": name} | dict(settings)
         words = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in pairs.items()]
-        return [sys.executable, "-m", "curvfed.deployments.simulate", *words]
+        return [sys.executable, "-m", "curvfed", "simulate", *words]
 
 
 def read_summary(folder: Path) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def _by_flower(lab: Lab, settings: Settings) -> object:
         pairs = {"data-dir": lab.data, "results-dir": folder, "run-name": "run"} | dict(settings)
         words = [f"{key}={value}" for key, value in pairs.items()]
         done = subprocess.run(
-            [sys.executable, "-m", "curvfed.deployments.flower", *words], cwd=ROOT, capture_output=True, text=True
+            [sys.executable, "-m", "curvfed", "run", *words], cwd=ROOT, capture_output=True, text=True
         )
         return None if done.returncode else _figures(Path(folder) / "run")
 

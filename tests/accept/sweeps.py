@@ -88,7 +88,7 @@ def sweeps(lab: Lab) -> Iterator[Outcome]:
 
 def paper(lab: Lab) -> Iterator[Outcome]:
     """All sweeps that ship, at smoke scale, from nothing, and once more."""
-    command = [sys.executable, "-m", "curvfed.deployments.reproduce", "--data", str(lab.data)]
+    command = [sys.executable, "-m", "curvfed", "paper", "--data", str(lab.data)]
     command += ["--results", str(_folder(lab, "paper")), "--to", str(lab.folder / "results")]
     for what, bar in (("from nothing", 3600.0), ("again", 10.0)):
         since = time.monotonic()
@@ -146,7 +146,7 @@ def _table(plan: Plan, folder: Path) -> str:
 
 
 def _sweep(file: Path, folder: Path) -> list[str]:
-    return [sys.executable, "-m", "curvfed.deployments.sweep", str(file), "--results", str(folder)]
+    return [sys.executable, "-m", "curvfed", "sweep", str(file), "--results", str(folder)]
 
 
 def _run(command: list[str]) -> None:

@@ -11,7 +11,7 @@ from graph_fixtures import user_fields, user_graphs, write_tu, write_user_graph
 from image_fixtures import write_classes, write_idx
 from rich.console import Console
 
-from curvfed.deployments import check, reference, simulate
+from curvfed.deployments.command import main
 from curvfed.deployments.keys_in_use import is_in_use
 from curvfed.deployments.pairs import UsageError, pop_supernodes, read_pairs
 from curvfed.deployments.tables import LABELS, summary_table
@@ -107,7 +107,7 @@ def rows(output: str) -> dict[str, list[str]]:
 
 
 def shown(capsys, *arguments: str) -> dict[str, list[str]]:
-    assert check.main([*arguments]) == 0
+    assert main(["check", *arguments]) == 0
     return rows(capsys.readouterr().out)
 
 
@@ -202,26 +202,8 @@ def test_the_network_is_that_of_the_data(capsys, tmp_path):
     assert found["model"] == ['"convnet"', "auto"]
 
 
-@pytest.mark.parametrize("command", [check, simulate, reference])
-@pytest.mark.parametrize("option", ["--help", "-h"])
-def test_help_shows_examples_and_does_nothing(command, option, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(reference, "PAGE", tmp_path / "page.md")
-    monkeypatch.setattr(reference, "PROJECT", tmp_path / "project.toml")
-    with pytest.raises(SystemExit) as end:
-        command.main([option])
-    assert end.value.code == 0
-    output = capsys.readouterr().out
-    name = command.__name__
-    assert output.startswith(f"usage: python -m {name} [-h]")
-    if command is not reference:
-        assert f"    python -m {name} method=" in output
-        assert f"    python -m {name} presets/" in output
-        assert "[key=value ...]" in output
-    assert not list(tmp_path.iterdir())
-
-
 def test_check_names_all_values_that_are_wrong(capsys):
-    assert check.main(["learning-rate=nan", "num-rounds=abc", "moon.mu=-1", "seed=-4"]) == 2
+    assert main(["check", "learning-rate=nan", "num-rounds=abc", "moon.mu=-1", "seed=-4"]) == 2
     assert capsys.readouterr().out.splitlines() == [
         "error: seed = -4: allowed is a whole number >= 0 and < 2147483648",
         "num-rounds = 'abc': allowed is a whole number >= 0 and <= 1000000",
@@ -270,7 +252,7 @@ def test_check_names_all_values_that_are_wrong(capsys):
     ],
 )
 def test_check_names_what_is_wrong(capsys, arguments, message):
-    assert check.main(arguments) == 2
+    assert main(["check", *arguments]) == 2
     output = capsys.readouterr().out
     assert output.startswith("error: ")
     assert message in output
@@ -279,7 +261,7 @@ def test_check_names_what_is_wrong(capsys, arguments, message):
 
 def said(capsys, *arguments: str) -> list[str]:
     """What `check` says below its table."""
-    assert check.main([*arguments]) == 0
+    assert main(["check", *arguments]) == 0
     output = capsys.readouterr().out
     return output[output.rindex("┘") + 1 :].strip().splitlines()
 
@@ -331,7 +313,7 @@ BROKEN = {
 
 def refusal(capsys, *arguments: str) -> str:
     """The line that says what is wrong."""
-    assert check.main([*arguments]) == 2
+    assert main(["check", *arguments]) == 2
     (line,) = capsys.readouterr().out.splitlines()
     return line
 

@@ -250,5 +250,7 @@ def test_another_paper_or_table_is_refused():
 
 
 def test_reading_needs_no_torch():
-    program = "import sys; from deployments import papers; papers.tables('hull'); assert 'torch' not in sys.modules"
+    program = (
+        "import sys; from curvfed.deployments import papers; papers.tables('hull'); assert 'torch' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file, save_file
 
 import curvfed.client_app.live
 import curvfed.server_app.app
-from curvfed.deployments import predict
+from curvfed.deployments.command import main
 from curvfed.deployments.predict import TrainedRun
 from curvfed.tasks.graphs import trees
 
@@ -55,7 +55,7 @@ def node(tmp_path_factory):
 
 def ask(capsys, *arguments) -> tuple[int, list[dict[str, str]], str]:
     """Exit status, rows of the CSV, and what is said beside it."""
-    code = predict.main([str(argument) for argument in arguments])
+    code = main(["predict", *map(str, arguments)])
     captured = capsys.readouterr()
     return code, list(csv.DictReader(captured.out.splitlines())), captured.err
 
@@ -302,7 +302,7 @@ def test_personal_state_that_is_not_here_is_asked_for(runs, node, capsys, tmp_pa
     gone = shutil.copytree(runs["flatland"].path, tmp_path / "gone")
     shutil.rmtree(gone / "checkpoint" / "clients" / "00001")
     assert str(gone / "checkpoint" / "clients" / "00001") in refused(capsys, gone, "trees", "--client", 1)
-    assert predict.main([str(gone), "trees", "--client", "0"]) == 0
+    assert main(["predict", str(gone), "trees", "--client", "0"]) == 0
 
 
 def test_a_neighbours_state_is_refused(runs, capsys, tmp_path):
@@ -357,7 +357,7 @@ def test_where_clients_keep_their_ends_the_client_is_asked_for(graph_runs, capsy
     said = refused(capsys, gone, SETS, "--client", 1)
     assert "no personal state of client 1" in said
     assert "fedavg keeps input.*, head.* at each client" in said
-    assert predict.main([str(gone), SETS, "--client", "0"]) == 0
+    assert main(["predict", str(gone), SETS, "--client", "0"]) == 0
 
 
 def test_another_data_set_is_refused(runs, capsys):
@@ -441,6 +441,6 @@ def test_a_run_on_a_folder_predicts_on_a_copy_of_it(tmp_path, capsys):
     found = run(tmp_path, "folder", clients=1, dataset=str(where["one"]), method="fedavg", num_rounds=1)
     assert found.described["facts"]["num_features"] == 4
     for name in ("copy", "other"):
-        assert predict.main([str(found.path), str(where[name])]) == 0
+        assert main(["predict", str(found.path), str(where[name])]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert (lines[0], len(lines)) == ("graph,class,probability", {"copy": 17, "other": 10}[name])

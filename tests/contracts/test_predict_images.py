@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 import curvfed.client_app.live
 import curvfed.server_app.app
-from curvfed.deployments import predict
+from curvfed.deployments.command import main
 from curvfed.strategies.config import parse
 from curvfed.strategies.defaults import settled
 from curvfed.strategies.dotted import dotted
@@ -79,7 +79,7 @@ def pictures(tmp_path_factory):
 def ask(capsys, *arguments) -> tuple[list[dict[str, str]], dict[str, str]]:
     """Rows of the CSV, and what is said beside it."""
     capsys.readouterr()  # what a run said
-    assert predict.main([str(argument) for argument in arguments]) == 0
+    assert main(["predict", *map(str, arguments)]) == 0
     captured = capsys.readouterr()
     told = dict(line.split(": ", 1) for line in captured.err.splitlines())
     return list(csv.DictReader(captured.out.splitlines())), told
@@ -87,7 +87,7 @@ def ask(capsys, *arguments) -> tuple[list[dict[str, str]], dict[str, str]]:
 
 def refused(capsys, *arguments) -> str:
     capsys.readouterr()
-    assert predict.main([str(argument) for argument in arguments]) == 1
+    assert main(["predict", *map(str, arguments)]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("error: ")
@@ -407,6 +407,5 @@ def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
 
 
 def test_the_help_says_what_a_probability_is(capsys):
-    with pytest.raises(SystemExit):
-        predict.main(["--help"])
+    assert main(["predict", "--help"]) == 0
     assert "negative distances to the prototypes" in " ".join(capsys.readouterr().out.split())

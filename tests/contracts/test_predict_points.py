@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 import curvfed.client_app.live
 import curvfed.server_app.app
-from curvfed.deployments import predict
+from curvfed.deployments.command import main
 from curvfed.deployments.trained_run import TrainedRun
 from curvfed.tasks.points.data import PointSpec, load_test
 
@@ -81,7 +81,7 @@ def unnamed(files):
 def ask(capsys, *arguments) -> tuple[list[dict[str, str]], dict[str, str]]:
     """Rows of the CSV, and what is said beside it."""
     capsys.readouterr()  # what a run said
-    assert predict.main([str(argument) for argument in arguments]) == 0
+    assert main(["predict", *map(str, arguments)]) == 0
     captured = capsys.readouterr()
     told = dict(line.split(": ", 1) for line in captured.err.splitlines())
     return list(csv.DictReader(captured.out.splitlines())), told
@@ -89,7 +89,7 @@ def ask(capsys, *arguments) -> tuple[list[dict[str, str]], dict[str, str]]:
 
 def refused(capsys, *arguments) -> str:
     capsys.readouterr()
-    assert predict.main([str(argument) for argument in arguments]) == 1
+    assert main(["predict", *map(str, arguments)]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("error: ")

@@ -9,19 +9,19 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pathspec
+import click
 import pytest
+import typer
 import yaml
 from flwr.common.config import parse_config_args
 
 from curvfed.client_app.node_config import KEYS, check_names
-from curvfed.deployments.cluster.__main__ import parser
+from curvfed.deployments.cluster import command
 
 ROOT = Path(__file__).parents[2]
 SYSTEMD, CONTAINERS = ROOT / "deployments" / "systemd", ROOT / "deployments" / "containers"
 BATCH = ROOT / "deployments" / "slurm" / "curvfed.sbatch"
 GUIDE = ROOT / "docs" / "deployment.md"
-MODULE = ["python", "-m", "curvfed.deployments.cluster"]
 NODES = {"north", "south", "west"}
 
 needs_systemd = pytest.mark.skipif(
@@ -29,13 +29,16 @@ needs_systemd = pytest.mark.skipif(
 )
 
 
-def understood(words: list[str]) -> object:
-    """The options of a command line of `curvfed.deployments.cluster`, which must be right."""
-    assert [Path(words[0]).name, *words[1:3]] == MODULE
+def understood(words: list[str]) -> dict[str, object]:
+    """What a command line of `curvfed cluster` tells its subcommand; it must be right."""
+    assert [Path(words[0]).name, words[1]] == ["curvfed", "cluster"]
+    group = typer.main.get_command(command.app)
     try:
-        return parser().parse_args(words[3:])
-    except SystemExit:
-        pytest.fail(f"not understood: {shlex.join(words)}")
+        top = group.make_context("cluster", words[2:])
+        name, subcommand, rest = group.resolve_command(top, [*top._protected_args, *top.args])
+        return subcommand.make_context(name, rest, parent=top).params
+    except (click.UsageError, click.exceptions.Exit) as error:
+        pytest.fail(f"not understood: {shlex.join(words)}: {error}")
 
 
 # --- systemd ------------------------------------------------------------------------------------------------------------
@@ -46,7 +49,7 @@ def units(tmp_path: Path) -> list[Path]:
     """The units as they would be installed, with the Python of this environment."""
     made = []
     for path in SYSTEMD.glob("*.service"):
-        text = path.read_text().replace("/opt/curvfed/.venv/bin/python", sys.executable)
+        text = path.read_text().replace("/opt/curvfed/.venv/bin/curvfed", sys.executable)
         made.append(tmp_path / path.name.replace("@", "@north"))
         made[-1].write_text(text)
     drop_in = tmp_path / "curvfed-supernode@north.service.d"
@@ -117,8 +120,8 @@ def test_the_containers_start_what_there_is(files):
     for name, service in found.items():
         options = understood([*entry_point(), *service["command"]])
         if name in NODES:
-            assert options.node == f"/nodes/{name}"
-            configs.append(parse_config_args([options.node_config]))
+            assert options["node"] == f"/nodes/{name}"
+            configs.append(parse_config_args([options["node_config"]]))
             check_names(configs[-1])
     assert sorted(config["partition-id"] for config in configs) == [0, 1, 2]
     assert [config.get("device") for config in configs] == ["cuda:0" if len(files) > 1 else None] * 3
@@ -147,10 +150,9 @@ def test_the_image_holds_the_app_and_no_more():
     assert rules[0] == "*"
     kept = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
     assert all((ROOT / name).exists() for name in kept)
-    assert kept >= {*tool["hatch"]["build"]["targets"]["wheel"]["packages"], "pyproject.toml"}
-    for pattern in tool["flwr"]["app"]["fab-exclude"]:  # one that matches no file keeps Flower from bundling the app
-        files = [name for name in kept if (ROOT / name).is_file()] + ["deployments/__init__.py"]
-        assert any(pathspec.PathSpec.from_lines("gitignore", [pattern]).match_files(files)), pattern
+    assert kept >= {*tool["hatch"]["build"]["targets"]["wheel"]["only-include"], "pyproject.toml"}
+    for pattern in tool["flwr"]["app"]["fab-include"]:  # one that matches no file keeps Flower from bundling the app
+        assert any(path.relative_to(ROOT).parts[0] in kept for path in ROOT.glob(pattern)), pattern
     text = (CONTAINERS / "Dockerfile").read_text()
     for copied in re.findall(r"^COPY (?!--)(.*) \./$", text, re.MULTILINE):
         assert set(copied.split()) <= kept
@@ -162,11 +164,11 @@ def test_the_image_holds_the_app_and_no_more():
 
 
 def commands() -> list[list[str]]:
-    """The command lines of `curvfed.deployments.cluster` in the guide."""
+    """The command lines of `curvfed cluster` in the guide."""
     blocks = re.findall(r"^```sh\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
-    found = [shlex.split(line, comments=True) for line in lines if "-m curvfed.deployments.cluster" in line]
-    return [words[next(i for i, word in enumerate(words) if word.endswith("python")) :] for words in found]
+    found = [shlex.split(line, comments=True) for line in lines if "curvfed cluster" in line]
+    return [words[next(i for i, word in enumerate(words) if word.endswith("curvfed")) :] for words in found]
 
 
 def test_every_command_of_the_guide_is_one():

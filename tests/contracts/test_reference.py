@@ -2,13 +2,18 @@
 
 import re
 import tomllib
+from pathlib import Path
+from runpy import run_path
 
-from curvfed.deployments.reference import PAGE, PROJECT, page, project
 from curvfed.strategies.config import RunConfig, flatten
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = run_path(str(ROOT / "docs" / "make_reference.py"))
+PAGE, PROJECT = REFERENCE["PAGE"], REFERENCE["PROJECT"]
 
 
 def test_the_page_is_current():
-    assert PAGE.read_text(encoding="utf-8") == page(), "write it anew: python -m curvfed.deployments.reference"
+    assert PAGE.read_text(encoding="utf-8") == REFERENCE["page"](), "write it anew: make reference"
 
 
 def test_the_page_has_every_key_with_its_default():
@@ -24,4 +29,4 @@ def test_a_cell_never_ends_early():
 
 
 def test_the_project_has_the_defaults():
-    assert PROJECT.read_text(encoding="utf-8") == project(), "write them anew: python -m curvfed.deployments.reference"
+    assert PROJECT.read_text(encoding="utf-8") == REFERENCE["project"](), "write them anew: make reference"

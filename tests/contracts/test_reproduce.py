@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from curvfed.deployments import papers, reproduce
+from curvfed.deployments.command import main
 from curvfed.deployments.sweep.plan import read_plan
 from curvfed.deployments.sweep.results import Results
 
@@ -32,7 +33,9 @@ def sweeps(tmp_path, monkeypatch):
     folder = tmp_path / "sweeps"
     (folder / "flatland").mkdir(parents=True)
     (folder / "flatland" / "table-01.toml").write_text(SWEEP)
-    monkeypatch.setattr(reproduce, "SWEEPS", folder)
+    monkeypatch.setattr(
+        reproduce, "shipped", lambda kind: {f"flatland/{path.stem}": path for path in sorted(folder.rglob("*.toml"))}
+    )
     return folder
 
 
@@ -78,12 +81,12 @@ def test_every_run_is_made_once_and_all_that_ship_are(sweeps):
 def test_a_folder_that_cannot_be_made_is_named_before_anything_runs(sweeps, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(reproduce, "sweep", lambda *rest: pytest.fail("it ran"))
     (tmp_path / "file").write_text("")
-    assert reproduce.main(["--results", str(tmp_path / "runs"), "--to", str(tmp_path / "file" / "pages")]) == 2
+    assert main(["paper", "--results", str(tmp_path / "runs"), "--to", str(tmp_path / "file" / "pages")]) == 2
     assert re.search(r"pages\s+cannot\s+be\s+made: Not a directory", capsys.readouterr().out)
 
 
 def test_a_table_that_cannot_be_made_is_named_before_anything_runs(sweeps, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(reproduce, "sweep", lambda *rest: pytest.fail("it ran"))
     (sweeps / "flatland" / "table-02.toml").write_text(SWEEP.replace("rows", "row"))
-    assert reproduce.main(["--results", str(tmp_path / "runs"), "--to", str(tmp_path / "pages")]) == 2
+    assert main(["paper", "--results", str(tmp_path / "runs"), "--to", str(tmp_path / "pages")]) == 2
     assert "'row' is not known in [[tables]]" in capsys.readouterr().out

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from curvfed.deployments.command import main
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.report.page import check
-from curvfed.deployments.sweep.__main__ import data_places, main
+from curvfed.deployments.sweep.make import data_places
 from curvfed.deployments.sweep.plan import PLACES, Plan, Planned, read_plan
 from curvfed.deployments.sweep.progress import LONGEST, Progress
 from curvfed.deployments.sweep.results import FILE, Results
@@ -403,7 +404,7 @@ def test_one_line_that_moves_on_a_terminal():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--cpus", "0"], "--cpus 0: allowed is 1 or more"),
+        (["--cpus", "0"], "Invalid value for '--cpus': 0 is not in the range x>=1"),
         (["--gpus", "-1"], "--gpus -1: allowed is a share from 0 to 1, or a whole number"),
         (["--gpus", "1.5"], "--gpus 1.5: allowed is"),
         (["--gpus", "nan"], "--gpus nan: allowed is"),
@@ -414,8 +415,9 @@ def test_one_line_that_moves_on_a_terminal():
 )
 def test_wrong_usage_exits_with_2(written, tmp_path, capsys, arguments, message):
     written(GRID)
-    assert main([str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs"), *arguments]) == 2
-    assert message in capsys.readouterr().out
+    assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs"), *arguments]) == 2
+    said = capsys.readouterr()
+    assert message in said.out + said.err
 
 
 @pytest.mark.parametrize(
@@ -433,7 +435,7 @@ def test_wrong_usage_exits_with_2(written, tmp_path, capsys, arguments, message)
 )
 def test_tables_and_figures_that_cannot_be_made_are_refused_before_any_run(written, tmp_path, capsys, content, message):
     written(GRID + content)
-    assert main([str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs")]) == 2
+    assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs")]) == 2
     assert message in capsys.readouterr().out
     assert not (tmp_path / "runs").exists()
 
@@ -463,7 +465,7 @@ def test_a_sweep_of_refused_runs_needs_no_ray(written, tmp_path, capsys):
     written('title = "[b]bad[/b]"\n[settings]\nmethod = "spherefed"\ndataset = "cora"\nseed = [0, 1]\n')
     folder = tmp_path / "a folder"
     for _ in range(2):
-        assert main([str(tmp_path / "sweep.toml"), "--results", str(folder)]) == 1
+        assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(folder)]) == 1
         out = capsys.readouterr().out
         assert "[b]bad[/b]: 0 of 2 done, 2 failed" in out
         assert "failed spherefed-" in out
@@ -473,14 +475,14 @@ def test_a_sweep_of_refused_runs_needs_no_ray(written, tmp_path, capsys):
 def test_two_sweeps_do_not_share_a_folder(written, tmp_path, capsys):
     written(GRID)
     with held(tmp_path):
-        assert main([str(tmp_path / "sweep.toml"), "--results", str(tmp_path)]) == 2
+        assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path)]) == 2
     assert "another sweep works in" in capsys.readouterr().out
 
 
 def test_what_is_all_done_is_said_and_left(written, tmp_path, capsys):
     for run in written(GRID).runs:
         finish(tmp_path, run)
-    assert main([str(tmp_path / "sweep.toml"), "--results", str(tmp_path)]) == 0
+    assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "A grid: 6 of 6 done"
 
 

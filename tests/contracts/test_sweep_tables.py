@@ -16,8 +16,8 @@ from report_page import HOSTILE, Page
 from scipy import stats
 
 from curvfed.deployments import papers
+from curvfed.deployments.command import main
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.__main__ import main
 from curvfed.deployments.report.cells import sheet
 from curvfed.deployments.report.page import Part, differences, make_part, write_part
 from curvfed.deployments.report.quantities import quantity
@@ -411,23 +411,23 @@ def test_the_command_writes_all_formats_and_says_what_is_missing(tmp_path, capsy
         'title = "Two methods"\nabout = "In words."\n[settings]\nmethod = ["fedavg", "local"]\ndataset = "trees"\n'
         'seed = [0, 1]\n[[tables]]\nrows = "method"\nfigures = ["global_accuracy", "bytes_up"]\n'
     )
-    assert main([str(file), "--results", str(tmp_path / "none"), "--to", str(tmp_path / "out")]) == 2
+    assert main(["report", str(file), "--results", str(tmp_path / "none"), "--to", str(tmp_path / "out")]) == 2
     assert "no run of" in capsys.readouterr().out
     plan = read_plan(file)
     results = Results(tmp_path)
     for run in plan.runs[:3]:
         results.record(run, "" if run.value("method") == "fedavg" else "out of memory")
-    assert main([str(file), "--results", str(tmp_path), "--to", str(tmp_path / "out")]) == 0
+    assert main(["report", str(file), "--results", str(tmp_path), "--to", str(tmp_path / "out")]) == 0
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"it.md", "it.html", "it.tex", "it.csv"}
     text = (tmp_path / "out" / "it.md").read_text()
     assert "1 of 4 runs have not been made." in text
     assert "out of memory" in text
     assert "In words." in text
-    assert main([str(file), "--results", str(tmp_path), "--formats", "pdf"]) == 2
+    assert main(["report", str(file), "--results", str(tmp_path), "--formats", "pdf"]) == 2
     capsys.readouterr()
-    assert main([str(file), "--results", str(tmp_path), "--against", "flatland"]) == 2
+    assert main(["report", str(file), "--results", str(tmp_path), "--against", "flatland"]) == 2
     assert "has no run of 'flatland'; it has fedavg, local" in capsys.readouterr().out
-    assert main([str(file), "--results", str(tmp_path), "--to", str(file / "out")]) == 2
+    assert main(["report", str(file), "--results", str(tmp_path), "--to", str(file / "out")]) == 2
     assert "cannot be made" in capsys.readouterr().out
 
 

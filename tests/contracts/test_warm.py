@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+import curvfed.deployments.cluster.warm
 from curvfed.deployments.cluster.daemons import wait_until
 from curvfed.deployments.cluster.warm import HEAVY, PROGRAM
 
@@ -77,7 +78,7 @@ def nothing_heavy(folder: Path) -> dict[str, str]:
 @contextmanager
 def started(environment: dict[str, str]) -> Iterator[Warm]:
     """`warm` with a sleep for a SuperNode, ready to fork."""
-    words = [sys.executable, "-m", "curvfed.deployments.cluster.warm", "sleep", "3600"]
+    words = [sys.executable, "-P", curvfed.deployments.cluster.warm.__file__, "sleep", "3600"]
     supernode = subprocess.Popen(words, env=environment)
     process = psutil.Process(supernode.pid)
 

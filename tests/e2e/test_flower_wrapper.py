@@ -16,23 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curvfed.deployments import flower, isolated
+from curvfed.deployments.command import main
 from curvfed.deployments.pairs import read_value
 from curvfed.strategies.config import RunConfig
 
 INTERPRETER = sys.executable
-PYPROJECT = """
-[tool.flwr.app.config]
-method = "flatland"
-dataset = "trees"
-results-dir = ""
-run-name = ""
-num-rounds = 100
-learning-rate = 0.01
-resume = false
-[tool.flwr.app.config.hyperfed]
-margin = 3.0
-"""
-
 # `run` leaves a daemon behind, as Flower's does, and the summary that the test asks for.
 FAKE_FLWR = """#!/bin/sh
 case $1 in
@@ -57,14 +45,13 @@ while :; do sleep 0.05; done
 
 
 class Fake:
-    """A folder with the app, the fake `flwr`, and what it is to answer; `command` is a run in it."""
+    """A folder with the fake `flwr` and what it is to answer; `command` is a run whose results go there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.run = folder / "results" / "one"
-        self.command = ["--app", str(folder), f"results-dir={folder / 'results'}", "run-name=one"]
+        self.command = [f"results-dir={folder / 'results'}", "run-name=one"]
         self.env = {"FAKE": str(folder), "RUN": str(self.run)}
-        (folder / "pyproject.toml").write_text(PYPROJECT)
         for name, text in {"flwr": FAKE_FLWR, "flwr-simulation": FAKE_SIMULATION}.items():
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
@@ -90,6 +77,7 @@ def fake(tmp_path, monkeypatch):
     # The wrapper looks for Flower beside its own interpreter, and for stray summaries in the home folder.
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setattr(flower, "DEFAULT_RESULTS", tmp_path / "default")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return fake
 
 
@@ -133,9 +121,9 @@ def test_plain_values_are_read_as_meant(text, default, value):
 
 
 def test_the_command_is_complete(fake):
-    plan = flower.make_plan([*fake.command, "hyperfed.margin=2", "--gpus", "0.25", "method=local", "num-supernodes=3"])
+    plan = flower.make_plan([*fake.command, "hyperfed.margin=2", "method=local", "num-supernodes=3"], gpus=0.25)
     assert plan.command == [
-        *("flwr", "run", str(fake.folder), "--stream", "--run-config"),
+        *("flwr", "run", str(plan.app), "--stream", "--run-config"),
         f'results-dir="{fake.run.parent}" run-name="one" hyperfed.margin=2 method="local"',
         *("--federation-config", "num-supernodes=3 client-resources-num-cpus=1 client-resources-num-gpus=0.25"),
     ]
@@ -143,7 +131,7 @@ def test_the_command_is_complete(fake):
 
 def test_results_are_named_and_absolute_without_being_asked_for(fake, monkeypatch):
     monkeypatch.chdir(fake.folder)
-    first, second = (flower.make_plan(["--app", ".", "results-dir=here", "dataset=/data/my own.pt"]) for _ in range(2))
+    first, second = (flower.make_plan(["results-dir=here", "dataset=/data/my own.pt"]) for _ in range(2))
     assert first.config["results-dir"] == str(fake.folder / "here")
     assert str(first.config["run-name"]).startswith("flatland-my_own-")
     assert first.config["run-name"] != second.config["run-name"]
@@ -155,11 +143,10 @@ def test_results_are_named_and_absolute_without_being_asked_for(fake, monkeypatc
         (["num-ronds=3"], "'num-ronds' is not a key of the run config; did you mean 'num-rounds'?"),
         (["method"], "'method' is not of the form key=value"),
         (["num-supernodes=ten"], "num-supernodes is 'ten', but must be a whole number"),
-        (["--app", "/nowhere"], "/nowhere is not the folder of a Flower app"),
     ],
 )
 def test_wrong_usage_is_named_before_anything_starts(fake, capsys, arguments, message):
-    assert flower.main([*fake.command, *arguments]) == flower.USAGE
+    assert main(["run", *fake.command, *arguments]) == flower.USAGE
     assert message in capsys.readouterr().out
     assert not (fake.folder / "daemon").exists()
 
@@ -187,7 +174,7 @@ COMPLETED, FAILED = {"status": "completed", "metrics": {"roc_auc": 0.75}}, {"sta
 )
 def test_exit_status_tells_how_the_run_went(fake, capsys, status, summary, code, exit_status, message):
     fake.answer(status=status, summary=summary, code=code)
-    assert flower.main(fake.command) == exit_status
+    assert main(["run", *fake.command]) == exit_status
     assert message in capsys.readouterr().out
     assert fake.daemon_is_gone()
 
@@ -204,22 +191,22 @@ def test_a_daemon_that_is_too_slow_is_started_again(fake, capfd, starts, runs, e
     for number, (log, code) in enumerate(starts, 1):
         (fake.folder / f"log{number}").write_text(log)
         (fake.folder / f"code{number}").write_text(str(code))
-    assert flower.main(fake.command) == exit_status
+    assert main(["run", *fake.command]) == exit_status
     assert len((fake.folder / "runs").read_text().splitlines()) == runs
     assert capfd.readouterr().out.count("once more") == runs - 1
     assert fake.daemon_is_gone()
 
 
 def test_an_earlier_summary_says_nothing_about_this_run(fake):
-    assert flower.main(fake.command) == 0
+    assert main(["run", *fake.command]) == 0
     fake.answer(status="finished:completed", summary=None)
-    assert flower.main(fake.command) == 1
+    assert main(["run", *fake.command]) == 1
 
 
 def test_a_summary_in_the_default_folder_is_found(fake, capsys, monkeypatch):
     monkeypatch.setenv("RUN", str(flower.DEFAULT_RESULTS / "one"))
     fake.answer(status="finished:failed", summary=FAILED)
-    assert flower.main(fake.command) == 1
+    assert main(["run", *fake.command]) == 1
     assert "no such data" in capsys.readouterr().out
 
 
@@ -229,7 +216,7 @@ def test_a_summary_in_the_default_folder_is_found(fake, capsys, monkeypatch):
 def test_a_timeout_interrupts_the_run_and_stops_the_daemon(fake, capsys):
     (fake.folder / "endless").touch()
     (fake.run / "checkpoint" / "server").mkdir(parents=True)
-    assert flower.main([*fake.command, "--timeout", "0.5"]) == flower.OUT_OF_TIME
+    assert main(["run", *fake.command, "--timeout", "0.5"]) == flower.OUT_OF_TIME
     assert "run-name=one resume=true" in capsys.readouterr().out
     assert (fake.folder / "interrupted").exists()
     assert fake.daemon_is_gone()
@@ -238,8 +225,8 @@ def test_a_timeout_interrupts_the_run_and_stops_the_daemon(fake, capsys):
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_interrupts_the_run_and_stops_the_daemon(fake, signum):
     (fake.folder / "endless").touch()
-    code = f"import sys; sys.executable = {sys.executable!r}; from deployments import flower; sys.exit(flower.main())"
-    process = subprocess.Popen([INTERPRETER, "-c", code, *fake.command], cwd=Path(flower.__file__).parents[1])
+    code = f"import sys; sys.executable = {sys.executable!r}; from curvfed.deployments.command import main; sys.exit(main())"
+    process = subprocess.Popen([INTERPRETER, "-c", code, "run", *fake.command], cwd=Path(flower.__file__).parents[1])
     deadline = time.monotonic() + 30
     while not (fake.folder / "started").exists():
         assert process.poll() is None

@@ -46,10 +46,10 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def runs(home, mark):
-    """Runs at the same time, from a folder that is not the app's: `good`, `images`, and `bad` with an unknown method."""
+    """Runs at the same time, from a folder that is not the app's: `good`, `images`, and `bad` with too few replies."""
 
     def start(name, *pairs):
-        command = [sys.executable, "-m", "curvfed.deployments.flower", "dataset=trees", f"num-rounds={ROUNDS}", *pairs]
+        command = [sys.executable, "-m", "curvfed", "run", "dataset=trees", f"num-rounds={ROUNDS}", *pairs]
         command += [f"results-dir={home / 'results of runs'}", f"run-name={name}"]
         command += ["--num-supernodes", str(CLIENTS), "--timeout", "400"]
         env = os.environ | {"HOME": str(home), "CURVFED_TEST": mark}
@@ -60,7 +60,7 @@ def runs(home, mark):
     started = {
         "good": start("good", "method=flatland"),
         "images": start("images", *(f"{key}={value}" for key, value in IMAGES.items())),
-        "bad": start("bad", "method=flatlnd"),
+        "bad": start("bad", "method=flatland", "min-replies=99"),
     }
     outputs = {name: process.communicate()[0] for name, process in started.items()}
     started["hull"] = start("hull", *(f"{key}={value}" for key, value in HULLS.items()))
@@ -125,7 +125,7 @@ def test_a_run_that_fails_says_so(runs):
     bad = runs["bad"]
     assert bad.code == 1, bad.output
     assert bad.summary["status"] == "failed"
-    assert "flatlnd" in bad.summary["error"]
+    assert "min-replies = 99" in bad.summary["error"]
 
 
 def test_nothing_is_left(runs, home, mark):

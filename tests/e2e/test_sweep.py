@@ -37,7 +37,7 @@ class Sweep:
         return read_plan(self.file).runs
 
     def begin(self) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "curvfed.deployments.sweep", str(self.file), "--results", str(self.folder)]
+        command = [sys.executable, "-m", "curvfed", "sweep", str(self.file), "--results", str(self.folder)]
         process = subprocess.Popen(
             command, cwd=ROOT, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )

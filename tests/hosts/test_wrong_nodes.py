@@ -63,7 +63,7 @@ def test_a_key_that_is_not_registered_is_refused(hosts: Hosts) -> None:
 
 
 def test_a_superlink_that_the_authority_does_not_vouch_for(hosts: Hosts, tmp_path: Path) -> None:
-    """`curvfed.deployments.cluster` sees it before Flower starts; Flower alone does not talk to it either."""
+    """`curvfed cluster` sees it before Flower starts; Flower alone does not talk to it either."""
     node = NodeFolder(tmp_path / "node")
     shutil.copytree(hosts.files.node(GUEST).path, node.path)
     node.authority.unlink()

@@ -11,6 +11,7 @@ from app_runs import Fault, Recorder, Run, forged, real_nodes, run
 from graph_fixtures import user_fields, write_user_graph
 
 from curvfed.deployments import simulate as command
+from curvfed.deployments.command import main
 from curvfed.server_app.meeting import CUT_OTHERWISE, CohortError
 from curvfed.strategies.config import ConfigError
 from curvfed.tasks.graphs import download
@@ -351,7 +352,7 @@ def test_a_graph_of_any_name(name, tmp_path):
     ],
 )
 def test_a_command_that_can_never_run_is_wrong_usage_said_once(given, tmp_path, own_home, capfd, caplog):
-    assert command.main([f"results-dir={tmp_path / 'results'}", *given.split()]) == 2
+    assert main(["simulate", f"results-dir={tmp_path / 'results'}", *given.split()]) == 2
     told = capfd.readouterr()
     (line,) = told.out.splitlines()
     assert line.startswith("error: ")
@@ -364,16 +365,16 @@ def test_a_command_that_can_never_run_is_wrong_usage_said_once(given, tmp_path, 
 
 def test_the_exit_status_of_the_command(tmp_path, capsys, monkeypatch):
     settings = [f"results-dir={tmp_path}", "num-rounds=1", "embedding-dim=8", "num-supernodes=2"]
-    assert command.main([*settings, "run-name=good"]) == 0
+    assert main(["simulate", *settings, "run-name=good"]) == 0
     assert Run(tmp_path / "good").summary["num_clients"] == 2
-    assert command.main([*settings, "run-name=good"]) == 1
+    assert main(["simulate", *settings, "run-name=good"]) == 1
     assert "run-name" in capsys.readouterr().out
-    assert command.main([*settings, "metod=fedavg"]) == 2
+    assert main(["simulate", *settings, "metod=fedavg"]) == 2
     assert "method" in capsys.readouterr().out
 
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "simulate", interrupt)
-    assert command.main(settings) == 130
+    assert main(["simulate", *settings]) == 130
     assert "resume=true" in capsys.readouterr().out

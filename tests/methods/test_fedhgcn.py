@@ -8,7 +8,7 @@ import torch
 from app_runs import run
 from graph_fixtures import write_tu
 
-from curvfed.deployments import predict
+from curvfed.deployments.command import main
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.model_spec import build_model
 from curvfed.tasks.graphs.client_graph import client_graph
@@ -192,7 +192,7 @@ def test_predictions_of_graphs_see_the_nodes_that_training_saw(tmp_path, capsys)
     found = run(tmp_path, clients=2, num_rounds=12, **settings)
     told = []
     for client in range(2):
-        assert predict.main([str(found.path), "mutag", "--client", str(client)]) == 0
+        assert main(["predict", str(found.path), "mutag", "--client", str(client)]) == 0
         said = capsys.readouterr().err
         told += [line.split(": ")[1] for line in said.splitlines() if line.startswith("accuracy on the test graphs")]
     longer = run(tmp_path, clients=2, num_rounds=13, resume=True, **settings)

@@ -114,7 +114,8 @@ def test_sigterm_ends_a_run_as_ctrl_c_does(tmp_path):
     command = [
         sys.executable,
         "-m",
-        "curvfed.deployments.simulate",
+        "curvfed",
+        "simulate",
         *(f"{key}={value}" for key, value in settings.items()),
     ]
     with subprocess.Popen(

@@ -13,7 +13,7 @@ from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.sweep import task
 from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE
 from curvfed.deployments.sweep.task import CUT_OFF, make
-from curvfed.server_app.app import _reason
+from curvfed.server_app.app import reason
 from curvfed.server_app.hull_run import HullRun
 from curvfed.server_app.rounds import Rounds
 from curvfed.server_app.run_lock import RunLock
@@ -135,4 +135,4 @@ def test_the_log_of_this_process_is_as_before(made):
 
 
 def test_words_of_a_run_that_a_signal_ended():
-    assert {_reason(KeyboardInterrupt()), _reason(SystemExit()), _reason(SystemExit(15))} == set(CUT_OFF)
+    assert {reason(KeyboardInterrupt()), reason(SystemExit()), reason(SystemExit(15))} == set(CUT_OFF)
