@@ -4,9 +4,10 @@ DATA is the folder of the public data sets. A run that is in results-dir already
 """
 
 import sys
+import tomllib
+from importlib.resources import files
 from pathlib import Path
 
-from accept.presets import preset
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Polygon
@@ -15,7 +16,9 @@ from curvfed.deployments.simulate import simulate
 from curvfed.server_app.hull_file import HullFile
 from curvfed.server_app.hull_pictures import outline
 from curvfed.strategies.config import RunConfig
+from curvfed.strategies.dotted import dotted
 
+PRESET = dotted(tomllib.loads((files("curvfed.presets") / "hull-olsson.toml").read_text(encoding="utf-8")))
 CLIENTS = 3
 EPSILONS = "0.01,0.02,0.05,0.1,0.2,0.5,1,2,5"
 CURVES = (("flp", "hyperbolic SVM", "#0072b2"), ("fle", "Euclidean SVM", "#d55e00"))
@@ -23,11 +26,11 @@ PIXEL = 0.002
 
 
 def run(data: str) -> HullFile:
-    """What a run of `presets/hull-olsson.toml` with a sweep leaves, made if it is not there."""
+    """What a run of the preset `hull-olsson` with a sweep leaves, made if it is not there."""
     folder = RunConfig().results_path / "picture-hull"
     if not (folder / "summary.json").exists():
         settings = {"seed": 0, "data-dir": data, "run-name": folder.name, "hull.sweep": EPSILONS}
-        simulate(preset("hull-olsson") | settings, CLIENTS)
+        simulate(PRESET | settings, CLIENTS)
     found = HullFile.read(folder / "hulls.npz")
     assert found is not None
     return found

@@ -5,10 +5,11 @@ DATA is the folder of the public data sets. Runs that are in results-dir already
 
 import csv
 import sys
+import tomllib
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
-from accept.presets import preset
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
@@ -17,21 +18,23 @@ from curvfed.deployments.simulate import simulate
 from curvfed.server_app.predictions import GlobalTest
 from curvfed.server_app.projection import project
 from curvfed.strategies.config import RunConfig
+from curvfed.strategies.dotted import dotted
 
 METHODS = {"hyperfed": "#0072b2", "spherefed": "#009e73", "fedavg": "#d55e00"}
 SEEDS = (0, 1, 2)
+PRESET = dotted(tomllib.loads((files("curvfed.presets") / "mnist.toml").read_text(encoding="utf-8")))
 CLIENTS = 20
 DIGITS = 10
 LABEL = 4.0  # the height of a label, in points of accuracy: names of curves that end together must not overlap
 
 
 def run(method: str, seed: int, data: str) -> Path:
-    """The directory of a run of `presets/mnist.toml` at alpha .1, made if it is not there."""
+    """The directory of a run of the preset `mnist` at alpha .1, made if it is not there."""
     name = f"picture-mnist-{method}-{seed}"
     folder = RunConfig().results_path / name
     if not (folder / "summary.json").exists():
         settings = {"method": method, "alpha": 0.1, "seed": seed, "data-dir": data, "run-name": name}
-        simulate(preset("mnist") | settings, CLIENTS)
+        simulate(PRESET | settings, CLIENTS)
     return folder
 
 

@@ -25,7 +25,7 @@ from curvfed.strategies.store import Store
 ROOT = Path(__file__).parents[2]
 NODES, ROUNDS = 3, 4
 TREES = {"dataset": "trees", "num-rounds": ROUNDS, "min-replies": NODES, "round-timeout": 120}
-SECTION = "Run it across machines"
+GUIDE, SECTION = ROOT / "docs" / "deployment.md", "On one machine, to try"
 POLL = "Flower's poll is every 3 s"
 
 Table = Callable[[Lab], Iterator[Outcome]]
@@ -72,31 +72,31 @@ def cluster_files(lab: Lab) -> Iterator[Outcome]:
     yield tested(lab, "every value and array name of every message, by method", "tests/methods/test_privacy.py", 1200)
 
 
-def cluster_readme(lab: Lab) -> Iterator[Outcome]:
-    """What the README says, as it is written."""
+def cluster_guide(lab: Lab) -> Iterator[Outcome]:
+    """What the guide says, as it is written."""
     lab.wait()
-    script, home = commands((ROOT / "README.md").read_text(encoding="utf-8"), SECTION), lab.folder / "readme-home"
+    script, home = commands(GUIDE.read_text(encoding="utf-8"), SECTION), lab.folder / "guide-home"
     home.mkdir(exist_ok=True)
-    (lab.folder / "readme.sh").write_text(script, encoding="utf-8")
+    (lab.folder / "guide.sh").write_text(script, encoding="utf-8")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     env = os.environ | {"HOME": str(home), "PATH": path}
     down = [sys.executable, "-m", "curvfed", "cluster", "down"]
     try:
-        words = ["bash", "-euxo", "pipefail", str(lab.folder / "readme.sh")]
-        code, output = call(words, lab.folder / "readme.log", 600, env)
+        words = ["bash", "-euxo", "pipefail", str(lab.folder / "guide.sh")]
+        code, output = call(words, lab.folder / "guide.log", 600, env)
     finally:
         left = subprocess.run(down, env=env, cwd=ROOT, capture_output=True, text=True, timeout=120).stdout
     is_down = "nothing was running" in left
     value = f"{count(script)} commands, exit status {code}, {'all' if is_down else 'NOT all'} down at their end"
     yield Outcome(
-        f"README, {SECTION}: every command in one shell",
+        f"docs/{GUIDE.name}, {SECTION}: every command in one shell",
         "exit status 0, all down at the end",
         value + (f"\n{output[-2000:]}" if code else ""),
         code == 0 and is_down,
     )
 
 
-TABLES: tuple[Table, ...] = (cluster_demo, cluster_failures, cluster_runs, cluster_files, cluster_readme)
+TABLES: tuple[Table, ...] = (cluster_demo, cluster_failures, cluster_runs, cluster_files, cluster_guide)
 
 
 # --- Clusters and their runs ------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def commands(text: str, section: str) -> str:
     _, _, rest = text.partition(f"\n## {section}\n")
     blocks = re.findall(r"^```sh\n(.*?)^```", rest.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
     if not blocks:
-        raise RunFailed(f'the README has no commands under "## {section}"')
+        raise RunFailed(f'there are no commands under "## {section}"')
     return "".join(blocks)
 
 

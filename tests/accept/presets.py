@@ -1,14 +1,12 @@
-"""Preset files as settings, so that a table runs what the README tells people to run."""
+"""Presets as settings, so that a table runs what the pages tell people to run."""
 
 import tomllib
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 from curvfed.strategies.dotted import dotted
 
-FOLDER = Path(__file__).parents[2] / "presets"
-
 
 def preset(name: str) -> dict[str, Any]:
-    """The keys of `presets/<name>.toml`, dotted."""
-    return dotted(tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8")))
+    """The keys of the preset, dotted."""
+    return dotted(tomllib.loads((files("curvfed.presets") / f"{name}.toml").read_text(encoding="utf-8")))
