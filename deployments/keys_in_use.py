@@ -19,7 +19,8 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
         return True
     row = METHODS[config.method]
     keys = (named.partition(".")[0] for named in (row.proximal, row.sparsity, row.selection))
-    parts = {config.method, config.aggregation, encoder(config, task), row.learner, *row.after, *keys}
+    aggregation = config.aggregation.partition(":")[0]
+    parts = {config.method, aggregation, encoder(config, task), row.learner, *row.after, *keys}
     tables = {task, *config.sinks.split(","), *(PARTS.get(part, part) for part in parts)}
     if config.is_masked:
         tables.add("secure")

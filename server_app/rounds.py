@@ -32,7 +32,7 @@ from curvfed.strategies.messages import CALIBRATE, EVALUATE, FINE_TUNE, TRAIN, H
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.model_spec import model_spec
 from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.split import Arrays
+from curvfed.strategies.split import AggregationError, Arrays
 
 log = logging.getLogger("curvfed")
 
@@ -164,7 +164,12 @@ class Rounds(Run):
         else:
             phase = self._phase(TRAIN, number, cohort)
             updates = {
-                p: Update(reply.num_examples, dict(reply.arrays), int(reply.metrics.get("steps", 0)))
+                p: Update(
+                    reply.num_examples,
+                    dict(reply.arrays),
+                    int(reply.metrics.get("steps", 0)),
+                    reply.metrics.get("loss", np.nan),
+                )
                 for p, reply in phase.replies.items()
             }
         self._check_enough(phase)
@@ -176,7 +181,10 @@ class Rounds(Run):
         if not any(update.examples for update in updates.values()):
             log.warning("round %d: no client that answered has training data", number)
         with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
-            self.model.aggregate(weighed(updates, self.config.weights))
+            try:
+                self.model.aggregate(weighed(updates, self.config.weights))
+            except AggregationError as error:
+                raise RoundError(f"round {number}: {error}") from None
         if reason := not_finite(self.model.state()):
             raise RoundError(f"round {number}: {reason} after the aggregation")
 

@@ -5,10 +5,13 @@ from collections.abc import Callable
 
 from curvfed.strategies.aggregation import Aggregation, Average
 from curvfed.strategies.apple import Apple
+from curvfed.strategies.baseline_tables import FedOpt
 from curvfed.strategies.clusters import Clusters
 from curvfed.strategies.consistent import Consistent
 from curvfed.strategies.feddyn import FedDyn
 from curvfed.strategies.fedsage import FedSage, package
+from curvfed.strategies.flower_strategy import FlowerStrategy
+from curvfed.strategies.flower_tables import FLOWER
 from curvfed.strategies.interpolated import Interpolated
 from curvfed.strategies.messages import Facts
 from curvfed.strategies.method import ENDS
@@ -20,7 +23,6 @@ from curvfed.strategies.normalised import FedNova
 from curvfed.strategies.run_config import RunConfig
 from curvfed.strategies.scaffold import Scaffold
 from curvfed.strategies.schedule import generator_rounds
-from curvfed.strategies.server_optimizer import ServerOptimizer
 from curvfed.strategies.similarity import Similarity
 from curvfed.strategies.split import Arrays
 from curvfed.strategies.topology import Topology
@@ -39,14 +41,7 @@ AGGREGATIONS: dict[str, Callable[[Arrays, RunConfig, int], Aggregation]] = {
         arrays, config.hyperfed.radius, config.hyperfed.deviations
     ),
     "fednova": lambda arrays, config, clients: FedNova(arrays, config.momentum if config.optimizer == "sgd" else 0.0),
-    "fedopt": lambda arrays, config, clients: ServerOptimizer(
-        arrays,
-        config.fedopt.optimizer,
-        config.fedopt.learning_rate,
-        config.fedopt.beta1,
-        config.fedopt.beta2,
-        config.fedopt.tau,
-    ),
+    "fedopt": lambda arrays, config, clients: fedopt(arrays, config.fedopt),
     "scaffold": lambda arrays, config, clients: Scaffold(arrays, config.scaffold.learning_rate, clients),
     "feddyn": lambda arrays, config, clients: FedDyn(arrays, clients),
     "interpolated": lambda arrays, config, clients: Interpolated(arrays, config.pfedme.beta),
@@ -55,7 +50,27 @@ AGGREGATIONS: dict[str, Callable[[Arrays, RunConfig, int], Aggregation]] = {
     "fedsage": lambda arrays, config, clients: FedSage(
         arrays, package(arrays, config.fedsage), generator_rounds(config)
     ),
+    **dict.fromkeys(FLOWER, lambda arrays, config, clients: flower_strategy(arrays, config)),
 }
+
+
+def fedopt(arrays: Arrays, keys: FedOpt) -> FlowerStrategy:
+    """The strategy of Flower's that the keys of FedOpt tell of."""
+    if keys.optimizer == "avgm":
+        momentum = {"server_learning_rate": keys.learning_rate, "server_momentum": keys.beta1}
+        return FlowerStrategy(arrays, "flower:FedAvgM", momentum)
+    name = "flower:FedAdam" if keys.optimizer == "adam" else "flower:FedYogi"
+    moments = {"eta": keys.learning_rate, "beta_1": keys.beta1, "beta_2": keys.beta2, "tau": keys.tau}
+    return FlowerStrategy(arrays, name, moments)
+
+
+def flower_strategy(arrays: Arrays, config: RunConfig) -> FlowerStrategy:
+    """The strategy of Flower's that `aggregation` names, with its keys in the table `flower`."""
+    known = FLOWER[config.aggregation]
+    settings = {name: value for name, value in config.flower if name in known and value != "auto"}
+    if "client_learning_rate" in known:  # Flower has no default
+        settings.setdefault("client_learning_rate", config.learning_rate)
+    return FlowerStrategy(arrays, config.aggregation, settings)
 
 
 def aggregation(config: RunConfig, facts: Facts, clients: int) -> Aggregation:

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from curvfed.strategies.flower_tables import FlowerName
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.tables import Form, Rate, Table
 
@@ -204,10 +205,11 @@ class CommonKeys(Table):
         description="evaluate the clients that did not train, every so many rounds; 0: after the last round alone. "
         "Clients that train are evaluated in every round",
     )
-    aggregation: Literal["auto", "average", "consistent", "fednova", "fedopt"] = Field(
+    aggregation: Literal["auto", "average", "consistent", "fednova", "fedopt", FlowerName] = Field(
         default="auto",
         description="what the server makes of the shared parameters; auto: the method's own. With another a method "
-        "stands on another base, such as spherefed on fednova",
+        "stands on another base, such as spherefed on fednova. flower:NAME is Flower's own strategy of that name, with its "
+        "arguments under flower",
     )
     weights: Literal["auto", "examples", "uniform"] = Field(
         default="auto",

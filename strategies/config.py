@@ -2,9 +2,9 @@
 
 import difflib
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.defaults import BUILT_IN, settled
 from curvfed.strategies.dotted import nested
+from curvfed.strategies.flower_tables import FLOWER, OF_THE_MEAN
 from curvfed.strategies.messages import CALIBRATE, CCVR
 from curvfed.strategies.method import ONE_SHOT
 from curvfed.strategies.methods import METHODS
@@ -29,7 +30,7 @@ __all__ = ["ConfigError", "RunConfig", "Scalar", "allowed", "fields", "flatten",
 
 AUTO = "auto"
 
-BASES = ("average", "consistent", "fednova", "fedopt")
+BASES = ("average", "consistent", "fednova", "fedopt", *FLOWER)
 """Aggregations of one model for all, which can stand for each other."""
 
 PARTITIONS = {
@@ -39,7 +40,7 @@ PARTITIONS = {
     "points": tuple(POINT_PARTITIONS),
 }
 
-SUMMED = ("average", "fedopt")
+SUMMED = ("average", "fedopt", *OF_THE_MEAN)
 """Aggregations that need nothing but the mean of the parameters, which a secure sum can give."""
 
 OF_SGD = ("fednova", "scaffold")
@@ -64,7 +65,7 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     try:
         config = RunConfig.model_validate(nested(raw))
     except ValidationError as error:
-        wrong = dict.fromkeys(".".join(map(str, one["loc"])) for one in error.errors())
+        wrong = dict.fromkeys(_key(one["loc"], known) for one in error.errors())
         raise ConfigError(
             "\n".join(f"{key} = {raw.get(key)!r}: allowed is {allowed(known[key])}" for key in wrong)
         ) from None
@@ -89,6 +90,7 @@ def _check_method(config: RunConfig) -> None:
         raise ConfigError(
             f'aggregation = "{config.aggregation}": allowed with method = "{config.method}" is auto, its own'
         )
+    _check_flower(config)
     if config.fine_tune in ("all", "head") and method.learner == "adafgl":
         raise ConfigError(
             f'fine-tune = "{config.fine_tune}": allowed with method = "{config.method}" is auto or trained, its own network'
@@ -98,6 +100,17 @@ def _check_method(config: RunConfig) -> None:
             f'fine-tune = "closed-form": allowed with a classifier on the sphere, such as spherefed\'s; '
             f'method = "{config.method}" has none'
         )
+
+
+def _check_flower(config: RunConfig) -> None:
+    """Keys of Flower's strategies, which some of them alone have."""
+    known = FLOWER.get(config.aggregation, ())
+    for name, value in config.flower:
+        if value != AUTO and name not in known:
+            own = ", ".join(f"flower.{kebab(one)}" for one in known) or "no key of this table"
+            raise ConfigError(
+                f'flower.{kebab(name)} = {value}: allowed with aggregation = "{config.aggregation}" is {own}'
+            )
 
 
 def _check_data(config: RunConfig) -> None:
@@ -262,13 +275,22 @@ def fields() -> Iterator[tuple[str, FieldInfo]]:
             yield kebab(name), field
 
 
+def _key(location: Sequence[int | str], known: Mapping[str, Any]) -> str:
+    """The key that an error is at; where several types are allowed the location goes on with one of these."""
+    key = ".".join(map(str, location))
+    return key if key in known else _key(location[:-1], known)
+
+
 def allowed(field: FieldInfo) -> str:
     """A field's type and range in words."""
     annotation = field.annotation
     if forms := [item.words for item in field.metadata if isinstance(item, Form)]:
         return " and ".join(forms)
+    if get_origin(annotation) is Union:
+        return " or ".join(allowed(FieldInfo.from_annotation(one)) for one in get_args(annotation))
     if get_origin(annotation) is Literal:
-        return "one of " + ", ".join(f'"{one}"' if isinstance(one, str) else str(one) for one in get_args(annotation))
+        choices = [f'"{one}"' if isinstance(one, str) else str(one) for one in get_args(annotation)]
+        return "one of " * (len(choices) > 1) + ", ".join(choices)
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
     if isinstance(annotation, types.GenericAlias) or annotation not in words:
         raise TypeError(f"no words for {annotation}")

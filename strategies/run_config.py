@@ -6,6 +6,7 @@ from pathlib import Path
 from curvfed.strategies.baseline_tables import Baselines
 from curvfed.strategies.common_keys import CommonKeys
 from curvfed.strategies.dotted import dotted
+from curvfed.strategies.flower_tables import Flower
 from curvfed.strategies.image_tables import HyperFed, Images, SphereFed
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.point_tables import Hull, Points, Secure
@@ -37,6 +38,7 @@ class RunConfig(Baselines, Systems, CommonKeys):
     The order of the bases makes the order of the keys: those of the last come first.
     """
 
+    flower: Flower = Flower()
     mlflow: MLflow = MLflow()
 
     @property

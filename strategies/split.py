@@ -1,5 +1,6 @@
 """Split aggregation: the shared parameters are averaged by data size, the personal ones never come."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,11 +25,14 @@ class Update:
         The shared parameters after local training.
     steps : int
         The optimiser's steps that led there.
+    loss : float
+        The mean loss of its last pass; NaN where it told none.
     """
 
     examples: int
     arrays: Arrays
     steps: int = 0
+    loss: float = math.nan
 
 
 class AggregationError(ValueError):

@@ -126,6 +126,7 @@ TABLES = {
     "method=fedavg dataset=digits": {"images"},
     "method=fedavg dataset=digits aggregation=consistent": {"images", "hyperfed"},
     "method=fedavg dataset=digits aggregation=fedopt secure-sum=true": {"images", "fedopt", "secure"},
+    "method=fedavg dataset=digits aggregation=flower:FedAdam flower.eta=0.5": {"images", "flower"},
     "method=fedavg model=lorentz": {"flatland"},
     "method=local-lorentz": {"flatland"},
     "method=fedhgcn": {"flatland", "fedhgcn"},

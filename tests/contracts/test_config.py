@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from curvfed.strategies.config import BASES, ConfigError, RunConfig, allowed, fields, flatten, parse
+from curvfed.strategies.flower_tables import FLOWER, OF_THE_MEAN, FlowerName
 from curvfed.strategies.methods import METHODS, Method
 from curvfed.tasks.graphs.models import MODELS
 from curvfed.tasks.images.nets import NETS
@@ -53,6 +54,7 @@ TIED = {
     "train-size": [0.0, 0.001, 0.6, 0.75, 0.999],
     "test-size": [0.0, 0.001, 0.4, 0.8],
     "aggregation": get_args(FIELDS["aggregation"].annotation),
+    **{f"flower.{name.replace('_', '-')}": ["auto", 1] for name in sorted(set().union(*FLOWER.values()))},
     "weights": get_args(FIELDS["weights"].annotation),
     "fine-tune": get_args(FIELDS["fine-tune"].annotation),
     "optimizer": get_args(FIELDS["optimizer"].annotation),
@@ -98,7 +100,7 @@ def from_rest(raw: dict[str, Any], method: Method, task: str) -> bool:
 
 def summable(raw: dict[str, Any], method: Method, task: str) -> bool:
     """Whether the server can do with the sum of what it is sent."""
-    if _base(raw) not in ("average", "fedopt", "one-shot") or "ccvr" in method.after:
+    if _base(raw) not in ("average", "fedopt", "one-shot", *OF_THE_MEAN) or "ccvr" in method.after:
         return False
     if _chosen(raw, "weights", method, task) == "uniform":
         return False
@@ -140,6 +142,11 @@ def fits(raw: dict[str, Any]) -> bool:
         and sum(given or own for given, own in zip(sizes, SIZES[common[0]], strict=True)) <= 1
         and (raw.get("aggregation", "auto") == "auto" or method.aggregation in BASES)
         and not (_base(raw) in ("fednova", "scaffold") and not from_rest(raw, method, common[0]))
+        and all(
+            key.removeprefix("flower.").replace("-", "_") in FLOWER.get(raw.get("aggregation", ""), ())
+            for key, given in raw.items()
+            if key.startswith("flower.") and given != "auto"
+        )
         and (raw.get("fine-tune") != "closed-form" or method.head == "sphere")
         and not (raw.get("fine-tune") in ("all", "head") and method.learner == "adafgl")
         and raw.get("gcfl.eps1", 0.05) <= raw.get("gcfl.eps2", 0.1)
@@ -327,7 +334,14 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("train-size", -0.1, "a number >= 0 and < 1"),
         ("test-size", 1, "a number >= 0 and < 1"),
         ("fine-tune-epochs", -2, "a whole number >= -1 and <= 10000"),
-        ("aggregation", "clusters", 'one of "auto", "average", "consistent", "fednova", "fedopt"'),
+        ("aggregation", "clusters", allowed(FIELDS["aggregation"])),
+        ("flower.eta", 0, '"auto" or a number > 0'),
+        ("flower.eta", True, '"auto" or a number > 0'),
+        ("flower.eta", math.nan, '"auto" or a number > 0'),
+        ("flower.eta", "fast", '"auto" or a number > 0'),
+        ("flower.beta-1", 1, '"auto" or a number >= 0 and < 1'),
+        ("flower.beta", 0.5, '"auto" or a number >= 0 and < 0.5'),
+        ("flower.num-malicious-nodes", 0.5, '"auto" or a whole number >= 0 and <= 1000000'),
         ("round-timeout", 0, "a number > 0"),
         ("flatland.proximal", math.nan, "a number >= 0"),
         ("flatland.curvature-init", "ricci", 'one of "forman", "ollivier", "mlp", "constant"'),
@@ -539,6 +553,30 @@ def test_one_model_for_all_can_be_made_by_any_of_the_bases(method):
     assert {METHODS[name].aggregation in BASES for name in ("fed-pub", "gcfl", "hull")} == {False}
 
 
+def test_flowers_strategies_are_told_by_name():
+    assert tuple(FLOWER) == get_args(FlowerName)
+    assert allowed(FIELDS["aggregation"]).endswith(", ".join(f'"{name}"' for name in FLOWER))
+    assert parse({"method": "fedavg", "aggregation": "flower:FedYogi", "secure-sum": True}).secure_sum
+
+
+def test_a_key_that_the_strategy_does_not_have_is_refused_with_those_it_has():
+    raw = {"method": "fedavg", "aggregation": "flower:MultiKrum", "flower.eta": 0.5}
+    assert refused(raw) == (
+        'flower.eta = 0.5: allowed with aggregation = "flower:MultiKrum" is flower.num-malicious-nodes, '
+        "flower.num-nodes-to-select"
+    )
+    none = 'allowed with aggregation = "{}" is no key of this table'
+    assert refused(raw | {"aggregation": "flower:FedMedian"}) == "flower.eta = 0.5: " + none.format("flower:FedMedian")
+    assert refused({"flower.q": 1}) == "flower.q = 1.0: " + none.format("auto")
+
+
+def test_numbers_that_commands_pass_on_as_texts_are_numbers():
+    raw = {"method": "fedavg", "aggregation": "flower:MultiKrum"}
+    keys = parse(raw | {"flower.num-malicious-nodes": "2", "flower.num-nodes-to-select": "auto"}).flower
+    assert (keys.num_malicious_nodes, keys.num_nodes_to_select) == (2, "auto")
+    assert parse({"method": "fedavg", "aggregation": "flower:FedAdam", "flower.eta": "1e-2"}).flower.eta == 0.01
+
+
 def test_a_closed_form_needs_a_classifier_on_the_sphere():
     assert parse({"method": "spherefed", "fine-tune": "closed-form"}).fine_tune == "closed-form"
     assert refused({"method": "hyperfed", "fine-tune": "closed-form"}) == (
@@ -572,11 +610,12 @@ def test_a_sum_is_enough_for_averages_and_hulls(method):
 
 
 def test_a_base_that_needs_more_than_a_sum_is_named():
-    for base in ("consistent", "fednova"):
+    for base in ("consistent", "fednova", "flower:FedMedian", "flower:Krum", "flower:QFedAvg"):
         raw = {"method": "fedavg", "dataset": "digits", "aggregation": base, "secure-sum": True}
         assert refused(raw | {"optimizer": "sgd", "optimizer-state": "fresh"}) == (
             f'secure-sum = true with method = "fedavg" and aggregation = "{base}": allowed is an aggregation that needs '
-            "the mean alone, average or fedopt; this one looks at each client's parameters"
+            "the mean alone, average or fedopt or flower:FedAdagrad or flower:FedAdam or flower:FedAvgM or flower:FedYogi; "
+            "this one looks at each client's parameters"
         )
     assert parse({"method": "hyperfed", "aggregation": "average", "secure-sum": True}).secure_sum
     assert refused({"method": "hyperfed", "secure-sum": True}).startswith(

@@ -21,7 +21,7 @@ EXPLICIT: dict[str, list[Any]] = {
     "test-size": [0.1, 0.2],
     "fine-tune-epochs": [0, 1, 7],
     "fine-tune": ["trained", "all", "head"],
-    "aggregation": ["average", "consistent", "fednova", "fedopt"],
+    "aggregation": ["average", "consistent", "fednova", "fedopt", "flower:FedMedian"],
     "weights": ["examples", "uniform"],
 }
 """Keys that can be left open, and values that leave nothing open."""
