@@ -29,7 +29,7 @@ def exp0_factor(norms: Tensor, radius: Tensor) -> Tensor:
     -------
     Tensor, (N, 1)
     """
-    factor: Tensor = _Exp0Factor.apply(norms, radius)  # type: ignore[no-untyped-call]
+    factor: Tensor = _Exp0Factor.apply(norms, radius)
     return factor
 
 
@@ -51,7 +51,7 @@ def lorentz_linear(space: Tensor, weight: Tensor, bias: Tensor, column: Tensor, 
     -------
     Tensor, (N, e)
     """
-    out: Tensor = _LorentzLinear.apply(space, weight, bias, column, radius)  # type: ignore[no-untyped-call]
+    out: Tensor = _LorentzLinear.apply(space, weight, bias, column, radius)
     return out
 
 
@@ -72,7 +72,7 @@ def distance_logits(space: Tensor, centres: Tensor, bias: Tensor, radius: Tensor
     -------
     Tensor, (N, C)
     """
-    logits: Tensor = _DistanceLogits.apply(space, centres, bias, radius)  # type: ignore[no-untyped-call]
+    logits: Tensor = _DistanceLogits.apply(space, centres, bias, radius)
     return logits
 
 
@@ -111,7 +111,7 @@ def convolve(
     Tensor, (N, d)
     """
     share = gate if gate is not None else torch.ones((), dtype=product.dtype, device=product.device)
-    space: Tensor = _Convolution.apply(product, square, bias, column, radius, share, adjacency.matrix)  # type: ignore[no-untyped-call]
+    space: Tensor = _Convolution.apply(product, square, bias, column, radius, share, adjacency.matrix)
     return space
 
 

@@ -29,7 +29,7 @@ class Constant:
 
     def __matmul__(self, x: Tensor) -> Tensor:
         """Product (N, M) @ (M, d) -> (N, d)."""
-        product: Tensor = _Product.apply(self.matrix, self.transpose, x)  # type: ignore[no-untyped-call]
+        product: Tensor = _Product.apply(self.matrix, self.transpose, x)
         return product
 
     def to(self, device: torch.device) -> "Constant":
