@@ -25,7 +25,6 @@ import curvfed.server_app.app
 from curvfed.deployments import predict, python_api
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.trained_run import PredictError, TrainedRun
-from curvfed.strategies.cohort import CohortError
 from curvfed.strategies.config import ConfigError, parse
 from curvfed.strategies.store import StoreError
 from curvfed.tasks.errors import DataError
@@ -251,7 +250,7 @@ def test_data_in_memory_are_let_go_and_resumed(tmp_path):
     assert curvfed.simulate("fedper", data=items, run_name="begun", resume=True, **SMALL).path == begun.path
     mine, theirs = (load_file(one.path / "model.safetensors") for one in (begun, once))
     assert all((mine[name] == theirs[name]).all() for name in mine)
-    with pytest.raises(CohortError, match="the data of partitions 0, 2 are not those of the run so far"):
+    with pytest.raises(ConfigError, match="the data of partitions 0, 2 are not those of the run so far"):
         curvfed.simulate("fedper", data=items[::-1], run_name="begun", resume=True, **SMALL | {"num_rounds": 3})
 
 
