@@ -107,11 +107,11 @@ def test_the_blocks_run_and_print_what_is_shown(shell, home):
 
 
 @pytest.fixture
-def own_data(clone):
+def own_data(clone, shell):
     """A graph as docs/data.md makes one, images and cells, by the names that the table has."""
     page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
     (code,) = (text for language, text in BLOCK.findall(page) if language == "python")
-    exec(code.replace('"graph.pt"', repr(str(clone / "graph.pt"))), {})
+    shell(f"python - <<'END'\n{code}END\n")
     draw = np.random.default_rng(0)
     for name in ("cats", "dogs"):
         (clone / "pictures" / name).mkdir(parents=True)
