@@ -7,11 +7,6 @@ from pydantic import Field
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.tables import Form, Rate, Table
 
-ModelName = Literal[
-    "auto", "gcn", "gin", "lorentz", "split",
-    "cnn", "convnet", "resnet18", "resnet18-7x7", "vgg13", "mobilenetv2", "senet18",
-]  # fmt: skip
-
 RunName = Annotated[
     str,
     Form(
@@ -120,13 +115,14 @@ class CommonKeys(Table):
     dropout: float = Field(
         default=0.5, ge=0, lt=1, description="share of hidden units that graph networks drop in training"
     )
-    model: ModelName = Field(
+    model: str = Field(
         default="auto",
         description="encoder: auto is the method's own; for nodes gcn, lorentz or split, for graphs gin, gcn or lorentz, "
         "for images cnn (two layers; auto takes it for grey images), convnet (seven; for colour), resnet18, resnet18-7x7 "
         "(as for ImageNet), vgg13, mobilenetv2 or senet18. "
         "What stays at a client follows from the method: gin under flatland shares as flatland does, without time-like "
-        "parameters",
+        "parameters. Or a model of another package that is installed wherever server and clients run: its name, or "
+        "package.module:factory",
     )
     embedding_dim: int = Field(
         default=0,
@@ -238,4 +234,9 @@ class CommonKeys(Table):
         description="where else the figures of rounds.csv and summary.json go while the run goes on, comma-separated: "
         "tensorboard, event files in the run directory; mlflow, a tracking store. Each needs its package: "
         "pip install -e '.[tensorboard]' or '.[mlflow]'",
+    )
+    extra: str = Field(
+        default="",
+        description="further keys, key=value with spaces between: those of methods of other packages, which flwr run takes "
+        "in no other way: extra='fedexp.epsilon=1e-3'. A key that is given besides, with another value, is refused",
     )

@@ -1,15 +1,28 @@
 """What a client makes of a round, one module for each way; a row of `curvfed.strategies.methods` names its own.
 
 A module here has a `LEARNER`, a subclass of `curvfed.client_app.learners.learner.Learner`. It is imported where its
-method runs and nowhere else, for a real node starts a process per message.
+method runs and nowhere else, for a real node starts a process per message. Another package's is "package.module:Class".
 """
 
 import importlib
 
 from curvfed.client_app.learners.learner import Learner
+from curvfed.strategies.config import ConfigError
+from curvfed.tasks import plugins
 
 
 def learner_class(name: str) -> type[Learner]:
-    """The learner of this name: `LEARNER` of the module that is called so."""
+    """The learner of this name: `LEARNER` of the module that is called so, or "package.module:Class".
+
+    Raises
+    ------
+    DataError
+        If another package's cannot be imported here.
+    """
+    if ":" in name:
+        found = plugins.imported(name)
+        if not (isinstance(found, type) and issubclass(found, Learner)):
+            raise ConfigError(f'learner "{name}" is {found!r}; allowed is a subclass of {Learner.__module__}.Learner')
+        return found
     found: type[Learner] = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").LEARNER
     return found

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curvfed.deployments import flower, isolated
-from curvfed.deployments.pairs import read_value
+from curvfed.strategies.dotted import read_value
 from curvfed.strategies.config import RunConfig
 
 INTERPRETER = sys.executable
