@@ -43,8 +43,8 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     if columns != there:
         if odd := [name for name in columns if not _NAME.fullmatch(name)]:
             raise ConfigError(
-                f"{path.name}: the method gives the round a figure named {odd[0]!r}; allowed is a name of up to 64 letters, "
-                "digits and . _ -, the first a letter"
+                f"{path.name}: the method gives the round a figure named {odd[0]!r}; allowed is a name of up to 64 "
+                "letters, digits and . _ -, the first a letter"
             )
         more = "," * (len(columns) - len(there))
         lines = [",".join(columns), *(line + more for line in _lines(path)[1:])]

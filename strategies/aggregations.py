@@ -93,8 +93,8 @@ def _check_kept(config: RunConfig, facts: Facts) -> None:
     ]
     if lacking:
         raise ConfigError(
-            f'model = "{config.model}": method = "{config.method}" keeps {", ".join(lacking)} at each client, and this model '
-            "has no parameters of these names; allowed is a model that has, or another method"
+            f'model = "{config.model}": method = "{config.method}" keeps {", ".join(lacking)} at each client, and this '
+            "model has no parameters of these names; allowed is a model that has, or another method"
         )
 
 

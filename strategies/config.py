@@ -11,13 +11,13 @@ from pydantic.fields import FieldInfo
 
 from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.defaults import BUILT_IN, settled
-from curvfed.strategies.dotted import EXTRA, expanded, nested
+from curvfed.strategies.dotted import EXTRA, Scalar, expanded, nested
 from curvfed.strategies.messages import CALIBRATE, CCVR
 from curvfed.strategies.method import ONE_SHOT
 from curvfed.strategies.methods import LEFT_OUT, METHODS
 from curvfed.strategies.model_spec import MODELS
 from curvfed.strategies.point_data import point_spec
-from curvfed.strategies.run_config import ConfigError, RunConfig, Scalar, flatten, home
+from curvfed.strategies.run_config import ConfigError, RunConfig, flatten, home
 from curvfed.strategies.tables import Form, Table, kebab
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
@@ -127,13 +127,14 @@ def _check_data(config: RunConfig) -> None:
     # Real nodes bring their own data, of any task, and a run on them need not name a data set: it has a built-in one.
     possible = method.tasks if config.dataset in BUILT_IN.values() else tasks
     models = {name for task in possible for name in ("auto", *MODELS[task])}
-    if plugins.is_model(config.model):
+    takes_others = models != {"auto"}
+    if takes_others and plugins.is_model(config.model):
         _check_brought_model(config)
     elif config.model not in models:
-        brought = ", ".join(sorted({*models, *plugins.found("models")}))
+        names = [*sorted(models), *plugins.found("models")] if takes_others else ["auto"]
+        others = f', or "package.module:factory"; {plugins.EVERYWHERE}' if takes_others else ""
         raise ConfigError(
-            f'model = "{config.model}": allowed for data sets of {" or ".join(tasks)} is one of {brought}, or '
-            f'"package.module:factory"; {plugins.EVERYWHERE}'
+            f'model = "{config.model}": allowed for data sets of {" or ".join(tasks)} is one of {", ".join(names)}{others}'
         )
     partitions = {name for task in possible for name in ("auto", *PARTITIONS[task])}
     if config.partition not in partitions:

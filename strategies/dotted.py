@@ -53,8 +53,10 @@ def expanded(raw: Mapping[str, Any], defaults: Mapping[str, Scalar]) -> dict[str
     ValueError
         If it is not of that form, or a key in it has another value there or beside it; says what is allowed.
     """
+    if not isinstance(raw.get(EXTRA, ""), str):
+        return dict(raw)  # as wrong as any other key of another type
     told: dict[str, Scalar] = {}
-    for word in shlex.split(str(raw.get(EXTRA, ""))):
+    for word in shlex.split(raw.get(EXTRA, "")):
         key, equals, text = word.partition("=")
         value = read_value(text, defaults.get(key, ""))
         if not equals or key == EXTRA:

@@ -69,7 +69,9 @@ def _is_table(name: str, keys: Any) -> bool:
 
 
 if TYPE_CHECKING:
-    Brought = Table
+
+    class Brought(Table):
+        """The tables of methods of other packages."""
 else:
     Brought = create_model("Brought", __base__=Table, **_tables())
 

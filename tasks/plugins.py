@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ class DataSet:
 
 
 @cache
-def _scan() -> EntryPoints:
+def _scan() -> Any:  # whose type is another one from Python 3.12 on
     """What all installed packages offer to others: a look into each, 15 ms for a hundred of them."""
     return entry_points()
 

@@ -16,13 +16,11 @@ def learner_class(name: str) -> type[Learner]:
 
     Raises
     ------
-    DataError
-        If another package's cannot be imported here.
+    DataError, ConfigError
+        If another package's cannot be imported here, or is none.
     """
-    if ":" in name:
-        found = plugins.imported(name)
-        if not (isinstance(found, type) and issubclass(found, Learner)):
-            raise ConfigError(f'learner "{name}" is {found!r}; allowed is a subclass of {Learner.__module__}.Learner')
-        return found
-    found: type[Learner] = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").LEARNER
+    own = f"{__name__}.{name.replace('-', '_')}"
+    found: type[Learner] = plugins.imported(name) if ":" in name else importlib.import_module(own).LEARNER
+    if not (isinstance(found, type) and issubclass(found, Learner)):
+        raise ConfigError(f'learner "{name}" is {found!r}; allowed is a subclass of {Learner.__module__}.Learner')
     return found

@@ -43,7 +43,7 @@ def _brought(spec: ModelSpec) -> nn.Module:
 
     It stays what it is, with the names of its parameters: a hook before `forward` hands it what it asks for.
     """
-    model = plugins.model(spec.kind, spec.num_features, spec.num_classes)
+    model: nn.Module = plugins.model(spec.kind, spec.num_features, spec.num_classes)
     model.register_forward_pre_hook(_arguments, with_kwargs=True)
     return model
 

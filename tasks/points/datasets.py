@@ -6,7 +6,7 @@ from pathlib import Path
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs import download
-from curvfed.tasks.points.readers import READERS, RawPoints
+from curvfed.tasks.points.readers import READERS
 
 NAMES = ("uniform", "olsson")
 """Of them, "uniform" is built in."""

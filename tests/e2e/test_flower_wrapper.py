@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curvfed.deployments import flower, isolated
-from curvfed.strategies.dotted import read_value
 from curvfed.strategies.config import RunConfig
+from curvfed.strategies.dotted import read_value
 
 INTERPRETER = sys.executable
 PYPROJECT = """

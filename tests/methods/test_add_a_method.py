@@ -28,8 +28,8 @@ def settings():
     before = dict(METHODS)
     exec(block("python"), {})
     arguments = shlex.split(block("sh"))
-    assert arguments[:3] == ["python", "-m", "curvfed.deployments.simulate"]
-    yield read_pairs(arguments[3:], flatten(RunConfig()))
+    assert arguments[:2] == ["curvfed", "simulate"]
+    yield read_pairs(arguments[2:], flatten(RunConfig()))
     METHODS.clear()
     METHODS.update(before)
 
