@@ -14,7 +14,7 @@ from curvfed.client_app.data import Data
 from curvfed.client_app.training import TrainingError
 from curvfed.strategies.config import ConfigError, RunConfig
 from curvfed.strategies.device import pick_device, placed
-from curvfed.strategies.model_spec import build_model
+from curvfed.strategies.model_spec import MODELS, build_model
 from curvfed.tasks.graphs.client_graph import ClientGraph
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.images.client_images import ClientImages
@@ -78,11 +78,12 @@ def _left_of_limit(groups: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def least_parameters(spec: ModelSpec | ImageModelSpec) -> int:
-    """A lower bound that needs no model, at least half of what a wide graph network has; 0 for images.
+    """A lower bound that needs no model, at least half of what a wide graph network has; 0 for images, and where another
+    package makes the model.
 
     There is a layer from the features, and one between hidden layers where nodes are classified, four where graphs are.
     """
-    if not isinstance(spec, ModelSpec):
+    if not isinstance(spec, ModelSpec) or spec.kind not in MODELS[spec.task]:
         return 0
     return spec.width * (spec.num_features + (4 if spec.task == "graphs" else 1) * spec.width)
 

@@ -11,6 +11,7 @@ from curvfed.strategies.config import ConfigError, RunConfig, home
 from curvfed.strategies.image_data import image_spec
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.point_data import point_spec
+from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs import tu
 from curvfed.tasks.graphs.datasets import complete, locate, raw_folders
@@ -76,6 +77,8 @@ def _about(key: str, value: str) -> Iterator[None]:
 def _places(request: Request) -> list[Place]:
     """Where each data set of the run lies."""
     dataset, data_dir = request.config.dataset, request.config.data_path.expanduser()
+    if plugins.data_set(dataset) is not None:
+        return [Place(f"{dataset}, by a package that is installed here")]
     if request.task == "points":
         return [_points_place(dataset, data_dir)]
     return [_images_place(dataset, data_dir)] if request.task == "images" else _graph_places(dataset, data_dir)

@@ -21,7 +21,7 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
     keys = (named.partition(".")[0] for named in (row.proximal, row.sparsity, row.selection))
     aggregation = config.aggregation.partition(":")[0]
     parts = {config.method, aggregation, encoder(config, task), row.learner, *row.after, *keys}
-    tables = {task, *config.sinks.split(","), *(PARTS.get(part, part) for part in parts)}
+    tables = {task, *row.keys, *config.sinks.split(","), *(PARTS.get(part, part) for part in parts)}
     if config.is_masked:
         tables.add("secure")
     return any(name == table or name.startswith((f"{table}-", f"{table}+")) for name in tables)

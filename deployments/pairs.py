@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from curvfed.deployments.shipped import PRESETS, nearest, shipped
-from curvfed.strategies.dotted import dotted
+from curvfed.strategies.dotted import dotted, read_value
 
 Value = bool | int | float | str
 
@@ -51,18 +51,6 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
                 f"{nearest(PRESETS, argument)}"
             )
     return config
-
-
-def read_value(text: str, default: Value) -> Value:
-    """Read a value as TOML or else as plain text; where the default is a string, `7` is text as well."""
-    try:
-        table = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        return text
-    value = table["value"]
-    if len(table) > 1 or not isinstance(value, Value) or (isinstance(default, str) and not isinstance(value, str)):
-        return text
-    return value
 
 
 def pop_supernodes(config: dict[str, Value], default: int) -> int:

@@ -8,6 +8,7 @@ from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_sup
 from curvfed.server_app.sinks import check_installed
 from curvfed.strategies.config import ConfigError, RunConfig, flatten, parse
 from curvfed.strategies.defaults import settled
+from curvfed.strategies.dotted import EXTRA
 from curvfed.strategies.hull.public import Public
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.point_data import point_spec, public
@@ -69,7 +70,10 @@ def checked(settings: dict[str, Value], number: int) -> Request:
     ------
     UsageError, ConfigError
     """
-    request = Request(settings, number, parse(settings))
+    config = parse(settings)
+    if settings.pop(EXTRA, ""):  # the keys in it are given as any other
+        settings |= {key: value for key, value in flatten(config).items() if value != flatten(RunConfig())[key]}
+    request = Request(settings, number, config)
     check_installed(request.config)
     if number % (sets := request.num_sets):
         raise UsageError(f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}")

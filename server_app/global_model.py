@@ -92,7 +92,9 @@ class GlobalModel:
             return
         self._load(arrays)
         head = self._model.head
-        prototypes = head.prototypes if isinstance(head, PoincareHead) else head.get_parameter("weight").clone()
+        # Another package's network has no classifier apart from it.
+        weight = dict(head.named_parameters()).get("weight", torch.zeros(0, len(self._facts.class_names)))
+        prototypes = head.prototypes if isinstance(head, PoincareHead) else weight.clone()
         # In an order of their own: in many data sets the first images are all of a class or two.
         order = np.random.default_rng(0).permutation(len(self._test.labels))
         labels, predicted, features = (array[order] for array in self._run(arrays | calibrated))

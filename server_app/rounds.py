@@ -122,7 +122,7 @@ class Rounds(Run):
         phase, updates = self._train(number, cohort)
         aggregating = time.monotonic()
         self._aggregate(number, updates)
-        row = phase.row(self.federation) | self.model.round_figures() | {
+        row = self.model.round_figures() | phase.row(self.federation) | {
             "seconds_aggregation": time.monotonic() - aggregating,
             "global_accuracy": self._score_globally(number),
             "seconds": time.monotonic() - started,

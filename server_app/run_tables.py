@@ -1,6 +1,7 @@
 """`rounds.csv` and `clients.csv` of a run directory: a row is a line, and a run may end in the middle of one."""
 
 import csv
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,35 @@ TABLES = {
         "bytes_up", "bytes_down", "seconds", "dropped",
     ),
 }  # fmt: skip
-"""Columns of each."""
+"""Columns of each; in `rounds.csv` those of the method's own follow, in the order in which they first came."""
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
 def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Add rows to one of the tables, and before the first one its columns."""
-    new = not path.exists()
+    """Add rows to one of the tables, and before the first one its columns.
+
+    A column that is not there yet is added to the whole table, empty in the rows so far.
+
+    Raises
+    ------
+    ConfigError
+        If it has a name that is not fit for one.
+    """
+    rows = list(rows)
+    there = _columns(path)
+    columns = list(dict.fromkeys([*(there or TABLES[path.name]), *(key for row in rows for key in row)]))
+    if columns != there:
+        if odd := [name for name in columns if not _NAME.fullmatch(name)]:
+            raise ConfigError(
+                f"{path.name}: the method gives the round a figure named {odd[0]!r}; allowed is a name of up to 64 "
+                "letters, digits and . _ -, the first a letter"
+            )
+        more = "," * (len(columns) - len(there))
+        lines = [",".join(columns), *(line + more for line in _lines(path)[1:])]
+        write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
     with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, TABLES[path.name], lineterminator="\n")
-        if new:
-            writer.writeheader()
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
 
 
@@ -40,10 +60,10 @@ def check_table(path: Path, last_round: int) -> None:
     Raises
     ------
     ConfigError
-        If it has other columns, or tells of later rounds.
+        If its columns do not begin with ours, or it tells of later rounds.
     """
-    lines = _lines(path)
-    if lines and lines[0] != ",".join(TABLES[path.name]):
+    lines, ours = _lines(path), TABLES[path.name]
+    if lines and tuple(lines[0].split(",")[: len(ours)]) != ours:
         raise ConfigError(f"resume = true: {path} has not the columns that this version of the app writes")
     # A round is in the tables before it is in a checkpoint, and of the last two checkpoints one may be torn.
     if max(map(_round, lines[1:]), default=0) > last_round + 2:
@@ -68,6 +88,13 @@ def _lines(path: Path) -> list[str]:
     return path.read_text().split("\n")[:-1] if path.exists() else []
 
 
+def _columns(path: Path) -> list[str]:
+    if not path.exists():
+        return []
+    with path.open() as file:
+        return file.readline().rstrip("\n").split(",")
+
+
 def _round(line: str) -> int:
     """A row's round, -1 where it is no row."""
     number = line.split(",", 1)[0]
@@ -75,5 +102,5 @@ def _round(line: str) -> int:
 
 
 def _cell(value: Any) -> Any:
-    """Empty for None, and text on one line."""
-    return "" if value is None else " ".join(value.split()) if isinstance(value, str) else value
+    """Empty for None, and what is no number as text on one line."""
+    return "" if value is None else value if isinstance(value, int | float) else " ".join(str(value).split())

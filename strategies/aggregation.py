@@ -77,7 +77,11 @@ class Aggregation(ABC):
         return {}
 
     def round_figures(self) -> dict[str, Any]:
-        """Cells for the row of the round that was aggregated last in `rounds.csv`."""
+        """Cells for the row of the round that was aggregated last in `rounds.csv`, by column.
+
+        A column that the table does not have is added to it: its name has letters, digits and . _ -. Those in which the run
+        writes its own figures, such as `loss`, stay as they are.
+        """
         return {}
 
     def weights(self) -> dict[int, float]:

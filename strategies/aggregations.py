@@ -20,12 +20,13 @@ from curvfed.strategies.model_spec import build_model, is_fixed, model_spec, nam
 from curvfed.strategies.multi_task import MultiTask
 from curvfed.strategies.noisy_average import NoisyAverage
 from curvfed.strategies.normalised import FedNova
-from curvfed.strategies.run_config import RunConfig
+from curvfed.strategies.run_config import ConfigError, RunConfig
 from curvfed.strategies.scaffold import Scaffold
 from curvfed.strategies.schedule import generator_rounds
 from curvfed.strategies.similarity import Similarity
 from curvfed.strategies.split import Arrays
 from curvfed.strategies.topology import Topology
+from curvfed.tasks import plugins
 
 AGGREGATIONS: dict[str, Callable[[Arrays, RunConfig, int], Aggregation]] = {
     "average": lambda arrays, config, clients: Average(arrays),
@@ -90,9 +91,26 @@ def aggregation(config: RunConfig, facts: Facts, clients: int) -> Aggregation:
         for name, tensor in named_state(build_model(model_spec(config, facts), config.seed)).items()
         if not method.is_personal(name, facts.own_ends) and not is_fixed(config, name)
     }
-    found = AGGREGATIONS[config.aggregation](shared, config, clients)
+    if plugins.is_model(config.model):
+        _check_kept(config, facts)
+    found = (AGGREGATIONS.get(config.aggregation) or plugins.imported(config.aggregation))(shared, config, clients)
+    if not isinstance(found, Aggregation):
+        raise ConfigError(f'aggregation = "{config.aggregation}" makes {found!r}; allowed is an Aggregation')
     found.meet(facts.partitions)
     return found
+
+
+def _check_kept(config: RunConfig, facts: Facts) -> None:
+    """A model of another package must have what the method keeps at the clients."""
+    kept, personal = kept_patterns(config, facts), METHODS[config.method].personal
+    lacking = ([] if set(personal) & set(kept) or not personal else list(personal)) + [
+        end for end in ENDS if facts.own_ends and end not in kept
+    ]
+    if lacking:
+        raise ConfigError(
+            f'model = "{config.model}": method = "{config.method}" keeps {", ".join(lacking)} at each client, and this '
+            "model has no parameters of these names; allowed is a model that has, or another method"
+        )
 
 
 def kept_patterns(config: RunConfig, facts: Facts) -> list[str]:

@@ -8,11 +8,6 @@ from curvfed.strategies.flower_tables import FlowerName
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.tables import Form, Rate, Table
 
-ModelName = Literal[
-    "auto", "gcn", "gin", "lorentz", "split",
-    "cnn", "convnet", "resnet18", "resnet18-7x7", "vgg13", "mobilenetv2", "senet18",
-]  # fmt: skip
-
 RunName = Annotated[
     str,
     Form(
@@ -121,13 +116,14 @@ class CommonKeys(Table):
     dropout: float = Field(
         default=0.5, ge=0, lt=1, description="share of hidden units that graph networks drop in training"
     )
-    model: ModelName = Field(
+    model: str = Field(
         default="auto",
         description="encoder: auto is the method's own; for nodes gcn, lorentz or split, for graphs gin, gcn or lorentz, "
         "for images cnn (two layers; auto takes it for grey images), convnet (seven; for colour), resnet18, resnet18-7x7 "
         "(as for ImageNet), vgg13, mobilenetv2 or senet18. "
         "What stays at a client follows from the method: gin under flatland shares as flatland does, without time-like "
-        "parameters",
+        "parameters. Or a model of another package that is installed wherever server and clients run: its name, or "
+        "package.module:factory",
     )
     embedding_dim: int = Field(
         default=0,
@@ -243,4 +239,9 @@ class CommonKeys(Table):
     )
     debug: bool = Field(
         default=False, description="log the traceback of what ended the run, at the server; --debug sets it"
+    )
+    extra: str = Field(
+        default="",
+        description="further keys, key=value with spaces between: those of methods of other packages, which flwr run takes "
+        "in no other way: extra='fedexp.epsilon=1e-3'. A key that is given besides, with another value, is refused",
     )

@@ -11,15 +11,16 @@ from pydantic.fields import FieldInfo
 
 from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.defaults import BUILT_IN, settled
-from curvfed.strategies.dotted import nested
+from curvfed.strategies.dotted import EXTRA, Scalar, expanded, nested
 from curvfed.strategies.flower_tables import FLOWER, OF_THE_MEAN
 from curvfed.strategies.messages import CALIBRATE, CCVR
 from curvfed.strategies.method import ONE_SHOT
-from curvfed.strategies.methods import METHODS
+from curvfed.strategies.methods import LEFT_OUT, METHODS
 from curvfed.strategies.model_spec import MODELS
 from curvfed.strategies.point_data import point_spec
-from curvfed.strategies.run_config import ConfigError, RunConfig, Scalar, flatten, home
+from curvfed.strategies.run_config import ConfigError, RunConfig, flatten, home
 from curvfed.strategies.tables import Form, Table, kebab
+from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.partition import PARTITIONS as GRAPH_PARTITIONS
 from curvfed.tasks.images.label_partition import PARTITIONS as LABEL_PARTITIONS
@@ -56,11 +57,20 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
         An unknown key (the nearest right one is named), values of the wrong type or out of range (all of them are, a line
         each), or keys that do not fit together.
     """
+    if (reason := LEFT_OUT.get(str(raw.get("method")))) is not None:
+        raise ConfigError(f'method = "{raw["method"]}" is left out: {reason}')
     known = dict(fields())
+    try:
+        raw = expanded(raw, {key: field.default for key, field in known.items()})
+    except ValueError as error:
+        raise ConfigError(f'{EXTRA} = "{raw[EXTRA]}": {error}') from None
     for key in raw:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
             hint = f'; did you mean "{near[0]}"?' if near else f"; the keys are {', '.join(known)}"
+            table = key.partition(".")[0]
+            if "." in key and not any(one.startswith(f"{table}.") for one in known):
+                hint += f'. No package that is installed here has keys of "{table}"; {plugins.EVERYWHERE}'
             raise ConfigError(f'unknown key "{key}"{hint}')
     try:
         config = RunConfig.model_validate(nested(raw))
@@ -82,7 +92,9 @@ def _check_method(config: RunConfig) -> None:
     if config.method not in METHODS:
         near = difflib.get_close_matches(config.method, METHODS, n=1)
         hint = f'; did you mean "{near[0]}"?' if near else ""
-        raise ConfigError(f'method = "{config.method}"{hint}; allowed is one of {", ".join(METHODS)}')
+        raise ConfigError(
+            f'method = "{config.method}"{hint}; allowed is one of {", ".join(METHODS)}. {plugins.EVERYWHERE.capitalize()}'
+        )
     method = METHODS[config.method]
     if method.sparsity and config.model not in ("auto", "gcn", "gin"):
         raise ConfigError(f'model = "{config.model}": allowed with method = "{config.method}" is one of auto, gcn, gin')
@@ -128,9 +140,14 @@ def _check_data(config: RunConfig) -> None:
     # Real nodes bring their own data, of any task, and a run on them need not name a data set: it has a built-in one.
     possible = method.tasks if config.dataset in BUILT_IN.values() else tasks
     models = {name for task in possible for name in ("auto", *MODELS[task])}
-    if config.model not in models:
+    takes_others = models != {"auto"}
+    if takes_others and plugins.is_model(config.model):
+        _check_brought_model(config)
+    elif config.model not in models:
+        names = [*sorted(models), *plugins.found("models")] if takes_others else ["auto"]
+        others = f', or "package.module:factory"; {plugins.EVERYWHERE}' if takes_others else ""
         raise ConfigError(
-            f'model = "{config.model}": allowed for data sets of {" or ".join(tasks)} is one of {", ".join(sorted(models))}'
+            f'model = "{config.model}": allowed for data sets of {" or ".join(tasks)} is one of {", ".join(names)}{others}'
         )
     partitions = {name for task in possible for name in ("auto", *PARTITIONS[task])}
     if config.partition not in partitions:
@@ -154,6 +171,18 @@ def _check_data(config: RunConfig) -> None:
         raise ConfigError(
             f"train-size = {chosen.train_size} and test-size = {chosen.test_size}: allowed is a sum of at most 1"
         )
+
+
+def _check_brought_model(config: RunConfig) -> None:
+    """A model of another package shows no classifier of its own."""
+    method = METHODS[config.method]
+    if method.head != "linear" or method.head_from != "training" or method.after or method.learner == "fedrod":
+        raise ConfigError(
+            f'model = "{config.model}": allowed with method = "{config.method}", which has a classifier of its own, is a '
+            "model of curvfed's"
+        )
+    if config.fine_tune == "head":
+        raise ConfigError(f'fine-tune = "head": allowed with model = "{config.model}" is auto, trained or all')
 
 
 def _check_from_rest(config: RunConfig) -> None:

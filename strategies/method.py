@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from curvfed.strategies.tables import Table
+
 ENDS = ("input.*", "head.*")
 """The layers that touch a client's features and classes."""
 
@@ -38,7 +40,8 @@ class Method:
     loss : str
         "cross-entropy", "mse", "triplet" or "geodesic" (`curvfed.tasks.images.objectives`).
     learner : str
-        What a client makes of a round: the name of a module in `curvfed.client_app.learners`.
+        What a client makes of a round: the name of a module in `curvfed.client_app.learners`, or of another package's
+        subclass of its `Learner`, "package.module:Class", which is imported at the clients alone.
     own_model : bool
         Whether a learner keeps a model of the client's own, or a part of one, that is its scores' and not what is shared.
     lists_clients : bool
@@ -58,12 +61,16 @@ class Method:
     before, after : tuple of str
         Query phases that run once, in this order, before the first round and after the last one.
     aggregation : str
-        A key of `curvfed.strategies.aggregations.AGGREGATIONS`: what the server makes of the shared parameters; or
-        `ONE_SHOT`.
+        What the server makes of the shared parameters: a key of `curvfed.strategies.aggregations.AGGREGATIONS`; of
+        another package what is called as an entry of that is and makes an `Aggregation`, "package.module:Class.from_run",
+        which is imported at the server alone; or `ONE_SHOT`.
     tasks : tuple of str
         The kinds of data sets it runs on.
     settings : mapping of str to mapping
         By task: what the method chooses of the fields that a configuration leaves open, in place of the task's choice.
+    keys : mapping of str to type
+        Of a method of another package, the keys of its own: by the name that their table has in the configuration, usually
+        the method's. Every key has a default.
     """
 
     summary: str
@@ -86,6 +93,7 @@ class Method:
     aggregation: str = "average"
     tasks: tuple[str, ...] = GRAPHS
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    keys: Mapping[str, type[Table]] = field(default_factory=dict)
 
     @property
     def is_one_shot(self) -> bool:

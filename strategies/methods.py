@@ -1,6 +1,13 @@
-"""Every method is one row over a few parts; an ablation is a row with one other entry."""
+"""Every method is one row over a few parts; an ablation is a row with one other entry.
+
+Rows of other packages stand under entry points of the group `curvfed.methods`. The module of such a row is imported with
+this one, by every process: of ours it may import `curvfed.strategies.method`, `curvfed.strategies.tables` and
+`curvfed.strategies.aggregation`, and neither torch nor what knows the whole configuration, which is not there yet.
+"""
 
 from curvfed.strategies.method import ENDS, GRAPHS, IMAGES, ONE_SHOT, POINTS, Method
+from curvfed.tasks import plugins
+from curvfed.tasks.errors import DataError
 
 LORENTZ_PERSONAL = ("*.time", "*.gate", "k", "estimator.*")
 """What FlatLand keeps: the columns m that multiply time coordinates, the gates, and k and its
@@ -12,7 +19,7 @@ PLAIN_MEAN = {"weights": "uniform"}
 SGD_FROM_REST = {"optimizer": "sgd", "optimizer_state": "fresh"}
 """The choice of methods that count what the steps of SGD make of the gradients."""
 
-METHODS: dict[str, Method] = {
+_OURS: dict[str, Method] = {
     "flatland": Method(
         "Lorentz layers, own curvature per client, time-like parameters stay, space-like are averaged",
         space="lorentz",
@@ -289,3 +296,27 @@ METHODS: dict[str, Method] = {
         tasks=POINTS,
     ),
 }
+
+
+def _brought() -> tuple[dict[str, Method], dict[str, str]]:
+    """The rows of other packages, and why those that are left out are, by name."""
+    plugins.leave_out("methods", _OURS)
+    rows: dict[str, Method] = {}
+    reasons: dict[str, str] = {}
+    for name in plugins.found("methods"):
+        try:
+            row = plugins.load("methods", name)
+        except DataError as error:
+            reasons[name] = str(error)
+            continue
+        if isinstance(row, Method):
+            rows[name] = row
+        else:
+            reasons[name] = f"its entry point is {row!r}; allowed is a curvfed.strategies.method.Method"
+    return rows, reasons
+
+
+_ROWS, LEFT_OUT = _brought()
+"""Why methods of other packages that are installed are not among `METHODS`, by name."""
+
+METHODS: dict[str, Method] = {**_OURS, **_ROWS}

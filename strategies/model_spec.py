@@ -12,6 +12,7 @@ from curvfed.strategies.messages import CURVATURE, Facts
 from curvfed.strategies.method import HEAD
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_config import ConfigError, RunConfig
+from curvfed.tasks import plugins
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.models import MODELS as GRAPH_MODELS
 from curvfed.tasks.graphs.models import build
@@ -20,6 +21,8 @@ from curvfed.tasks.images.models import ImageModelSpec, build_image_model, head_
 from curvfed.tasks.images.nets import NETS
 
 MODELS: dict[str, Mapping[str, Any]] = {**GRAPH_MODELS, "images": NETS, "points": {}}
+
+plugins.leave_out("models", {"auto", *(name for models in MODELS.values() for name in models)})
 
 ENCODERS = {
     "nodes": {"flat": "gcn", "lorentz": "lorentz", "split": "split"},
@@ -54,7 +57,7 @@ def model_spec(
     if facts.task == "images":
         return _image_spec(config, facts)
     kind = encoder(config, facts.task)
-    if kind not in MODELS[facts.task]:
+    if kind not in MODELS[facts.task] and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
     return ModelSpec(
         task=facts.task,
@@ -84,7 +87,7 @@ def _image_spec(config: RunConfig, facts: Facts) -> ImageModelSpec:
     method = METHODS[config.method]
     channels, height, width = (int(size) for size in facts.shape.split("x"))
     kind = encoder(config, facts.task, channels)
-    if kind not in NETS:
+    if kind not in NETS and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
     sphere = config.spherefed
     start = {"linear": "default", "sphere": sphere.head, "poincare": "uniform"}[method.head]
@@ -102,7 +105,8 @@ def _image_spec(config: RunConfig, facts: Facts) -> ImageModelSpec:
         slope=config.hyperfed.slope,
     )
     try:
-        head_spec(spec)  # refuses what no head can be
+        if kind in NETS:
+            head_spec(spec)  # refuses what no head can be
     except ValueError as error:
         raise ConfigError(f'method = "{config.method}": {error}') from None
     if method.loss == "triplet" and spec.num_classes < 2:

@@ -1,19 +1,21 @@
 """The run configuration: the keys of every run, and a table for each method or part that has keys of its own."""
 
+import re
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_origin
+
+from pydantic import create_model
 
 from curvfed.strategies.baseline_tables import Baselines
 from curvfed.strategies.common_keys import CommonKeys
-from curvfed.strategies.dotted import dotted
+from curvfed.strategies.dotted import Scalar, dotted
 from curvfed.strategies.flower_tables import Flower
 from curvfed.strategies.image_tables import HyperFed, Images, SphereFed
-from curvfed.strategies.methods import METHODS
+from curvfed.strategies.methods import LEFT_OUT, METHODS
 from curvfed.strategies.point_tables import Hull, Points, Secure
 from curvfed.strategies.sink_tables import MLflow
-from curvfed.strategies.tables import FlatLand, Table
-
-Scalar = bool | int | float | str
+from curvfed.strategies.tables import FlatLand, Table, kebab
 
 
 class ConfigError(ValueError):
@@ -32,14 +34,55 @@ class Systems(Table):
     secure: Secure = Secure()
 
 
-class RunConfig(Baselines, Systems, CommonKeys):
+class OthersTables(Table):
+    """A table for Flower's own strategies, and one for each sink that has keys."""
+
+    flower: Flower = Flower()
+    mlflow: MLflow = MLflow()
+
+
+def _tables() -> dict[str, Any]:
+    """The tables of methods of other packages, as fields; a method with one that cannot be taken is left out."""
+    taken = {kebab(name) for part in (CommonKeys, Systems, Baselines, OthersTables) for name in part.model_fields}
+    found: dict[str, type[Table]] = {}
+    for name, row in list(METHODS.items()):
+        if wrong := [table for table, keys in row.keys.items() if table in taken or found.get(table, keys) is not keys]:
+            LEFT_OUT[name] = f'its keys have the table "{wrong[0]}", whose name is taken; it needs another one'
+        elif wrong := [table for table, keys in row.keys.items() if not _is_table(table, keys)]:
+            LEFT_OUT[name] = (
+                f'its table "{wrong[0]}" cannot be taken; allowed is a name of small letters, digits and -, and a '
+                "curvfed.strategies.tables.Table of bool, int, float, str or Literal, each with a default"
+            )
+        else:
+            found |= row.keys
+            continue
+        del METHODS[name]
+    return {table.replace("-", "_"): (keys, keys()) for table, keys in found.items()}
+
+
+def _is_table(name: str, keys: Any) -> bool:
+    if not (isinstance(keys, type) and issubclass(keys, Table) and re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name)):
+        return False
+    return all(
+        isinstance(field.default, Scalar)
+        and (field.annotation in (bool, int, float, str) or get_origin(field.annotation) is Literal)
+        for field in keys.model_fields.values()
+    )
+
+
+if TYPE_CHECKING:
+
+    class Brought(Table):
+        """The tables of methods of other packages."""
+else:
+    Brought = create_model("Brought", __base__=Table, **_tables())
+
+
+class RunConfig(Brought, OthersTables, Baselines, Systems, CommonKeys):
     """All that a run is told. Frozen and hashable; parsed once on each side and passed whole.
 
     The order of the bases makes the order of the keys: those of the last come first.
     """
-
-    flower: Flower = Flower()
-    mlflow: MLflow = MLflow()
 
     @property
     def proximal(self) -> float:

@@ -3,6 +3,7 @@
 import difflib
 from pathlib import Path
 
+from curvfed.tasks import plugins
 from curvfed.tasks.graphs.sources import SOURCES
 from curvfed.tasks.graphs.tu import GROUPS, NAMES, graph_dataset_names, is_path
 from curvfed.tasks.images.datasets import ALIASES, source_of
@@ -10,6 +11,11 @@ from curvfed.tasks.images.datasets import SOURCES as IMAGES
 from curvfed.tasks.points.datasets import NAMES as POINTS
 from curvfed.tasks.points.datasets import OLSSON_URL, is_points
 from curvfed.tasks.points.readers import READERS
+
+BUILT_IN = ("trees", *SOURCES, *GROUPS, *NAMES, *IMAGES, *ALIASES, *POINTS)
+"""The names of our data sets."""
+
+plugins.leave_out("datasets", BUILT_IN)
 
 
 def tasks_of(dataset: str) -> tuple[str, ...]:
@@ -40,14 +46,18 @@ def tasks_of(dataset: str) -> tuple[str, ...]:
         return _tasks_of_folder(Path(dataset).expanduser())
     if graph_dataset_names(dataset) is not None:
         return ("graphs",)
-    known = {one.lower(): one for one in ("trees", *SOURCES, *GROUPS, *NAMES, *IMAGES, *ALIASES, *POINTS)}
+    if (own := plugins.data_set(dataset)) is not None:
+        return (own.task,)
+    brought = tuple(plugins.found("datasets"))
+    known = {one.lower(): one for one in (*BUILT_IN, *brought)}
     near = difflib.get_close_matches(name, known, n=1)
     hint = f'; did you mean "{known[near[0]]}"?' if near else ""
     raise ValueError(
         f"no such data set{hint}; allowed are {', '.join(('trees', *SOURCES))} for nodes, {', '.join(GROUPS)} and the "
         f"names of the TU collection for graphs, {', '.join(IMAGES)} for images, {', '.join(POINTS)} for points, or a "
         "path: of a .pt file, of a folder in that collection's layout, of one with a folder of images per class, or of a "
-        f"file of points, {', '.join(READERS)}"
+        f"file of points, {', '.join(READERS)}; or the name of a data set of another package, which must be installed "
+        f"wherever server and clients run (here: {', '.join(brought) or 'none'})"
     )
 
 

@@ -19,7 +19,6 @@ from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.neighbours import (
     GeneratorSpec,
     NeighbourGenerator,
-    dense_features,
     feature_loss,
     impaired,
     mended,
@@ -56,7 +55,7 @@ class FedSage(Learner):
         super().__init__(local)
         keys, batch = local.config.fedsage, next(iter(local.task.batches(local.model)))
         self._inputs: GraphInputs = batch.inputs
-        self._features = dense_features(self._inputs)
+        self._features = self._inputs.dense
         self._template = package({name: host(local.tensors[name]) for name in local.shared}, keys)
         spec = GeneratorSpec(self._features.shape[1], keys.width, keys.neighbours, local.config.dropout)
         with torch.random.fork_rng(devices=[]):

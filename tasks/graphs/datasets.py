@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs import download, readers
 from curvfed.tasks.graphs.raw import RawGraph, RawGraphs
@@ -39,6 +40,8 @@ def locate(dataset: str, data_dir: Path) -> Located:
         return Located(
             tuple(folder / name for name in source.files), partial(getattr(readers, source.read), source, folder)
         )
+    if (own := plugins.located(dataset, data_dir, RawGraph, RawGraphs)) is not None:
+        return Located(*own)
     if not dataset.lower().endswith(".pt"):
         near = difflib.get_close_matches(dataset.lower(), [*SOURCES, "trees"], n=1)
         hint = f'; did you mean "{near[0]}"?' if near else ""

@@ -57,12 +57,16 @@ class GraphInputs:
             return memberships(self.graph_of_node, self.num_graphs, self.features.matrix.dtype)
 
     @cached_property
+    def dense(self) -> Tensor:
+        """(N, F), the feature rows, for models that know no sparse ones."""
+        with torch.inference_mode(False):
+            return _dense(self.features.matrix)
+
+    @cached_property
     def norms(self) -> Tensor:
         """(N, 1), Euclidean norms of the feature rows, which `exp0` needs."""
-        matrix = self.features.matrix
         with torch.inference_mode(False):
-            dense = matrix.to_dense() if matrix.layout == torch.sparse_csr else matrix
-            norms: Tensor = dense.norm(dim=1, keepdim=True)
+            norms: Tensor = _dense(self.features.matrix).norm(dim=1, keepdim=True)
             return norms
 
     @classmethod
@@ -112,6 +116,10 @@ class GraphBatches:
             if len(part):
                 ascending = part.sort().values
                 yield ascending, self.of(ascending)
+
+
+def _dense(matrix: Tensor) -> Tensor:
+    return matrix.to_dense() if matrix.layout == torch.sparse_csr else matrix
 
 
 def _bounds(owner: Tensor, count: int) -> Tensor:

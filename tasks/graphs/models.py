@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
 
+from curvfed.tasks import plugins
 from curvfed.tasks.graphs.functional import add_embedding
 from curvfed.tasks.graphs.graph_models import FlatGraphNet, GCNLayer, GINLayer, LorentzGIN
+from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.masked import add_masks
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.node_models import GCN, LorentzGCN, SplitGCN
@@ -28,7 +31,24 @@ def build(spec: ModelSpec, seed: int) -> nn.Module:
     """The model with its seeded start; equal on every machine for equal arguments."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # alone: torch.manual_seed keeps a stack trace for a GPU each time
-        model = MODELS[spec.task][spec.kind](spec)
+        make = MODELS[spec.task].get(spec.kind)
+        model = make(spec) if make else _brought(spec)
     if spec.mask_threshold is not None:
         add_embedding(add_masks(model, spec.mask_threshold), spec.width)
     return model
+
+
+def _brought(spec: ModelSpec) -> nn.Module:
+    """Another package's model, of x and edge_index, and for whole graphs batch, made to take `GraphInputs`.
+
+    It stays what it is, with the names of its parameters: a hook before `forward` hands it what it asks for.
+    """
+    model: nn.Module = plugins.model(spec.kind, spec.num_features, spec.num_classes)
+    model.register_forward_pre_hook(_arguments, with_kwargs=True)
+    return model
+
+
+def _arguments(model: nn.Module, given: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    inputs: GraphInputs = given[0]
+    of_graphs = {} if inputs.graph_of_node is None else {"batch": inputs.graph_of_node}
+    return (inputs.dense, inputs.edge_index), of_graphs

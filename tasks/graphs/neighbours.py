@@ -117,7 +117,7 @@ class Impaired:
 
 def impaired(inputs: GraphInputs, hidden: Tensor) -> Impaired:
     """The graph without the nodes of these numbers, (h,) int64, ascending."""
-    features = dense_features(inputs)
+    features = inputs.dense
     stays = torch.ones(inputs.num_nodes, dtype=torch.bool, device=features.device)
     stays[hidden] = False
     position = torch.where(stays, stays.cumsum(0) - 1, (~stays).cumsum(0) - 1)
@@ -185,11 +185,5 @@ def mended(inputs: GraphInputs, counts: Tensor, generated: Tensor) -> GraphInput
     fresh = torch.arange(inputs.num_nodes, total, device=owners.device)
     edges = torch.cat([inputs.edge_index, torch.stack([owners, fresh]), torch.stack([fresh, owners])], dim=1)
     order = torch.argsort(edges[0] * total + edges[1])
-    features = torch.cat([dense_features(inputs), generated[given]])
+    features = torch.cat([inputs.dense, generated[given]])
     return GraphInputs(Varying(features, features.t()), edges[:, order])
-
-
-def dense_features(inputs: GraphInputs) -> Tensor:
-    """The nodes' rows, (N, F)."""
-    matrix = inputs.features.matrix
-    return matrix.to_dense() if matrix.layout == torch.sparse_csr else matrix

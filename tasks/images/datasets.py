@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs import download
 
@@ -98,6 +99,8 @@ def locate(dataset: str, data_dir: Path) -> Located:
     if source is not None:
         located = source.find(data_dir.expanduser()) or _fetched(source, data_dir.expanduser())
         return Located(located.files, partial(_read, source, data_dir.expanduser(), located.read))
+    if (own := plugins.located(dataset, data_dir, RawImages)) is not None:
+        return Located(*own)
     given = Path(dataset).expanduser()
     path = next((path for path in (given, data_dir.expanduser() / given) if path.is_dir()), None)
     if path is not None:

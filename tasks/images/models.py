@@ -1,12 +1,14 @@
 """The models of images, a body and a head, with a seeded start."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from curvfed.tasks import plugins
 from curvfed.tasks.heads import HeadSpec, head_start, make_head
 from curvfed.tasks.images.nets import NETS
 
@@ -75,6 +77,21 @@ class ImageNet(nn.Module):
         return logits
 
 
+class WholeNet(ImageNet):
+    """Another package's network, from images to logits, which are its features, too; its parameters keep their names."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__(nn.Sequential(net), nn.Identity())
+
+    def named_parameters(self, *options: Any, **named: Any) -> Iterator[tuple[str, nn.Parameter]]:
+        """Those of the network."""
+        return self.body[0].named_parameters(*options, **named)
+
+    def named_buffers(self, *options: Any, **named: Any) -> Iterator[tuple[str, Tensor]]:
+        """Those of the network."""
+        return self.body[0].named_buffers(*options, **named)
+
+
 def build_image_model(spec: ImageModelSpec, seed: int) -> ImageNet:
     """The model with its seeded start; equal on every machine for equal arguments.
 
@@ -82,6 +99,8 @@ def build_image_model(spec: ImageModelSpec, seed: int) -> ImageNet:
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # alone: torch.manual_seed keeps a stack trace for a GPU each time
+        if spec.kind not in NETS:
+            return WholeNet(plugins.model(spec.kind, spec.shape, spec.num_classes))
         net, width = NETS[spec.kind](spec.shape, spec.norm)
         layers = [net, nn.Linear(width, spec.embedding_dim)] if spec.embedding_dim else [net]
     of_head = _head_spec(spec, width)

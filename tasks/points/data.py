@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.partition import membership_digest
 from curvfed.tasks.points.client_points import Booleans, ClientPoints, Integers, client_points
@@ -192,7 +193,9 @@ def _stamp(spec: PointSpec) -> Stamp:
 @lru_cache(maxsize=2)
 def _pooled(spec: PointSpec, stamp: Stamp) -> tuple[RawPoints, Booleans]:
     """All points of a data set, and which of them are for tests."""
-    if stamp is None:
+    if (own := plugins.located(spec.dataset, spec.data_dir, RawPoints)) is not None:
+        raw = _kept(own[1](), spec)
+    elif stamp is None:
         radius = spec.sample_radius / math.sqrt(-spec.curvature)
         points, labels, _ = two_classes(spec.num_points, radius, spec.reference, spec.margin, spec.curvature, spec.seed)
         raw = _kept(RawPoints(points, labels, ("0", "1"), None), spec)

@@ -3,6 +3,7 @@
 import difflib
 from pathlib import Path
 
+from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs import download
 from curvfed.tasks.points.readers import READERS
@@ -43,7 +44,7 @@ def command(root: Path) -> str:
 
 
 def locate(dataset: str, data_dir: Path) -> Path | None:
-    """Find the file of a named data set, in any case, or of a path; None where it is built in.
+    """Find the file of a named data set, in any case, or of a path; None where it is built in or another package's.
 
     Absent files of a named data set are downloaded. A relative path is looked up in the working folder, then in
     `data_dir`.
@@ -53,7 +54,7 @@ def locate(dataset: str, data_dir: Path) -> Path | None:
     DataError
         An unknown name, or a file that is absent and cannot be fetched; names the folder and the command to fetch it.
     """
-    if dataset.lower() == "uniform":
+    if dataset.lower() == "uniform" or plugins.data_set(dataset) is not None:
         return None
     if dataset.lower() == "olsson":
         return _olsson(data_dir.expanduser())

@@ -49,7 +49,7 @@ SIZES = {"nodes": (0.2, 0.4), "graphs": (0.2, 0.4), "images": (0.75, 0.25), "poi
 TIED = {
     "method": list(METHODS),
     "dataset": list(DATASETS),
-    "model": get_args(FIELDS["model"].annotation),
+    "model": ["auto", *sorted({name for models in NAMES.values() for name in models})],
     "partition": get_args(FIELDS["partition"].annotation),
     "train-size": [0.0, 0.001, 0.6, 0.75, 0.999],
     "test-size": [0.0, 0.001, 0.4, 0.8],
@@ -200,7 +200,7 @@ def value(key: str) -> st.SearchStrategy[Any]:
     return within | st.sampled_from(whole) if whole else within
 
 
-FREE = st.fixed_dictionaries({}, optional={key: value(key) for key in FIELDS if key not in TIED})
+FREE = st.fixed_dictionaries({}, optional={key: value(key) for key in FIELDS if key not in (*TIED, "extra")})
 
 
 def tables(nested: dict[str, Any]) -> dict[str, Any]:
@@ -539,6 +539,10 @@ def test_method_and_data_set_must_fit(dataset, method, words):
 def test_model_and_partition_must_fit_the_data_set_and_the_method(raw, words):
     key, wrong = list(raw.items())[-1]
     where = "for" if "data sets" in words else "with"
+    if key == "model" and ("nodes" in words or "graphs" in words):
+        words += (
+            ', or "package.module:factory"; a package that brings it must be installed wherever server and clients run'
+        )
     assert refused(raw) == f'{key} = "{wrong}": allowed {where} {words}'
 
 

@@ -1,0 +1,1 @@
+"""FedExP for curvfed."""

@@ -1,0 +1,105 @@
+"""FedExP (Jhunjhunwala, Wang and Joshi: "FedExP: Speeding up Federated Averaging via Extrapolation", ICLR 2023)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import Field
+
+from curvfed.strategies.aggregation import Average, Replies
+from curvfed.strategies.deviations import is_buffer
+from curvfed.strategies.method import GRAPHS, IMAGES, Method
+from curvfed.strategies.split import Arrays, split_average
+from curvfed.strategies.tables import Rate, Table
+
+if TYPE_CHECKING:  # this module is read before the configuration is there
+    from curvfed.strategies.run_config import RunConfig
+
+PREVIOUS = "fedexp/previous/"
+"""What the names of the last but one iterate begin with, in the state."""
+
+
+class Keys(Table):
+    """Keys of FedExP: the table `fedexp` of the run configuration."""
+
+    epsilon: Rate = Field(default=1e-3, gt=0, description="what is added to the squared norm of the mean update")
+
+
+class FedExp(Average):
+    """The average, with a step of the server's that goes as far beyond it as the clients' updates disagree.
+
+    Of the updates Δ_k = w − w_k of M clients with weights p_k, which are 1/M in the paper:
+
+        w ← w − η_g Δ̄,  Δ̄ = Σ p_k Δ_k,  η_g = max(1, Σ p_k ‖Δ_k‖² / (2 (‖Δ̄‖² + ε)))
+
+    The last iterates swing around the optimum, so the paper scores the mean of the last two. Here that is the
+    global model: what the server scores on test data of its own, and what predictions of images are made by. Clients
+    start from the last iterate, and their own scores are of that. Running statistics of batch normalisation are no
+    direction to go in: they are averaged.
+
+    Parameters
+    ----------
+    arrays : dict of str to array
+        The shared parameters that all start from.
+    epsilon : float
+    """
+
+    def __init__(self, arrays: Arrays, epsilon: float) -> None:
+        super().__init__(arrays)
+        self._previous, self._epsilon, self._extrapolation = dict(arrays), epsilon, 1.0
+
+    @classmethod
+    def from_run(cls, arrays: Arrays, config: RunConfig, clients: int) -> FedExp:
+        """What the row names: made at the server from the shared parameters and the run."""
+        return cls(arrays, config.fedexp.epsilon)  # type: ignore[attr-defined]  # this package's own table
+
+    def aggregate(self, replies: Replies) -> None:
+        """Average, and go on by η_g."""
+        start = self._arrays
+        averaged = split_average(start, list(replies.values()))
+        trained = [name for name in start if not is_buffer(name)]
+        total = sum(update.examples for update in replies.values())
+        squares = sum(
+            update.examples / total * _square(start, update.arrays, trained)
+            for update in replies.values()
+            if update.examples
+        )
+        self._extrapolation = max(1.0, squares / (2 * (_square(start, averaged, trained) + self._epsilon)))
+        for name in trained:
+            step = start[name].astype(np.float64) - averaged[name]
+            averaged[name] = (start[name] - self._extrapolation * step).astype(start[name].dtype)
+        self._previous, self._arrays = start, averaged
+
+    def global_model(self) -> Arrays:
+        """The mean of the last two iterates."""
+        mean = {name: ((array + self._previous[name]) / 2).astype(array.dtype) for name, array in self._arrays.items()}
+        return mean | {name: array for name, array in self._arrays.items() if is_buffer(name)}
+
+    def state(self) -> Arrays:
+        """Both iterates."""
+        return super().state() | {PREVIOUS + name: array for name, array in self._previous.items()}
+
+    def load(self, state: Arrays) -> None:
+        """Go on from both."""
+        super().load({name: array for name, array in state.items() if not name.startswith(PREVIOUS)})
+        self._previous = {name: state[PREVIOUS + name] for name in self._arrays}
+
+    def round_figures(self) -> dict[str, Any]:
+        """η_g, in a column of its own of `rounds.csv`."""
+        return {"extrapolation": self._extrapolation}
+
+
+def _square(start: Arrays, end: Arrays, names: list[str]) -> float:
+    """‖start − end‖² over the arrays of these names."""
+    return float(sum(np.square(start[name].astype(np.float64) - end[name]).sum() for name in names))
+
+
+FEDEXP = Method(
+    "fedavg whose server goes on beyond the average where the clients' updates disagree (Jhunjhunwala et al., 2023)",
+    space="flat",
+    aggregation="curvfed_fedexp.method:FedExp.from_run",
+    tasks=(*GRAPHS, *IMAGES),
+    settings={task: {"weights": "uniform"} for task in (*GRAPHS, *IMAGES)},
+    keys={"fedexp": Keys},
+)

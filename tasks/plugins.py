@@ -1,0 +1,167 @@
+"""Methods, models and data sets of other packages, found by their entry points and imported when one is asked for."""
+
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from curvfed.tasks.errors import DataError
+
+TASKS = ("nodes", "graphs", "images", "points")
+
+EVERYWHERE = "a package that brings it must be installed wherever server and clients run"
+
+log = logging.getLogger("curvfed")
+
+
+def _no_files(folder: Path) -> Iterable[Path]:
+    return ()
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set that another package brings, under an entry point of the group `curvfed.datasets`.
+
+    Attributes
+    ----------
+    task : str
+        "nodes", "graphs", "images" or "points".
+    load : callable
+        From the folder of the public data sets (`data-dir`) to the raw data, which are then cut, split and normalised as
+        ours are: RawGraph, RawGraphs (`curvfed.tasks.graphs.raw`), RawImages (`curvfed.tasks.images.raw`) or RawPoints
+        (`curvfed.tasks.points.readers`).
+    files : callable
+        From the same folder to the files that are read. What was prepared is prepared anew when one of them, or the
+        module itself, changes.
+    """
+
+    task: str
+    load: Callable[[Path], Any]
+    files: Callable[[Path], Iterable[Path]] = _no_files
+
+
+@cache
+def _scan() -> Any:  # whose type is another one from Python 3.12 on
+    """What all installed packages offer to others: a look into each, 15 ms for a hundred of them."""
+    return entry_points()
+
+
+@cache
+def found(kind: str) -> dict[str, list[EntryPoint]]:
+    """The entry points of the group `curvfed.KIND`, "methods", "models" or "datasets", by name; none is imported."""
+    points: dict[str, list[EntryPoint]] = {}
+    for point in _scan().select(group=f"curvfed.{kind}"):
+        points.setdefault(point.name, []).append(point)
+    return points
+
+
+def leave_out(kind: str, built_in: Iterable[str]) -> None:
+    """Leave out what takes the name of one of ours, and say so: runs of ours go on as they are."""
+    ours = {name.lower() for name in built_in}
+    for name in [name for name in found(kind) if name.lower() in ours]:
+        places = ", ".join(point.value for point in found(kind).pop(name))
+        log.warning('curvfed.%s: "%s" is curvfed\'s own; left out is %s, which needs another name', kind, name, places)
+
+
+def load(kind: str, name: str) -> Any:
+    """What stands under a name of `found`.
+
+    Raises
+    ------
+    DataError
+        If it cannot be imported, or more than one package brings it.
+    """
+    first, *others = found(kind)[name]
+    if others:
+        places = ", ".join(point.value for point in (first, *others))
+        raise DataError(f'"{name}" is brought by more than one package: {places}; allowed is one of them')
+    return imported(first.value)
+
+
+def imported(place: str) -> Any:
+    """What "package.module:name" stands for.
+
+    Raises
+    ------
+    DataError
+        If it cannot be imported here, for whatever reason.
+    """
+    try:
+        return EntryPoint("", place, "").load()
+    except Exception as error:
+        raise DataError(f'"{place}" cannot be imported here ({type(error).__name__}: {error}); {EVERYWHERE}') from error
+
+
+def is_model(name: str) -> bool:
+    """Whether a run-config's `model` is that of another package: a name of one, or a place, "package.module:factory"."""
+    return ":" in name or name in found("models")
+
+
+def model(name: str, *arguments: Any) -> Any:
+    """The torch module that another package's factory makes of these arguments.
+
+    Raises
+    ------
+    DataError
+        If the factory cannot be imported, or does not make one.
+    """
+    factory = imported(name) if ":" in name else load("models", name)
+    try:
+        made = factory(*arguments)
+    except Exception as error:
+        raise DataError(f'model "{name}" cannot be made of {arguments} ({type(error).__name__}: {error})') from error
+    if not hasattr(made, "named_parameters"):
+        raise DataError(f'model "{name}" makes a {type(made).__name__} of {arguments}; allowed is a torch.nn.Module')
+    return made
+
+
+def data_set(name: str) -> DataSet | None:
+    """The data set of this name, in any case; None where no package brings it.
+
+    Raises
+    ------
+    DataError
+        If it is not what it should be.
+    """
+    spelled = _spelled(name)
+    if spelled is None:
+        return None
+    own = load("datasets", spelled)
+    if not isinstance(own, DataSet) or own.task not in TASKS:
+        raise DataError(
+            f'the data set "{spelled}" is {own!r}; allowed is a curvfed.tasks.plugins.DataSet of {", ".join(TASKS)}'
+        )
+    return own
+
+
+def _spelled(name: str) -> str | None:
+    return next((one for one in found("datasets") if one.lower() == name.lower()), None)
+
+
+def located(name: str, data_dir: Path, *kinds: type) -> tuple[tuple[Path, ...], Callable[[], Any]] | None:
+    """The files of a data set of another package, its module among them, and what reads them; None where there is none.
+
+    Parameters
+    ----------
+    name : str
+    data_dir : Path
+    *kinds : type
+        What it may be read as.
+    """
+    own, spelled = data_set(name), _spelled(name)
+    if own is None or spelled is None:
+        return None
+    folder, module = data_dir.expanduser(), sys.modules[found("datasets")[spelled][0].module]
+
+    def read() -> Any:
+        raw = own.load(folder)
+        if not isinstance(raw, kinds):
+            allowed = " or ".join(kind.__name__ for kind in kinds)
+            raise DataError(f'the data set "{name}" is loaded as {type(raw).__name__}; allowed is {allowed}')
+        return raw
+
+    return (*own.files(folder), Path(str(module.__file__))), read

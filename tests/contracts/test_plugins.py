@@ -1,0 +1,152 @@
+"""What other packages bring: found by name, typed and described as ours, and left out with a reason where it will not do."""
+
+from plugin_package import package, python
+
+ROW = """
+from typing import Literal
+from pydantic import Field
+from curvfed.strategies.method import Method
+from curvfed.strategies.tables import Rate, Table
+
+class Keys(Table):
+    pull_strength: Rate = Field(default=0.5, gt=0, lt=2, description="how hard it pulls")
+    kind: Literal["a", "b"] = Field(default="a", description="which")
+
+class Other(Table):
+    epsilon: float = 0.1
+
+class Odd(Table):
+    numbers: tuple[int, ...] = ()
+
+MINE = Method("mine", space="flat", keys={"my-way": Keys})
+VARIANT = Method("mine, otherwise", space="flat", keys={"my-way": Keys})
+TAKES_SEED = Method("takes a key's name", space="flat", keys={"seed": Other})
+TAKES_TABLE = Method("takes a table's name", space="flat", keys={"my-way": Other})
+ODD = Method("keys that no run config has", space="flat", keys={"odd": Odd})
+NO_ROW = "text"
+"""
+POINTS = {
+    "curvfed.methods": {
+        "mine": "brings:MINE",
+        "mine-variant": "brings:VARIANT",
+        "seedy": "brings:TAKES_SEED",
+        "twin": "brings:TAKES_TABLE",
+        "odd": "brings:ODD",
+        "text": "brings:NO_ROW",
+        "absent": "brings:ABSENT",
+        "gone": "not_there:ROW",
+        "fedavg": "brings:MINE",
+    },
+    "curvfed.models": {"gcn": "brings:MINE", "other": "brings:MINE"},
+    "curvfed.datasets": {"Cora": "brings:MINE", "mine": "brings:MINE"},
+}
+
+ASK = """
+import sys
+from curvfed.strategies.config import ConfigError, allowed, fields, flatten, parse
+for word in sys.argv[1:]:
+    try:
+        config = parse(dict([pair.split("=", 1) for pair in word.split(";")]))
+        print(config.method, config.extra == "", {key: value for key, value in flatten(config).items() if "my-way" in key})
+    except ConfigError as error:
+        print("refused:", error)
+"""
+
+
+def asked(tmp_path, *words):
+    package(tmp_path / "site", "brings", ROW, POINTS)
+    return python(ASK, tmp_path / "home", tmp_path / "site", words=words)
+
+
+def test_keys_of_a_package_are_keys(tmp_path):
+    told = asked(
+        tmp_path,
+        "method=mine;extra=my-way.pull-strength=1 my-way.kind=b",
+        "method=mine-variant",
+        "method=mine;my-way.kind=b;extra=my-way.kind=b",
+        "method=mine;my-way.kind=b;extra=my-way.kind=a",
+        "method=mine;extra=my-way.pull-strength=2",
+        "method=mine;extra=my-way.kind=c",
+        "method=mine;extra=my-way.knd=b",
+    )
+    lines = [line for line in told.splitlines() if not line.startswith("curvfed.")]
+    assert lines == [
+        "mine True {'my-way.pull-strength': 1.0, 'my-way.kind': 'b'}",
+        "mine-variant True {'my-way.pull-strength': 0.5, 'my-way.kind': 'a'}",
+        "mine True {'my-way.pull-strength': 0.5, 'my-way.kind': 'b'}",
+        "refused: extra = \"my-way.kind=a\": 'my-way.kind=a', and my-way.kind = 'b' besides; allowed is one of them",
+        "refused: my-way.pull-strength = 2: allowed is a number > 0 and < 2",
+        'refused: my-way.kind = \'c\': allowed is one of "a", "b"',
+        'refused: unknown key "my-way.knd"; did you mean "my-way.kind"?',
+    ]
+
+
+def test_what_will_not_do_is_left_out_with_a_reason(tmp_path):
+    names = ("seedy", "twin", "odd", "text", "absent", "gone")
+    told = asked(tmp_path, "method=fedavg", *(f"method={name}" for name in names))
+    assert 'curvfed.methods: "fedavg" is curvfed\'s own; left out is brings:MINE, which needs another name' in told
+    assert 'curvfed.models: "gcn" is curvfed\'s own' in told
+    assert 'curvfed.datasets: "Cora" is curvfed\'s own' in told
+    first, *lines = [line for line in told.splitlines() if not line.startswith("curvfed.")]
+    assert first == "fedavg True {'my-way.pull-strength': 0.5, 'my-way.kind': 'a'}"
+    reasons = [
+        'its keys have the table "seed", whose name is taken; it needs another one',
+        'its keys have the table "my-way", whose name is taken; it needs another one',
+        'its table "odd" cannot be taken; allowed is a name of small letters, digits and -, and a ',
+        "its entry point is 'text'; allowed is a curvfed.strategies.method.Method",
+        "\"brings:ABSENT\" cannot be imported here (AttributeError: module 'brings' has no attribute 'ABSENT')",
+        "\"not_there:ROW\" cannot be imported here (ModuleNotFoundError: No module named 'not_there')",
+    ]
+    for name, reason, line in zip(names, reasons, lines, strict=True):
+        assert line.startswith(f'refused: method = "{name}" is left out: {reason}')
+
+
+def test_a_row_that_knows_the_configuration_too_early(tmp_path):
+    """Its keys could not be among those that it imports."""
+    package(
+        tmp_path / "site",
+        "early",
+        "from curvfed.strategies.config import RunConfig\nfrom curvfed.strategies.method import Method\nROW = Method('', '')",
+        {"curvfed.methods": {"early": "early:ROW"}},
+    )
+    for first in ("from curvfed.strategies.methods import METHODS\n", ""):
+        told = python(first + ASK, tmp_path / "home", tmp_path / "site", words=("method=early", "method=local"))
+        assert 'method = "early" is left out: "early:ROW" cannot be imported here (ImportError: ' in told
+        assert "local True {}" in told
+
+
+def test_two_packages_of_one_name(tmp_path):
+    row = "from curvfed.strategies.method import Method\nROW = Method('', 'flat')"
+    for name in ("one", "two"):
+        package(tmp_path / "site", name, row, {"curvfed.methods": {"same": f"{name}:ROW"}})
+    told = python(ASK, tmp_path / "home", tmp_path / "site", words=("method=same",))
+    assert '"same" is brought by more than one package: ' in told
+
+
+def test_what_is_not_installed_here(tmp_path):
+    told = python(
+        ASK, tmp_path / "home", words=("method=mine", "my-way.kind=b", "dataset=mine", "model=mine")
+    ).splitlines()
+    everywhere = "must be installed wherever server and clients run"
+    assert told[0].startswith('refused: method = "mine"')
+    assert told[1].startswith('refused: unknown key "my-way.kind"')
+    assert 'No package that is installed here has keys of "my-way"' in told[1]
+    assert told[2].startswith('refused: dataset = "mine": no such data set')
+    assert told[3].startswith(
+        'refused: model = "mine": allowed for data sets of nodes is one of auto, gcn, gin, lorentz, split'
+    )
+    assert all(everywhere in line for line in told)
+
+
+def test_names_without_torch_and_flwr(tmp_path):
+    package(tmp_path / "site", "brings", ROW, {"curvfed.methods": {"mine": "brings:MINE"}})
+    program = (
+        "import sys\nfrom curvfed.strategies.methods import METHODS\nfrom curvfed.tasks import plugins\n"
+        "print('mine' in METHODS, list(plugins.found('models')), [one for one in ('torch', 'flwr') if one in sys.modules])"
+    )
+    assert python(program, tmp_path / "home", tmp_path / "site") == "True [] []\n"
+
+
+def test_a_data_set_that_is_none(tmp_path):
+    told = asked(tmp_path, "dataset=MINE")
+    assert 'refused: dataset = "MINE": the data set "mine" is Method(' in told

@@ -1,0 +1,88 @@
+"""Models that are not ours, `model="package.module:factory"`: trained, scored, kept apart, gone on with, predicted by."""
+
+import numpy as np
+import pytest
+import torch
+from app_runs import QUICK, Recorder, array_names, run
+from graph_fixtures import write_tu
+from test_resume import interrupted
+
+from curvfed.deployments.predict import predict
+from curvfed.deployments.trained_run import TrainedRun
+from curvfed.strategies.config import ConfigError
+from curvfed.tasks.errors import DataError
+
+GCN = {"convs.0.bias", "convs.0.lin.weight", "convs.1.bias", "convs.1.lin.weight"}
+CONV = {"net.0.weight", "net.0.bias", "net.1.weight", "net.1.bias", "net.1.running_mean", "net.1.running_var"}
+HEAD = {"head.weight", "head.bias"}
+
+
+def test_a_model_of_nodes_is_averaged_and_predicts(tmp_path):
+    settings = {"method": "fedavg", "model": "plugin_models:gcn", "num_rounds": 4, "learning_rate": 0.05}
+    recorder = Recorder()
+    whole = run(tmp_path, "whole", intercept=recorder, **settings)
+    assert set(whole.model) == GCN
+    assert set().union(*map(array_names, recorder.requests("train"))) == GCN
+    assert float(whole.rounds[-1]["loss"]) < float(whole.rounds[0]["loss"])
+    assert whole.summary["settled"]["model"] == "plugin_models:gcn"
+    interrupted(tmp_path, 9, True, name="stopped", **settings)
+    assert run(tmp_path, "stopped", resume=True, **settings).figures == whole.figures
+    found = predict(TrainedRun.read(whole.path), "trees", client=1)
+    told = next(float(value) for name, value in found.about.items() if name.startswith("accuracy on"))
+    last = next(row for row in reversed(whole.clients) if row["partition"] == "1" and row["phase"] == "train")
+    assert 0 < told <= 1
+    assert last["test"]
+
+
+@pytest.mark.parametrize(
+    ("model", "method"), [("gat", "fedprox"), ("gat", "local"), ("gcn", "moon"), ("gcn", "scaffold")]
+)
+def test_other_methods_take_it(model, method, tmp_path):
+    found = run(tmp_path, method=method, model=f"plugin_models:{model}", local_epochs=2)
+    assert found.summary["status"] == "completed"
+    assert (set(found.model) == set()) == (method == "local")
+    assert bool(found.personal(0)) == (method in ("local", "moon", "scaffold"))
+
+
+def test_whole_graphs(tmp_path):
+    write_tu(tmp_path, "MUTAG")
+    settings = {"dataset": "MUTAG", "data_dir": str(tmp_path), "model": "plugin_models:Pooled", "local_epochs": 2}
+    found = run(tmp_path, method="fedper", **settings)
+    running = {"norm.module.running_mean", "norm.module.running_var"}
+    assert set(found.model) == {"layer.bias", "layer.lin.weight", "norm.module.weight", "norm.module.bias"} | running
+    assert {name for name in found.personal(1) if name.startswith("parameter/")} == {f"parameter/{one}" for one in HEAD}
+    assert np.abs(found.model["norm.module.running_mean"]).max() > 0
+
+
+@pytest.mark.parametrize(("method", "shared"), [("fedavg", CONV | HEAD), ("fedrep", CONV), ("ditto", CONV | HEAD)])
+def test_images(method, shared, tmp_path):
+    settings = QUICK["images"] | {"model": "plugin_models:Conv", "global_every": 1}
+    whole = run(tmp_path, "whole", method=method, **settings)
+    assert set(whole.model) == shared
+    assert (whole.summary["global_accuracy"] is None) == (method == "fedrep")
+    interrupted(tmp_path, 7, False, name="stopped", method=method, **settings)
+    assert run(tmp_path, "stopped", resume=True, method=method, **settings).figures == whole.figures
+    found = predict(TrainedRun.read(whole.path), "digits", client=None if method == "fedavg" else 0)
+    assert torch.isfinite(found.probabilities).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "words"),
+    [
+        ({"method": "fedper", "model": "gcn"}, ConfigError, "keeps head.* at each client, and this model has no parameters"),
+        ({"method": "flatland", "model": "gcn"}, ConfigError, "keeps *.time, *.gate, k, estimator.* at each client"),
+        ({"method": "fedper", "model": "headless"} | QUICK["images"], ConfigError, "keeps head.* at each client"),
+        ({"method": "hyperfed", "model": "Conv"} | QUICK["images"], ConfigError, "which has a classifier of its own"),
+        ({"method": "ccvr", "model": "Conv"} | QUICK["images"], ConfigError, "which has a classifier of its own"),
+        ({"method": "fed-pub", "model": "gcn"}, ConfigError, "is one of auto, gcn, gin"),
+        ({"method": "fedavg", "model": "gcn", "fine_tune": "head"}, ConfigError, 'fine-tune = "head": allowed with model'),
+        ({"method": "fedavg", "model": "absent"}, DataError, "must be installed wherever server and clients run"),
+        ({"method": "fedavg", "model": "broken"}, DataError, "cannot be made of (300, 6) (RuntimeError: no such layer)"),
+        ({"method": "fedavg", "model": "number"}, DataError, "makes a int of (300, 6); allowed is a torch.nn.Module"),
+    ],
+)  # fmt: skip
+def test_what_will_not_do_says_why(settings, kind, words, tmp_path):
+    with pytest.raises(kind) as refused:
+        run(tmp_path, **settings | {"model": f"plugin_models:{settings['model']}"})
+    assert words in str(refused.value)
+    assert f"plugin_models:{settings['model']}" in str(refused.value)
