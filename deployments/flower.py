@@ -163,8 +163,9 @@ def main(pairs: Sequence[str], *options: Any) -> int:
     try:
         plan = make_plan(pairs, *options)
         from curvfed.deployments.preflight import preflight  # brings torch with it, which wrong usage need not wait for
+        from curvfed.deployments.request import read_request
 
-        preflight([*pairs, f"num-supernodes={plan.num_supernodes}"])
+        preflight(read_request([*pairs, f"num-supernodes={plan.num_supernodes}"]))
     except (UsageError, ConfigError) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return USAGE

@@ -15,6 +15,7 @@ from curvfed.client_app.node_config import IN_MEMORY
 from curvfed.deployments import predict
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes
+from curvfed.deployments.preflight import preflight
 from curvfed.deployments.request import checked
 from curvfed.deployments.simulate import simulate as simulate_in_process
 from curvfed.deployments.tables import summary_table
@@ -215,7 +216,10 @@ def simulate(
     number = pop_supernodes({"num-supernodes": default if num_supernodes is None else num_supernodes}, default)
     if data is not None and number != len(data):
         raise UsageError(f"num-supernodes is {number}; data has {len(data)} clients")
-    config = checked(settings, number).config
+    request = checked(settings, number)
+    config = request.config
+    if data is None:
+        preflight(request)
     nodes = simulated_nodes(number)
     for place, item in enumerate(data or ()):
         nodes[place][IN_MEMORY] = check_data(f"data[{place}]", item)

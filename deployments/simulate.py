@@ -15,6 +15,7 @@ from curvfed.client_app.app import app as client_app
 from curvfed.deployments.inprocess import InProcessGrid, simulated_nodes
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value
 from curvfed.deployments.preflight import preflight
+from curvfed.deployments.request import read_request
 from curvfed.deployments.tables import summary_table
 from curvfed.server_app.app import main as server_main
 from curvfed.server_app.app import reason
@@ -70,7 +71,7 @@ def main(pairs: Sequence[str]) -> int:
     """
     console = Console()
     try:
-        request = preflight(pairs)
+        request = preflight(read_request(pairs))
     except (UsageError, ConfigError) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 2
