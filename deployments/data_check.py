@@ -13,7 +13,8 @@ from curvfed.strategies.methods import METHODS
 from curvfed.strategies.point_data import point_spec
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs import tu
-from curvfed.tasks.graphs.datasets import SOURCES, complete, locate, raw_folders
+from curvfed.tasks.graphs.datasets import complete, locate, raw_folders
+from curvfed.tasks.graphs.sources import SOURCES
 from curvfed.tasks.graphs.tu import graph_dataset_names
 from curvfed.tasks.graphs.tu_files import find_files
 from curvfed.tasks.images import data as images

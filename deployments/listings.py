@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def sweeps_table() -> Table:
     )
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
     table = Table(*head)
     for column in table.columns:
         column.overflow = "fold"
