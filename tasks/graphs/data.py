@@ -39,7 +39,7 @@ class GraphSpec:
     Attributes
     ----------
     dataset : str
-        "trees", a name in `curvfed.tasks.graphs.datasets.SOURCES` in any case, one or several sets of graphs as in
+        "trees", a name in `curvfed.tasks.graphs.sources.SOURCES` in any case, one or several sets of graphs as in
         `curvfed.tasks.graphs.tu.graph_dataset_names`, or the path of a `.pt` file.
     data_dir : Path
         The folder of the public data sets, in PyTorch Geometric's layout.

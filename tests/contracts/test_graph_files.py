@@ -17,7 +17,8 @@ from graph_fixtures import write_amazon, write_minesweeper, write_ogb, write_pla
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs import download
 from curvfed.tasks.graphs.data import GraphSpec, load_client
-from curvfed.tasks.graphs.datasets import SOURCES, complete
+from curvfed.tasks.graphs.datasets import complete
+from curvfed.tasks.graphs.sources import SOURCES
 
 
 @pytest.fixture

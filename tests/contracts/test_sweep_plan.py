@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 import tomli_w
+import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
 from curvfed.deployments.command import main
 from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.parameters import expanded
 from curvfed.deployments.report.page import check
 from curvfed.deployments.sweep.make import data_places
 from curvfed.deployments.sweep.plan import PLACES, Plan, Planned, read_plan
@@ -491,4 +493,6 @@ def test_the_data_folder_is_absolute(tmp_path, monkeypatch):
     assert data_places(Path(".")) == {"data-dir": str(tmp_path)}
     assert data_places(None) == {}
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert data_places(Path("~")) == {"data-dir": str(tmp_path)}
+    assert expanded("~") == tmp_path
+    with pytest.raises(typer.BadParameter):
+        expanded("~nobody-of-that-name")

@@ -8,8 +8,9 @@ import torch
 from graph_fixtures import PLANTED_NODES, planted, write_amazon, write_heterophilous, write_ogb
 
 from curvfed.tasks.graphs.data import GraphSpec, load_client
-from curvfed.tasks.graphs.datasets import SOURCES, locate
+from curvfed.tasks.graphs.datasets import locate
 from curvfed.tasks.graphs.partition import clean_edges
+from curvfed.tasks.graphs.sources import SOURCES
 
 HETEROPHILOUS = [
     ("roman-empire", "roman_empire", 3, "accuracy"),
