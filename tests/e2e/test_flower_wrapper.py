@@ -223,8 +223,8 @@ def test_a_timeout_interrupts_the_run_and_stops_the_daemon(fake, capsys):
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_interrupts_the_run_and_stops_the_daemon(fake, signum):
     (fake.folder / "endless").touch()
-    code = f"import sys; sys.executable = {sys.executable!r}; from curvfed.deployments import flower; sys.exit(flower.main())"
-    process = subprocess.Popen([INTERPRETER, "-c", code, *fake.command], cwd=Path(flower.__file__).parents[1])
+    code = f"import sys; from curvfed.deployments.flower import main; sys.executable = {sys.executable!r}; sys.exit(main())"
+    process = subprocess.Popen([INTERPRETER, "-c", code, *fake.command])
     deadline = time.monotonic() + 30
     while not (fake.folder / "started").exists():
         assert process.poll() is None

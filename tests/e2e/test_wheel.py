@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hostile import LIGHT, PROBE, check_imports, hostile_folder
 
+from curvfed.deployments.bundle import ROOMS
+
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).parent / "uv"
 
@@ -62,13 +64,11 @@ def call(python: Path, hostile: Path, *words: str, status: int = 0) -> str:
 def test_the_wheel_is_whole(wheel):
     with zipfile.ZipFile(wheel) as opened:
         names = {name for name in opened.namelist() if not name.endswith("/")}
-    rooms = ("server_app", "client_app", "strategies", "geometry", "tasks", "deployments", "presets", "sweeps")
-    kinds = (".py", ".toml")
     wanted = {
         f"curvfed/{path.relative_to(ROOT).as_posix()}"
-        for room in rooms
+        for room in (*ROOMS, "deployments", "presets", "sweeps")
         for path in (ROOT / room).rglob("*")
-        if path.suffix in kinds
+        if path.suffix in (".py", ".toml")
     }
     assert len(wanted) > 300
     assert wanted | {"curvfed/pyproject.toml", "curvfed/py.typed", "curvfed/__init__.py"} <= names
@@ -89,7 +89,7 @@ def test_a_run_of_each_family(installed, hostile, tmp_path, name):
     """In one process, which then tells where all of its modules came from."""
     told = tmp_path / "told.json"
     call(installed, hostile, "-c", PROBE, str(told), *RUNS[name], f"results-dir={tmp_path / 'results'}")
-    check_imports(told, installed.parents[1] / "lib", hostile)
+    check_imports(told, list(installed.parents[1].glob("lib/*/site-packages/curvfed")), hostile)
     assert next(tmp_path.glob("results/*/report.html")).stat().st_size > 10_000
 
 
@@ -97,7 +97,7 @@ def test_a_checkout_imports_nothing_twice(hostile, tmp_path):
     told = tmp_path / "told.json"
     words = [sys.executable, "-c", PROBE, str(told), *RUNS["flatland"], f"results-dir={tmp_path / 'results'}"]
     subprocess.run(words, cwd=hostile, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True)
-    check_imports(told, ROOT, hostile)
+    check_imports(told, [ROOT / room for room in ("curvfed", *ROOMS, "deployments")], hostile)
 
 
 def test_what_the_papers_need_is_there(installed, hostile):
