@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 def read_planetoid(source: "Source", folder: Path) -> RawGraph:
     """Read by PyTorch Geometric's own reader. The raw files are Python pickles: read them from a source you trust."""
-    from torch_geometric.io import planetoid
+    with warnings.catch_warnings():  # it compiles functions by what newer versions of torch call deprecated
+        warnings.simplefilter("ignore")
+        from torch_geometric.io import planetoid
 
     def unreadable(part: str) -> bool:
         try:

@@ -225,8 +225,8 @@ def test_a_timeout_interrupts_the_run_and_stops_the_daemon(fake, capsys):
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_interrupts_the_run_and_stops_the_daemon(fake, signum):
     (fake.folder / "endless").touch()
-    code = f"import sys; sys.executable = {sys.executable!r}; import curvfed.deployments.command as it; sys.exit(it.main())"
-    process = subprocess.Popen([INTERPRETER, "-c", code, "run", *fake.command], cwd=Path(flower.__file__).parents[1])
+    code = f"import sys; import curvfed.deployments.command as it; sys.executable = {sys.executable!r}; sys.exit(it.main())"
+    process = subprocess.Popen([INTERPRETER, "-c", code, "run", *fake.command])
     deadline = time.monotonic() + 30
     while not (fake.folder / "started").exists():
         assert process.poll() is None

@@ -1,0 +1,113 @@
+"""The installed wheel, in an environment without the checkout, from a folder full of modules with our modules' names."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from hostile import LIGHT, PROBE, check_imports, hostile_folder
+
+from curvfed.deployments.bundle import ROOMS
+
+ROOT = Path(__file__).parents[2]
+UV = Path(sys.executable).parent / "uv"
+
+RUNS = {
+    "flatland": ["method=flatland", "dataset=trees"],
+    "hyperfed": ["method=hyperfed", "dataset=digits"],
+    "spherefed": ["method=spherefed", "dataset=digits"],
+    "hull": ["method=hull", "dataset=uniform"],
+}
+"""One of each family, on data that need no file."""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run([UV, "build", "--quiet", "--wheel", "--out-dir", folder, ROOT], check=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """The interpreter of an environment with the wheel; the packages of others are those of this environment."""
+    folder = tmp_path_factory.mktemp("installed")
+    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, folder], check=True)
+    python = folder / "bin" / "python"
+    subprocess.run([UV, "pip", "install", "--quiet", "--no-deps", "--python", python, wheel], check=True)
+    (site,) = folder.glob("lib/*/site-packages")
+    others = next(path for path in map(Path, sys.path) if path.name == "site-packages")
+    # As a folder of the path alone: its .pth files, and with them the checkout, are not read.
+    (site / "others.pth").write_text(f"{others}\n")
+    return python
+
+
+@pytest.fixture
+def hostile(tmp_path) -> Path:
+    return hostile_folder(tmp_path / "working folder")
+
+
+def call(python: Path, hostile: Path, *words: str, status: int = 0) -> str:
+    """What a command says in the hostile folder, with a home of its own there."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [python, *words], cwd=hostile, env=environment | {"HOME": str(hostile / "home"), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == status, done.stdout
+    return done.stdout
+
+
+def test_the_wheel_is_whole(wheel):
+    with zipfile.ZipFile(wheel) as opened:
+        names = {name for name in opened.namelist() if not name.endswith("/")}
+    wanted = {
+        f"curvfed/{path.relative_to(ROOT).as_posix()}"
+        for room in (*ROOMS, "deployments", "presets", "sweeps")
+        for path in (ROOT / room).rglob("*")
+        if path.suffix in (".py", ".toml")
+    }
+    assert len(wanted) > 300
+    assert wanted | {"curvfed/pyproject.toml", "curvfed/py.typed", "curvfed/__init__.py"} <= names
+    assert all(name.startswith(("curvfed/", "curvfed-")) for name in names)
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert {Path(name).suffix for name in names if name.startswith("curvfed/")} == {".py", ".toml", ".typed"}
+
+
+def test_the_package_is_light_and_where_it_was_installed(installed, hostile):
+    assert call(installed, hostile, "-c", LIGHT).strip() == "[]"
+    told = call(installed, hostile, "-c", "import curvfed; print(*curvfed.__path__, sep='\\n')").splitlines()
+    assert [Path(place).parent.name for place in told] == ["site-packages"]
+    assert Path(told[0]).is_relative_to(installed.parents[1])
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_of_each_family(installed, hostile, tmp_path, name):
+    """In one process, which then tells where all of its modules came from."""
+    told = tmp_path / "told.json"
+    call(installed, hostile, "-c", PROBE, str(told), *RUNS[name], f"results-dir={tmp_path / 'results'}")
+    check_imports(told, list(installed.parents[1].glob("lib/*/site-packages/curvfed")), hostile)
+    assert next(tmp_path.glob("results/*/report.html")).stat().st_size > 10_000
+
+
+def test_a_checkout_imports_nothing_twice(hostile, tmp_path):
+    told = tmp_path / "told.json"
+    words = [sys.executable, "-c", PROBE, str(told), *RUNS["flatland"], f"results-dir={tmp_path / 'results'}"]
+    subprocess.run(words, cwd=hostile, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True)
+    check_imports(told, [ROOT / room for room in ("curvfed", *ROOMS, "deployments")], hostile)
+
+
+def test_what_the_papers_need_is_there(installed, hostile):
+    code = """
+from curvfed.deployments import papers, reproduce
+from curvfed.deployments.report.page import _code
+plans = reproduce.read_all("smoke")
+print({paper: len(group) for paper, group in plans.items()}, [papers.title(paper) for paper in plans], len(_code()))
+"""
+    told = call(installed, hostile, "-c", code)
+    for paper in ("flatland", "hyperfed", "spherefed", "hull"):
+        number = len(list((ROOT / "sweeps" / paper).glob("*.toml")))
+        assert f"'{paper}': {number}" in told

@@ -1,0 +1,103 @@
+"""The wheel with a node's requirements in an environment of its own: every command, and Flower's, from a hostile folder."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hostile import hostile_folder
+
+ROOT = Path(__file__).parents[2]
+UV = Path(sys.executable).parent / "uv"
+SMALL = ["num-supernodes=2", "num-rounds=1"]
+
+
+@pytest.fixture(scope="module")
+def bin_folder(tmp_path_factory) -> Path:
+    """Where the programs of an environment are that knows nothing of the checkout."""
+    folder = tmp_path_factory.mktemp("node")
+    python = folder / "bin" / "python"
+    install = [UV, "pip", "install", "--quiet", "--python", python]
+    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, folder], check=True)
+    subprocess.run([*install, "--require-hashes", "--requirement", ROOT / "requirements.txt"], check=True)
+    subprocess.run([UV, "build", "--quiet", "--wheel", "--out-dir", folder / "dist", ROOT], check=True)
+    subprocess.run([*install, "--no-deps", *(folder / "dist").glob("*.whl")], check=True)
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory) -> Path:
+    return hostile_folder(tmp_path_factory.mktemp("working folder"))
+
+
+def call(bin_folder: Path, hostile: Path, program: str, *words: str, status: int = 0) -> str:
+    """What a command says in the hostile folder, with a home of its own."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [bin_folder / program, *words], cwd=hostile, env=environment | {"HOME": str(hostile / "home")},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900,
+    )  # fmt: skip
+    assert done.returncode == status, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def run(bin_folder, hostile) -> Path:
+    """A run by Flower."""
+    words = ["method=flatland", "dataset=trees", *SMALL, f"results-dir={hostile / 'runs'}", "run-name=one"]
+    told = call(bin_folder, hostile, "python", "-m", "curvfed", "run", *words)
+    assert " files of the app, " in told
+    return hostile / "runs" / "one"
+
+
+def test_a_run_by_flower(run):
+    assert json.loads((run / "summary.json").read_text())["status"] == "completed"
+
+
+def test_predict(bin_folder, hostile, run):
+    assert "accuracy" in call(bin_folder, hostile, "python", "-m", "curvfed", "predict", str(run))
+
+
+@pytest.mark.parametrize("method", ["flatland", "hyperfed", "spherefed", "hull"])
+def test_check_and_simulate(bin_folder, hostile, method):
+    words = [f"method={method}", *SMALL, f"results-dir={hostile / 'runs'}", f"run-name={method}"]
+    call(bin_folder, hostile, "python", "-m", "curvfed", "check", *words)
+    call(bin_folder, hostile, "python", "-m", "curvfed", "simulate", *words)
+    assert (hostile / "runs" / method / "report.html").exists()
+
+
+def test_a_shipped_preset_by_its_name(bin_folder, hostile):
+    """The working folder has a file of this name, which is asked for as a file alone."""
+    assert "quick" in call(bin_folder, hostile, "python", "-m", "curvfed", "presets")
+    call(bin_folder, hostile, "python", "-m", "curvfed", "simulate", "quick", *SMALL, "method=fedavg")
+
+
+def test_a_sweep(bin_folder, hostile):
+    (hostile / "own.toml").write_text(
+        'title = "Two"\n[settings]\nmethod = ["fedavg", "local"]\ndataset = "trees"\nnum-rounds = 1\nnum-supernodes = 2\n'
+    )
+    call(bin_folder, hostile, "python", "-m", "curvfed", "sweep", "own.toml", "--results", str(hostile / "sweeps"))
+    assert len(list((hostile / "sweeps").glob("*/summary.json"))) == 2
+
+
+def test_the_papers_sweeps_are_there(bin_folder, hostile):
+    told = call(bin_folder, hostile, "python", "-m", "curvfed", "paper", "--list")
+    assert all(paper in told for paper in ("flatland", "hyperfed", "spherefed", "hull"))
+
+
+def test_the_bundle_runs_and_not_what_is_installed(bin_folder, hostile):
+    """The checkout by `flwr run` where the installed wheel is of another version, which nothing must be imported of."""
+    (package,) = (bin_folder.parent / "lib").glob("*/site-packages/curvfed")
+    for room in ("server_app", "client_app", "strategies"):
+        (package / room / "__init__.py").write_text("raise SystemExit('the installed version was imported')\n")
+    config = f'method="fedavg" dataset="trees" num-rounds=1 results-dir="{hostile / "runs"}" run-name="sent"'
+    code = (
+        "import sys; from curvfed.deployments.isolated import run; "
+        "print(run(['flwr', 'run', sys.argv[1], '--stream', '--run-config', sys.argv[2], "
+        "'--federation-config', 'num-supernodes=2 client-resources-num-cpus=1']))"
+    )
+    told = call(bin_folder, hostile, "python", "-c", code, str(ROOT), config)
+    assert "finished:completed" in told
+    assert json.loads((hostile / "runs" / "sent" / "summary.json").read_text())["status"] == "completed"
