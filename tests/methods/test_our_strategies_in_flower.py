@@ -316,7 +316,7 @@ def test_what_cannot_be_is_refused_in_words():
         strategy("fedsgd")
     with pytest.raises(ConfigError, match='unknown key "learning"'):
         strategy("fedopt", learning=1)
-    with pytest.raises(ConfigError, match="fedopt.beta1 = 2: allowed is a number"):
+    with pytest.raises(ConfigError, match=r"fedopt\.beta1 = 2: allowed is a number"):
         strategy("fedopt", beta1=2)
 
 
