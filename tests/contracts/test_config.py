@@ -3,7 +3,7 @@
 import math
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
 from hypothesis import given, settings
@@ -54,7 +54,10 @@ TIED = {
     "train-size": [0.0, 0.001, 0.6, 0.75, 0.999],
     "test-size": [0.0, 0.001, 0.4, 0.8],
     "aggregation": get_args(FIELDS["aggregation"].annotation),
-    **{f"flower.{name.replace('_', '-')}": ["auto", 1] for name in sorted(set().union(*FLOWER.values()))},
+    **{
+        f"flower.{name.replace('_', '-')}": ["auto", 1 if name.startswith("num_") else 0.25]
+        for name in sorted(set().union(*FLOWER.values()))
+    },
     "weights": get_args(FIELDS["weights"].annotation),
     "fine-tune": get_args(FIELDS["fine-tune"].annotation),
     "optimizer": get_args(FIELDS["optimizer"].annotation),
@@ -303,7 +306,8 @@ WRONG_TYPE = {bool: [1, "true", 0.0], int: ["3", 1.5, 1.0, True, ""], float: ["0
 @pytest.mark.parametrize("key", FIELDS)
 def test_wrong_type_names_key_value_and_what_is_allowed(key):
     kind = FIELDS[key].annotation
-    for wrong in WRONG_TYPE.get(kind, [7, "nothing of the sort", 0.5, b"auto"]):
+    numbers = [] if get_origin(kind) is Union else [7, 0.5]
+    for wrong in WRONG_TYPE.get(kind, [*numbers, "nothing of the sort", b"auto"]):
         message = refused({key: wrong})
         assert message == f"{key} = {wrong!r}: allowed is {allowed(FIELDS[key])}"
 
@@ -469,7 +473,7 @@ def test_every_key_says_what_it_means_and_takes(key):
     field = FIELDS[key]
     assert field.description is not None
     assert len(field.description.split()) >= 2
-    assert allowed(field).split()[0] in ("a", "one", "true")
+    assert allowed(field).split()[0] in ("a", "one", "true", '"auto"')
 
 
 # --- What is refused: keys together -----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Equal runs are equal to the bit, and so is a run that was interrupted anywhere and gone on with."""
 
+import json
 import os
 import shutil
 import signal
@@ -74,7 +75,7 @@ def test_interrupted_twice(tmp_path):
 
 
 KILLED = """
-import os, signal, sys
+import json, os, signal, sys
 from curvfed.deployments.simulate import simulate
 left = int(sys.argv[2])
 def intercept(request, handle):
@@ -84,21 +85,27 @@ def intercept(request, handle):
     if left < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     return reply
-settings = {"embedding-dim": 8, "num-rounds": 4, "results-dir": sys.argv[1], "run-name": "run", "method": sys.argv[3]}
+settings = {"embedding-dim": 8, "num-rounds": 4, "results-dir": sys.argv[1], "run-name": "run"}
+settings |= json.loads(sys.argv[3])
 simulate(settings, 3, intercept=intercept)
 """
 
 
-@pytest.mark.parametrize("method", ["flatland"])
-def test_killed_and_resumed(method, tmp_path):
+@pytest.mark.parametrize("settings", [
+    {"method": "flatland"},
+    {"method": "fedavg", "aggregation": "flower:FedAdam"},
+    {"method": "fedavg", "aggregation": "flower:FedAvgM", "flower.server-momentum": 0.9},
+    {"method": "fedopt", "dataset": "digits", "images.train-subset": 150, "local-epochs": 1},
+])  # fmt: skip
+def test_killed_and_resumed(settings, tmp_path):
     """A process that gets no chance to tidy up; another one goes on."""
-    process = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "killed"), "7", method], cwd=ROOT,
+    process = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "killed"), "7", json.dumps(settings)], cwd=ROOT,
                              capture_output=True, check=False, env=os.environ | {"HOME": str(tmp_path)})  # fmt: skip
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
     folder = tmp_path / "killed" / "run"
     assert not (folder / "summary.json").exists()
     assert (folder / "checkpoint" / "server" / "00000002.safetensors").exists()
-    settings = {"method": method, "num_rounds": 4}
+    settings = settings | {"num_rounds": 4}
     whole = run(tmp_path / "whole", **settings)
     assert run(tmp_path / "killed", resume=True, **settings).figures == whole.figures
 

@@ -87,8 +87,9 @@ def test_the_sums_of_a_round_have_their_order(tmp_path):
     assert reply.content["header"]["error"].startswith("this secure sum was begun before")
 
 
-def test_a_server_optimiser_takes_the_same_step(tmp_path):
-    assert close(*pair(tmp_path, method="fedopt", dataset="digits", num_rounds=2, images__train_subset=160))
+@pytest.mark.parametrize("base", [{"method": "fedopt"}, {"method": "fedavg", "aggregation": "flower:FedAvgM"}])
+def test_a_server_optimiser_takes_the_same_step(base, tmp_path):
+    assert close(*pair(tmp_path, dataset="digits", num_rounds=2, images__train_subset=160, **base))
 
 
 @pytest.mark.parametrize("method", ["fedavg", "flatland"])

@@ -1,0 +1,1 @@
+"""An ordinary Flower app whose server aggregates by curvfed's strategies."""

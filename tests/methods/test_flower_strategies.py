@@ -1,0 +1,110 @@
+"""Whole runs under Flower's own strategies: what they make of the replies, of a liar, and of an interruption."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from app_runs import Fault, Recorder, array_names, forged, partition_of, run
+
+from curvfed.server_app.rounds import RoundError
+from curvfed.strategies.flower_tables import FLOWER
+
+CLIENTS = 5
+DIGITS = {
+    "method": "fedavg", "dataset": "digits", "images__train_subset": 300, "images__test_subset": 200, "clients": CLIENTS,
+    "local_epochs": 3, "batch_size": 16, "partition": "iid", "learning_rate": 0.1, "fine_tune_epochs": 0,
+}  # fmt: skip
+KEYS = {
+    "flower:FedAdagrad": {"flower__eta": 0.01},
+    "flower:FedAdam": {"flower__eta": 0.01},
+    "flower:FedAvgM": {"flower__server_momentum": 0.5},
+    "flower:FedTrimmedAvg": {"flower__beta": 0.2},
+    "flower:Krum": {"flower__num_malicious_nodes": 1},
+    "flower:MultiKrum": {"flower__num_malicious_nodes": 1, "flower__num_nodes_to_select": 3},
+}
+
+
+def digits(folder, name, base, **settings):
+    return run(folder, name, **DIGITS | {"aggregation": base} | KEYS.get(base, {}) | settings)
+
+
+@pytest.mark.parametrize("base", FLOWER)
+def test_every_one_of_them_trains(base, tmp_path):
+    untrained = digits(tmp_path, "untrained", base, num_rounds=0)
+    found = digits(tmp_path, "run", base, num_rounds=6)
+    assert found.summary["status"] == "completed"
+    assert found.summary["global_accuracy"] > untrained.summary["global_accuracy"] + 0.25
+
+
+@pytest.mark.parametrize("base", FLOWER)
+def test_interrupted_and_resumed_it_has_the_same_bits(base, tmp_path):
+    whole = digits(tmp_path / "whole", "run", base, num_rounds=4, fraction_train=0.8)
+
+    def stop(request, handle):
+        header = request.content.config_records["header"]
+        if (header["phase"], header["round"]) == ("train", 3):
+            raise KeyboardInterrupt
+        return handle(request)
+
+    with pytest.raises(KeyboardInterrupt):
+        digits(tmp_path, "run", base, num_rounds=4, fraction_train=0.8, intercept=stop)
+    assert digits(tmp_path, "run", base, num_rounds=4, fraction_train=0.8, resume=True).figures == whole.figures
+
+
+def test_the_model_is_the_median_of_the_last_replies(tmp_path):
+    recorder = Recorder()
+    found = digits(tmp_path, "run", "flower:FedMedian", intercept=recorder, num_rounds=2)
+    replies = recorder.replies("train")[-CLIENTS:]
+    assert {partition_of(reply) for reply in replies} == set(range(CLIENTS))
+    names = array_names(replies[0])
+    assert names
+    for name in names:
+        expected = np.median([reply["arrays"][name].numpy() for reply in replies], axis=0)
+        np.testing.assert_allclose(found.model[name], expected, rtol=1e-6, atol=1e-7)
+        assert found.model[name].dtype == np.float32
+
+
+def test_krum_hands_out_the_model_of_one_client(tmp_path):
+    recorder = Recorder()
+    found = digits(tmp_path, "run", "flower:Krum", intercept=recorder, num_rounds=2)
+    replies = {partition_of(reply): reply for reply in recorder.replies("train")[-CLIENTS:]}
+    names = sorted(array_names(replies[0]))
+    flat = [
+        np.concatenate([replies[p]["arrays"][n].numpy().ravel() for n in names]).astype(float) for p in range(CLIENTS)
+    ]
+    scores = [np.sort([np.sum((a - b) ** 2) for b in flat])[1 : CLIENTS - 2].sum() for a in flat]
+    chosen = replies[int(np.argmin(scores))]
+    for name in names:
+        np.testing.assert_array_equal(found.model[name], chosen["arrays"][name].numpy())
+
+
+def lies(reply):
+    return replace(reply, arrays={name: np.full_like(array, 3.0) for name, array in reply.arrays.items()})
+
+
+def lying_in(number):
+    return Fault(2, forged(lies), "train", number)
+
+
+@pytest.mark.parametrize("base", ["flower:FedMedian", "flower:FedTrimmedAvg", "flower:Krum", "flower:MultiKrum"])
+def test_a_liar_in_the_last_round_costs_the_average_its_model_and_these_little(base, tmp_path):
+    honest = digits(tmp_path, "honest", base, num_rounds=6)
+    found = digits(tmp_path, "run", base, num_rounds=6, intercept=lying_in(6))
+    average = digits(tmp_path, "average", "average", num_rounds=6, intercept=lying_in(6))
+    assert found.summary["global_accuracy"] > honest.summary["global_accuracy"] - 0.1
+    assert average.summary["global_accuracy"] < honest.summary["global_accuracy"] - 0.25
+
+
+def test_fedopt_is_flowers_strategy_with_other_keys(tmp_path):
+    optimizer = {"learning_rate": 0.02, "beta1": 0.8, "beta2": 0.9, "tau": 0.01}
+    row = digits(
+        tmp_path, "row", "fedopt", fedopt__optimizer="yogi", **{f"fedopt__{k}": v for k, v in optimizer.items()}
+    )
+    keys = {"flower__eta": 0.02, "flower__beta_1": 0.8, "flower__beta_2": 0.9, "flower__tau": 0.01}
+    own = digits(tmp_path, "own", "flower:FedYogi", **keys)
+    assert own.model_bytes == row.model_bytes
+
+
+def test_too_few_replies_end_the_run_in_words(tmp_path):
+    with pytest.raises(RoundError, match=r"round 1: flower:Bulyan makes no model of 5 replies"):
+        digits(tmp_path, "run", "flower:Bulyan", flower__num_malicious_nodes=1)
