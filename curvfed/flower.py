@@ -27,7 +27,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from curvfed.server_app.replies import not_finite
 from curvfed.strategies.aggregation import Aggregation, Average, Update, weighed
-from curvfed.strategies.aggregations import AGGREGATIONS
+from curvfed.strategies.aggregations import made
 from curvfed.strategies.arrays import MessageError, check_arrays, encode_arrays
 from curvfed.strategies.config import ConfigError, fields, parse
 from curvfed.strategies.consistent import Consistent
@@ -364,9 +364,7 @@ def strategy(
     for key in keys.keys() - sampling.keys():
         raw[next((own for own in tables if own.endswith(f".{kebab(key)}")), kebab(key))] = keys[key]
     config = settled(parse(raw), METHODS[method].tasks[0])
-
-    def make(arrays: Arrays, clients: int) -> Aggregation:
-        return AGGREGATIONS[config.aggregation](arrays, config, clients)
-
     patterns = METHODS[method].personal if personal is None else personal
-    return AggregationStrategy(make, patterns, config.weights, min_replies, **sampling)
+    return AggregationStrategy(
+        lambda arrays, clients: made(arrays, config, clients), patterns, config.weights, min_replies, **sampling
+    )

@@ -93,10 +93,22 @@ def aggregation(config: RunConfig, facts: Facts, clients: int) -> Aggregation:
     }
     if plugins.is_model(config.model):
         _check_kept(config, facts)
-    found = (AGGREGATIONS.get(config.aggregation) or plugins.imported(config.aggregation))(shared, config, clients)
+    found = made(shared, config, clients)
+    found.meet(facts.partitions)
+    return found
+
+
+def made(arrays: Arrays, config: RunConfig, clients: int) -> Aggregation:
+    """The aggregation that a settled configuration names, ours or another package's, at its start.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If another package's cannot be imported, or is none.
+    """
+    found = (AGGREGATIONS.get(config.aggregation) or plugins.imported(config.aggregation))(arrays, config, clients)
     if not isinstance(found, Aggregation):
         raise ConfigError(f'aggregation = "{config.aggregation}" makes {found!r}; allowed is an Aggregation')
-    found.meet(facts.partitions)
     return found
 
 
