@@ -174,12 +174,13 @@ def _check_data(config: RunConfig) -> None:
 
 
 def _check_brought_model(config: RunConfig) -> None:
-    """A model of another package shows no classifier of its own."""
+    """A model of another package shows no classifier apart from the rest."""
     method = METHODS[config.method]
-    if method.head != "linear" or method.head_from != "training" or method.after or method.learner == "fedrod":
+    fixed = method.head != "linear" or method.head_from != "training"
+    if fixed or method.after or method.learner in ("fedrod", "moon"):
         raise ConfigError(
-            f'model = "{config.model}": allowed with method = "{config.method}", which has a classifier of its own, is a '
-            "model of curvfed's"
+            f'model = "{config.model}": allowed with method = "{config.method}", which looks at the classifier by itself, '
+            "is a model of curvfed's"
         )
     if config.fine_tune == "head":
         raise ConfigError(f'fine-tune = "head": allowed with model = "{config.model}" is auto, trained or all')

@@ -1,4 +1,4 @@
-"""What other packages bring: found by name, typed and described as ours, and left out with a reason where it will not do."""
+"""What other packages bring: found by name, typed as ours, and left out with a reason where it will not do."""
 
 from plugin_package import package, python
 
@@ -106,7 +106,7 @@ def test_a_row_that_knows_the_configuration_too_early(tmp_path):
     package(
         tmp_path / "site",
         "early",
-        "from curvfed.strategies.config import RunConfig\nfrom curvfed.strategies.method import Method\nROW = Method('', '')",
+        "from curvfed.strategies.config import parse\nfrom curvfed.strategies.method import Method as M\nROW = M('', '')\n",
         {"curvfed.methods": {"early": "early:ROW"}},
     )
     for first in ("from curvfed.strategies.methods import METHODS\n", ""):

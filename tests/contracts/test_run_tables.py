@@ -1,4 +1,4 @@
-"""`rounds.csv` with columns that a method adds: every row stays whole, and a run that is gone on with ends in the same bytes."""
+"""`rounds.csv` with columns that a method adds: rows stay whole, and a run that is gone on with ends in the same bytes."""
 
 import csv
 

@@ -1,0 +1,167 @@
+"""The example plug-in, installed into a folder and used from another that has nothing of curvfed's: in one process, by
+`flwr run`, by `curvfed run`, and on a cluster of two nodes, of which one may lack it."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from plugin_package import EXAMPLE, ROOT, environment, install_example, python
+from safetensors.numpy import load_file
+
+from curvfed.deployments.cluster.local import cluster, shares
+
+CLIENTS, ROUNDS, EPSILON = 2, 2, 1e-2
+KEYS = {"method": "fedexp", "dataset": "blocks", "model": "sage", "num-rounds": ROUNDS, "embedding-dim": 8}
+
+SIMULATE = """
+import json, sys
+from curvfed.deployments.simulate import simulate
+settings, intercept = json.loads(sys.argv[1]), None
+if len(sys.argv) > 2:
+    import os, signal
+    left = int(sys.argv[2])
+    def intercept(request, handle):
+        global left
+        left -= request.content["header"]["phase"] == "train"
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return handle(request)
+simulate(settings, 2, intercept=intercept)
+"""
+
+FLWR = """
+import sys
+from curvfed.deployments.isolated import run
+print("status:", *run(sys.argv[1:], 400))
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    return install_example(tmp_path_factory.mktemp("plugin"))
+
+
+def simulated(home, site, name, *words, status=0, **keys):
+    settings = KEYS | {"results-dir": str(home / "results"), "run-name": name} | keys
+    output = python(SIMULATE, home, site, words=(json.dumps(settings), *words), status=status)
+    return home / "results" / name, output
+
+
+@pytest.fixture(scope="module")
+def here(site, tmp_path_factory):
+    """A run in one process, whose keys came in `extra`."""
+    folder, _ = simulated(tmp_path_factory.mktemp("here"), site, "run", extra=f"fedexp.epsilon={EPSILON}")
+    return folder
+
+
+def rounds(folder):
+    with (folder / "rounds.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def same_run(one, other):
+    """Equal to the bit in the model and in the method's own column."""
+    models = [load_file(folder / "model.safetensors") for folder in (one, other)]
+    assert models[0].keys() == models[1].keys()
+    assert all(np.array_equal(models[0][name], models[1][name]) for name in models[0])
+    columns = [[row["extrapolation"] for row in rounds(folder)] for folder in (one, other)]
+    assert columns[0] == columns[1]
+    assert len(columns[0]) == ROUNDS
+    assert all(float(cell) >= 1 for cell in columns[0])
+
+
+def test_its_own_tests_pass(site, tmp_path):
+    program = "import sys, pytest; sys.exit(pytest.main(['-p', 'no:cacheprovider', '--rootdir', '.', sys.argv[1]]))"
+    assert "passed" in python(program, tmp_path / "home", site, words=(str(EXAMPLE / "test_fedexp.py"),))
+
+
+def test_in_one_process(here):
+    summary = json.loads((here / "summary.json").read_text())
+    assert (summary["status"], summary["method"], summary["dataset"]) == ("completed", "fedexp", "blocks")
+    header = (here / "rounds.csv").read_text().splitlines()[0]
+    assert header.endswith(",reasons,extrapolation")
+    written = (here / "config.toml").read_text()
+    assert f"[fedexp]\nepsilon = {EPSILON}\n" in written
+    assert 'extra = ""\n' in written
+    assert 'model = "sage"\n' in written
+    report = (here / "report.html").read_text()
+    assert "Fedavg whose server goes on beyond the average" in report
+    assert "fedexp.epsilon" in report
+
+
+def test_a_key_given_directly_is_the_same_run(here, site, tmp_path):
+    other, _ = simulated(tmp_path / "home", site, "run", **{"fedexp.epsilon": EPSILON})
+    same_run(here, other)
+    assert (other / "config.toml").read_text().replace(str(tmp_path / "home" / "results"), "") == (
+        here / "config.toml"
+    ).read_text().replace(str(here.parent), "")
+
+
+def test_killed_in_the_middle_and_resumed(here, site, tmp_path):
+    home = tmp_path / "home"
+    simulated(home, site, "run", "3", status=-9, **{"fedexp.epsilon": EPSILON})
+    folder, _ = simulated(home, site, "run", extra=f"fedexp.epsilon={EPSILON}", resume=True)
+    same_run(here, folder)
+    clients = [(one / "clients.csv").read_text().count("\n") for one in (here, folder)]
+    assert clients[0] == clients[1]
+    _, output = simulated(home, site, "run", status=1, resume=True)
+    assert "resume = true: fedexp.epsilon = 0.001, but the run was begun with 0.01" in output
+
+
+def test_compared_with_others_in_a_table(here, site, tmp_path):
+    """It has a line in what is made of several runs, with the words of its row where these are told."""
+    home = tmp_path / "home"
+    simulated(home, site, "other", method="fedavg")
+    program = "import sys; from curvfed.deployments.report.figures.style import ORDER; print(ORDER[-1])"
+    assert python(program, home, site) == "fedexp\n"
+
+
+def test_by_flwr_run(here, site, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    pairs = KEYS | {"extra": f"fedexp.epsilon={EPSILON}", "results-dir": str(home / "results"), "run-name": "run"}
+    told = " ".join(f"{key}={json.dumps(value)}" for key, value in pairs.items())
+    federation = f"num-supernodes={CLIENTS} client-resources-num-cpus=1"
+    words = ("flwr", "run", str(ROOT), "--stream", "--run-config", told, "--federation-config", federation)
+    assert "status: finished:completed" in python(FLWR, home, site, words=words)
+    same_run(here, home / "results" / "run")
+
+
+def test_by_curvfed_run(here, site, tmp_path):
+    """Its keys are in the bundle that is made for the run."""
+    home = tmp_path / "home"
+    home.mkdir()
+    pairs = KEYS | {"fedexp.epsilon": EPSILON, "results-dir": str(home / "results"), "run-name": "run"}
+    command = [sys.executable, "-m", "curvfed", "run", *(f"{key}={value}" for key, value in pairs.items())]
+    command.append(f"num-supernodes={CLIENTS}")
+    done = subprocess.run(command, cwd=home, env=environment(home, site), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    same_run(here, home / "results" / "run")
+
+
+def test_on_a_cluster(here, site, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", environment(tmp_path, site)["PYTHONPATH"])
+    monkeypatch.chdir(tmp_path)
+    with cluster(tmp_path / "cluster", shares(CLIENTS)) as one:
+        code, output = one.run(
+            *(f"{key}={value}" for key, value in KEYS.items()), f"fedexp.epsilon={EPSILON}", "run-name=run"
+        )
+        assert code == 0, output
+        same_run(here, one.results / "run")
+
+
+def test_a_node_that_lacks_it_says_so(site, tmp_path, monkeypatch):
+    """The server and one node have it, the other has not: refused by name, with what is to be done."""
+    without = environment(tmp_path)["PYTHONPATH"]
+    monkeypatch.setenv("PYTHONPATH", environment(tmp_path, site)["PYTHONPATH"])
+    prefixes = {"n1": ("env", f"PYTHONPATH={without}")}
+    with cluster(tmp_path / "cluster", shares(CLIENTS), prefixes=prefixes) as one:
+        pairs = [f"{key}={value}" for key, value in KEYS.items() if key not in ("dataset", "model")]
+        code, output = one.run(*pairs, "dataset=trees", "run-name=run")
+        assert code == 0, output
+        (reason,) = json.loads((one.results / "run" / "clients.json").read_text())["refused"].values()
+        assert 'method = "fedexp"' in reason
+        assert "must be installed wherever server and clients run" in reason
