@@ -147,7 +147,7 @@ def test_on_a_cluster(here, site, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with cluster(tmp_path / "cluster", shares(CLIENTS)) as one:
         code, output = one.run(
-            *(f"{key}={value}" for key, value in KEYS.items()), f"fedexp.epsilon={EPSILON}", "run-name=run"
+            *(f"{key}={value}" for key, value in KEYS.items()), f"extra=fedexp.epsilon={EPSILON}", "run-name=run"
         )
         assert code == 0, output
         same_run(here, one.results / "run")
