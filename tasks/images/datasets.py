@@ -99,6 +99,8 @@ def locate(dataset: str, data_dir: Path) -> Located:
     if source is not None:
         located = source.find(data_dir.expanduser()) or _fetched(source, data_dir.expanduser())
         return Located(located.files, partial(_read, source, data_dir.expanduser(), located.read))
+    from curvfed.tasks.images.raw import RawImages  # brings torch with it, which the names of data sets do without
+
     if (own := plugins.located(dataset, data_dir, RawImages)) is not None:
         return Located(*own)
     given = Path(dataset).expanduser()
