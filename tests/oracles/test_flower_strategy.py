@@ -2,6 +2,8 @@
 
 import inspect
 import logging
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +28,8 @@ SETTINGS = {"flower:QFedAvg": {"client_learning_rate": 0.1}, "flower:FedAvgM": {
 """An argument that has no default, and one whose default remembers nothing."""
 
 FLOAT32_DIGITS = 1e-6
+
+PAGE = Path(__file__).parents[2] / "docs" / "flower.md"
 
 
 @pytest.fixture(autouse=True)
@@ -304,6 +308,22 @@ def test_the_keys_are_the_arguments_of_the_class(name):
     own = set(inspect.signature(getattr(strategy, name.removeprefix("flower:"))).parameters)
     own -= set(inspect.signature(strategy.FedAvg).parameters)
     assert own - {"eta_l", "selection_rule", "train_loss_key"} == set(FLOWER[name])
+
+
+def test_the_page_has_every_strategy_with_its_keys_and_flowers_defaults():
+    rows = re.findall(r"^\| `(flower:\w+)` \| (.*?) \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert dict(rows).keys() == FLOWER.keys()
+    for name, cell in rows:
+        parameters = inspect.signature(getattr(strategy, name.removeprefix("flower:"))).parameters
+        told = dict(re.findall(r"`flower\.([a-z0-9-]+)` ([0-9.]+|\(.*?\))", cell))
+        assert {key.replace("-", "_") for key in told} == set(FLOWER[name])
+        for key, default in told.items():
+            known = parameters[key.replace("-", "_")].default
+            assert (
+                default == "(the run's `learning-rate`)"
+                if known is inspect.Parameter.empty
+                else float(default) == known
+            )
 
 
 def test_every_key_belongs_to_a_strategy():
