@@ -96,11 +96,6 @@ class AggregationStrategy(FedAvg):
         self._counters: Arrays = {}
         self._asked = 0
 
-    def summary(self) -> None:
-        """Log the configuration of the strategy."""
-        log.info("\t├──> Personal: %s", ", ".join(self.personal) or "nothing")
-        super().summary()
-
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
@@ -123,7 +118,8 @@ class AggregationStrategy(FedAvg):
         return self._addressed(messages)
 
     def _begin(self, arrays: ArrayRecord) -> None:
-        shared = {name: array.numpy() for name, array in arrays.items() if not self._is_personal(name)}
+        personal = {name for name in arrays for pattern in self.personal if fnmatchcase(name, pattern)}
+        shared = {name: array.numpy() for name, array in arrays.items() if name not in personal}
         if not shared:
             raise ConfigError(
                 f"personal = {self.personal}: allowed are patterns that leave some of these: {', '.join(arrays)}"
@@ -135,9 +131,6 @@ class AggregationStrategy(FedAvg):
             self.aggregation = self._make(trained, len(self._numbers))
             self.aggregation.meet(range(len(self._numbers)))
             self.aggregation.awaited(0)
-
-    def _is_personal(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self.personal)
 
     def _addressed(self, messages: list[Message]) -> list[Message]:
         sent = [self.aggregation.sent_to(self._numbers[message.metadata.dst_node_id]) for message in messages]

@@ -1,8 +1,9 @@
 """Flower's own strategies as the server's half: robust averages, and optimisers at the server (FedOpt)."""
 
+import gc
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import cast
 
 import numpy as np
@@ -22,6 +23,8 @@ HELD = "flower/"
 
 STEPS = HELD + "steps"
 """The number of rounds that the strategy has aggregated."""
+
+_LOGGER = logging.getLogger("flwr")
 
 _GIVEN = "current_arrays"  # what strategies call the parameters that `configure_train` tells them in every round
 
@@ -74,7 +77,13 @@ class FlowerStrategy(Average):
         # By name: parameters from a checkpoint have another order, and FedAvgM keeps its momentum by place.
         start = {name: self._arrays[name] for name in sorted(self._arrays) if not is_buffer(name)}
         messages = [_message(partition, update, start) for partition, update in replies.items()]
-        with _no_line_per_call():
+        with ExitStack() as stack:
+            # Flower's line for each call would count one result where the average is all that a strategy gets.
+            stack.callback(_LOGGER.removeFilter, _is_warning)
+            _LOGGER.addFilter(_is_warning)
+            # Some strategies have Python collect its garbage for each reply, .4 s of which are torch's own objects.
+            stack.callback(gc.unfreeze)
+            gc.freeze()
             self._flower.configure_train(self._steps, encode_arrays(start), ConfigRecord(), cast(Grid, None))
             record, _ = self._flower.aggregate_train(self._steps, messages)
         if record is None:
@@ -122,17 +131,6 @@ def _message(partition: int, update: Update, names: Arrays) -> Message:
     metrics = MetricRecord({"num-examples": update.examples, "train_loss": update.loss})
     content = RecordDict({"arrays": encode_arrays({name: update.arrays[name] for name in names}), "metrics": metrics})
     return Message(content, reply_to=Message(RecordDict(), partition, MessageType.TRAIN))
-
-
-@contextmanager
-def _no_line_per_call() -> Iterator[None]:
-    """Without Flower's line per call, which would count one result where the average is all that a strategy gets."""
-    logger = logging.getLogger("flwr")
-    logger.addFilter(_is_warning)
-    try:
-        yield
-    finally:
-        logger.removeFilter(_is_warning)
 
 
 def _is_warning(record: logging.LogRecord) -> bool:
