@@ -33,11 +33,12 @@ test: setup tree ## lint, types, import layers, tests
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	cd build/tree && "$(CURDIR)/$(VENV)/bin/lint-imports" --config "$(CURDIR)/pyproject.toml"
-	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal --ignore=tests/hosts --ignore=tests/e2e --ignore=tests/long
-	$(VENV)/bin/pytest tests/e2e
+	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal -m "not long" --ignore=tests/hosts --ignore=tests/e2e --ignore=tests/long
+	$(VENV)/bin/pytest -m "not long" tests/e2e
 
-test-long: setup ## the installed wheel by Flower's own commands, in an environment without the checkout
+test-long: setup ## what takes longer: the installed wheel by Flower, plug-ins on a cluster, the benchmarks' own tests
 	$(VENV)/bin/pytest tests/long
+	$(VENV)/bin/pytest -m long --ignore=tests/long --ignore=tests/hosts
 
 # Apart from the others: they wait for Flower's leases and need root for hosts of their own.
 test-hosts: setup ## clusters whose hosts and lines fail: a SuperLink and SuperNodes in network namespaces (as root), ten on loopback

@@ -130,6 +130,7 @@ def test_by_flwr_run(here, site, tmp_path):
     same_run(here, home / "results" / "run")
 
 
+@pytest.mark.long
 def test_by_curvfed_run(here, site, tmp_path):
     """Its keys are in the bundle that is made for the run."""
     home = tmp_path / "home"
@@ -142,6 +143,7 @@ def test_by_curvfed_run(here, site, tmp_path):
     same_run(here, home / "results" / "run")
 
 
+@pytest.mark.long
 def test_on_a_cluster(here, site, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", environment(tmp_path, site)["PYTHONPATH"])
     monkeypatch.chdir(tmp_path)
@@ -153,6 +155,7 @@ def test_on_a_cluster(here, site, tmp_path, monkeypatch):
         same_run(here, one.results / "run")
 
 
+@pytest.mark.long
 def test_a_node_that_lacks_it_says_so(site, tmp_path, monkeypatch):
     """The server and one node have it, the other has not: refused by name, with what is to be done."""
     without = environment(tmp_path)["PYTHONPATH"]
