@@ -70,7 +70,7 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
             hint = f'; did you mean "{near[0]}"?' if near else f"; the keys are {', '.join(known)}"
             table = key.partition(".")[0]
             if "." in key and not any(one.startswith(f"{table}.") for one in known):
-                hint += f'. No package that is installed here has keys of "{table}"; {plugins.EVERYWHERE}'
+                hint += f' Nothing that is installed here has keys of "{table}"; {plugins.EVERYWHERE}'
             raise ConfigError(f'unknown key "{key}"{hint}')
     try:
         config = RunConfig.model_validate(nested(raw))

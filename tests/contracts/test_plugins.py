@@ -130,7 +130,7 @@ def test_what_is_not_installed_here(tmp_path):
     everywhere = "must be installed wherever server and clients run"
     assert told[0].startswith('refused: method = "mine"')
     assert told[1].startswith('refused: unknown key "my-way.kind"')
-    assert 'No package that is installed here has keys of "my-way"' in told[1]
+    assert 'Nothing that is installed here has keys of "my-way"' in told[1]
     assert told[2].startswith('refused: dataset = "mine": no such data set')
     assert told[3].startswith(
         'refused: model = "mine": allowed for data sets of nodes is one of auto, gcn, gin, lorentz, split'
