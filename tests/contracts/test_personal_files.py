@@ -52,6 +52,7 @@ def write(folder: Path, announced: Any) -> None:
         fixed.write(arrays_of(7), "run")
 
 
+@pytest.mark.long
 def test_a_hundred_kills(tmp_path):
     """Each leaves the last stamp and the one before, whole; the next writer clears away what the last one was writing."""
     fork, chance = multiprocessing.get_context("fork"), random.Random(0)

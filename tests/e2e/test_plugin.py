@@ -92,6 +92,7 @@ def test_in_one_process(here):
     assert "fedexp.epsilon" in report
 
 
+@pytest.mark.long
 def test_a_key_given_directly_is_the_same_run(here, site, tmp_path):
     other, _ = simulated(tmp_path / "home", site, "run", **{"fedexp.epsilon": EPSILON})
     same_run(here, other)
@@ -100,6 +101,7 @@ def test_a_key_given_directly_is_the_same_run(here, site, tmp_path):
     ).read_text().replace(str(here.parent), "")
 
 
+@pytest.mark.long
 def test_killed_in_the_middle_and_resumed(here, site, tmp_path):
     home = tmp_path / "home"
     simulated(home, site, "run", "3", status=-9, **{"fedexp.epsilon": EPSILON})
@@ -111,6 +113,7 @@ def test_killed_in_the_middle_and_resumed(here, site, tmp_path):
     assert "resume = true: fedexp.epsilon = 0.001, but the run was begun with 0.01" in output
 
 
+@pytest.mark.long
 def test_compared_with_others_in_a_table(here, site, tmp_path):
     """It has a line in what is made of several runs, with the words of its row where these are told."""
     home = tmp_path / "home"

@@ -185,6 +185,7 @@ num-rounds = 300
 """
 
 
+@pytest.mark.long
 def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(own_home, sweep_of, tmp_path):
     sweep = sweep_of(CUT)
     (quick, absent), long = sweep.runs[:2], sweep.runs[2:]

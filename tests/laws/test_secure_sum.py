@@ -20,6 +20,8 @@ from curvfed.strategies.secure_sum.masks import uniform
 from curvfed.strategies.secure_sum.modular import add, subtract
 from curvfed.strategies.secure_sum.neighbours import COMPLETE, FAILURE, degree, neighbours_of
 
+pytestmark = pytest.mark.long  # every pattern of who vanishes
+
 LARGEST = 2**63 - 25  # a prime
 
 

@@ -18,6 +18,8 @@ from curvfed.strategies.config import ConfigError
 from curvfed.strategies.secure_phases import MASKED
 from curvfed.strategies.secure_sum.wire import KEY_TAG, SEED_TAG
 
+pytestmark = pytest.mark.long  # damage at random, many runs each
+
 FIVE = {"clients": 5, "hull__epsilon": 0.1, "secure__threshold": 3}
 TINY = {"clients": 3, "points__num": 60, "hull__epsilon": 0.5}
 
