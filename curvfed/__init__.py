@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Run", "__version__", "load", "simulate"]
 
 _HERE = Path(__file__).resolve().parent
-if not (_HERE / "strategies").is_dir():
+if not (_HERE / "strategies" / "__init__.py").is_file():
     __path__.append(str(_HERE.parent))
 
 

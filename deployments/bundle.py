@@ -14,14 +14,19 @@ import tomli_w
 
 import curvfed
 from curvfed.strategies.dotted import nested
-from curvfed.strategies.run_config import RunConfig, flatten
+from curvfed.strategies.run_config import RunConfig, flatten, without_others
 
 ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks")
 
 
 @contextlib.contextmanager
-def app_folder() -> Iterator[Path]:
+def app_folder(method: str) -> Iterator[Path]:
     """Make the folder, print how many files and bytes are sent, and remove it in the end.
+
+    Parameters
+    ----------
+    method : str
+        What is run: keys of other packages' other methods are left out, since a node that lacks these would refuse them.
 
     Yields
     ------
@@ -33,7 +38,7 @@ def app_folder() -> Iterator[Path]:
     project = tomllib.loads((home / "pyproject.toml").read_text(encoding="utf-8"))
     app = project["tool"]["flwr"]["app"]
     del app["fab-include"], app["fab-exclude"]  # they are for the folder of a checkout
-    app["config"] = nested(flatten(RunConfig()))
+    app["config"] = nested(without_others(flatten(RunConfig()), method))
     kept = {key: project["project"][key] for key in ("name", "version", "description", "license", "dependencies")}
     content = {"project": kept, "tool": {"flwr": {"app": app}}}
     with tempfile.TemporaryDirectory(prefix="curvfed-") as scratch:

@@ -171,7 +171,7 @@ def main(pairs: Sequence[str], *options: Any) -> int:
         return USAGE
     before = stamps(plan.summaries)
     try:
-        with app_folder() as app:
+        with app_folder(str(plan.config.get("method", RunConfig().method))) as app:
             command = plan.command(app)
             print("FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1", shlex.join(command), flush=True)
             status, details = run(command, plan.timeout)

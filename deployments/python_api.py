@@ -24,6 +24,7 @@ from curvfed.server_app.report import write_report
 from curvfed.server_app.results import default_name
 from curvfed.server_app.run_tables import TABLES
 from curvfed.strategies.config import RunConfig
+from curvfed.strategies.device import pick_device
 from curvfed.strategies.dotted import dotted
 from curvfed.strategies.run_log import log_to_stdout
 from curvfed.strategies.tables import kebab
@@ -216,10 +217,14 @@ def simulate(
     number = pop_supernodes({"num-supernodes": default if num_supernodes is None else num_supernodes}, default)
     if data is not None and number != len(data):
         raise UsageError(f"num-supernodes is {number}; data has {len(data)} clients")
+    if data is not None and dataset is not None:
+        raise UsageError(f"dataset = {dataset} and data are both given; allowed is one of them")
     request = checked(settings, number)
     config = request.config
     if data is None:
         preflight(request)
+    else:
+        pick_device(config.device)
     nodes = simulated_nodes(number)
     for place, item in enumerate(data or ()):
         nodes[place][IN_MEMORY] = check_data(f"data[{place}]", item)
@@ -228,13 +233,16 @@ def simulate(
             config if data is None else config.model_copy(update={"dataset": "own-data"})
         )
     log_to_stdout()
-    logging.getLogger("curvfed").setLevel(logging.WARNING if quiet else logging.INFO)
+    log = logging.getLogger("curvfed")
+    before = log.level
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
     try:
         return Run(simulate_in_process(settings, node_configs=nodes))
     except BaseException as error:
         error.add_note(f"run directory: {config.results_path / settings.get('run-name', '')}")
         raise
     finally:
+        log.setLevel(before)
         forget_all()  # what is in memory is the caller's, who may make many runs
 
 

@@ -20,6 +20,7 @@ from curvfed.server_app.run_lock import RunLock
 from curvfed.server_app.run_tables import TABLES, append, check_table, truncate
 from curvfed.strategies.config import ConfigError, RunConfig, flatten, home, parse
 from curvfed.strategies.dotted import dotted, nested
+from curvfed.strategies.run_config import without_others
 from curvfed.strategies.schedule import pace
 from curvfed.strategies.store import Store, write_atomically
 
@@ -132,7 +133,10 @@ class RunDirectory:
 
     def _write_config(self) -> None:
         """`config.toml`: the configuration in effect, enough to run it again."""
-        settings = flatten(self.config) | {"run-name": self.path.name, "resume": False}
+        settings = without_others(flatten(self.config), self.config.method) | {
+            "run-name": self.path.name,
+            "resume": False,
+        }
         write_atomically(self.path / "config.toml", tomli_w.dumps(nested(settings)).encode())
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
@@ -256,8 +260,8 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
         ) from None
     except (OSError, ValueError) as error:  # not TOML, or of another version
         raise ConfigError(
-            f"resume = true: {path / 'config.toml'} cannot be read ({type(error).__name__}): it is damaged, or of another "
-            "version of the app"
+            f"resume = true: {path / 'config.toml'} cannot be read ({type(error).__name__}: {error}): it is damaged, or of "
+            "another version of the app"
         ) from None
     before, now = flatten(begun), flatten(config)
     for key, value in now.items():

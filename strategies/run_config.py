@@ -1,6 +1,7 @@
 """The run configuration: the keys of every run, and a table for each method or part that has keys of its own."""
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_origin
@@ -142,6 +143,12 @@ def _folder(setting: str, default: str) -> Path:
 def _value(config: RunConfig, key: str) -> Scalar:
     """What a dotted key has: each client asks for it in every round, and to flatten takes a third of a millisecond."""
     return flatten(config)[key]
+
+
+def without_others(settings: Mapping[str, Scalar], method: str) -> dict[str, Scalar]:
+    """The keys, less those of other packages' methods that do not run: who gets them need not have these installed."""
+    foreign = {kebab(table) for table in Brought.model_fields} - METHODS[method].keys.keys()
+    return {key: value for key, value in settings.items() if key.partition(".")[0] not in foreign}
 
 
 def flatten(config: RunConfig) -> dict[str, Scalar]:

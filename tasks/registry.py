@@ -83,6 +83,10 @@ def catalogue() -> list[tuple[str, str, str]]:
             for name, source in IMAGES.items()
         ),
         *((name, "points", "built in" if name == "uniform" else OLSSON_URL) for name in POINTS),
+        *(
+            (name, "see its package", f"{own.value}, of another package")
+            for name, (own, *_) in plugins.found("datasets").items()
+        ),
         ("a path", "nodes or graphs", "your own: a .pt file, or a folder in the TU collection's layout"),
         ("a path", "images", "your own: a folder with a folder of images per class"),
         ("a path", "points", f"your own: a file, {', '.join(READERS)}"),

@@ -137,7 +137,8 @@ def _once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
 def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
     """Hand a run to the SuperLink; Flower's id of it. A signal waits until that is known: nobody could stop it else."""
     caught: list[int] = []
-    with app_folder() as app, signals(lambda signum, frame: caught.append(signum)):
+    method = str(config.get("method", RunConfig().method))
+    with app_folder(method) as app, signals(lambda signum, frame: caught.append(signum)):
         words = ["run", str(app), CONNECTION, "--run-config", toml_pairs(config), "--format", "json"]
         identity = str(commands.flwr(folder, words).show().ask(own_session=True)["run-id"])
     _note_name(folder, identity, str(config["run-name"]))

@@ -75,7 +75,7 @@ def test_so_is_the_folder_made_for_a_run(dirty, tmp_path):
 import shutil, sys
 import curvfed
 from curvfed.deployments.bundle import app_folder
-with app_folder() as folder:
+with app_folder("fedavg") as folder:
     shutil.copytree(folder, sys.argv[1])
 print(curvfed.__file__)
 """
@@ -97,7 +97,7 @@ print(curvfed.__file__)
 
 
 def test_the_folder_is_gone_after_the_run():
-    with app_folder() as folder:
+    with app_folder("fedavg") as folder:
         assert (folder / "curvfed" / "__init__.py").exists()
     assert not folder.parent.exists()
 
@@ -106,7 +106,7 @@ def test_every_key_of_this_installation_is_declared(monkeypatch):
     """A SuperLink takes no others; those of plug-ins are in no file of ours."""
     keys = flatten(RunConfig()) | {"fedexp.epsilon": 1e-3, "fedexp.name": "a", "own": True}
     monkeypatch.setattr(bundle, "flatten", lambda config: keys)
-    with app_folder() as folder:
+    with app_folder("fedavg") as folder:
         project = tomllib.loads((folder / "pyproject.toml").read_text())
     assert dotted(project["tool"]["flwr"]["app"]["config"]) == keys
     ours = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -128,7 +128,7 @@ for name in ("server_app", "client_app"):
 files = {name: module.__file__ for name, module in sys.modules.items() if name.split(".")[0] == "curvfed"}
 print(json.dumps(files))
 """
-    with app_folder() as folder:
+    with app_folder("fedavg") as folder:
         done = subprocess.run(
             [sys.executable, "-c", code, str(folder)], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(installed)},
             capture_output=True, text=True,

@@ -92,6 +92,23 @@ def test_in_one_process(here):
     assert "fedexp.epsilon" in report
 
 
+def test_who_runs_something_else_needs_it_not(site, tmp_path):
+    """Neither the bundle nor the run directory of another method names its keys, which others would refuse."""
+    program = """
+import tomllib
+from curvfed.deployments.bundle import app_folder
+for method in ("fedavg", "fedexp"):
+    with app_folder(method) as folder:
+        app = tomllib.loads((folder / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+        print(method, "fedexp" in app["config"])
+"""
+    told = python(program, tmp_path / "home", site)
+    assert "fedavg False\n" in told
+    assert "fedexp True\n" in told
+    folder, _ = simulated(tmp_path / "home", site, "other", method="fedavg")
+    assert "[fedexp]" not in (folder / "config.toml").read_text()
+
+
 @pytest.mark.long
 def test_a_key_given_directly_is_the_same_run(here, site, tmp_path):
     other, _ = simulated(tmp_path / "home", site, "run", **{"fedexp.epsilon": EPSILON})
