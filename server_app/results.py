@@ -259,9 +259,10 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
             f"resume = true: there is no run in {path}; allowed is the run-name of a run that was begun"
         ) from None
     except (OSError, ValueError) as error:  # not TOML, or of another version
+        told = error if isinstance(error, ConfigError) else type(error).__name__
         raise ConfigError(
-            f"resume = true: {path / 'config.toml'} cannot be read ({type(error).__name__}: {error}): it is damaged, or of "
-            "another version of the app"
+            f"resume = true: {path / 'config.toml'} cannot be read ({told}): it is damaged, or of another "
+            "version of the app"
         ) from None
     before, now = flatten(begun), flatten(config)
     for key, value in now.items():
