@@ -9,6 +9,7 @@ beside this one, and become its modules here. In an installed wheel they lie bel
 'completed'
 """
 
+import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ __all__ = ["Run", "__version__", "load", "simulate"]
 _HERE = Path(__file__).resolve().parent
 if not (_HERE / "strategies" / "__init__.py").is_file():
     __path__.append(str(_HERE.parent))
+    importlib.invalidate_caches()  # a bundle may have been unpacked this very moment
 
 
 def __getattr__(name: str) -> Any:
