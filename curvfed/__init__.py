@@ -9,7 +9,6 @@ beside this one, and become its modules here. In an installed wheel they lie bel
 'completed'
 """
 
-import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "__version__", "load", "simulate"]
 
+if __name__ != "curvfed":  # as `curvfed.curvfed` every module would be there twice
+    raise ImportError(f"import this package as curvfed, not as {__name__}", name=__name__)
+
 _HERE = Path(__file__).resolve().parent
 if not (_HERE / "strategies" / "__init__.py").is_file():
     __path__.append(str(_HERE.parent))
-    importlib.invalidate_caches()  # a bundle may have been unpacked this very moment
 
 
 def __getattr__(name: str) -> Any:

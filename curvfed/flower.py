@@ -193,7 +193,7 @@ class AggregationStrategy(FedAvg):
         for name, counter in self._counters.items():
             terms = [(good[number][1][name], update.examples / total) for number, update in updates.items()]
             self._counters[name] = np.rint(weighted_sum(np.zeros(counter.shape), terms)).astype(counter.dtype)
-        contents = [good[number][2] for number in updates]
+        contents = _common_metrics([good[number][2] for number in updates])
         metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
         return self._record(self.aggregation.global_model()), metrics
 
@@ -256,6 +256,18 @@ class AggregationStrategy(FedAvg):
                 f"this aggregation looks for {error} in vain, an array or a client that was there in the first round; the "
                 f"shared arrays are {', '.join(self._names)}, the clients 0 to {len(self._numbers) - 1}"
             ) from None
+
+
+def _common_metrics(contents: list[RecordDict]) -> list[RecordDict]:
+    """The replies with those of their metrics alone that all of them have, in the same form: others have no average."""
+    records = [next(iter(content.metric_records.values())) for content in contents]
+    forms = [{(key, len(value) if isinstance(value, list) else -1) for key, value in one.items()} for one in records]
+    common = {key for key, _ in set.intersection(*forms)}
+    left_out = sorted({key for one in records for key in one} - common)
+    if not left_out:
+        return contents
+    log.warning("metrics that not all replies have in the same form are left out: %s", ", ".join(left_out))
+    return [RecordDict({"metrics": MetricRecord({key: one[key] for key in one if key in common})}) for one in records]
 
 
 def _count(metrics: MetricRecord, key: str) -> int:

@@ -2,6 +2,7 @@
 
 from curvfed.deployments.data_check import look_at_data
 from curvfed.deployments.request import Request
+from curvfed.server_app.results import check_name
 from curvfed.strategies.device import pick_device
 
 
@@ -14,8 +15,9 @@ def preflight(request: Request) -> Request:
     Raises
     ------
     UsageError, ConfigError
-        A device that this machine has not, data that are absent or unfit.
+        A name that is taken, a device that this machine has not, data that are absent or unfit.
     """
+    check_name(request.config)
     pick_device(request.config.device)
     look_at_data(request)
     return request

@@ -21,14 +21,15 @@ from curvfed.deployments.simulate import simulate as simulate_in_process
 from curvfed.deployments.tables import summary_table
 from curvfed.deployments.trained_run import TrainedRun
 from curvfed.server_app.report import write_report
-from curvfed.server_app.results import default_name
+from curvfed.server_app.results import check_name, default_name
 from curvfed.server_app.run_tables import TABLES
-from curvfed.strategies.config import RunConfig
+from curvfed.strategies.config import ConfigError, RunConfig
 from curvfed.strategies.device import pick_device
 from curvfed.strategies.dotted import dotted
+from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log_to_stdout
 from curvfed.strategies.tables import kebab
-from curvfed.tasks.in_memory import check_data
+from curvfed.tasks.in_memory import KINDS, check_data
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
@@ -224,10 +225,14 @@ def simulate(
     if data is None:
         preflight(request)
     else:
+        check_name(config)
         pick_device(config.device)
     nodes = simulated_nodes(number)
     for place, item in enumerate(data or ()):
-        nodes[place][IN_MEMORY] = check_data(f"data[{place}]", item)
+        nodes[place][IN_MEMORY] = raw = check_data(f"data[{place}]", item)
+        kind = next(task for task, of_task in KINDS.items() if isinstance(raw, of_task))
+        if kind not in (tasks := METHODS[config.method].tasks):
+            raise ConfigError(f'data[{place}] is {kind}; method = "{config.method}" works on {", ".join(tasks)}')
     if not config.run_name and not config.resume:
         settings["run-name"] = default_name(
             config if data is None else config.model_copy(update={"dataset": "own-data"})

@@ -78,9 +78,7 @@ class RunDirectory:
         try:
             path.mkdir(parents=True)
         except FileExistsError:
-            raise ConfigError(
-                f'run-name = "{path.name}": {path} exists; allowed is a new name, or resume = true to go on with that run'
-            ) from None
+            raise _taken(path) from None
         except OSError as error:
             raise ConfigError(
                 f'results-dir = "{config.results_dir}": {path} cannot be made ({error.strerror}); needed is a folder that '
@@ -249,6 +247,27 @@ def failed_summary(error: str, config: RunConfig | None) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """What a run was made with."""
     return {"python": platform.python_version()} | {name: version(name) for name in ("flwr", "torch", "numpy")}
+
+
+def check_name(config: RunConfig) -> None:
+    """What `RunDirectory.open` refuses for the run's name, before anything is made.
+
+    Raises
+    ------
+    ConfigError
+        If a run of that name is there, and is not to be resumed; or is to be, and is not there or another one.
+    """
+    path = config.results_path / config.run_name
+    if config.resume:
+        _check_same_run(config, path)
+    elif config.run_name and path.exists():
+        raise _taken(path)
+
+
+def _taken(path: Path) -> ConfigError:
+    return ConfigError(
+        f'run-name = "{path.name}": {path} exists; allowed is a new name, or resume = true to go on with that run'
+    )
 
 
 def _check_same_run(config: RunConfig, path: Path) -> None:

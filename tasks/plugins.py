@@ -113,7 +113,11 @@ def model(name: str, *arguments: Any) -> Any:
     try:
         made = factory(*arguments)
     except Exception as error:
-        raise DataError(f'model "{name}" cannot be made of {arguments} ({type(error).__name__}: {error})') from error
+        # A node replies with the text of a DataError, and this one's may hold data.
+        log.error('model "%s": %s: %s', name, type(error).__name__, error)
+        raise DataError(
+            f'model "{name}" cannot be made of {arguments} ({type(error).__name__}; the log says more)'
+        ) from error
     if not hasattr(made, "named_parameters"):
         raise DataError(f'model "{name}" makes a {type(made).__name__} of {arguments}; allowed is a torch.nn.Module')
     return made

@@ -13,6 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from curvfed.client_app.live import forget_all
 from curvfed.deployments.pairs import UsageError, Value
+from curvfed.deployments.preflight import preflight
+from curvfed.deployments.request import checked
 from curvfed.deployments.simulate import simulate
 from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE, completed
 from curvfed.server_app.app import reason
@@ -63,7 +65,9 @@ def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str
             resume = _can_go_on(run)
             if run.exists() and not resume:
                 shutil.rmtree(run)
-            simulate(settings | {"results-dir": folder, "run-name": name, "resume": resume}, num_supernodes)
+            settings |= {"results-dir": folder, "run-name": name, "resume": resume}
+            preflight(checked(dict(settings), num_supernodes))
+            simulate(settings, num_supernodes)
         except Exception as error:
             log.info("the run failed", exc_info=True)
             return reason(error)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -98,4 +99,11 @@ def _fields(where: str, stored: object) -> dict[str, object]:
     mapping = stored if isinstance(stored, dict) else getattr(getattr(stored, "_store", None), "_mapping", None)
     if not isinstance(mapping, dict):
         raise DataError(f"{where} holds a {type(stored).__name__}; expected {_ONE}, or {_MANY}")
-    return {name: value.cpu() if isinstance(value, Tensor) else value for name, value in mapping.items()}
+    return {name: _tensor(value) for name, value in mapping.items()}
+
+
+def _tensor(value: object) -> object:
+    """Arrays as tensors; what is none, such as class names, as it is."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return torch.from_numpy(np.ascontiguousarray(value))
+    return value.cpu() if isinstance(value, Tensor) else value

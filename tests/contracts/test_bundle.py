@@ -123,8 +123,8 @@ def test_a_node_runs_what_was_sent_and_not_what_is_installed_there(tmp_path):
     code = """
 import json, sys
 from flwr.supercore.object_ref import load_app
-for name in ("server_app", "client_app"):
-    load_app(f"curvfed.{name}.app:app", RuntimeError, sys.argv[1])
+for name in ("server", "client"):
+    load_app(f"curvfed.app:{name}", RuntimeError, sys.argv[1])
 files = {name: module.__file__ for name, module in sys.modules.items() if name.split(".")[0] == "curvfed"}
 print(json.dumps(files))
 """
@@ -137,3 +137,26 @@ print(json.dumps(files))
         files = json.loads(done.stdout.splitlines()[-1])
         assert {"curvfed.server_app.app", "curvfed.client_app.app", "curvfed.strategies.config"} <= files.keys()
         assert all(Path(file).is_relative_to(folder) for file in files.values())
+
+
+def test_the_client_is_found_while_another_thread_imports_the_server(dirty, tmp_path):
+    """In a simulation Flower does both at once. The import of `curvfed` is made slow here, so that they always meet."""
+    code = """
+import sys, threading, time
+from flwr.supercore.object_ref import load_app, validate
+folder, loaded = sys.argv[1], []
+thread = threading.Thread(target=lambda: loaded.append(load_app(sys.argv[2], RuntimeError, folder)))
+thread.start()
+while "curvfed" not in sys.modules:
+    time.sleep(0.001)
+print(*validate(sys.argv[3], project_dir=folder))
+thread.join()
+print(*(type(app).__name__ for app in loaded))
+"""
+    folder = install_from_fab(build_fab_from_disk(dirty), tmp_path / "there", skip_prompt=True)
+    refs = tomllib.loads((folder / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["components"]
+    first = folder / "curvfed" / "__init__.py"
+    first.write_text(f"import time\n\ntime.sleep(0.5)\n{first.read_text()}")
+    command = [sys.executable, "-c", code, str(folder), refs["serverapp"], refs["clientapp"]]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["True None", "ServerApp"], done.stderr

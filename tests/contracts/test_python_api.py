@@ -179,6 +179,35 @@ def test_data_that_will_not_do_are_refused_before_anything_is_made(item, told, h
     assert results(here) == []
 
 
+def test_data_of_another_task_are_refused_before_anything_is_made(tmp_path, here):
+    graphs, _ = nodes(tmp_path)
+    with pytest.raises(ConfigError, match=r'^data\[0\] is nodes; method = "hyperfed" works on images$'):
+        curvfed.simulate("hyperfed", data=graphs, **SMALL)
+    assert results(here) == []
+
+
+def test_a_taken_name_is_refused_and_the_run_is_left_as_it_is(here):
+    made = curvfed.simulate("local", num_supernodes=2, run_name="mine", **SMALL)
+    before = {path.name: path.stat().st_mtime_ns for path in made.path.iterdir()}
+    for keys, told in (
+        ({"run_name": "mine"}, 'run-name = "mine": .* exists; allowed is a new name, or resume = true'),
+        ({"run_name": "absent", "resume": True}, "resume = true: there is no run in"),
+        ({"run_name": "mine", "resume": True, "seed": 5}, "seed = 5, but the run was begun with 0"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            curvfed.simulate("local", num_supernodes=2, **SMALL | keys)
+    assert results(here) == ["mine"]
+    assert {path.name: path.stat().st_mtime_ns for path in made.path.iterdir()} == before
+
+
+def test_a_graph_in_numpys_arrays_is_that_in_tensors():
+    fields = user_fields()
+    arrays = {name: value.numpy() if isinstance(value, torch.Tensor) else value for name, value in fields.items()}
+    one, other = check_data("here", fields), check_data("here", arrays)
+    for name in ("features", "edge_index", "labels"):
+        assert torch.equal(getattr(one, name), getattr(other, name))
+
+
 def test_images_of_many_classes_are_numbered_by_value():
     raw = check_data("here", (np.zeros((12, 4, 4), np.uint8), range(12)))
     assert (raw.labels.tolist(), raw.class_names[-2:]) == (list(range(12)), ("10", "11"))

@@ -162,6 +162,7 @@ def test_a_fork_ends_as_its_program(what, status, told):
     assert told in ended.stderr
 
 
+@pytest.mark.long  # Flower is imported twice
 def test_without_the_parent_the_real_program_runs(tmp_path):
     with started(nothing_heavy(tmp_path / "stand-in")) as warm:
         warm.parent.kill()

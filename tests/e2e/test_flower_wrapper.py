@@ -15,7 +15,7 @@ from flwr.common.config import parse_config_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.deployments import flower, isolated
+from curvfed.deployments import flower, isolated, preflight
 from curvfed.deployments.command import main
 from curvfed.strategies.config import RunConfig
 from curvfed.strategies.dotted import read_value
@@ -197,8 +197,11 @@ def test_a_daemon_that_is_too_slow_is_started_again(fake, capfd, starts, runs, e
     assert fake.daemon_is_gone()
 
 
-def test_an_earlier_summary_says_nothing_about_this_run(fake):
+def test_an_earlier_summary_says_nothing_about_this_run(fake, monkeypatch, capsys):
     assert main(["run", *fake.command]) == 0
+    assert main(["run", *fake.command]) == flower.USAGE
+    assert "exists; allowed is a new name" in capsys.readouterr().out
+    monkeypatch.setattr(preflight, "check_name", lambda config: None)  # as if it were made while this run begins
     fake.answer(status="finished:completed", summary=None)
     assert main(["run", *fake.command]) == 1
 
@@ -213,7 +216,8 @@ def test_a_summary_in_the_default_folder_is_found(fake, capsys, monkeypatch):
 # --- What is left -----------------------------------------------------------------------------------------------------
 
 
-def test_a_timeout_interrupts_the_run_and_stops_the_daemon(fake, capsys):
+def test_a_timeout_interrupts_the_run_and_stops_the_daemon(fake, capsys, monkeypatch):
+    monkeypatch.setattr(preflight, "check_name", lambda config: None)
     (fake.folder / "endless").touch()
     (fake.run / "checkpoint" / "server").mkdir(parents=True)
     assert main(["run", *fake.command, "--timeout", "0.5"]) == flower.OUT_OF_TIME

@@ -1,4 +1,4 @@
-"""The app by the real `flwr run`: on graphs, on images, and one that cannot, all at once; then one of hulls."""
+"""The app by the real `flwr run`: on graphs, and one that cannot, at once; on images, and hulls, at once."""
 
 import csv
 import json
@@ -45,8 +45,8 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def runs(home, mark):
-    """Runs at the same time, from a folder that is not the app's: `good`, `images`, and `bad`, which diverges."""
+def runs_of(home, mark):
+    """Make runs at the same time, from a folder that is not the app's, and wait for them."""
 
     def start(name, *pairs):
         command = [sys.executable, "-m", "curvfed", "run", "dataset=trees", f"num-rounds={ROUNDS}", *pairs]
@@ -57,18 +57,29 @@ def runs(home, mark):
             command, cwd=home, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
         )
 
-    started = {
-        "good": start("good", "method=flatland"),
-        "images": start("images", *(f"{key}={value}" for key, value in IMAGES.items())),
-        "bad": start("bad", "method=flatland", "optimizer=sgd", "learning-rate=1e30"),
-    }
-    outputs = {name: process.communicate()[0] for name, process in started.items()}
-    started["hull"] = start("hull", *(f"{key}={value}" for key, value in HULLS.items()))
-    outputs["hull"] = started["hull"].communicate()[0]
-    return {
-        name: Run(process.returncode, outputs[name], home / "results of runs" / name)
-        for name, process in started.items()
-    }
+    def runs_of(**settings):
+        processes = {
+            name: start(name, *(f"{key}={value}" for key, value in pairs.items())) for name, pairs in settings.items()
+        }
+        outputs = {name: process.communicate()[0] for name, process in processes.items()}
+        return {
+            name: Run(process.returncode, outputs[name], home / "results of runs" / name)
+            for name, process in processes.items()
+        }
+
+    return runs_of
+
+
+@pytest.fixture(scope="module")
+def runs(runs_of):
+    """`good`, and `bad`, which diverges."""
+    flatland = {"method": "flatland"}
+    return runs_of(good=flatland, bad=flatland | {"optimizer": "sgd", "learning-rate": 1e30})
+
+
+@pytest.fixture(scope="module")
+def others(runs_of):
+    return runs_of(images=IMAGES, hull=HULLS)
 
 
 def test_a_run_completes(runs):
@@ -85,9 +96,10 @@ def test_a_run_completes(runs):
     assert summary["bytes_up"] > 0
 
 
-def test_images_go_as_in_one_process(runs, tmp_path):
+@pytest.mark.long
+def test_images_go_as_in_one_process(others, tmp_path):
     """A fixed head that came once to other processes, personal models on the disk, and the same bits in the end."""
-    there = runs["images"]
+    there = others["images"]
     assert there.code == 0, there.output
     here = simulate(IMAGES | {"num-rounds": ROUNDS, "results-dir": str(tmp_path)}, CLIENTS)
     one, other = (load_file(folder / "model.safetensors") for folder in (there.folder, here))
@@ -99,9 +111,10 @@ def test_images_go_as_in_one_process(runs, tmp_path):
     assert len(list(there.folder.glob("checkpoint/clients/*/tuned/*.safetensors"))) == CLIENTS
 
 
-def test_hulls_go_as_in_one_process(runs, tmp_path):
+@pytest.mark.long
+def test_hulls_go_as_in_one_process(others, tmp_path):
     """The secrets of a sum last from message to message, whichever process gets the next one."""
-    there = runs["hull"]
+    there = others["hull"]
     assert there.code == 0, there.output
     here = simulate(HULLS | {"results-dir": str(tmp_path)}, CLIENTS)
     one, other = (dict(np.load(folder / "hulls.npz")) for folder in (there.folder, here))

@@ -111,3 +111,19 @@ print({paper: len(group) for paper, group in plans.items()}, [papers.title(paper
     for paper in ("flatland", "hyperfed", "spherefed", "hull"):
         number = len(list((ROOT / "sweeps" / paper).glob("*.toml")))
         assert f"'{paper}': {number}" in told
+
+
+def test_the_program_and_the_python_calls(installed, hostile):
+    """By the name that one types; and a run made, opened and used for predictions in Python."""
+    program = installed.with_name("curvfed")
+    assert call(program, hostile, "--version").strip().startswith("curvfed ")
+    assert "flatland.gate" in call(program, hostile, "check", "quick", "method=flatland", "dataset=trees")
+    code = """
+import curvfed
+made = curvfed.simulate("flatland", num_supernodes=2, num_rounds=1, run_name="mine", quiet=True)
+found = curvfed.load("mine")
+print(found.path == made.path, found.summary["status"], found.report().name, len(found.clients))
+print(*found.predict("trees", client=1).columns)
+"""
+    told = call(installed, hostile, "-c", code).splitlines()
+    assert told[-2:] == ["True completed report.html 2", "node class probability"]

@@ -1,4 +1,4 @@
-"""What holds for every method of rounds: equal seeds give equal bits, and so does a run that was stopped and resumed."""
+"""What holds for every method of rounds: a run that was stopped and resumed has the bits of one that was not."""
 
 import pytest
 from app_runs import EVERY, QUICK, run
@@ -14,12 +14,14 @@ ROUNDS = 3
 
 
 @pytest.mark.parametrize(("method", "task"), CASES)
-def test_equal_seeds_give_equal_bits_and_so_does_a_resumed_run(method, task, tmp_path):
-    """Two of three clients train in a round, so that what the others keep is older than what they are sent."""
+def test_a_resumed_run_has_the_bits_of_a_whole_one(method, task, tmp_path):
+    """Two of three clients train in a round, so that what the others keep is older than what they are sent.
+
+    Equal seeds give equal bits, then: both runs make all rounds but the last by themselves.
+    """
     settings = QUICK[task] | {"method": method, "num_rounds": ROUNDS, "fraction_train": 0.67, "fine_tune_every": 2}
     whole = run(tmp_path, "whole", **settings)
     assert whole.summary["status"] == "completed"
-    assert run(tmp_path, "again", **settings).figures == whole.figures
     stop_in = str(ROUNDS)
 
     def stop(request, handle):

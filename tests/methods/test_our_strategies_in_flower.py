@@ -238,6 +238,21 @@ def test_a_client_that_fails_is_dropped_and_too_few_end_the_run():
         started(ConsistentAggregation(min_replies=3), change)
 
 
+@pytest.mark.parametrize("other", [{}, {"loss": [1.0, 2.0]}])
+def test_a_metric_that_not_all_replies_have_alike_is_left_out(other):
+    """What a single client replies must not end the run."""
+
+    def change(partition, arrays, metrics):
+        metrics["epochs"] = 2
+        if partition == 1:
+            metrics.pop("loss")
+            metrics.update(other)
+
+    result = started(SplitAggregation(personal=("*.time",)), change)
+    assert result.train_metrics_clientapp[1] == {"epochs": pytest.approx(2)}
+    np.testing.assert_allclose(result.arrays["w"].numpy(), np.full((2, 3), 14 / 6), rtol=1e-6)
+
+
 def test_a_result_that_is_not_finite_ends_the_run():
     def change(partition, arrays, metrics):
         arrays["w"] = np.full((2, 3), -3e38 if partition else 3e38, np.float32)
