@@ -4,7 +4,6 @@ import html
 import json
 import logging
 import os
-import tomllib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +27,7 @@ from curvfed.strategies.device import pick_device
 from curvfed.strategies.dotted import dotted
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log_to_stdout
+from curvfed.strategies.stored_format import read_settings
 from curvfed.strategies.tables import kebab
 from curvfed.tasks.in_memory import KINDS, check_data
 
@@ -80,7 +80,7 @@ class Run:
     def config(self) -> dict[str, Any]:
         """`config.toml` by dotted key, as in "flatland.gate"; empty where the run could not begin."""
         path = self.path / "config.toml"
-        return dotted(tomllib.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+        return read_settings(path) if path.exists() else {}
 
     @cached_property
     def rounds(self) -> "DataFrame":

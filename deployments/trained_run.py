@@ -17,7 +17,6 @@ from curvfed.strategies.aggregation import Aggregation
 from curvfed.strategies.aggregations import aggregation, kept_patterns
 from curvfed.strategies.config import RunConfig, parse
 from curvfed.strategies.defaults import settled
-from curvfed.strategies.dotted import dotted
 from curvfed.strategies.messages import Facts
 from curvfed.strategies.method import ONE_SHOT
 from curvfed.strategies.methods import METHODS
@@ -25,6 +24,7 @@ from curvfed.strategies.model_spec import is_fixed
 from curvfed.strategies.records import tuples
 from curvfed.strategies.split import Arrays
 from curvfed.strategies.store import Store
+from curvfed.strategies.stored_format import read_settings
 
 
 class PredictError(ValueError):
@@ -159,7 +159,7 @@ class TrainedRun:
         """
         path = path.expanduser().resolve()
         try:
-            config = parse(dotted(tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))))
+            config = parse(read_settings(path / "config.toml"))
             met = json.loads((path / "clients.json").read_text(encoding="utf-8"))
             # Clients of older runs do not tell into how many parts: one number, a guess, is told beside them.
             clients = {int(about["partition"]): _met(met | about) for about in met["clients"]}

@@ -4,7 +4,6 @@ import contextlib
 import json
 import math
 import platform
-import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -19,10 +18,11 @@ from safetensors.numpy import save
 from curvfed.server_app.run_lock import RunLock
 from curvfed.server_app.run_tables import TABLES, append, check_table, truncate
 from curvfed.strategies.config import ConfigError, RunConfig, flatten, home, parse
-from curvfed.strategies.dotted import dotted, nested
+from curvfed.strategies.dotted import nested
 from curvfed.strategies.run_config import without_others
 from curvfed.strategies.schedule import pace
 from curvfed.strategies.store import Store, write_atomically
+from curvfed.strategies.stored_format import HEADING, read_settings
 
 FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",
                             "debug", "test-data", "sinks", "mlflow.tracking-uri", "mlflow.experiment"})  # fmt: skip
@@ -135,7 +135,7 @@ class RunDirectory:
             "run-name": self.path.name,
             "resume": False,
         }
-        write_atomically(self.path / "config.toml", tomli_w.dumps(nested(settings)).encode())
+        write_atomically(self.path / "config.toml", (HEADING + tomli_w.dumps(nested(settings))).encode())
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """`summary.json`; figures that are not finite become null."""
@@ -272,7 +272,7 @@ def _taken(path: Path) -> ConfigError:
 
 def _check_same_run(config: RunConfig, path: Path) -> None:
     try:
-        begun = parse(dotted(tomllib.loads((path / "config.toml").read_text())))
+        begun = parse(read_settings(path / "config.toml"))
     except FileNotFoundError:
         raise ConfigError(
             f"resume = true: there is no run in {path}; allowed is the run-name of a run that was begun"

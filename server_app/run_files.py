@@ -2,7 +2,6 @@
 
 import csv
 import json
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,8 +13,8 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.hull_file import HullFile
 from curvfed.server_app.predictions import GlobalTest
-from curvfed.strategies.dotted import dotted
 from curvfed.strategies.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
+from curvfed.strategies.stored_format import read_settings
 
 Columns = Mapping[str, tuple[str, ...]]
 
@@ -82,7 +81,7 @@ class RunFiles:
         return cls(
             name=folder.resolve().name,
             summary=load("summary.json", _json),
-            config=dotted(load("config.toml", lambda path: tomllib.loads(path.read_text()))),
+            config=load("config.toml", read_settings),
             clients=sorted(clients.get("clients", []), key=lambda about: about["partition"]),
             refused=clients.get("refused", {}),
             class_names=_all_classes(clients),

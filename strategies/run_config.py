@@ -11,6 +11,7 @@ from pydantic import create_model
 from curvfed.strategies.baseline_tables import Baselines
 from curvfed.strategies.common_keys import CommonKeys
 from curvfed.strategies.dotted import Scalar, dotted
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.flower_tables import Flower
 from curvfed.strategies.image_tables import HyperFed, Images, SphereFed
 from curvfed.strategies.methods import LEFT_OUT, METHODS
@@ -18,9 +19,7 @@ from curvfed.strategies.point_tables import Hull, Points, Secure
 from curvfed.strategies.sink_tables import MLflow
 from curvfed.strategies.tables import FlatLand, Table, kebab
 
-
-class ConfigError(ValueError):
-    """A configuration that cannot run; names key, value and what is allowed."""
+__all__ = ["ConfigError", "RunConfig", "flatten", "home", "without_others"]
 
 
 class Systems(Table):

@@ -16,12 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from curvfed.strategies.stored_format import FORMAT, unreadable
+
 _DTYPES = {
-    np.dtype("float32"): "F32",
-    np.dtype("float64"): "F64",
-    np.dtype("int64"): "I64",
-    np.dtype("uint64"): "U64",
+    np.dtype(name): code
+    for name, code in (
+        *(("bool", "BOOL"), ("uint8", "U8"), ("uint16", "U16"), ("uint32", "U32"), ("uint64", "U64"), ("int8", "I8")),
+        *(
+            ("int16", "I16"),
+            ("int32", "I32"),
+            ("int64", "I64"),
+            ("float16", "F16"),
+            ("float32", "F32"),
+            ("float64", "F64"),
+        ),
+    )
 }
+"""What safetensors calls them."""
 _MOST_BUFFERS = 512  # what one system call takes, with room to spare
 _NAME = re.compile(r"^(\d{8})\.safetensors$")
 
@@ -80,7 +91,15 @@ class Store:
         base : int
         durable : bool
             Wait until the file is on the disk, so that a power failure does not tear it either.
+
+        Raises
+        ------
+        StoreError
+            If an array has a dtype that the format has not.
         """
+        for name, array in arrays.items():
+            if array.dtype not in _DTYPES:
+                raise StoreError(f'"{name}" is {array.dtype}; allowed is one of {", ".join(map(str, _DTYPES))}')
         if self._known is None:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             _remove_abandoned(self.folder)
@@ -116,12 +135,15 @@ class Store:
         Raises
         ------
         StoreError
-            If it is absent, or torn.
+            If it is absent, torn, or of another format.
         """
         path = self._path(stamp)
         try:
             with safe_open(path, framework="np") as file:
-                metadata: dict[str, Any] = json.loads(file.metadata()["json"])
+                told = file.metadata()
+                metadata: dict[str, Any] = json.loads(told["json"])
+                if reason := unreadable(told.get("format", str(FORMAT))):
+                    raise StoreError(f"the state of round {stamp} in {self.folder} is unreadable: {reason}")
                 return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
         except FileNotFoundError:
             kept = ", ".join(map(str, self.stamps())) or "none"
@@ -168,7 +190,7 @@ def _write(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str
     round. What it writes is read by the library.
     """
     contents = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    entries: dict[str, Any] = {"__metadata__": {"json": json.dumps(metadata)}}
+    entries: dict[str, Any] = {"__metadata__": {"format": str(FORMAT), "json": json.dumps(metadata)}}
     end = 0
     for name, array in contents.items():
         start, end = end, end + array.nbytes

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.sweep.plan import DEFAULTS, SUPERNODES, Planned
 from curvfed.strategies.dotted import dotted
+from curvfed.strategies.stored_format import read_settings
 
 FILE = "results.sqlite"
 LOGS = "logs"
@@ -127,7 +127,7 @@ def _summary(folder: Path) -> dict[str, Any] | None:
 def _config(folder: Path) -> dict[str, Any]:
     """The configuration in effect, of a run that got as far as to write it."""
     try:
-        return dotted(tomllib.loads((folder / "config.toml").read_text(encoding="utf-8")))
+        return read_settings(folder / "config.toml")
     except (OSError, ValueError):
         return {}
 

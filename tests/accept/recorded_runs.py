@@ -1,0 +1,85 @@
+"""Small runs of every method at fixed seeds, to compare the code before a change with the code after it.
+
+    PYTHONPATH=tests python -m accept.recorded_runs FILE
+
+writes the figures of all runs into FILE where it is not there yet; where it is, makes the runs again and names every
+figure that differs. Two machines, or two versions of torch, may differ in the last bits: use the same for both calls.
+"""
+
+import hashlib
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from app_runs import EVERY, QUICK, Run, run
+
+ROUNDS = 3
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """What the clients keep, by file."""
+    files = sorted((folder / "checkpoint" / "clients").rglob("*.safetensors"))
+    return {path.relative_to(folder).as_posix(): _arrays_digest(path) for path in files}
+
+
+def _arrays_digest(path: Path) -> str:
+    """Of the arrays alone: what is written beside them may change."""
+    from safetensors.numpy import load_file
+
+    digest = hashlib.sha256()
+    for name, array in sorted(load_file(path).items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def figures(made: Run) -> dict[str, Any]:
+    """Everything that must be equal; the versions of libraries are no result."""
+    found = made.figures | {"model": hashlib.sha256(made.model_bytes.partition(b"}}")[2]).hexdigest()}
+    found["summary"].pop("versions", None)
+    hulls = made.path / "hulls.npz"
+    return found | {
+        "clients' files": digests(made.path),
+        "hulls": hashlib.sha256(hulls.read_bytes()).hexdigest() if hulls.exists() else "",
+    }
+
+
+def record(folder: Path) -> dict[str, Any]:
+    """The figures of every method on every task, by "method task"."""
+    found = {}
+    for method, task in EVERY:
+        settings = QUICK[task] | {"method": method, "num_rounds": ROUNDS, "fraction_train": 0.67, "fine_tune_every": 2}
+        print(method, task, flush=True)
+        try:
+            found[f"{method} {task}"] = figures(run(folder, f"{method}-{task}", **settings))
+        except Exception as error:
+            found[f"{method} {task}"] = {"error": f"{type(error).__name__}: {error}"}
+    return json.loads(json.dumps(found))
+
+
+def differences(one: Any, other: Any, place: str = "") -> list[str]:
+    """Where two records differ, with both values."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = dict.fromkeys([*one, *other])
+        return [line for key in keys for line in differences(one.get(key), other.get(key), f"{place}/{key}")]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = enumerate(zip(one, other, strict=True))
+        return [line for number, pair in pairs for line in differences(*pair, f"{place}/{number}")]
+    return [] if one == other else [f"{place}: {one} became {other}"]
+
+
+def main(file: Path) -> int:
+    """Record, or compare with what was recorded; the exit status."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = record(Path(folder))
+    if not file.exists():
+        file.write_text(json.dumps(found, indent=1))
+        return 0
+    lines = differences(json.loads(file.read_text()), found)
+    print(*lines or [f"{len(found)} runs are equal"], sep="\n")
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

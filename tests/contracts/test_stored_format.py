@@ -1,0 +1,76 @@
+"""What a run has stored is of a numbered format. `format_1` is a run as versions left it that wrote no number yet."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from app_runs import run
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+from curvfed.strategies.config import ConfigError
+from curvfed.strategies.store import Store, StoreError
+from curvfed.strategies.stored_format import read_settings
+
+STORED = Path(__file__).parent / "format_1"
+BEGUN = {"method": "flatland", "dataset": "trees", "embedding_dim": 2}
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A run of two clients and one round."""
+    return shutil.copytree(STORED, tmp_path / "begun")
+
+
+def test_a_run_of_format_1_goes_on(begun, tmp_path):
+    before = load_file(begun / "checkpoint" / "server" / "00000001.safetensors")
+    made = run(tmp_path, "begun", clients=2, resume=True, num_rounds=2, **BEGUN)
+    assert made.summary["status"] == "completed"
+    assert [row["round"] for row in made.rounds if row["phase"] == "train"] == ["1", "2"]
+    whole = run(tmp_path, "whole", clients=2, num_rounds=2, **BEGUN)
+    for name, array in made.model.items():  # begun on another machine, which may round otherwise
+        np.testing.assert_allclose(array, whole.model[name], rtol=1e-3, atol=1e-5)
+    assert any(not np.array_equal(array, before[name]) for name, array in made.model.items() if name in before)
+
+
+def test_what_is_written_now_has_the_number(tmp_path):
+    made = run(tmp_path, clients=2, num_rounds=1, **BEGUN)
+    assert (made.path / "config.toml").read_text().startswith("# format 1 of curvfed\n")
+    files = list((made.path / "checkpoint").rglob("*.safetensors"))
+    assert len(files) == 3
+    for path in files:
+        with safe_open(path, framework="np") as file:
+            assert file.metadata()["format"] == "1"
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "uint16", "float16", "float32", "uint64"])
+def test_every_dtype_of_the_format_comes_back(dtype, tmp_path):
+    store, array = Store(tmp_path), np.arange(6).astype(dtype)
+    store.save(1, {"a": array}, {})
+    (found,) = store.load(1)[0].values()
+    assert found.dtype == array.dtype
+    np.testing.assert_array_equal(found, array)
+    np.testing.assert_array_equal(load_file(tmp_path / "00000001.safetensors")["a"], array)
+
+
+def test_another_dtype_is_refused_by_name(tmp_path):
+    store = Store(tmp_path)
+    store.save(1, {"a": np.zeros(2)}, {})
+    with pytest.raises(StoreError, match='"phase" is complex128; allowed is one of bool, uint8'):
+        store.save(2, {"phase": np.zeros(2, complex)}, {})
+    assert store.stamps() == [1]
+
+
+def test_a_later_format_is_refused_and_left_as_it_is(begun, tmp_path):
+    save_file({"a": np.zeros(2)}, tmp_path / "00000001.safetensors", {"json": "{}", "format": "2"})
+    with pytest.raises(StoreError, match="it is of format 2, written by another version of curvfed"):
+        Store(tmp_path).load(1)
+    config = begun / "config.toml"
+    config.write_text(f"# format 2 of curvfed\n{config.read_text()}")
+    with pytest.raises(ConfigError, match="it is of format 2"):
+        read_settings(config)
+    before = config.read_bytes()
+    with pytest.raises(ConfigError, match="it is of format 2"):
+        run(tmp_path, "begun", clients=2, resume=True, num_rounds=2, **BEGUN)
+    assert config.read_bytes() == before
