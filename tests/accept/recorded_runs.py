@@ -52,7 +52,7 @@ def record(folder: Path) -> dict[str, Any]:
         settings = QUICK[task] | {"method": method, "num_rounds": ROUNDS, "fraction_train": 0.67, "fine_tune_every": 2}
         print(method, task, flush=True)
         try:
-            found[f"{method} {task}"] = figures(run(folder, f"{method}-{task}", **settings))
+            found[f"{method} {task}"] = figures(run(folder, f"{method}-{task}".replace("+", "plus"), **settings))
         except Exception as error:
             found[f"{method} {task}"] = {"error": f"{type(error).__name__}: {error}"}
     return json.loads(json.dumps(found))
