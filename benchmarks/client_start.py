@@ -19,11 +19,12 @@ from flwr.app import Context, Message, RecordDict
 from curvfed.client_app.app import app
 imported = time.perf_counter()
 from flwr.supercore.task_identity import TaskIdentity
-from curvfed.strategies.config import RunConfig, flatten, parse
-from curvfed.strategies.arrays import encode_arrays
-from curvfed.strategies.messages import (Facts, Header, Request, encode_request)
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.model_spec import build_model, model_spec
+from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.wire.arrays import encode_arrays
+from curvfed.strategies.wire.messages import (Facts, Header, Request, encode_request)
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.model_spec import build_model, model_spec
 settings = json.loads(sys.argv[1])
 node_config, facts = settings["node"], Facts("nodes", settings["features"], tuple(settings["classes"]))
 run_config = flatten(RunConfig()) | settings["config"]

@@ -8,15 +8,15 @@ import psutil
 from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import Ratio, compare
-from curvfed.strategies.deviations import gram
-from curvfed.strategies.split import Arrays
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.deviations import gram
 
 REPEATS = 5
 PARTS = 60  # arrays of a model, as in ResNet18
 
 
 def gram_against_one_product(num: int = 20, length: int = 11_000_000) -> Ratio:
-    """`curvfed.strategies.deviations.gram` of `num` models against rows @ rows.T, one BLAS thread for both."""
+    """`curvfed.strategies.base.deviations.gram` of `num` models against rows @ rows.T, one BLAS thread for both."""
     start, models, rows = make_models(num, length)
     with threadpool_limits(1, user_api="blas"):
         return compare(lambda: gram(start, models), lambda: rows @ rows.T, REPEATS)

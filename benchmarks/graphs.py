@@ -11,7 +11,7 @@ from benchmarks.row import Place, Row
 from benchmarks.steps import stepper
 from benchmarks.timing import Ratio, against_budget, compare, seconds
 from curvfed.geometry.curvature import forman_ricci
-from curvfed.strategies.config import home
+from curvfed.strategies.config.run_config import home
 from curvfed.tasks.graphs.data import GraphSpec, load_client
 
 REPEATS = 7

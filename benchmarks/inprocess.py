@@ -9,7 +9,7 @@ from benchmarks.plain_images import PlainImages
 from benchmarks.plain_loop import PlainLoop
 from benchmarks.timing import Ratio, compare
 from curvfed.deployments.simulate import simulate
-from curvfed.strategies.config import parse
+from curvfed.strategies.config.parse import parse
 
 
 def against_plain_loop(data_dir: Path, dataset: str = "cora", rounds: int = 100, repeats: int = 3) -> Ratio:

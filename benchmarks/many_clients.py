@@ -127,7 +127,7 @@ def run(clients: int, settings: dict[str, Any]) -> list[Round]:
     import psutil
 
     from curvfed.deployments.simulate import simulate
-    from curvfed.strategies.messages import TRAIN
+    from curvfed.strategies.wire.messages import TRAIN
 
     process = psutil.Process()
     begun: dict[int, tuple[float, int]] = {}

@@ -7,15 +7,22 @@ import numpy as np
 import torch
 
 from curvfed.client_app.data import load_data, make_task
-from curvfed.client_app.training import make_optimizer, seed_dropout, train
-from curvfed.strategies.aggregation import Update
-from curvfed.strategies.aggregations import aggregation
-from curvfed.strategies.config import RunConfig, home
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.image_data import image_spec
-from curvfed.strategies.messages import Facts
+from curvfed.strategies.base.aggregation import Update
+from curvfed.strategies.base.training import make_optimizer, seed_dropout, train
+from curvfed.strategies.config.aggregations import aggregation
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.image_data import image_spec
+from curvfed.strategies.config.model_spec import (
+    build_model,
+    fixed_head,
+    has_fixed_head,
+    is_fixed,
+    model_spec,
+    named_state,
+)
+from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.model_spec import build_model, fixed_head, has_fixed_head, is_fixed, model_spec, named_state
+from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.data import load_test

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from curvfed.client_app.training import Proximal, make_optimizer, seed_dropout, train
-from curvfed.strategies.config import RunConfig, home
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.messages import Facts
+from curvfed.strategies.base.training import Proximal, make_optimizer, seed_dropout, train
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.model_spec import build_model, model_spec
+from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.model_spec import build_model, model_spec
+from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.data import GraphSpec, load_client
 

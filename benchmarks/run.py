@@ -42,9 +42,9 @@ from benchmarks import (
 from benchmarks.page import PageError, around, megabytes, write_table
 from benchmarks.row import Place, Row, Rows
 from benchmarks.timing import Ratio
-from curvfed.strategies.config import ConfigError
-from curvfed.strategies.device import pick_device
-from curvfed.strategies.store import write_atomically
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.device import pick_device
+from curvfed.strategies.wire.store import write_atomically
 
 PARTS: dict[str, Rows] = {
     "steps": steps.rows,

@@ -7,7 +7,7 @@ from benchmarks.gram import gram_against_one_product, make_models
 from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, compare
 from curvfed.geometry.min_norm import min_norm_point
-from curvfed.strategies.aggregation import Average, Update
+from curvfed.strategies.base.aggregation import Average, Update
 from curvfed.strategies.consistent import Consistent
 
 REPEATS = 5

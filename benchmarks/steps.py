@@ -16,17 +16,18 @@ import torch.nn.functional as F
 from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, compare
 from curvfed.client_app.client import Client
-from curvfed.client_app.learners.learner import copy_in
-from curvfed.client_app.training import make_optimizer, train
-from curvfed.strategies.aggregation import weighed
-from curvfed.strategies.aggregations import aggregation
-from curvfed.strategies.config import home, parse
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.messages import Facts
-from curvfed.strategies.method import Method
+from curvfed.strategies.base.aggregation import weighed
+from curvfed.strategies.base.average import Update
+from curvfed.strategies.base.learner import copy_in
+from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.training import make_optimizer, train
+from curvfed.strategies.config.aggregations import aggregation
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.model_spec import build_model, fixed_head, model_spec
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import home
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.model_spec import build_model, fixed_head, model_spec
-from curvfed.strategies.split import Update
+from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_graph import ClientGraph
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.data import GraphSpec, load_client

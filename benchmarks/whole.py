@@ -18,7 +18,7 @@ from benchmarks.ray_rounds import overhead
 from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, against_budget
 from curvfed.deployments.cluster.local import cluster, shares
-from curvfed.strategies.config import home
+from curvfed.strategies.config.run_config import home
 from curvfed.tasks.graphs.data import GraphSpec, load_client
 
 CLIENTS = 10

@@ -7,8 +7,8 @@ from flwr.proto.recorddict_pb2 import RecordDict as Proto
 
 from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, compare
-from curvfed.strategies.arrays import decode_arrays, encode_arrays
-from curvfed.strategies.messages import TRAIN, Header, Reply, decode_reply, encode_reply
+from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
+from curvfed.strategies.wire.messages import TRAIN, Header, Reply, decode_reply, encode_reply
 
 REPEATS = 9
 RESNET18 = 11_000_000

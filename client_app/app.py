@@ -15,11 +15,16 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.live import forget, live_client
 from curvfed.client_app.node_config import is_real, partition_id, told
 from curvfed.client_app.resources import memory_errors
-from curvfed.client_app.training import TrainingError
-from curvfed.strategies.arrays import MessageError, decode_arrays
-from curvfed.strategies.config import ConfigError, RunConfig, parse
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.training import TrainingError
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.secure_average import check_examples, feature_sums, parameter_sums, weighted
 from curvfed.strategies.hull.errors import HullError
-from curvfed.strategies.messages import (
+from curvfed.strategies.run_log import log_to_stdout
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.wire.arrays import MessageError, decode_arrays
+from curvfed.strategies.wire.messages import (
     CALIBRATE,
     CCVR,
     CURVATURE,
@@ -37,11 +42,8 @@ from curvfed.strategies.messages import (
     decode_request,
     encode_reply,
 )
-from curvfed.strategies.nudging import await_beat
-from curvfed.strategies.run_log import log_to_stdout
-from curvfed.strategies.secure_average import check_examples, feature_sums, parameter_sums, weighted
-from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.store import StoreError
+from curvfed.strategies.wire.nudging import await_beat
+from curvfed.strategies.wire.store import StoreError
 from curvfed.tasks.errors import DataError
 
 log = logging.getLogger("curvfed")

@@ -5,10 +5,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from curvfed.strategies.base.method import HEAD
 from curvfed.strategies.calibration import Sums, solve
-from curvfed.strategies.messages import CCVR
-from curvfed.strategies.method import HEAD
 from curvfed.strategies.virtual_features import ClassSums
+from curvfed.strategies.wire.messages import CCVR
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import SphereHead
 from curvfed.tasks.images.client_task import ImageTask

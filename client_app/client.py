@@ -20,27 +20,28 @@ from curvfed.client_app.data import (
     statistics,
 )
 from curvfed.client_app.learners import learner_class
-from curvfed.client_app.learners.learner import Local, copy_in, host
 from curvfed.client_app.node_config import check_names, flag, is_real
-from curvfed.client_app.noise import Noise
 from curvfed.client_app.personal import WAY_OUT, FixedFile, gather, scatter, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.client_app.roster import read_roster, read_signing_key
-from curvfed.client_app.training import (
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.learner import Local, copy_in, host
+from curvfed.strategies.base.noise import Noise
+from curvfed.strategies.base.training import (
     Optimizer,
     Trained,
     TrainingError,
     make_optimizer,
     seed_dropout,
 )
-from curvfed.strategies.arrays import check_arrays
-from curvfed.strategies.config import ConfigError, RunConfig
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.messages import CCVR, CURVATURE, Description, Facts
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.model_spec import is_fixed, model_spec, named_state, own_head
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.schedule import learning_rate
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.model_spec import is_fixed, model_spec, named_state, own_head
-from curvfed.strategies.schedule import learning_rate
-from curvfed.strategies.store import Store, StoreError
+from curvfed.strategies.wire.arrays import check_arrays
+from curvfed.strategies.wire.messages import CCVR, CURVATURE, Description, Facts
+from curvfed.strategies.wire.store import Store, StoreError
 from curvfed.tasks.graphs.functional import EMBEDDING, embed
 
 ROUND, FINE_TUNING, NOISE = 0, 1, 2

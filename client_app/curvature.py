@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from curvfed.client_app.data import Data
-from curvfed.strategies.config import RunConfig, home
-from curvfed.strategies.messages import Facts
+from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.client_graph import ClientGraph
 from curvfed.tasks.graphs.curved import CURVATURE_MAPS, graph_statistics

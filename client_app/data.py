@@ -8,11 +8,12 @@ import torch
 from torch import nn
 
 from curvfed.client_app.node_config import IN_MEMORY, absolute, flag
-from curvfed.strategies.config import ConfigError, RunConfig, home
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.image_data import image_spec
-from curvfed.strategies.messages import Facts
-from curvfed.strategies.point_data import point_spec
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.image_data import image_spec
+from curvfed.strategies.config.point_data import point_spec
+from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.client_graph import ClientGraph
 from curvfed.tasks.graphs.client_task import client_task

@@ -9,16 +9,16 @@ from flwr.app import RecordDict
 from curvfed.client_app.client import Client
 from curvfed.client_app.node_config import max_share
 from curvfed.client_app.secure import end, masked, open_letters
-from curvfed.strategies.arrays import MessageError, decode_arrays
-from curvfed.strategies.config import ConfigError
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.point_data import public
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.hull.codec import encode_hulls
 from curvfed.strategies.hull.local import LocalHulls, local_hulls
 from curvfed.strategies.hull.naming import accuracy, name_groups
 from curvfed.strategies.hull.order import draw_slots, position
 from curvfed.strategies.hull.public import Public
-from curvfed.strategies.messages import Facts, Request
-from curvfed.strategies.point_data import public
+from curvfed.strategies.wire.arrays import MessageError, decode_arrays
+from curvfed.strategies.wire.messages import Facts, Request
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import ClientPoints
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from curvfed.client_app.client import Client
-from curvfed.strategies.config import RunConfig
+from curvfed.strategies.config.run_config import RunConfig
 
 LIVE_CLIENTS = 64
 """How many in any case; a simulation of more sets the others up anew from their files."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from curvfed.strategies.run_config import ConfigError, home
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.run_config import home
 
 
 def flag(node_config: Mapping[str, Any], key: str) -> bool | None:

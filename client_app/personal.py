@@ -13,12 +13,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 from torch import Tensor
 
-from curvfed.client_app.moments import copy_into
 from curvfed.client_app.node_config import absolute
-from curvfed.client_app.training import Optimizer
-from curvfed.strategies.arrays import MessageError
-from curvfed.strategies.config import RunConfig, home
-from curvfed.strategies.store import StoreError, write_atomically
+from curvfed.strategies.base.optimizer_state import copy_into
+from curvfed.strategies.base.training import Optimizer
+from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.store import StoreError, write_atomically
 
 PARAMETER, OPTIMIZER = "parameter/", "optimizer/"
 """What the names of personal tensors begin with, and those of the optimiser's."""

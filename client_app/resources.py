@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.client_app.data import Data
-from curvfed.client_app.training import TrainingError
-from curvfed.strategies.config import ConfigError, RunConfig
-from curvfed.strategies.device import pick_device, placed
-from curvfed.strategies.model_spec import MODELS, build_model
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.training import TrainingError
+from curvfed.strategies.config.device import pick_device, placed
+from curvfed.strategies.config.model_spec import MODELS, build_model
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.graphs.client_graph import ClientGraph
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.images.client_images import ClientImages

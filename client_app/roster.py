@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from curvfed.strategies.config import ConfigError
+from curvfed.strategies.base.errors import ConfigError
 
 SIGNING_KEY, ROSTER = "signing-key", "roster"
 """Keys of a node's own configuration: the PEM file of its Ed25519 key, and a folder with `<partition-id>.pem`, the public

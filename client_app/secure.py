@@ -8,15 +8,15 @@ from flwr.app import ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
+from curvfed.strategies.config.secure_phases import MASKED, TARGETS, Opening
 from curvfed.strategies.hull.order import draw_note
-from curvfed.strategies.messages import HULLS, Request
-from curvfed.strategies.secure_phases import MASKED, TARGETS, Opening
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
 from curvfed.strategies.secure_sum.member import Member
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.secure_sum.state import State
 from curvfed.strategies.secure_sum.wire import by_partition, by_partition_parts, checksum, key_book, list_in
+from curvfed.strategies.wire.messages import HULLS, Request
 
 STATE = "secure-sum"
 """Where the secrets of a sum are between its messages; they are gone after the last one."""

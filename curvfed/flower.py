@@ -26,16 +26,17 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
 from curvfed.server_app.replies import not_finite
-from curvfed.strategies.aggregation import Aggregation, Average, Update, weighed
-from curvfed.strategies.aggregations import made
-from curvfed.strategies.arrays import MessageError, check_arrays, encode_arrays
-from curvfed.strategies.config import ConfigError, fields, parse
+from curvfed.strategies.base.aggregation import Aggregation, Average, Update, weighed
+from curvfed.strategies.base.average import AggregationError, Arrays, weighted_sum
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.keys import kebab
+from curvfed.strategies.config.aggregations import made
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.parse import fields, parse
 from curvfed.strategies.consistent import Consistent
-from curvfed.strategies.defaults import settled
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.normalised import FedNova
-from curvfed.strategies.split import AggregationError, Arrays, weighted_sum
-from curvfed.strategies.tables import kebab
+from curvfed.strategies.wire.arrays import MessageError, check_arrays, encode_arrays
 
 __all__ = ["AggregationStrategy", "ConsistentAggregation", "SplitAggregation", "strategy"]
 

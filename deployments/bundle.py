@@ -13,8 +13,8 @@ from pathlib import Path
 import tomli_w
 
 import curvfed
-from curvfed.strategies.dotted import nested
-from curvfed.strategies.run_config import RunConfig, flatten, without_others
+from curvfed.strategies.base.dotted import nested
+from curvfed.strategies.config.run_config import RunConfig, flatten, without_others
 
 ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks")
 

@@ -11,9 +11,11 @@ from curvfed.deployments.data_check import look_at_data
 from curvfed.deployments.keys_in_use import is_in_use
 from curvfed.deployments.pairs import UsageError, Value
 from curvfed.deployments.request import Request, read_request, what_is_summed
-from curvfed.strategies.config import ConfigError, RunConfig, allowed, fields, flatten
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.model_spec import encoder
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.model_spec import encoder
+from curvfed.strategies.config.parse import allowed, fields
+from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.tasks.images.datasets import source_of
 
 

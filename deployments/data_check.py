@@ -7,10 +7,11 @@ from pathlib import Path
 
 from curvfed.client_app.data import Data, load_data, size
 from curvfed.deployments.request import Request
-from curvfed.strategies.config import ConfigError, RunConfig, home
-from curvfed.strategies.image_data import image_spec
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.image_data import image_spec
+from curvfed.strategies.config.point_data import point_spec
+from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.point_data import point_spec
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs import tu

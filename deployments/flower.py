@@ -29,7 +29,8 @@ from curvfed.deployments.bundle import app_folder
 from curvfed.deployments.isolated import Interrupted, run
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
 from curvfed.deployments.tables import summary_table
-from curvfed.strategies.run_config import ConfigError, RunConfig, flatten
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.run_config import RunConfig, flatten
 
 DEFAULT_RESULTS = Path.home() / "curvfed" / "results"  # that of the app, without the seconds it takes to import
 FAILED, USAGE, OUT_OF_TIME = 1, 2, 124

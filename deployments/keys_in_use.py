@@ -1,8 +1,8 @@
 """Which keys of the configuration a run has a use for: those of every run, and the tables of its method and its data."""
 
-from curvfed.strategies.config import RunConfig
+from curvfed.strategies.config.model_spec import encoder
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.model_spec import encoder
 
 PARTS = {"lorentz": "flatland", "split": "flatland", "consistent": "hyperfed"}
 """Parts of any method, an encoder or an aggregation, with keys in the table of the system that they come from."""

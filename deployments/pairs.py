@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from curvfed.deployments.shipped import PRESETS, nearest, shipped
-from curvfed.strategies.dotted import dotted, read_value
+from curvfed.strategies.base.dotted import dotted, read_value
 
 Value = bool | int | float | str
 

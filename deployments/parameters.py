@@ -30,7 +30,7 @@ def all_pairs(pairs: list[str] | None, debug: bool) -> list[str]:
 
 def complete_pair(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     """Names of presets, keys, and after `key=` what is allowed there."""
-    from curvfed.strategies.run_config import RunConfig, flatten
+    from curvfed.strategies.config.run_config import RunConfig, flatten
 
     before = ctx.params.get("pairs") or []
     if len(before) > 1 and before[-1] == "=":  # bash makes three words of a pair

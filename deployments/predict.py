@@ -12,9 +12,9 @@ from curvfed.deployments.predict_graphs import predict_graphs
 from curvfed.deployments.predict_images import predict_images
 from curvfed.deployments.predict_points import predict_points
 from curvfed.deployments.trained_run import PredictError, Prediction, TrainedRun
-from curvfed.strategies.arrays import MessageError
-from curvfed.strategies.config import ConfigError
-from curvfed.strategies.store import StoreError
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.store import StoreError
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.in_memory import KINDS, Raw
 

@@ -11,7 +11,7 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.node_config import IN_MEMORY
 from curvfed.client_app.personal import scatter
 from curvfed.deployments.trained_run import PredictError, Prediction, TrainedRun
-from curvfed.strategies.messages import Facts
+from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_graph import ClientGraph
 from curvfed.tasks.graphs.client_task import GraphTask, client_task
 from curvfed.tasks.graphs.tu import graph_dataset_names, is_path

@@ -12,13 +12,13 @@ from curvfed.client_app.data import load_data
 from curvfed.client_app.learners import learner_class
 from curvfed.client_app.personal import PARAMETER, scatter
 from curvfed.deployments.trained_run import PredictError, Prediction, TrainedRun
-from curvfed.strategies.arrays import check_arrays
-from curvfed.strategies.config import home
-from curvfed.strategies.device import pick_device
-from curvfed.strategies.image_data import image_spec
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.config.device import pick_device
+from curvfed.strategies.config.image_data import image_spec
+from curvfed.strategies.config.model_spec import build_model, model_spec, named_state
+from curvfed.strategies.config.run_config import home
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.model_spec import build_model, model_spec, named_state
-from curvfed.strategies.split import Arrays
+from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.client_images import ClientImages, client_images
 from curvfed.tasks.images.client_task import evaluate

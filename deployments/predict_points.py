@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 
 from curvfed.deployments.trained_run import PredictError, Prediction, TrainedRun
-from curvfed.strategies.config import RunConfig
+from curvfed.strategies.config.point_data import point_spec
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.hull.classifier import Classifier
-from curvfed.strategies.point_data import point_spec
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.points.client_points import Booleans, Floats

@@ -3,7 +3,7 @@
 from curvfed.deployments.data_check import look_at_data
 from curvfed.deployments.request import Request
 from curvfed.server_app.results import check_name
-from curvfed.strategies.device import pick_device
+from curvfed.strategies.config.device import pick_device
 
 
 def preflight(request: Request) -> Request:

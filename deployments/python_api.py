@@ -22,13 +22,14 @@ from curvfed.deployments.trained_run import TrainedRun
 from curvfed.server_app.report import write_report
 from curvfed.server_app.results import check_name, default_name
 from curvfed.server_app.run_tables import TABLES
-from curvfed.strategies.config import ConfigError, RunConfig
-from curvfed.strategies.device import pick_device
-from curvfed.strategies.dotted import dotted
+from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.keys import kebab
+from curvfed.strategies.config.device import pick_device
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log_to_stdout
-from curvfed.strategies.stored_format import read_settings
-from curvfed.strategies.tables import kebab
+from curvfed.strategies.wire.stored_format import read_settings
 from curvfed.tasks.in_memory import KINDS, check_data
 
 if TYPE_CHECKING:  # pandas takes a second to import

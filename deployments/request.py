@@ -6,12 +6,14 @@ from functools import cached_property
 
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
 from curvfed.server_app.sinks import check_installed
-from curvfed.strategies.config import ConfigError, RunConfig, flatten, parse
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.dotted import EXTRA
+from curvfed.strategies.base.dotted import EXTRA
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.point_data import point_spec, public
+from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.hull.public import Public
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.point_data import point_spec, public
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.secure_sum.session import Session

@@ -20,7 +20,9 @@ from curvfed.deployments.tables import summary_table
 from curvfed.server_app.app import main as server_main
 from curvfed.server_app.app import reason
 from curvfed.server_app.results import default_name
-from curvfed.strategies.config import ConfigError, RunConfig, flatten, parse
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import RunConfig, flatten
 
 
 def simulate(

@@ -13,18 +13,19 @@ from torch import Tensor
 
 from curvfed.client_app.personal import state_folder
 from curvfed.server_app.state import Checkpoint
-from curvfed.strategies.aggregation import Aggregation
-from curvfed.strategies.aggregations import aggregation, kept_patterns
-from curvfed.strategies.config import RunConfig, parse
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.messages import Facts
-from curvfed.strategies.method import ONE_SHOT
+from curvfed.strategies.base.aggregation import Aggregation
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.method import ONE_SHOT
+from curvfed.strategies.config.aggregations import aggregation, kept_patterns
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.model_spec import is_fixed
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.model_spec import is_fixed
-from curvfed.strategies.records import tuples
-from curvfed.strategies.split import Arrays
-from curvfed.strategies.store import Store
-from curvfed.strategies.stored_format import read_settings
+from curvfed.strategies.wire.messages import Facts
+from curvfed.strategies.wire.records import tuples
+from curvfed.strategies.wire.store import Store
+from curvfed.strategies.wire.stored_format import read_settings
 
 
 class PredictError(ValueError):

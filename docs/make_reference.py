@@ -7,7 +7,8 @@ import json
 import re
 from pathlib import Path
 
-from curvfed.strategies.config import RunConfig, allowed, fields, flatten
+from curvfed.strategies.config.parse import allowed, fields
+from curvfed.strategies.config.run_config import RunConfig, flatten
 
 ROOT = Path(__file__).parents[1]
 PAGE, PROJECT = ROOT / "docs" / "configuration.md", ROOT / "pyproject.toml"
@@ -16,7 +17,7 @@ SECTION = "tool.flwr.app.config"
 HEAD = """\
 # Configuration
 
-Every key of the run configuration. This page is made by `make reference` from `strategies/run_config.py`.
+Every key of the run configuration. This page is made by `make reference` from `strategies/config/run_config.py`.
 
 The same keys work everywhere:
 

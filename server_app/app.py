@@ -12,7 +12,9 @@ from curvfed.server_app.hull_run import HullRun
 from curvfed.server_app.results import RunDirectory, failed_summary, write_failure
 from curvfed.server_app.rounds import Rounds
 from curvfed.server_app.sinks import check_installed
-from curvfed.strategies.config import ConfigError, RunConfig, flatten, parse
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log_to_stdout
 

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.phase import Phase
 from curvfed.strategies import calibration, virtual_features
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.method import HEAD
 from curvfed.strategies.calibration import CalibrationError, Sums, check_trace, solve
-from curvfed.strategies.config import RunConfig
-from curvfed.strategies.messages import CALIBRATE, CCVR
-from curvfed.strategies.method import HEAD
-from curvfed.strategies.split import Arrays
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.virtual_features import ClassSums
+from curvfed.strategies.wire.messages import CALIBRATE, CCVR
 
 Vector = NDArray[np.float64]
 

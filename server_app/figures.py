@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.strategies.messages import Description
+from curvfed.strategies.wire.messages import Description
 
 Scores = Mapping[int, Mapping[str, float]]
 """Partition -> what the client measured: test, val (by the data set's metric), accuracy, and *_before training."""

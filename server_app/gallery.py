@@ -11,8 +11,8 @@ from curvfed.server_app.hull_gallery import hull_gallery
 from curvfed.server_app.hull_outcome import is_one_shot
 from curvfed.server_app.page import Html, amount, element, figure, is_number, number, percent, table
 from curvfed.server_app.run_files import RunFiles, own_classes
-from curvfed.strategies.messages import FINE_TUNE, TRAIN
 from curvfed.strategies.methods import METHODS
+from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN
 
 Array = NDArray[np.float64]
 

@@ -10,13 +10,14 @@ import torch
 from numpy.typing import NDArray
 
 from curvfed.server_app.meeting import Federation
-from curvfed.strategies.config import ConfigError, RunConfig, home
-from curvfed.strategies.device import pick_device, placed
-from curvfed.strategies.image_data import image_spec
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.device import pick_device, placed
+from curvfed.strategies.config.image_data import image_spec
+from curvfed.strategies.config.model_spec import build_model, fixed_head, has_fixed_head, model_spec, named_state
+from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.model_spec import build_model, fixed_head, has_fixed_head, model_spec, named_state
-from curvfed.strategies.split import Arrays
-from curvfed.strategies.store import write_atomically
+from curvfed.strategies.wire.store import write_atomically
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import PoincareHead
 from curvfed.tasks.images.client_images import ClientImages

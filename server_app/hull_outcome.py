@@ -6,8 +6,8 @@ from curvfed.server_app.hull_tables import FIGURES, PHASE_FIGURES
 from curvfed.server_app.outcome import SHOWN, other_figures, spread
 from curvfed.server_app.page import Html, element, is_number, number, percent, table
 from curvfed.server_app.run_files import RunFiles
-from curvfed.strategies.messages import UNMASK
 from curvfed.strategies.methods import METHODS
+from curvfed.strategies.wire.messages import UNMASK
 
 SHARED, POOLED, EXTREME = "the clients' hulls", "all points in one place", "hulls of all points in one place"
 

@@ -17,17 +17,18 @@ from curvfed.server_app.results import RunDirectory
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure import Check, check_session, secure_sum
 from curvfed.server_app.state import as_before, before
-from curvfed.strategies.checks import check_measured
-from curvfed.strategies.config import ConfigError, RunConfig
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.point_data import public
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.hull.codec import decode_hulls
 from curvfed.strategies.hull.errors import HullError
 from curvfed.strategies.hull.learn import learn
 from curvfed.strategies.hull.public import Public
-from curvfed.strategies.messages import EVALUATE, HULLS, MEASURE, Header, Parts
-from curvfed.strategies.point_data import public
 from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.split import Arrays
-from curvfed.strategies.store import Store, StoreError, write_atomically
+from curvfed.strategies.wire.checks import check_measured
+from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, Header, Parts
+from curvfed.strategies.wire.store import Store, StoreError, write_atomically
 
 log = logging.getLogger("curvfed")
 

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.meeting import Federation
-from curvfed.strategies.config import ConfigError, RunConfig
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.point_data import point_spec, public
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.hull import baselines
 from curvfed.strategies.hull.classifier import Kind
 from curvfed.strategies.hull.learn import Learned, Settings
@@ -18,7 +20,6 @@ from curvfed.strategies.hull.local import LocalHulls, local_hulls
 from curvfed.strategies.hull.naming import NONE, accuracy, name_groups
 from curvfed.strategies.hull.public import Public
 from curvfed.strategies.hull.trial import trial
-from curvfed.strategies.point_data import point_spec, public
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import ClientPoints
 from curvfed.tasks.points.data import load_client, load_pooled, load_test, load_test_file

@@ -12,7 +12,7 @@ from curvfed.server_app.page import Html, amount, figure, number, percent
 from curvfed.server_app.pictures import evenly, known, largest, row_means
 from curvfed.server_app.projection import project
 from curvfed.server_app.run_files import CALIBRATIONS, RunFiles
-from curvfed.strategies.messages import FINE_TUNE, TRAIN
+from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN
 
 Array = NDArray[np.float64]
 

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.phase import Phase
 from curvfed.server_app.secure import Ask, secure_sum
-from curvfed.strategies.aggregation import Update
-from curvfed.strategies.config import RunConfig
-from curvfed.strategies.messages import Header
-from curvfed.strategies.secure_average import feature_sums, mean, parameter_sums
+from curvfed.strategies.base.aggregation import Update
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.secure_average import feature_sums, mean, parameter_sums
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
-from curvfed.strategies.split import Arrays
+from curvfed.strategies.wire.messages import Header
 
 
 def masked_training(

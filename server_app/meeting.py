@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
-from curvfed.strategies.checks import MAX_CLASSES
-from curvfed.strategies.cohort import CohortError, exchange, identify
-from curvfed.strategies.config import RunConfig
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.messages import CCVR, CURVATURE, DESCRIBE, Description, Facts, Header, Request
-from curvfed.strategies.method import ENDS
+from curvfed.strategies.base.method import ENDS
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.model_spec import model_spec
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.model_spec import model_spec
+from curvfed.strategies.wire.checks import MAX_CLASSES
+from curvfed.strategies.wire.exchange import CohortError, exchange, identify
+from curvfed.strategies.wire.messages import CCVR, CURVATURE, DESCRIBE, Description, Facts, Header, Request
 
 log = logging.getLogger("curvfed")
 

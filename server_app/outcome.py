@@ -5,7 +5,7 @@ from typing import Any
 
 from curvfed.server_app.page import Html, amount, element, is_number, number, percent, table
 from curvfed.server_app.run_files import RunFiles
-from curvfed.strategies.messages import TRAIN
+from curvfed.strategies.wire.messages import TRAIN
 
 SHOWN = frozenset(
     {"personal_accuracy_before", "personal_accuracy_pooled", "validation", "majority_accuracy", "clients_left_out",

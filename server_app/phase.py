@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.figures import column, mean_std, personal_figures
 from curvfed.server_app.meeting import Federation
-from curvfed.strategies.arrays import MessageError, check_arrays, encode_arrays, one_line
-from curvfed.strategies.checks import check_metrics
-from curvfed.strategies.cohort import exchange
-from curvfed.strategies.messages import Header, Parts, Reply, Request
-from curvfed.strategies.split import Arrays
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.wire.arrays import MessageError, check_arrays, encode_arrays, one_line
+from curvfed.strategies.wire.checks import check_metrics
+from curvfed.strategies.wire.exchange import exchange
+from curvfed.strategies.wire.messages import Header, Parts, Reply, Request
 
 log = logging.getLogger("curvfed")
 

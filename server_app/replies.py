@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from curvfed.strategies.arrays import MessageError
-from curvfed.strategies.checks import check_steps, check_variances
-from curvfed.strategies.config import RunConfig
-from curvfed.strategies.messages import TRAIN, Reply
-from curvfed.strategies.secure_average import MOST_EXAMPLES
-from curvfed.strategies.split import Arrays
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.secure_average import MOST_EXAMPLES
+from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.checks import check_steps, check_variances
+from curvfed.strategies.wire.messages import TRAIN, Reply
 
 
 def check_work(reply: Reply, known: int | None, config: RunConfig) -> None:

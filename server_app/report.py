@@ -11,10 +11,11 @@ from curvfed.server_app.gallery import clients_table, gallery
 from curvfed.server_app.hull_tables import hull_tables
 from curvfed.server_app.page import Html, amount, duration, element, is_number, page, section, table
 from curvfed.server_app.run_files import CALIBRATIONS, RunFiles, numbers
-from curvfed.strategies.config import fields, flatten, parse
-from curvfed.strategies.messages import FINE_TUNE, FORGET, KEYS, SHARES, TRAIN, UNMASK
+from curvfed.strategies.config.parse import fields, parse
+from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.store import write_atomically
+from curvfed.strategies.wire.messages import FINE_TUNE, FORGET, KEYS, SHARES, TRAIN, UNMASK
+from curvfed.strategies.wire.store import write_atomically
 
 MOST_DROPPED = 100
 """Dropped replies that are listed; of the others the number is told."""

@@ -17,12 +17,13 @@ from safetensors.numpy import save
 
 from curvfed.server_app.run_lock import RunLock
 from curvfed.server_app.run_tables import TABLES, append, check_table, truncate
-from curvfed.strategies.config import ConfigError, RunConfig, flatten, home, parse
-from curvfed.strategies.dotted import nested
-from curvfed.strategies.run_config import without_others
-from curvfed.strategies.schedule import pace
-from curvfed.strategies.store import Store, write_atomically
-from curvfed.strategies.stored_format import HEADING, read_settings
+from curvfed.strategies.base.dotted import nested
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import RunConfig, flatten, home, without_others
+from curvfed.strategies.config.schedule import pace
+from curvfed.strategies.wire.store import Store, write_atomically
+from curvfed.strategies.wire.stored_format import HEADING, read_settings
 
 FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",
                             "debug", "test-data", "sinks", "mlflow.tracking-uri", "mlflow.experiment"})  # fmt: skip

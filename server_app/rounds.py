@@ -22,17 +22,17 @@ from curvfed.server_app.results import RunDirectory
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure import Check, check_session
 from curvfed.server_app.summary import LAST
-from curvfed.strategies.aggregation import Aggregation, Average, Update, weighed
-from curvfed.strategies.aggregations import aggregation
-from curvfed.strategies.alignment import alignment
+from curvfed.strategies.base.aggregation import Aggregation, Average, Update, weighed
+from curvfed.strategies.base.alignment import alignment
+from curvfed.strategies.base.average import AggregationError, Arrays
 from curvfed.strategies.calibration import CalibrationError, plain_sum
-from curvfed.strategies.cohort import sample
-from curvfed.strategies.config import RunConfig
-from curvfed.strategies.messages import CALIBRATE, EVALUATE, FINE_TUNE, TRAIN, Header, Parts, Reply
+from curvfed.strategies.config.aggregations import aggregation
+from curvfed.strategies.config.model_spec import model_spec
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.model_spec import model_spec
 from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.split import AggregationError, Arrays
+from curvfed.strategies.wire.exchange import sample
+from curvfed.strategies.wire.messages import CALIBRATE, EVALUATE, FINE_TUNE, TRAIN, Header, Parts, Reply
 
 log = logging.getLogger("curvfed")
 

@@ -14,9 +14,9 @@ from curvfed.server_app.secure import Check
 from curvfed.server_app.sinks import Sinks
 from curvfed.server_app.state import State
 from curvfed.server_app.summary import summary
-from curvfed.strategies.config import RunConfig, flatten
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.messages import HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.wire.messages import HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
 
 WITHIN_ROUND = (TRAIN, KEYS, SHARES, UNMASK, MEASURE, HULLS)
 """Phases whose messages are what a round costs, or one shot."""

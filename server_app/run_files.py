@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.hull_file import HullFile
 from curvfed.server_app.predictions import GlobalTest
-from curvfed.strategies.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
-from curvfed.strategies.stored_format import read_settings
+from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
+from curvfed.strategies.wire.stored_format import read_settings
 
 Columns = Mapping[str, tuple[str, ...]]
 

@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from curvfed.strategies.run_config import ConfigError
+from curvfed.strategies.base.errors import ConfigError
 
 PATIENCE = 60.0
 """Seconds to wait for an earlier server of the run, which may hear only from Flower's next heartbeat that it is to end."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from curvfed.strategies.config import ConfigError
-from curvfed.strategies.store import write_atomically
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.wire.store import write_atomically
 
 TABLES = {
     "rounds.csv": (

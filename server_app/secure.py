@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.phase import Phase
-from curvfed.strategies.arrays import MessageError
-from curvfed.strategies.config import ConfigError, RunConfig
-from curvfed.strategies.messages import FORGET, KEYS, SHARES, UNMASK, Header, Parts, Reply
-from curvfed.strategies.secure_phases import MASKED, Opening
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.secure_phases import MASKED, Opening
 from curvfed.strategies.secure_sum.collector import Collector
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
@@ -25,7 +25,8 @@ from curvfed.strategies.secure_sum.wire import (
     check_names,
     key_book_parts,
 )
-from curvfed.strategies.split import Arrays
+from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.messages import FORGET, KEYS, SHARES, UNMASK, Header, Parts, Reply
 
 log = logging.getLogger("curvfed")
 

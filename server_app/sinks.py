@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.server_app.results import RunDirectory
-from curvfed.strategies.config import ConfigError, RunConfig, Scalar, flatten
-from curvfed.strategies.dotted import dotted
+from curvfed.strategies.base.dotted import Scalar, dotted
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.run_config import RunConfig, flatten
 
 TEXTS = frozenset({"round", "phase", "weights", "aggregation_note", "reasons"})
 """Columns of `rounds.csv` that are no figures."""

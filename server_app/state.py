@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from curvfed.server_app.meeting import Federation
-from curvfed.strategies.config import ConfigError
-from curvfed.strategies.messages import Facts
-from curvfed.strategies.records import tuples
-from curvfed.strategies.split import Arrays
-from curvfed.strategies.store import Store, StoreError
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.wire.messages import Facts
+from curvfed.strategies.wire.records import tuples
+from curvfed.strategies.wire.store import Store, StoreError
 
 FIXED, CALIBRATED = "fixed/", "calibrated/"
 """What the names of such parameters begin with, beside those of the model."""

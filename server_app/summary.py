@@ -8,7 +8,7 @@ from curvfed.server_app.figures import majority_accuracy, personal_figures
 from curvfed.server_app.meeting import Federation
 from curvfed.server_app.results import versions
 from curvfed.server_app.state import State
-from curvfed.strategies.config import RunConfig
+from curvfed.strategies.config.run_config import RunConfig
 
 LAST = 3
 """Rounds whose global accuracy is averaged: at small alpha a single one can swing by 20 points."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from torch.utils.tensorboard import SummaryWriter
 
 from curvfed.server_app.sinks import Sink
-from curvfed.strategies.config import Scalar
+from curvfed.strategies.base.dotted import Scalar
 
 FLUSH = 10
 """Seconds after which at the latest a figure is in the file."""

@@ -4,9 +4,9 @@ import numpy as np
 
 from curvfed.server_app.page import Html, amount, duration, element, is_number, size, table
 from curvfed.server_app.run_files import Columns, RunFiles, numbers
-from curvfed.strategies.messages import EVALUATE, HULLS, KEYS, MEASURE, SHARES, UNMASK
-from curvfed.strategies.method import ENDS
+from curvfed.strategies.base.method import ENDS
 from curvfed.strategies.methods import METHODS
+from curvfed.strategies.wire.messages import EVALUATE, HULLS, KEYS, MEASURE, SHARES, UNMASK
 
 MASKING = (KEYS, SHARES, UNMASK)
 """Phases that a secure sum has besides the masked one."""

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.strategies.aggregation import Aggregation, Replies
-from curvfed.strategies.split import Arrays, check_names
+from curvfed.strategies.base.aggregation import Aggregation, Replies
+from curvfed.strategies.base.average import Arrays, check_names
 
 CORE, SHARES = "core/", "shares"
 """What the names of core models begin with, before "partition/name"; and that of the clients' shares of all examples."""

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.graph_baseline_tables import AdaFgl, FedGnn, FedGta, FedHgcn, FedPub, FedSage, Gcfl
-from curvfed.strategies.tables import Rate, Table
 
 
 class FedProx(Table):

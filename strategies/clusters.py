@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.strategies.aggregation import Aggregation, Replies
-from curvfed.strategies.split import Arrays, check_names, split_average
+from curvfed.strategies.base.aggregation import Aggregation, Replies
+from curvfed.strategies.base.average import Arrays, check_names, split_average
 
 Matrix = NDArray[np.float64]
 

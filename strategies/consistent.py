@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.geometry.min_norm import min_norm_point
-from curvfed.strategies.aggregation import Average, Replies
-from curvfed.strategies.deviations import gram, moved
-from curvfed.strategies.split import Arrays
+from curvfed.strategies.base.aggregation import Average, Replies
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.deviations import gram, moved
 
 Vector = NDArray[np.float64]
 
@@ -93,7 +93,7 @@ def consistent_weights(products: Vector, prior: Vector, radius: float, unit: boo
     Parameters
     ----------
     products : array (K, K)
-        Inner products of the raw deviations (`curvfed.strategies.deviations.gram`).
+        Inner products of the raw deviations (`curvfed.strategies.base.deviations.gram`).
     prior : array (K,)
         The clients' shares of the examples, all > 0.
     radius : float

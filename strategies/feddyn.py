@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from curvfed.strategies.aggregation import Average, Replies
-from curvfed.strategies.deviations import is_buffer, moved
-from curvfed.strategies.split import Arrays
+from curvfed.strategies.base.aggregation import Average, Replies
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.deviations import is_buffer, moved
 
 DRIFT = "drift/"
 """What the names of h begin with in the state."""

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from curvfed.strategies.aggregation import Average, Replies
+from curvfed.strategies.base.aggregation import Average, Replies
+from curvfed.strategies.base.average import Arrays, Update, check_names
 from curvfed.strategies.graph_baseline_tables import FedSage as Keys
-from curvfed.strategies.split import Arrays, Update, check_names
 from curvfed.tasks.graphs.neighbours import FeatureGenerator, GeneratorSpec
 
 PACKAGE, GRADIENT = "package/", "gradient/"

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from curvfed.strategies.tables import Rate, Table
+from curvfed.strategies.base.keys import Rate, Table
 
 
 class FedPub(Table):

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.strategies.aggregation import Average, Replies
-from curvfed.strategies.deviations import is_buffer
-from curvfed.strategies.split import Arrays, split_average
+from curvfed.strategies.base.aggregation import Average, Replies
+from curvfed.strategies.base.average import Arrays, split_average
+from curvfed.strategies.base.deviations import is_buffer
 
 Array = NDArray[Any]
 

@@ -1,11 +1,11 @@
 """Every method is one row over a few parts; an ablation is a row with one other entry.
 
 Rows of other packages stand under entry points of the group `curvfed.methods`. The module of such a row is imported with
-this one, by every process: of ours it may import `curvfed.strategies.method`, `curvfed.strategies.tables` and
-`curvfed.strategies.aggregation`, and neither torch nor what knows the whole configuration, which is not there yet.
+this one, by every process: of ours it may import `curvfed.strategies.base.method`, `curvfed.strategies.base.keys` and
+`curvfed.strategies.base.aggregation`, and neither torch nor what knows the whole configuration, which is not there yet.
 """
 
-from curvfed.strategies.method import ENDS, GRAPHS, IMAGES, ONE_SHOT, POINTS, Method
+from curvfed.strategies.base.method import ENDS, GRAPHS, IMAGES, ONE_SHOT, POINTS, Method
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 
@@ -312,7 +312,7 @@ def _brought() -> tuple[dict[str, Method], dict[str, str]]:
         if isinstance(row, Method):
             rows[name] = row
         else:
-            reasons[name] = f"its entry point is {row!r}; allowed is a curvfed.strategies.method.Method"
+            reasons[name] = f"its entry point is {row!r}; allowed is a curvfed.strategies.base.method.Method"
     return rows, reasons
 
 

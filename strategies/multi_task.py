@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from curvfed.strategies.aggregation import Aggregation, Replies
-from curvfed.strategies.deviations import is_buffer
-from curvfed.strategies.split import Arrays, check_names
+from curvfed.strategies.base.aggregation import Aggregation, Replies
+from curvfed.strategies.base.average import Arrays, check_names
+from curvfed.strategies.base.deviations import is_buffer
 
 Matrix = NDArray[np.float64]
 

@@ -1,7 +1,7 @@
 """The average of models that were hidden by noise at the clients (FedGNN, Wu et al., 2021), and what the noise is worth."""
 
-from curvfed.strategies.aggregation import Average
-from curvfed.strategies.split import Arrays
+from curvfed.strategies.base.aggregation import Average
+from curvfed.strategies.base.average import Arrays
 
 
 class NoisyAverage(Average):

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvfed.strategies.aggregation import Average, Replies
-from curvfed.strategies.deviations import moved
-from curvfed.strategies.split import Arrays
+from curvfed.strategies.base.aggregation import Average, Replies
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.deviations import moved
 
 
 class FedNova(Average):

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from curvfed.strategies.aggregation import Average, Replies
-from curvfed.strategies.deviations import is_buffer, moved
-from curvfed.strategies.split import Arrays, check_names, split_average
+from curvfed.strategies.base.aggregation import Average, Replies
+from curvfed.strategies.base.average import Arrays, check_names, split_average
+from curvfed.strategies.base.deviations import is_buffer, moved
 
 VARIATE = "variate/"
 """What the names of control variates begin with: c on the way down, Δcᵢ on the way up."""

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from curvfed.strategies.aggregation import Replies
-from curvfed.strategies.split import Arrays, split_average
-from curvfed.strategies.starts import Matrix, Starts, cosines
+from curvfed.strategies.base.aggregation import Replies
+from curvfed.strategies.base.average import Arrays, split_average
+from curvfed.strategies.base.own_starts import Matrix, Starts, cosines
 from curvfed.tasks.graphs.functional import EMBEDDING
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.strategies.aggregation import Replies
-from curvfed.strategies.split import AggregationError, Arrays, split_average
-from curvfed.strategies.starts import Matrix, Starts, cosines
+from curvfed.strategies.base.aggregation import Replies
+from curvfed.strategies.base.average import AggregationError, Arrays, split_average
+from curvfed.strategies.base.own_starts import Matrix, Starts, cosines
 
 MOMENTS, CONFIDENCE = "topology/moments", "topology/confidence"
 """What a client sends beside the shared parameters: moments of its soft labels, (K, C), and its confidence, ()."""

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, load_file
 
 from curvfed.deployments.simulate import simulate
-from curvfed.strategies.messages import Header, Reply, decode_reply, encode_reply
 from curvfed.strategies.methods import METHODS
+from curvfed.strategies.wire.messages import Header, Reply, decode_reply, encode_reply
 
 Handle = Callable[[Message], Message]
 

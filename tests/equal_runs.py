@@ -6,7 +6,7 @@ from typing import Any
 
 from app_runs import Run
 
-from curvfed.strategies.dotted import dotted
+from curvfed.strategies.base.dotted import dotted
 
 
 def is_figure(column: str) -> bool:

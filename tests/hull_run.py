@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from curvfed.server_app.results import RunDirectory, failed_summary
-from curvfed.strategies.config import parse
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.hull.classifier import Classifier
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)

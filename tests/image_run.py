@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from curvfed.server_app.results import RunDirectory, failed_summary
-from curvfed.strategies.config import parse
+from curvfed.strategies.config.parse import parse
 
 
 def make_image_run(

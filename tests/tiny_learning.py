@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from curvfed.client_app.learners import Learner, learner_class
-from curvfed.client_app.learners.learner import Local, host
-from curvfed.client_app.training import make_optimizer
-from curvfed.strategies.config import parse
-from curvfed.strategies.defaults import settled
+from curvfed.strategies.base.learner import Local, host
+from curvfed.strategies.base.training import make_optimizer
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.model_spec import named_state
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.model_spec import named_state
 from curvfed.tasks.task import Batch, Task
 
 Arrays = dict[str, NDArray[Any]]

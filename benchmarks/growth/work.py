@@ -11,7 +11,6 @@ import torch
 
 from curvfed.client_app.app import app as client_app
 from curvfed.client_app.live import forget_all
-from curvfed.client_app.training import make_optimizer, train
 from curvfed.deployments.inprocess import InProcessGrid, simulated_nodes
 from curvfed.geometry.curvature import forman_ricci
 from curvfed.geometry.hull import convex_hull
@@ -19,21 +18,23 @@ from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.server_app.meeting import meet
 from curvfed.server_app.results import RunDirectory
 from curvfed.server_app.rounds import Rounds
-from curvfed.strategies.aggregation import Average, Replies, Update
-from curvfed.strategies.arrays import decode_arrays, encode_arrays
-from curvfed.strategies.config import RunConfig, flatten, parse
+from curvfed.strategies.base.aggregation import Average, Replies, Update
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.deviations import gram
+from curvfed.strategies.base.training import make_optimizer, train
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.model_spec import build_model, model_spec
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.consistent import Consistent
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.deviations import gram
 from curvfed.strategies.hull.codec import encode_hulls
 from curvfed.strategies.hull.local import local_hulls
 from curvfed.strategies.hull.public import Public
 from curvfed.strategies.hull.roots import prime_above
 from curvfed.strategies.hull.symbols import SPARE, decode, encode
-from curvfed.strategies.messages import Facts
-from curvfed.strategies.model_spec import build_model, model_spec
 from curvfed.strategies.secure_sum import SUM_PRIME, Collector, Member, Session, checksum
-from curvfed.strategies.split import Arrays
+from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
+from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_graph import ClientGraph
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.partition import clean_edges, metis_parts

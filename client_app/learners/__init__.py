@@ -1,13 +1,13 @@
 """What a client makes of a round, one module for each way; a row of `curvfed.strategies.methods` names its own.
 
-A module here has a `LEARNER`, a subclass of `curvfed.client_app.learners.learner.Learner`. It is imported where its
+A module here has a `LEARNER`, a subclass of `curvfed.strategies.base.learner.Learner`. It is imported where its
 method runs and nowhere else, for a real node starts a process per message. Another package's is "package.module:Class".
 """
 
 import importlib
 
-from curvfed.client_app.learners.learner import Learner
-from curvfed.strategies.config import ConfigError
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.learner import Learner
 from curvfed.tasks import plugins
 
 

@@ -6,9 +6,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from curvfed.client_app.learners.learner import Learner, Local, fresh_optimizer
-from curvfed.client_app.training import train
-from curvfed.strategies.config import ConfigError
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer
+from curvfed.strategies.base.training import train
 from curvfed.tasks.graphs.adaptive import AdaptiveNet, AdaptiveSpec, homophily_confidence
 from curvfed.tasks.task import Batch
 

@@ -9,15 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvfed.client_app.learners.learner import Arrays, Learner, Local, copy_in, host, part
-from curvfed.client_app.learners.own_model import OWN
-from curvfed.client_app.training import Optimizer, Trained, make_optimizer, train
 from curvfed.strategies.apple import CORE, SHARES
-from curvfed.strategies.arrays import MessageError, check_arrays
-from curvfed.strategies.config import ConfigError
-from curvfed.strategies.deviations import is_buffer
-from curvfed.strategies.model_spec import named_state
-from curvfed.strategies.schedule import apple_rounds
+from curvfed.strategies.base.deviations import is_buffer
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.learner import Arrays, Learner, Local, copy_in, host, part
+from curvfed.strategies.base.own_model import OWN
+from curvfed.strategies.base.training import Optimizer, Trained, make_optimizer, train
+from curvfed.strategies.config.model_spec import named_state
+from curvfed.strategies.config.schedule import apple_rounds
+from curvfed.strategies.wire.arrays import MessageError, check_arrays
 
 LAST = "last/"
 """What the names of the cores begin with that a client keeps, where it is not sent all of them."""

@@ -1,8 +1,8 @@
 """Ditto's local work (Li et al., ICML 2021): the shared model as in FedAvg, and one of the client's own drawn to it."""
 
-from curvfed.client_app.learners.learner import Local, copies, fresh_optimizer
-from curvfed.client_app.learners.own_model import OwnModel
-from curvfed.client_app.training import Proximal, Trained, train
+from curvfed.strategies.base.learner import Local, copies, fresh_optimizer
+from curvfed.strategies.base.own_model import OwnModel
+from curvfed.strategies.base.training import Proximal, Trained, train
 
 
 class Ditto(OwnModel):

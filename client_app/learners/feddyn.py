@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from curvfed.client_app.learners.learner import Learner, Local, copies
-from curvfed.client_app.training import Proximal, Pull, Trained
+from curvfed.strategies.base.learner import Learner, Local, copies
+from curvfed.strategies.base.training import Proximal, Pull, Trained
 
 DRIFT = "drift/"
 """What the names of the client's drift begin with."""

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.client_app.learners.learner import Arrays, Learner, Local
-from curvfed.client_app.training import Trained
+from curvfed.strategies.base.learner import Arrays, Learner, Local
+from curvfed.strategies.base.training import Trained
 
 
 class FedGNN(Learner):

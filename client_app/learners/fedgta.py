@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from curvfed.client_app.learners.learner import Arrays, Learner, copy_in, host
-from curvfed.strategies.arrays import check_arrays
+from curvfed.strategies.base.learner import Arrays, Learner, copy_in, host
 from curvfed.strategies.topology import CONFIDENCE, MOMENTS
+from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.label_propagation import moments, propagate, smoothing_confidence
 

@@ -3,11 +3,11 @@
 import numpy as np
 import torch
 
-from curvfed.client_app.learners.learner import Arrays, Learner, Local, copy_in, part
-from curvfed.client_app.training import Pull
-from curvfed.strategies.arrays import MessageError, check_arrays
-from curvfed.strategies.deviations import is_buffer
+from curvfed.strategies.base.deviations import is_buffer
+from curvfed.strategies.base.learner import Arrays, Learner, Local, copy_in, part
+from curvfed.strategies.base.training import Pull
 from curvfed.strategies.multi_task import PULL, WEIGHT
+from curvfed.strategies.wire.arrays import MessageError, check_arrays
 
 
 class FedMtl(Learner):

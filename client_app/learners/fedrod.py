@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvfed.client_app.learners.learner import Arrays, Learner, Local, copy_in, fresh_optimizer, part
-from curvfed.client_app.training import Pull, Trained
+from curvfed.strategies.base.learner import Arrays, Learner, Local, copy_in, fresh_optimizer, part
+from curvfed.strategies.base.training import Pull, Trained
 from curvfed.tasks.task import Batch
 
 OWN_HEAD = "own-head/"

@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvfed.client_app.learners.learner import Arrays, Learner, Local, copy_in, host, part
 from curvfed.client_app.learners.scaffold import Correction
-from curvfed.client_app.training import Trained, make_optimizer, train
-from curvfed.strategies.arrays import MessageError, check_arrays
+from curvfed.strategies.base.learner import Arrays, Learner, Local, copy_in, host, part
+from curvfed.strategies.base.training import Trained, make_optimizer, train
 from curvfed.strategies.fedsage import GRADIENT, MISSING, PACKAGE, REPRESENTATIONS, package
+from curvfed.strategies.wire.arrays import MessageError, check_arrays
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.neighbours import (
     GeneratorSpec,

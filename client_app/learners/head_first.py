@@ -1,8 +1,8 @@
 """FedRep's local work (Collins et al., 2021, Algorithm 1): the classifier alone, then the rest with it frozen."""
 
-from curvfed.client_app.learners.learner import Learner
-from curvfed.client_app.training import Trained, train, training_only
-from curvfed.strategies.method import HEAD
+from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.method import HEAD
+from curvfed.strategies.base.training import Trained, train, training_only
 
 
 class HeadFirst(Learner):

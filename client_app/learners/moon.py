@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvfed.client_app.learners.learner import Learner, Local
-from curvfed.client_app.training import Trained
-from curvfed.strategies.model_spec import named_state
+from curvfed.strategies.base.learner import Learner, Local
+from curvfed.strategies.base.training import Trained
+from curvfed.strategies.config.model_spec import named_state
 from curvfed.tasks.task import Batch
 
 PREVIOUS = "previous/"

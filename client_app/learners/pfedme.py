@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from curvfed.client_app.learners.own_model import OwnModel
-from curvfed.client_app.sgd import SGD
-from curvfed.client_app.training import Proximal, Trained, train
-from curvfed.strategies.config import RunConfig
+from curvfed.strategies.base.own_model import OwnModel
+from curvfed.strategies.base.sgd import SGD
+from curvfed.strategies.base.training import Proximal, Trained, train
+from curvfed.strategies.config.run_config import RunConfig
 
 
 class PFedMe(OwnModel):

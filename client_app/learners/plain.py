@@ -1,5 +1,5 @@
 """Local training as in FedAvg, on the method's own loss and what its row lets pull on the parameters."""
 
-from curvfed.client_app.learners.learner import Learner
+from curvfed.strategies.base.learner import Learner
 
 LEARNER = Learner

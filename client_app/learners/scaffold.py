@@ -7,12 +7,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvfed.client_app.learners.learner import Arrays, Learner, Local, copies, copy_in, host, part
-from curvfed.client_app.training import Pull, Trained
-from curvfed.strategies.arrays import check_arrays
-from curvfed.strategies.deviations import is_buffer
+from curvfed.strategies.base.deviations import is_buffer
+from curvfed.strategies.base.learner import Arrays, Learner, Local, copies, copy_in, host, part
+from curvfed.strategies.base.training import Pull, Trained
 from curvfed.strategies.normalised import gradient_weight
 from curvfed.strategies.scaffold import VARIATE
+from curvfed.strategies.wire.arrays import check_arrays
 
 KEPT = "own-variate/"
 """What the names of the client's own variate begin with."""

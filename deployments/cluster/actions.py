@@ -27,7 +27,7 @@ from curvfed.deployments.cluster.preflight import (
 )
 from curvfed.deployments.isolated import free_ports
 from curvfed.deployments.pairs import UsageError
-from curvfed.strategies.run_config import ConfigError
+from curvfed.strategies.base.errors import ConfigError
 
 Given = ParamSpec("Given")
 

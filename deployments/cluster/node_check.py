@@ -14,7 +14,8 @@ from typing import Any
 from curvfed.client_app.node_config import KEYS, PATHS, absolute, check_values, partition_id
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 from curvfed.deployments.flower import toml_pairs
-from curvfed.strategies.run_config import ConfigError, RunConfig, home
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.run_config import RunConfig, home
 
 LEAST_FREE = 512 * 2**20
 """Bytes that the disk of a node's personal state must have: the two last rounds of the largest network and its moments."""
@@ -39,7 +40,7 @@ def check_node(node_config: str) -> str:
     try:
         check_values(node)
         if "device" in node:
-            from curvfed.strategies.device import check_device  # brings torch with it
+            from curvfed.strategies.config.device import check_device  # brings torch with it
 
             check_device(node["device"])
     except ConfigError as error:

@@ -21,8 +21,9 @@ from curvfed.deployments.isolated import Interrupted, interrupt, signals
 from curvfed.deployments.pairs import Value, read_pairs
 from curvfed.deployments.tables import summary_table
 from curvfed.server_app.run_lock import is_written
-from curvfed.strategies.run_config import ConfigError, RunConfig, flatten
-from curvfed.strategies.store import Store, write_atomically
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.wire.store import Store, write_atomically
 
 RUNS = "runs.json"
 """In the server's folder: what each of Flower's ids is called."""
@@ -52,7 +53,7 @@ def configuration(pairs: Sequence[str]) -> dict[str, Value]:
     ------
     UsageError, ConfigError
     """
-    from curvfed.strategies.config import parse  # brings torch with it, which no other command needs
+    from curvfed.strategies.config.parse import parse  # brings torch with it, which no other command needs
 
     defaults = flatten(RunConfig())
     config = named(read_pairs(pairs, defaults), defaults)

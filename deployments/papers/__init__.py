@@ -22,7 +22,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from curvfed.strategies.dotted import dotted
+from curvfed.strategies.base.dotted import dotted
 
 PAPERS = ("flatland", "hyperfed", "spherefed", "hull")
 

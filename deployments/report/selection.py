@@ -12,7 +12,7 @@ from curvfed.deployments.report.quantities import NAMED
 from curvfed.deployments.sweep.plan import DEFAULTS, Plan, Planned
 from curvfed.deployments.sweep.results import COMPLETED, FAILED, Results
 from curvfed.server_app.results import failed_summary
-from curvfed.strategies.dotted import dotted
+from curvfed.strategies.base.dotted import dotted
 
 BEST = "best_validation."
 OPEN = ("metrics.", "settled.", BEST + "metrics.")

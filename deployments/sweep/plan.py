@@ -30,8 +30,10 @@ from typing import Any
 
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, check_key, pop_supernodes
 from curvfed.server_app.results import FREE_TO_CHANGE
-from curvfed.strategies.config import ConfigError, RunConfig, flatten, parse
-from curvfed.strategies.dotted import dotted
+from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.tasks.graphs.tu import is_path
 from curvfed.tasks.points.readers import READERS
 

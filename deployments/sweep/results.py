@@ -9,8 +9,8 @@ from typing import Any
 
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.sweep.plan import DEFAULTS, SUPERNODES, Planned
-from curvfed.strategies.dotted import dotted
-from curvfed.strategies.stored_format import read_settings
+from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.wire.stored_format import read_settings
 
 FILE = "results.sqlite"
 LOGS = "logs"

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from curvfed.deployments.simulate import simulate
-from curvfed.strategies.config import RunConfig
+from curvfed.strategies.config.run_config import RunConfig
 
 METHODS = {"flatland": "#0072b2", "fedavg": "#d55e00", "local": "#777777"}
 SEEDS = (0, 1, 2)

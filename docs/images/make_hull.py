@@ -15,8 +15,8 @@ from matplotlib.patches import Circle, Polygon
 from curvfed.deployments.simulate import simulate
 from curvfed.server_app.hull_file import HullFile
 from curvfed.server_app.hull_pictures import outline
-from curvfed.strategies.config import RunConfig
-from curvfed.strategies.dotted import dotted
+from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.config.run_config import RunConfig
 
 PRESET = dotted(tomllib.loads((files("curvfed.presets") / "hull-olsson.toml").read_text(encoding="utf-8")))
 CLIENTS = 3

@@ -17,8 +17,8 @@ from matplotlib.patches import Circle
 from curvfed.deployments.simulate import simulate
 from curvfed.server_app.predictions import GlobalTest
 from curvfed.server_app.projection import project
-from curvfed.strategies.config import RunConfig
-from curvfed.strategies.dotted import dotted
+from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.config.run_config import RunConfig
 
 METHODS = {"hyperfed": "#0072b2", "spherefed": "#009e73", "fedavg": "#d55e00"}
 SEEDS = (0, 1, 2)

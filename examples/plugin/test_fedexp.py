@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from curvfed.strategies.aggregation import Update
+from curvfed.strategies.base.aggregation import Update
 from curvfed_fedexp.method import PREVIOUS, FedExp
 
 EPSILON = 1e-3

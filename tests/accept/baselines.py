@@ -10,10 +10,10 @@ from typing import Any
 from accept.flatland import CORA, SEEDS, best_accuracies
 from accept.images import MILD, SKEWED, global_accuracies, personal_accuracies
 from accept.lab import Lab, Outcome
-from curvfed.strategies.config import OF_SGD, parse
-from curvfed.strategies.defaults import settled
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.parse import OF_SGD, parse
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.store import write_atomically
+from curvfed.strategies.wire.store import write_atomically
 from curvfed.tasks.images.datasets import locate as locate_images
 
 PAGE = Path(__file__).parents[2] / "docs" / "baselines.md"

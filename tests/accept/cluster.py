@@ -20,7 +20,7 @@ from safetensors.numpy import load_file
 
 from accept.lab import Lab, Outcome, RunFailed
 from curvfed.deployments.cluster.local import LocalCluster, cluster, shares
-from curvfed.strategies.store import Store
+from curvfed.strategies.wire.store import Store
 
 ROOT = Path(__file__).parents[2]
 NODES, ROUNDS = 3, 4

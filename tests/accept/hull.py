@@ -13,9 +13,9 @@ from accept.hull_cases import hull_case
 from accept.lab import Lab, Outcome, RunFailed, read_summary
 from accept.presets import preset
 from curvfed.strategies.hull.codec import decode_hulls
-from curvfed.strategies.messages import EVALUATE, HULLS, KEYS, MEASURE, SHARES, UNMASK
 from curvfed.strategies.secure_sum.memory import sum_in_memory
 from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.wire.messages import EVALUATE, HULLS, KEYS, MEASURE, SHARES, UNMASK
 
 CASES = 200
 PARTITIONS = range(10)

@@ -11,11 +11,11 @@ import numpy as np
 from accept.flatland import SEEDS, spread
 from accept.lab import Lab, Outcome
 from accept.presets import preset
-from curvfed.strategies.config import RunConfig
+from curvfed.strategies.config.point_data import public
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.hull.learn import Settings
 from curvfed.strategies.hull.trial import trial
-from curvfed.strategies.messages import HULLS
-from curvfed.strategies.point_data import public
+from curvfed.strategies.wire.messages import HULLS
 from curvfed.tasks.points.data import PointSpec, load_client, load_test
 
 IMAGES = preset("mnist") | {"num-supernodes": 20}
@@ -27,7 +27,7 @@ def server_view(lab: Lab) -> Iterator[Outcome]:
     from scipy.stats import kstest
 
     from curvfed.deployments.simulate import simulate
-    from curvfed.strategies.arrays import decode_arrays
+    from curvfed.strategies.wire.arrays import decode_arrays
 
     seen: list[Any] = []
 

@@ -114,7 +114,7 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
     from curvfed.server_app.calibrating import WEIGHT
     from curvfed.server_app.state import CALIBRATED
     from curvfed.strategies.calibration import Sums, plain_sum, solve
-    from curvfed.strategies.messages import CALIBRATE
+    from curvfed.strategies.wire.messages import CALIBRATE
 
     locate("mnist", lab.data)
     run = TrainedRun.read(lab.run(MILD | {"method": "spherefed", "seed": 0}))

@@ -10,7 +10,7 @@ from accept.flatland import SEEDS, at_least, paired, spread
 from accept.flatland_more import MORE_SEEDS
 from accept.lab import Lab, Outcome
 from accept.presets import preset
-from curvfed.strategies.config import RunConfig, flatten
+from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.tasks.images.datasets import locate
 
 CLIENTS = 20

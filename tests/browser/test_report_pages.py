@@ -15,7 +15,7 @@ from report_page import HOSTILE
 
 from curvfed.server_app.report import write_report
 from curvfed.server_app.results import RunDirectory, failed_summary
-from curvfed.strategies.config import parse
+from curvfed.strategies.config.parse import parse
 
 CONTRAST = 80
 """Least difference, of 255, between the lightest and the darkest of a picture."""

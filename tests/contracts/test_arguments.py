@@ -15,11 +15,12 @@ from curvfed.deployments.command import main
 from curvfed.deployments.keys_in_use import is_in_use
 from curvfed.deployments.pairs import UsageError, pop_supernodes, read_pairs
 from curvfed.deployments.tables import LABELS, summary_table
-from curvfed.strategies.config import RunConfig, flatten, parse
-from curvfed.strategies.defaults import settled
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.point_data import public
+from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.hull.baselines import NAMES as BASELINES
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.point_data import public
 from curvfed.tasks.images.datasets import CIFAR10, SOURCES
 from curvfed.tasks.points.datasets import command
 

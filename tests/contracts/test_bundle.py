@@ -17,8 +17,8 @@ from flwr.cli.install import install_from_fab
 
 from curvfed.deployments import bundle
 from curvfed.deployments.bundle import ROOMS, app_folder
-from curvfed.strategies.dotted import dotted
-from curvfed.strategies.run_config import RunConfig, flatten
+from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.config.run_config import RunConfig, flatten
 
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's
 
@@ -135,7 +135,7 @@ print(json.dumps(files))
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         files = json.loads(done.stdout.splitlines()[-1])
-        assert {"curvfed.server_app.app", "curvfed.client_app.app", "curvfed.strategies.config"} <= files.keys()
+        assert {"curvfed.server_app.app", "curvfed.client_app.app", "curvfed.strategies.config.parse"} <= files.keys()
         assert all(Path(file).is_relative_to(folder) for file in files.values())
 
 

@@ -28,7 +28,7 @@ from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
 from curvfed.deployments.command import main
 from curvfed.deployments.isolated import free_ports
 from curvfed.server_app.run_lock import RunLock, is_written
-from curvfed.strategies.config import ConfigError
+from curvfed.strategies.base.errors import ConfigError
 
 
 def mode(path: Path) -> int:

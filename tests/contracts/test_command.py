@@ -17,7 +17,7 @@ from curvfed.deployments.command import main
 from curvfed.deployments.pairs import UsageError, read_pairs
 from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
 from curvfed.server_app.results import RunDirectory
-from curvfed.strategies.config import RunConfig, flatten
+from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.registry import catalogue, tasks_of
 

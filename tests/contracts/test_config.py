@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from curvfed.strategies.config import BASES, ConfigError, RunConfig, allowed, fields, flatten, parse
-from curvfed.strategies.flower_tables import FLOWER, OF_THE_MEAN, FlowerName
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN, FlowerName
+from curvfed.strategies.config.parse import BASES, allowed, fields, parse
+from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.methods import METHODS, Method
 from curvfed.tasks.graphs.models import MODELS
 from curvfed.tasks.images.nets import NETS

@@ -28,7 +28,7 @@ from curvfed.server_app.page import Html
 from curvfed.server_app.report import write_report
 from curvfed.server_app.results import RunDirectory, failed_summary
 from curvfed.server_app.run_files import RunFiles
-from curvfed.strategies.config import parse
+from curvfed.strategies.config.parse import parse
 
 
 def draw(folder: Path, number: int = 0) -> Html:

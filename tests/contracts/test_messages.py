@@ -12,9 +12,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from curvfed.strategies.arrays import MOST_WORDS, MessageError, check_arrays, decode_arrays, encode_arrays, one_line
-from curvfed.strategies.checks import MAX_PARTITIONS, OF_HULLS, check_measured, check_metrics
-from curvfed.strategies.messages import (
+from curvfed.strategies.wire.arrays import (
+    MOST_WORDS,
+    MessageError,
+    check_arrays,
+    decode_arrays,
+    encode_arrays,
+    one_line,
+)
+from curvfed.strategies.wire.checks import MAX_PARTITIONS, OF_HULLS, check_measured, check_metrics
+from curvfed.strategies.wire.messages import (
     ANSWERED_BY_ARRAYS,
     HULLS,
     MESSAGE_TYPES,

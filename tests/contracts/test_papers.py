@@ -8,9 +8,9 @@ import pytest
 
 from curvfed.deployments import papers
 from curvfed.deployments.papers import PAPERS, Printed, read, tables
-from curvfed.strategies.config import flatten, parse
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.run_config import RunConfig
 
 TABLES = {
     "flatland": [*(f"Table {number}" for number in range(1, 10)), "Figure 11 (text)"],

@@ -19,9 +19,9 @@ from graph_fixtures import user_fields
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.personal import FixedFile, gather, scatter
-from curvfed.strategies.messages import Facts
-from curvfed.strategies.run_config import RunConfig
-from curvfed.strategies.store import Store, StoreError, write_atomically
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.wire.messages import Facts
+from curvfed.strategies.wire.store import Store, StoreError, write_atomically
 
 TRIES = 100
 SIZE = 20_000

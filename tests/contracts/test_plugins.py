@@ -5,8 +5,8 @@ from plugin_package import package, python
 ROW = """
 from typing import Literal
 from pydantic import Field
-from curvfed.strategies.method import Method
-from curvfed.strategies.tables import Rate, Table
+from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.keys import Rate, Table
 
 class Keys(Table):
     pull_strength: Rate = Field(default=0.5, gt=0, lt=2, description="how hard it pulls")
@@ -43,7 +43,9 @@ POINTS = {
 
 ASK = """
 import sys
-from curvfed.strategies.config import ConfigError, allowed, fields, flatten, parse
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.parse import allowed, fields, parse
+from curvfed.strategies.config.run_config import flatten
 for word in sys.argv[1:]:
     try:
         config = parse(dict([pair.split("=", 1) for pair in word.split(";")]))
@@ -93,7 +95,7 @@ def test_what_will_not_do_is_left_out_with_a_reason(tmp_path):
         'its keys have the table "seed", whose name is taken; it needs another one',
         'its keys have the table "my-way", whose name is taken; it needs another one',
         'its table "odd" cannot be taken; allowed is a name of small letters, digits and -, and a ',
-        "its entry point is 'text'; allowed is a curvfed.strategies.method.Method",
+        "its entry point is 'text'; allowed is a curvfed.strategies.base.method.Method",
         "\"brings:ABSENT\" cannot be imported here (AttributeError: module 'brings' has no attribute 'ABSENT')",
         "\"not_there:ROW\" cannot be imported here (ModuleNotFoundError: No module named 'not_there')",
     ]
@@ -106,7 +108,7 @@ def test_a_row_that_knows_the_configuration_too_early(tmp_path):
     package(
         tmp_path / "site",
         "early",
-        "from curvfed.strategies.config import parse\nfrom curvfed.strategies.method import Method as M\nROW = M('', '')\n",
+        "from curvfed.strategies.config.parse import parse\nfrom curvfed.strategies.base.method import Method as M\nROW = M('', '')\n",
         {"curvfed.methods": {"early": "early:ROW"}},
     )
     for first in ("from curvfed.strategies.methods import METHODS\n", ""):
@@ -116,7 +118,7 @@ def test_a_row_that_knows_the_configuration_too_early(tmp_path):
 
 
 def test_two_packages_of_one_name(tmp_path):
-    row = "from curvfed.strategies.method import Method\nROW = Method('', 'flat')"
+    row = "from curvfed.strategies.base.method import Method\nROW = Method('', 'flat')"
     for name in ("one", "two"):
         package(tmp_path / "site", name, row, {"curvfed.methods": {"same": f"{name}:ROW"}})
     told = python(ASK, tmp_path / "home", tmp_path / "site", words=("method=same",))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 
-from curvfed.strategies.checks import check_statistics
+from curvfed.strategies.wire.checks import check_statistics
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import client_points, statistics
 from curvfed.tasks.points.data import PointSpec, load_client, load_own, load_pooled, load_test, load_test_file

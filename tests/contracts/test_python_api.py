@@ -25,8 +25,9 @@ import curvfed.server_app.app
 from curvfed.deployments import predict, python_api
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.trained_run import PredictError, TrainedRun
-from curvfed.strategies.config import ConfigError, parse
-from curvfed.strategies.store import StoreError
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.wire.store import StoreError
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.in_memory import check_data
 

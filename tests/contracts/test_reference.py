@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 from runpy import run_path
 
-from curvfed.strategies.config import RunConfig, flatten
+from curvfed.strategies.config.run_config import RunConfig, flatten
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = run_path(str(ROOT / "docs" / "make_reference.py"))

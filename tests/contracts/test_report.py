@@ -18,7 +18,8 @@ from curvfed.server_app import pictures
 from curvfed.server_app.page import duration, element, percent, size
 from curvfed.server_app.report import MOST_DROPPED, write_report
 from curvfed.server_app.results import RunDirectory, failed_summary
-from curvfed.strategies.config import RunConfig, flatten, parse
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import RunConfig, flatten
 
 FILES = ("summary.json", "config.toml", "clients.json", "rounds.csv", "clients.csv")
 

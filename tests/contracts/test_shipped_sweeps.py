@@ -20,7 +20,7 @@ from curvfed.deployments.report.render import csv_text, html_table, latex, markd
 from curvfed.deployments.report.selection import Run, matching
 from curvfed.deployments.sweep.plan import SUPERNODES, Plan, read_plan
 from curvfed.server_app.run_tables import TABLES
-from curvfed.strategies.dotted import dotted
+from curvfed.strategies.base.dotted import dotted
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "sweeps").glob("*/*.toml"))

@@ -19,8 +19,9 @@ from curvfed.server_app.mlflow_sink import (
     MlflowClient,  # by way of our module, which keeps MLflow from reporting its use
 )
 from curvfed.server_app.tensorboard_sink import TensorBoard
-from curvfed.strategies.config import ConfigError, parse
-from curvfed.strategies.dotted import dotted
+from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.parse import parse
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy"),  # MLflow's own, of SQLAlchemy

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from curvfed.strategies.store import Store, StoreError, write_atomically
+from curvfed.strategies.wire.store import Store, StoreError, write_atomically
 
 ARRAYS = {
     "w": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -162,7 +162,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("curvfed.strategies.store.os.replace", full)
+    monkeypatch.setattr("curvfed.strategies.wire.store.os.replace", full)
     with pytest.raises(OSError, match="No space"):
         store.save(3, ARRAYS, {}, base=2)
     monkeypatch.undo()
@@ -181,7 +181,7 @@ def test_write_atomically_is_all_or_nothing(tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("curvfed.strategies.store.os.replace", full)
+    monkeypatch.setattr("curvfed.strategies.wire.store.os.replace", full)
     with pytest.raises(OSError, match="No space"):
         write_atomically(path, b"newest")
     assert (path.read_bytes(), kept(tmp_path)) == (b"new", ["file"])

@@ -9,9 +9,9 @@ from app_runs import run
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from curvfed.strategies.config import ConfigError
-from curvfed.strategies.store import Store, StoreError
-from curvfed.strategies.stored_format import read_settings
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.wire.store import Store, StoreError
+from curvfed.strategies.wire.stored_format import read_settings
 
 STORED = Path(__file__).parent / "format_1"
 BEGUN = {"method": "flatland", "dataset": "trees", "embedding_dim": 2}

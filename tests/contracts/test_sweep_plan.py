@@ -24,8 +24,9 @@ from curvfed.deployments.sweep.progress import LONGEST, Progress
 from curvfed.deployments.sweep.results import FILE, Results
 from curvfed.deployments.sweep.runner import Ended, held
 from curvfed.server_app.results import failed_summary
-from curvfed.strategies.config import RunConfig, flatten, parse
-from curvfed.strategies.dotted import nested
+from curvfed.strategies.base.dotted import nested
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import RunConfig, flatten
 
 GRID = """
 title = "A grid"

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from curvfed.deployments import flower, isolated, preflight
 from curvfed.deployments.command import main
-from curvfed.strategies.config import RunConfig
-from curvfed.strategies.dotted import read_value
+from curvfed.strategies.base.dotted import read_value
+from curvfed.strategies.config.run_config import RunConfig
 
 INTERPRETER = sys.executable
 # `run` leaves a daemon behind, as Flower's does, and the summary that the test asks for.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-import curvfed.strategies.cohort
+import curvfed.strategies.wire.exchange
 
 
 @pytest.fixture(autouse=True)
@@ -31,5 +31,5 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Timeouts of phases that neither take their time nor depend on how busy the machine is."""
     clock = Clock()
-    monkeypatch.setattr(curvfed.strategies.cohort, "time", clock)
+    monkeypatch.setattr(curvfed.strategies.wire.exchange, "time", clock)
     return clock

@@ -10,11 +10,12 @@ from tiny_learning import assert_near, cross_entropy, gradient, state
 
 import curvfed.client_app.learners.adafgl as stage_two
 from curvfed.client_app.learners.adafgl import AdaFGL
-from curvfed.client_app.learners.learner import Local, host
-from curvfed.client_app.training import make_optimizer
-from curvfed.strategies.config import ConfigError, parse
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.model_spec import named_state
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.learner import Local, host
+from curvfed.strategies.base.training import make_optimizer
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.model_spec import named_state
+from curvfed.strategies.config.parse import parse
 from curvfed.tasks.graphs.adaptive import (
     LABEL_STEPS,
     UNKNOWN,

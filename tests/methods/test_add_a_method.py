@@ -9,7 +9,8 @@ import pytest
 from app_runs import Recorder, array_names, run
 
 from curvfed.deployments.pairs import read_pairs
-from curvfed.strategies.config import RunConfig, flatten, parse
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.models import MODELS, ModelSpec, build
 

@@ -10,12 +10,12 @@ from app_runs import Recorder, array_names, newest, real_nodes, run
 from image_fixtures import write_classes
 from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
 
-from curvfed.client_app.learners.learner import host
 from curvfed.deployments.predict import TrainedRun, predict
 from curvfed.strategies.apple import Apple
-from curvfed.strategies.arrays import MessageError, decode_arrays
-from curvfed.strategies.config import ConfigError
-from curvfed.strategies.split import AggregationError, Update
+from curvfed.strategies.base.average import AggregationError, Update
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.learner import host
+from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 
 RATE, EPOCHS, OWN = 0.3, 2, 5
 CLIENTS = (2, OWN, 7)

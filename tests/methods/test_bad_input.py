@@ -13,7 +13,7 @@ from graph_fixtures import user_fields, write_user_graph
 from curvfed.deployments import simulate as command
 from curvfed.deployments.command import main
 from curvfed.server_app.meeting import CUT_OTHERWISE, CohortError
-from curvfed.strategies.config import ConfigError
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks.graphs import download
 
 

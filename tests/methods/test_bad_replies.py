@@ -10,8 +10,8 @@ from app_runs import Fault, Recorder, Run, forged, partition_of, run
 from flwr.app import Error, Message
 
 from curvfed.server_app.rounds import RoundError
-from curvfed.strategies.arrays import decode_arrays, encode_arrays
-from curvfed.strategies.messages import Reply
+from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
+from curvfed.strategies.wire.messages import Reply
 
 
 def arrays(reply: Reply, **changes) -> Reply:

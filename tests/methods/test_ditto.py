@@ -6,7 +6,7 @@ import torch
 from app_runs import run
 from tiny_learning import assert_near, descend, learner, state
 
-from curvfed.client_app.learners.learner import host
+from curvfed.strategies.base.learner import host
 
 RATE, EPOCHS = 0.3, 2
 

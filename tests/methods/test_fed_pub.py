@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
-from curvfed.strategies.arrays import decode_arrays
+from curvfed.strategies.base.average import AggregationError, Update, split_average
 from curvfed.strategies.similarity import Similarity, mixing_weights
-from curvfed.strategies.split import AggregationError, Update, split_average
+from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.tasks.graphs.functional import EMBEDDING, embed, random_graph
 from curvfed.tasks.graphs.masked import MaskedLinear
 from curvfed.tasks.graphs.model_spec import ModelSpec

@@ -6,11 +6,11 @@ import torch
 from app_runs import Recorder, run
 from tiny_learning import assert_near, descend, learner, state
 
-from curvfed.client_app.learners.learner import host
-from curvfed.strategies.aggregation import Update
-from curvfed.strategies.arrays import decode_arrays
+from curvfed.strategies.base.aggregation import Update
+from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.learner import host
 from curvfed.strategies.feddyn import FedDyn
-from curvfed.strategies.split import AggregationError
+from curvfed.strategies.wire.arrays import decode_arrays
 
 RATE, EPOCHS, CLIENTS = 0.3, 2, 3
 EPS = float(np.finfo(np.float32).eps)

@@ -9,11 +9,11 @@ from app_runs import Recorder, partition_of, real_nodes, run
 from graph_fixtures import user_fields
 from tiny_learning import assert_near, descend, learner, state
 
-import curvfed.client_app.noise
-from curvfed.client_app.noise import Noise
-from curvfed.strategies.aggregation import Average, Update
-from curvfed.strategies.arrays import decode_arrays
+import curvfed.strategies.base.noise
+from curvfed.strategies.base.aggregation import Average, Update
+from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.noisy_average import NoisyAverage
+from curvfed.strategies.wire.arrays import decode_arrays
 
 RATE, EPOCHS, SEED = 0.3, 2, [3, 1, 4]
 OFF = {"fedgnn__clip": 1e6, "fedgnn__noise": 0.0}
@@ -105,7 +105,7 @@ def test_noise_is_laplacian():
 
 @pytest.mark.parametrize(("byte", "size"), [(b"\x00", 53 * math.log(2)), (b"\xff", 0.0)])
 def test_the_rarest_bytes_make_finite_noise(byte, size, monkeypatch):
-    monkeypatch.setattr(curvfed.client_app.noise.secrets, "token_bytes", lambda count: byte * count)
+    monkeypatch.setattr(curvfed.strategies.base.noise.secrets, "token_bytes", lambda count: byte * count)
     np.testing.assert_allclose(np.abs(Noise().laplace((3,))), size, rtol=1e-15, atol=0)
 
 

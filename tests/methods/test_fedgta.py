@@ -10,15 +10,15 @@ from graph_fixtures import user_fields
 from safetensors.numpy import load, save
 
 from curvfed.client_app.learners import learner_class
-from curvfed.client_app.learners.learner import Local
-from curvfed.client_app.training import make_optimizer
-from curvfed.strategies.arrays import MessageError, decode_arrays
-from curvfed.strategies.cohort import CohortError
-from curvfed.strategies.config import parse
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.model_spec import named_state
-from curvfed.strategies.split import AggregationError, Update, split_average
+from curvfed.strategies.base.average import AggregationError, Update, split_average
+from curvfed.strategies.base.learner import Local
+from curvfed.strategies.base.training import make_optimizer
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.model_spec import named_state
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.topology import CONFIDENCE, MOMENTS, Topology, shares
+from curvfed.strategies.wire.arrays import MessageError, decode_arrays
+from curvfed.strategies.wire.exchange import CohortError
 from curvfed.tasks.graphs.client_graph import client_graph
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.model_spec import ModelSpec

@@ -9,8 +9,8 @@ from app_runs import run
 from graph_fixtures import write_tu
 
 from curvfed.deployments.command import main
+from curvfed.strategies.config.model_spec import build_model
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.model_spec import build_model
 from curvfed.tasks.graphs.client_graph import client_graph
 from curvfed.tasks.graphs.client_task import NodeTask, SelectedNodeTask, client_task
 from curvfed.tasks.graphs.model_spec import ModelSpec

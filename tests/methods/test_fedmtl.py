@@ -8,9 +8,9 @@ from scipy.linalg import sqrtm
 from tiny_learning import assert_near, descend, learner, state
 
 from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.arrays import MessageError
+from curvfed.strategies.base.average import AggregationError, Update
 from curvfed.strategies.multi_task import RIDGE, MultiTask, learned_relations, mean_relations
-from curvfed.strategies.split import AggregationError, Update
+from curvfed.strategies.wire.arrays import MessageError
 
 RATE, EPOCHS = 0.3, 2
 SMALL = {"dataset": "digits", "images__train_subset": 200, "images__test_subset": 50, "local_epochs": 2}

@@ -21,12 +21,12 @@ from tiny_learning import (
 )
 
 from curvfed.client_app.data import load_data
-from curvfed.client_app.learners.learner import host
 from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.arrays import MessageError
-from curvfed.strategies.messages import Facts
-from curvfed.strategies.model_spec import build_model, model_spec
-from curvfed.strategies.records import tuples
+from curvfed.strategies.base.learner import host
+from curvfed.strategies.config.model_spec import build_model, model_spec
+from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.messages import Facts
+from curvfed.strategies.wire.records import tuples
 
 RATE, EPOCHS = 0.3, 2
 SOME = torch.tensor([0, 1, 1, 0, 1, 2, 1, 1])

@@ -8,17 +8,17 @@ from graph_fixtures import user_fields
 from tiny_learning import assert_near, gradient, state
 
 from curvfed.client_app.learners.fedsage import KEPT, FedSage
-from curvfed.client_app.learners.learner import Local, host
-from curvfed.client_app.training import make_optimizer
 from curvfed.server_app.results import default_name
-from curvfed.strategies.arrays import MessageError, decode_arrays
-from curvfed.strategies.cohort import CohortError
-from curvfed.strategies.config import parse
-from curvfed.strategies.defaults import settled
+from curvfed.strategies.base.average import AggregationError, Update, split_average
+from curvfed.strategies.base.learner import Local, host
+from curvfed.strategies.base.training import make_optimizer
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.model_spec import named_state
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.fedsage import GRADIENT, MISSING, PACKAGE, REPRESENTATIONS, package
 from curvfed.strategies.fedsage import FedSage as Server
-from curvfed.strategies.model_spec import named_state
-from curvfed.strategies.split import AggregationError, Update, split_average
+from curvfed.strategies.wire.arrays import MessageError, decode_arrays
+from curvfed.strategies.wire.exchange import CohortError
 from curvfed.tasks.graphs.client_graph import client_graph
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.inputs import GraphInputs

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load, save
 
-from curvfed.strategies.aggregation import Average
-from curvfed.strategies.arrays import decode_arrays
+from curvfed.strategies.base.aggregation import Average
+from curvfed.strategies.base.average import AggregationError, Update
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.clusters import Clusters, Updates, min_cut, sequence_weights, time_warping
-from curvfed.strategies.config import ConfigError, parse
-from curvfed.strategies.split import AggregationError, Update
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.wire.arrays import decode_arrays
 
 EPS = float(np.finfo(np.float64).eps)
 EPS32 = float(np.finfo(np.float32).eps)

@@ -23,8 +23,8 @@ from app_runs import (
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu
 
 from curvfed.server_app.meeting import CohortError
-from curvfed.strategies.arrays import decode_arrays
-from curvfed.strategies.config import ConfigError
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.tasks.graphs.raw import MAX_DEGREE
 
 SETS = "MUTAG,BZR,PROTEINS"

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, training
 
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.cohort import CohortError
-from curvfed.strategies.config import ConfigError
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.wire.exchange import CohortError
 
 PAIR = [blobs("02"), blobs("20", seed=1)]
 """Two good clients of two classes."""

@@ -12,10 +12,10 @@ import curvfed.client_app.hull
 import curvfed.client_app.secure
 import curvfed.deployments.simulate as simulation
 from curvfed.deployments.inprocess import InProcessGrid
+from curvfed.strategies.config.secure_phases import MASKED
 from curvfed.strategies.hull.codec import encode_hulls
 from curvfed.strategies.hull.local import local_hulls
 from curvfed.strategies.hull.public import Public
-from curvfed.strategies.secure_phases import MASKED
 from curvfed.strategies.secure_sum.state import State
 
 RARE = 1e-7

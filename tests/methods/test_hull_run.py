@@ -24,7 +24,7 @@ from safetensors import safe_open
 
 import curvfed.client_app.live
 from curvfed.geometry.hull import convex_hull
-from curvfed.strategies.config import ConfigError
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.hull.classifier import Classifier
 
 SUMMED = ("measure", "keys", "shares", "hulls", "unmask")

@@ -15,8 +15,8 @@ from image_fixtures import write_classes
 
 import curvfed.server_app.app
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.cohort import CohortError
 from curvfed.strategies.secure_sum.member import Member
+from curvfed.strategies.wire.exchange import CohortError
 
 MARKER = "patient 4711 has diagnosis F32"
 
@@ -25,7 +25,7 @@ PLACES = {
     "reading the data": ("curvfed.client_app.client.load_data", {}),
     "describing them": ("curvfed.client_app.client.Client.describe", {}),
     "setting up": ("curvfed.client_app.client.make_task", {}),
-    "training": ("curvfed.client_app.learners.learner.train", {}),
+    "training": ("curvfed.strategies.base.learner.train", {}),
     "scoring": ("curvfed.tasks.graphs.client_task.NodeTask.scores", {}),
     "writing the state": ("curvfed.client_app.client.Store.save", {}),
     "making keys": ("curvfed.client_app.secure.Member.begin", SECURE),

@@ -14,15 +14,17 @@ from safetensors.numpy import load_file
 from curvfed.client_app import live
 from curvfed.client_app.data import load_data
 from curvfed.client_app.learners import head_first
-from curvfed.client_app.learners import learner as learner_side
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.rounds import RoundError
-from curvfed.strategies.cohort import CohortError
-from curvfed.strategies.config import ConfigError, flatten, parse
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.messages import Facts
+from curvfed.strategies.base import learner as learner_side
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.model_spec import build_model, has_fixed_head, model_spec, named_state
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.model_spec import build_model, has_fixed_head, model_spec, named_state
+from curvfed.strategies.wire.exchange import CohortError
+from curvfed.strategies.wire.messages import Facts
 
 IMAGE_METHODS = [name for name, method in METHODS.items() if "images" in method.tasks]
 SMALL = {

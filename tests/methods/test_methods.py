@@ -11,13 +11,14 @@ from graph_fixtures import user_fields
 
 import curvfed.server_app.app
 from curvfed.client_app import live
-from curvfed.strategies.arrays import decode_arrays
-from curvfed.strategies.cohort import sample
-from curvfed.strategies.config import flatten, parse
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.messages import Facts
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.model_spec import model_spec
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.model_spec import model_spec
+from curvfed.strategies.wire.arrays import decode_arrays
+from curvfed.strategies.wire.exchange import sample
+from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.data import GraphSpec, load_client
 from curvfed.tasks.graphs.models import build

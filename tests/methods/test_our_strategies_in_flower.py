@@ -14,9 +14,9 @@ from flwr.clientapp import ClientApp
 from curvfed import flower
 from curvfed.deployments.inprocess import InProcessGrid, simulated_nodes
 from curvfed.flower import ConsistentAggregation, SplitAggregation, strategy
-from curvfed.strategies.config import ConfigError
+from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.split import AggregationError
 
 CLIENTS, ROUNDS = 4, 3
 WHOLE = {"min_available_nodes": CLIENTS, "min_train_nodes": CLIENTS, "fraction_evaluate": 0.0}

@@ -6,11 +6,11 @@ import torch
 from app_runs import Recorder, partition_of, run
 from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
 
-from curvfed.strategies.aggregation import Average
-from curvfed.strategies.arrays import MessageError, decode_arrays
-from curvfed.strategies.config import ConfigError
+from curvfed.strategies.base.aggregation import Average
+from curvfed.strategies.base.average import AggregationError, Update
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.interpolated import Interpolated
-from curvfed.strategies.split import AggregationError, Update
+from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 
 RATE, EPOCHS = 0.3, 2
 

@@ -5,7 +5,8 @@ from app_runs import run
 
 from benchmarks.plain_images import PlainImages
 from benchmarks.plain_loop import PlainLoop
-from curvfed.strategies.config import flatten, parse
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import flatten
 
 CLIENTS = 3
 IMAGES = {"dataset": "digits", "batch-size": 32, "local-epochs": 2, "min-client-size": 2, "fine-tune-epochs": 0}

@@ -9,7 +9,7 @@ from test_resume import interrupted
 
 from curvfed.deployments.predict import predict
 from curvfed.deployments.trained_run import TrainedRun
-from curvfed.strategies.config import ConfigError
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks.errors import DataError
 
 # PyTorch Geometric's, where it is imported.

@@ -31,10 +31,10 @@ from method_page import assert_matched, documented_methods
 
 from curvfed.client_app import app as client_side
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.arrays import decode_arrays, encode_arrays
-from curvfed.strategies.messages import MESSAGE_TYPES, Header, Reply, encode_reply
-from curvfed.strategies.method import ONE_SHOT
+from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.methods import METHODS
+from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
+from curvfed.strategies.wire.messages import MESSAGE_TYPES, Header, Reply, encode_reply
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.client_task import NodeTask
 

@@ -18,11 +18,12 @@ from curvfed.client_app.resources import (
     least_parameters,
     memory_errors,
 )
-from curvfed.client_app.training import TrainingError
-from curvfed.strategies.config import ConfigError, parse
-from curvfed.strategies.defaults import settled
-from curvfed.strategies.messages import Facts
-from curvfed.strategies.model_spec import MODELS, build_model, model_spec
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.training import TrainingError
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.model_spec import MODELS, build_model, model_spec
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_task import NodeTask
 
 GIB = 2**30

@@ -15,8 +15,8 @@ from app_runs import Fault, Recorder, Run, phase_of, real_nodes, run
 from flwr.app import Message
 from graph_fixtures import user_fields
 
-from curvfed.strategies.config import ConfigError
-from curvfed.strategies.messages import Header, Reply, encode_reply
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.wire.messages import Header, Reply, encode_reply
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,12 +6,13 @@ import torch
 from app_runs import Recorder, run
 from tiny_learning import assert_near, batches, gradient, learner, softmax_loss, state
 
-from curvfed.client_app.learners.learner import host
-from curvfed.strategies.aggregation import Update, weighed
-from curvfed.strategies.arrays import MessageError, decode_arrays
-from curvfed.strategies.config import ConfigError, parse
+from curvfed.strategies.base.aggregation import Update, weighed
+from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.learner import host
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.scaffold import Scaffold
-from curvfed.strategies.split import AggregationError
+from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 
 RATE, EPOCHS = 0.3, 2
 EPS = float(np.finfo(np.float32).eps)

@@ -9,8 +9,8 @@ from flwr.app import Message
 from graph_fixtures import user_fields
 
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.config import ConfigError
-from curvfed.strategies.secure_average import MOST_EXAMPLES, mean, weighted
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.secure_average import MOST_EXAMPLES, mean, weighted
 from curvfed.strategies.secure_sum.errors import SecureSumError
 
 CLIENTS = 4

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from app_runs import QUICK, run
 
-from curvfed.strategies.alignment import alignment
-from curvfed.strategies.split import Update
+from curvfed.strategies.base.alignment import alignment
+from curvfed.strategies.base.average import Update
 
 
 def updates(weights: np.ndarray, examples: int = 10) -> dict[int, Update]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csc_array, eye_array, vstack
 
-from curvfed.strategies.aggregation import Average, Update
+from curvfed.strategies.base.aggregation import Average, Update
 from curvfed.strategies.consistent import Consistent
 
 EPS32 = float(np.finfo(np.float32).eps)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from curvfed.client_app.adam import Adam
+from curvfed.strategies.base.adam import Adam
 from curvfed.tasks.graphs.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.curved import CURVATURE_MAPS, ESTIMATOR_WIDTH, NUM_STATISTICS, CurvedNet, graph_statistics
 from curvfed.tasks.graphs.inputs import GraphInputs

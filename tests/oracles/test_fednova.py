@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.strategies.aggregation import Average, Update
+from curvfed.strategies.base.aggregation import Average, Update
+from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.normalised import FedNova, gradient_weight
-from curvfed.strategies.split import AggregationError
 
 EPS = float(np.finfo(np.float64).eps)
 EPS32 = float(np.finfo(np.float32).eps)

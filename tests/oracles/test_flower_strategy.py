@@ -13,13 +13,14 @@ from flwr.serverapp import strategy
 from pydantic import ValidationError
 
 from curvfed.deployments.inprocess import InProcessGrid
-from curvfed.strategies.aggregation import Average, Update
-from curvfed.strategies.aggregations import AGGREGATIONS
+from curvfed.strategies.base.aggregation import Average, Update
+from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN, Flower
+from curvfed.strategies.base.flower_strategy import FlowerStrategy
 from curvfed.strategies.baseline_tables import FedOpt
-from curvfed.strategies.flower_strategy import FlowerStrategy
-from curvfed.strategies.flower_tables import FLOWER, OF_THE_MEAN, Flower
-from curvfed.strategies.run_config import ConfigError, RunConfig
-from curvfed.strategies.split import AggregationError
+from curvfed.strategies.config.aggregations import AGGREGATIONS
+from curvfed.strategies.config.run_config import RunConfig
 
 KINDS = ("adam", "yogi", "avgm")
 RATE, BETA1, BETA2, TAU = 0.05, 0.8, 0.95, 1e-2

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.gram import gram_ratio
-from curvfed.strategies.aggregation import Update
-from curvfed.strategies.deviations import gram, is_buffer, moved
-from curvfed.strategies.split import AggregationError
+from curvfed.strategies.base.aggregation import Update
+from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.deviations import gram, is_buffer, moved
 
 EPS = {np.float32: float(np.finfo(np.float32).eps), np.float64: float(np.finfo(np.float64).eps)}
 SHAPES = {"b.weight": (300, 200), "a.bias": (7,), "c.scale": (), "a.none": (0, 3), "a.weight": (50, 31, 21)}

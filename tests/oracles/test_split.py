@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from curvfed.strategies import split
+from curvfed.strategies.base import average as split
+from curvfed.strategies.base.average import AggregationError, Update
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.split import AggregationError, Update
 
 SHAPE = (2, 3)
 float32 = st.floats(-1e6, 1e6, width=32)

@@ -17,7 +17,7 @@ from curvfed.deployments.report.quantities import quantity
 from curvfed.deployments.report.selection import Place, Run
 from curvfed.server_app.pictures import known
 from curvfed.server_app.run_files import IN_ROUNDS, RunFiles
-from curvfed.strategies.messages import FINE_TUNE
+from curvfed.strategies.wire.messages import FINE_TUNE
 
 PARTS = {"bars", "panels", "at", "column", "base"}
 """`bars`, `panels`: keys that tell them apart, the method if there are no `bars`. `at`: "last", what each client

@@ -25,7 +25,7 @@ from curvfed.deployments.report.figures.words import Line, Names
 from curvfed.deployments.report.quantities import quantity
 from curvfed.deployments.report.selection import Place, Run
 from curvfed.server_app.run_files import RunFiles
-from curvfed.strategies.messages import TRAIN
+from curvfed.strategies.wire.messages import TRAIN
 
 PARTS = {"y", "lines", "panels", "smooth", "phase"}
 """`y`: a column of `rounds.csv`, or several; a panel for each, or for each inner list. `lines`, `panels`: keys that

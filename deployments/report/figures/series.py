@@ -14,7 +14,7 @@ from curvfed.deployments.report.quantities import quantity
 from curvfed.deployments.report.selection import Place, Run, known_figure, known_key, known_name
 from curvfed.server_app.run_files import RunFiles
 from curvfed.server_app.run_tables import TABLES
-from curvfed.strategies.messages import TRAIN
+from curvfed.strategies.wire.messages import TRAIN
 
 OF_ROUNDS = "rounds."
 """What a figure begins with that is the last cell of a column of `rounds.csv`."""

@@ -7,7 +7,7 @@ from curvfed.deployments.report.quantities import quantity
 from curvfed.deployments.report.render import key_words
 from curvfed.deployments.report.selection import Place
 from curvfed.deployments.sweep.plan import SUPERNODES
-from curvfed.strategies.dotted import dotted
+from curvfed.strategies.base.dotted import dotted
 
 Line = tuple[Place, str]
 """Which runs, and which of their figures where the panel has several."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field
 
-from curvfed.strategies.aggregation import Average, Replies
-from curvfed.strategies.deviations import is_buffer
-from curvfed.strategies.method import GRAPHS, IMAGES, Method
-from curvfed.strategies.split import Arrays, split_average
-from curvfed.strategies.tables import Rate, Table
+from curvfed.strategies.base.aggregation import Average, Replies
+from curvfed.strategies.base.average import Arrays, split_average
+from curvfed.strategies.base.deviations import is_buffer
+from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
 
 if TYPE_CHECKING:  # this module is read before the configuration is there
-    from curvfed.strategies.run_config import RunConfig
+    from curvfed.strategies.config.run_config import RunConfig
 
 PREVIOUS = "fedexp/previous/"
 """What the names of the last but one iterate begin with, in the state."""

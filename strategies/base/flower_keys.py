@@ -1,0 +1,78 @@
+"""Flower's own strategies that a run can have for its aggregation: their names, and their arguments as keys."""
+
+import contextlib
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from curvfed.strategies.base.keys import Rate, Table
+
+FlowerName = Literal[
+    "flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flower:FedYogi", "flower:FedMedian", "flower:FedTrimmedAvg",
+    "flower:Krum", "flower:MultiKrum", "flower:Bulyan", "flower:QFedAvg",
+]  # fmt: skip
+
+FLOWER: dict[str, tuple[str, ...]] = {
+    "flower:FedAdagrad": ("eta", "tau"),
+    "flower:FedAdam": ("eta", "beta_1", "beta_2", "tau"),
+    "flower:FedAvgM": ("server_learning_rate", "server_momentum"),
+    "flower:FedYogi": ("eta", "beta_1", "beta_2", "tau"),
+    "flower:FedMedian": (),
+    "flower:FedTrimmedAvg": ("beta",),
+    "flower:Krum": ("num_malicious_nodes",),
+    "flower:MultiKrum": ("num_malicious_nodes", "num_nodes_to_select"),
+    "flower:Bulyan": ("num_malicious_nodes",),
+    "flower:QFedAvg": ("client_learning_rate", "q"),
+}
+"""Name -> the arguments of the strategy's class that are keys here."""
+
+OF_THE_MEAN = ("flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flower:FedYogi")
+"""Those that need nothing but the mean of the parameters."""
+
+
+def _number(value: Any) -> Any:
+    """The number that a text is; where a key's default is a text, commands pass on numbers as texts too."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return int(value) if value.isdecimal() else float(value)
+    return value
+
+
+_TEXT = BeforeValidator(_number)
+Positive = Annotated[Literal["auto"] | Annotated[Rate, Field(gt=0)], _TEXT]
+AtLeastZero = Annotated[Literal["auto"] | Annotated[Rate, Field(ge=0)], _TEXT]
+BelowOne = Annotated[Literal["auto"] | Annotated[Rate, Field(ge=0, lt=1)], _TEXT]
+BelowHalf = Annotated[Literal["auto"] | Annotated[Rate, Field(ge=0, lt=0.5)], _TEXT]
+Count = Annotated[Literal["auto"] | Annotated[int, Field(ge=0, le=1_000_000)], _TEXT]
+CountFromOne = Annotated[Literal["auto"] | Annotated[int, Field(ge=1, le=1_000_000)], _TEXT]
+
+
+class Flower(Table):
+    """Keys of Flower's strategies, by the names of their arguments; auto is Flower's own default."""
+
+    eta: Positive = Field(
+        default="auto", description="the server's learning rate, of FedAdagrad, FedAdam and FedYogi; auto: Flower's own"
+    )
+    beta_1: BelowOne = Field(default="auto", description="of FedAdam and FedYogi: decay of the first moment")
+    beta_2: BelowOne = Field(default="auto", description="of FedAdam and FedYogi: decay of the second moment")
+    tau: Positive = Field(
+        default="auto", description="of FedAdagrad, FedAdam and FedYogi: added to the root of the second moment"
+    )
+    server_learning_rate: Positive = Field(default="auto", description="of FedAvgM; 1 goes all the way to the average")
+    server_momentum: BelowOne = Field(default="auto", description="of FedAvgM")
+    beta: BelowHalf = Field(
+        default="auto", description="of FedTrimmedAvg: the share of the clients left out at either end"
+    )
+    num_malicious_nodes: Count = Field(
+        default="auto",
+        description="of Krum, MultiKrum and Bulyan: how many clients may lie. Bulyan needs 4 times as many replies and 3",
+    )
+    num_nodes_to_select: CountFromOne = Field(
+        default="auto", description="of MultiKrum: how many clients' models are averaged"
+    )
+    client_learning_rate: Positive = Field(
+        default="auto", description="of QFedAvg: 1 / L, the clients' learning rate; auto: this run's learning-rate"
+    )
+    q: AtLeastZero = Field(
+        default="auto", description="of QFedAvg: how much more a client of large loss weighs; 0: no more"
+    )

@@ -1,0 +1,247 @@
+"""The keys of every run: each with its type, its range and what it means."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from curvfed.strategies.base.flower_keys import FlowerName
+from curvfed.strategies.base.keys import Form, Rate, Table
+from curvfed.strategies.methods import METHODS
+
+RunName = Annotated[
+    str,
+    Form(
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,127})?$",
+        words='a name of up to 128 letters (A to Z, a to z), digits and . _ -, the first a letter or a digit, or ""',
+    ),
+]
+Device = Annotated[
+    str, Form(pattern=r"^(auto|cpu|cuda(:\d+)?)$", words='one of "auto", "cpu", "cuda", "cuda:N" with a whole number N')
+]
+Sinks = Annotated[
+    str,
+    Form(
+        pattern=r"^((tensorboard|mlflow)(,(tensorboard|mlflow))*)?$",
+        words='a list of tensorboard, mlflow with commas and without spaces, or ""',
+    ),
+]
+
+_UNIFORM = [name for name, row in METHODS.items() if any("uniform" in own.values() for own in row.settings.values())]
+
+
+def _chosen(field: str) -> str:
+    """What methods choose of a field in place of the task: "3 with moon on nodes; …"."""
+    found: dict[tuple[Any, str], list[str]] = {}
+    for name, row in METHODS.items():
+        for value in dict.fromkeys(own[field] for own in row.settings.values() if field in own):
+            tasks = " and ".join(task for task, own in row.settings.items() if own.get(field) == value)
+            found.setdefault((value, tasks), []).append(name)
+    return "; ".join(f"{value} with {', '.join(names)} on {tasks}" for (value, tasks), names in found.items())
+
+
+class CommonKeys(Table):
+    """What any run is told, whatever its method."""
+
+    method: str = Field(default="flatland", description="what to run: " + ", ".join(METHODS))
+    dataset: str = Field(
+        default="auto",
+        description="nodes of a graph: trees (built in), cora, roman-empire, amazon-photo, ogbn-arxiv, …; graphs: "
+        "one or several of the TU collection, MUTAG,BZR,PROTEINS, or the groups CHEM, BIO, SN, BIO-CHEM-SN, one client or "
+        "more each; images: digits (built in), mnist, fmnist, emnist, cifar10, cifar100, tinyimagenet; points in the disc: "
+        "uniform (built in), olsson; all in any case; or a path, of a .pt file with a graph or a list of graphs, of a "
+        "folder in the TU collection's layout, of one with a folder of images per class, or of an .npz, .csv or .h5ad file "
+        "of points; auto: trees, or digits or uniform where the method works on images or points alone",
+    )
+    data_dir: str = Field(
+        default="",
+        description="folder of the public data sets in PyTorch Geometric's and torchvision's layout; empty: ~/curvfed/data",
+    )
+    results_dir: str = Field(
+        default="", description="folder that run directories are made in; empty: ~/curvfed/results"
+    )
+    run_name: RunName = Field(
+        default="", description="name of the run directory; empty: method-dataset-seed-time in UTC"
+    )
+    resume: bool = Field(default=False, description="go on with the run of this run-name from its last checkpoint")
+    seed: int = Field(
+        default=0, ge=0, lt=2**31, description="seed of partition, split, initial model, cohorts and dropout"
+    )
+    num_rounds: int = Field(
+        default=100, ge=0, le=1_000_000, description="communication rounds; 0 evaluates the initial model"
+    )
+    local_epochs: int = Field(
+        default=0,
+        ge=0,
+        le=10_000,
+        description="passes over a client's data per round; 0: the task's own, 1 for graphs and 5 for images, or the "
+        "method's: " + _chosen("local_epochs"),
+    )
+    batch_size: int = Field(
+        default=128,
+        ge=0,
+        description="graphs or images per training step, 0: all; nodes of one graph are always trained on at once",
+    )
+    optimizer: Literal["auto", "adam", "sgd"] = Field(
+        default="auto", description="the clients' optimiser; auto: adam for graphs, sgd for images and with scaffold"
+    )
+    learning_rate: Rate = Field(
+        default=0.0,
+        ge=0,
+        description="of the clients' optimiser; 0: the task's own, .01 for graphs, and for images .02, or .1 where the "
+        "method does not train by cross-entropy (hyperfed-geodesic: .02), and with pfedme; with scaffold .002 for images, "
+        ".3 for nodes and .001 for graphs",
+    )
+    momentum: Rate = Field(default=0.9, ge=0, lt=1, description="of sgd")
+    clip_norm: Rate = Field(
+        default=0.0,
+        ge=0,
+        description="length that the gradient of a local step is shortened to where longer; 0: never, but 10 with feddyn, "
+        "as in its authors' code",
+    )
+    schedule: Literal["constant", "cosine", "steps"] = Field(
+        default="constant",
+        description="the learning rate over the rounds: as it is, down to 0 along half a cosine by the last round, or "
+        "times decay every decay-every rounds",
+    )
+    decay: Rate = Field(default=0.1, gt=0, le=1, description="factor of the schedule steps")
+    decay_every: int = Field(default=40, ge=1, description="rounds between two of its steps")
+    weight_decay: Rate = Field(
+        default=1e-5,
+        ge=0,
+        description="L2 penalty in the optimiser, FlatLand's own (Appendix E.2) and SphereFed's; never on the curvature "
+        "parameter k. Where Adam "
+        "starts afresh every round it makes full steps of even a tiny penalty wherever a weight has no other gradient, "
+        "which costs fedavg on sparse features dear: compare with 0 too",
+    )
+    dropout: float = Field(
+        default=0.5, ge=0, lt=1, description="share of hidden units that graph networks drop in training"
+    )
+    model: str = Field(
+        default="auto",
+        description="encoder: auto is the method's own; for nodes gcn, lorentz or split, for graphs gin, gcn or lorentz, "
+        "for images cnn (two layers; auto takes it for grey images), convnet (seven; for colour), resnet18, resnet18-7x7 "
+        "(as for ImageNet), vgg13, mobilenetv2 or senet18. "
+        "What stays at a client follows from the method: gin under flatland shares as flatland does, without time-like "
+        "parameters. Or a model of another package that is installed wherever server and clients run: its name, or "
+        "package.module:factory",
+    )
+    embedding_dim: int = Field(
+        default=0,
+        ge=-1,
+        le=65_536,
+        description="width of a graph network's hidden layers; of the linear layer between an image network and its "
+        "classifier, -1: no such layer; 0: the task's own, 128 for graphs and 20 for images",
+    )
+    optimizer_state: Literal["auto", "kept", "fresh"] = Field(
+        default="auto",
+        description="the optimiser's moments at a client between rounds: kept, fresh each round, or auto: kept where the "
+        "run keeps trained parameters at the clients, fresh where they are stateless (fedavg and fedprox on common "
+        "features, flatland-shared)",
+    )
+    fraction_train: float = Field(default=1.0, gt=0, le=1, description="share of the clients that train in a round")
+    partition: Literal["auto", "metis", "random", "dirichlet", "iid", "shards", "stratified"] = Field(
+        default="auto",
+        description="how data are dealt to the clients. A graph: metis (auto) or random; of no account for sets of graphs. "
+        "Images: dirichlet (auto; every class by shares of its own), iid, or shards (a few of one class or two each). "
+        "Points: stratified (auto; every class evenly), iid or dirichlet. Of no account where clients bring their own data",
+    )
+    alpha: Rate = Field(
+        default=0.5,
+        gt=0,
+        description="concentration of the dirichlet partition; the smaller, the less alike the clients",
+    )
+    shards: int = Field(default=2, ge=1, le=10_000, description="shards per client of that partition")
+    min_client_size: int = Field(
+        default=10, ge=0, description="images that a client has at least; moved there from the largest ones"
+    )
+    normalize: Literal["l2", "l1", "none"] = Field(
+        default="l2", description="norm that every row of node features gets"
+    )
+    train_size: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="share of a client's nodes, graphs or images to train on, where the data set has no splits; 0: the "
+        "task's own, .2 for graphs and .75 for images",
+    )
+    test_size: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="share to test on; validation takes the rest; 0: the task's own, .4 for graphs, .25 for images and .15 "
+        "for points, which have no validation part",
+    )
+    test_data: str = Field(
+        default="auto",
+        description="images or points that score the global model at the server: auto, the data set's own test data where "
+        "the clients have parts of it; none; or the path of a folder with a folder of images per class, or of points",
+    )
+    global_every: int = Field(
+        default=1, ge=0, description="rounds between two scorings of the global model there; 0: after the last alone"
+    )
+    fine_tune_epochs: int = Field(
+        default=-1,
+        ge=-1,
+        le=10_000,
+        description="passes that each client makes from the global model to a personal one, which stays, at the "
+        "learning-rate whatever the schedule; 0: none, -1: the task's own, 2 for images and none for graphs, or the "
+        "method's: " + _chosen("fine_tune_epochs"),
+    )
+    fine_tune_every: int = Field(
+        default=0, ge=0, description="rounds between two fine-tunings; 0: after the last round alone"
+    )
+    fine_tune: Literal["auto", "trained", "all", "head", "closed-form"] = Field(
+        default="auto",
+        description="what fine-tuning trains: what the rounds train, all (fixed classifiers too), the classifier alone, or "
+        "the classifier by least squares in closed form; auto: trained, for fedbabu all",
+    )
+    evaluate_every: int = Field(
+        default=0,
+        ge=0,
+        description="evaluate the clients that did not train, every so many rounds; 0: after the last round alone. "
+        "Clients that train are evaluated in every round",
+    )
+    aggregation: Literal["auto", "average", "consistent", "fednova", "fedopt", FlowerName] = Field(
+        default="auto",
+        description="what the server makes of the shared parameters; auto: the method's own. With another a method "
+        "stands on another base, such as spherefed on fednova. flower:NAME is Flower's own strategy of that name, with its "
+        "arguments under flower",
+    )
+    weights: Literal["auto", "examples", "uniform"] = Field(
+        default="auto",
+        description="what a client weighs where the server averages: its number of training examples, or as much as any "
+        "other that has some; auto: examples, or uniform for the methods whose papers have it so: "
+        + ", ".join(_UNIFORM),
+    )
+    mixed_precision: bool = Field(default=False, description="image networks compute in bfloat16 where that is safe")
+    device: Device = Field(
+        default="auto", description="what clients train on; auto: cuda where there is a GPU. A node's own config wins"
+    )
+    threads: int = Field(default=1, ge=1, le=1024, description="CPU threads of one client's training")
+    round_timeout: Rate = Field(
+        default=600.0, gt=0, description="seconds after which a phase goes on without the missing replies"
+    )
+    min_replies: int = Field(default=1, ge=1, description="good replies below which a round ends the run with an error")
+    share_statistics: bool = Field(
+        default=False,
+        description="let real nodes tell the server their class counts, sizes and curvature; simulated clients always do",
+    )
+    secure_sum: bool = Field(
+        default=False,
+        description="show the server the sum of what the clients send and nothing else of it: their parameters where these "
+        "are averaged, and the sums of spherefed's calibration. hull always does",
+    )
+    sinks: Sinks = Field(
+        default="",
+        description="where else the figures of rounds.csv and summary.json go while the run goes on, comma-separated: "
+        "tensorboard, event files in the run directory; mlflow, a tracking store. Each needs its package: "
+        "pip install -e '.[tensorboard]' or '.[mlflow]'",
+    )
+    debug: bool = Field(
+        default=False, description="log the traceback of what ended the run, at the server; --debug sets it"
+    )
+    extra: str = Field(
+        default="",
+        description="further keys, key=value with spaces between: those of methods of other packages, which flwr run takes "
+        "in no other way: extra='fedexp.epsilon=1e-3'. A key that is given besides, with another value, is refused",
+    )

@@ -1,0 +1,62 @@
+"""What a run uses where its configuration leaves the choice to the task."""
+
+from typing import Any
+
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.methods import METHODS
+
+BUILT_IN = {"nodes": "trees", "graphs": "trees", "images": "digits", "points": "uniform"}
+"""Data sets that need no files."""
+
+_GRAPHS: dict[str, Any] = {
+    "local_epochs": 1,
+    "optimizer": "adam",
+    "learning_rate": 0.01,
+    "embedding_dim": 128,
+    "partition": "metis",
+    "train_size": 0.2,
+    "test_size": 0.4,
+    "fine_tune_epochs": 0,
+}
+_IMAGES: dict[str, Any] = {
+    "local_epochs": 5,
+    "optimizer": "sgd",
+    "learning_rate": 0.02,
+    "embedding_dim": 20,
+    "partition": "dirichlet",
+    "train_size": 0.75,
+    "test_size": 0.25,
+    "fine_tune_epochs": 2,
+}
+_POINTS: dict[str, Any] = _IMAGES | {
+    "partition": "stratified",
+    "test_size": 0.15,
+    "fine_tune_epochs": 0,
+}
+_OF_TASK = {"nodes": _GRAPHS, "graphs": _GRAPHS, "images": _IMAGES, "points": _POINTS}
+_OTHER_LOSS_RATE = 0.1  # squared errors and distances have smaller gradients than cross-entropy
+
+
+def settled(config: RunConfig, task: str) -> RunConfig:
+    """The configuration with every choice made that it leaves to the task or the method.
+
+    FlatLand's Appendix E.2 is what graphs get. Images get the five local epochs, d = 20 and the split of HyperFed's
+    Section 5.1, SphereFed's SGD with momentum .9, and rates that suit networks without normalisation too.
+    """
+    method = METHODS[config.method]
+    choices = _OF_TASK[task] | {
+        "aggregation": method.aggregation,
+        "fine_tune": method.fine_tune,
+        "weights": "examples",
+    }
+    if task == "images" and config.loss != "cross-entropy":
+        choices["learning_rate"] = _OTHER_LOSS_RATE
+    choices |= method.settings.get(task, {})
+    if task == "points":
+        choices["train_size"] = 1 - (config.test_size or choices["test_size"])
+    open_keys = {name: value for name, value in choices.items() if _is_open(name, getattr(config, name))}
+    return config.model_copy(update=open_keys)
+
+
+def _is_open(name: str, value: Any) -> bool:
+    return bool(value == -1 if name == "fine_tune_epochs" else value in (0, "auto"))

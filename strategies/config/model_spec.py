@@ -1,0 +1,168 @@
+"""From configuration and facts to the model, the same on both sides."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from curvfed.strategies.base.deviations import is_buffer
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.method import HEAD
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.wire.messages import CURVATURE, Facts
+from curvfed.tasks import plugins
+from curvfed.tasks.graphs.model_spec import ModelSpec
+from curvfed.tasks.graphs.models import MODELS as GRAPH_MODELS
+from curvfed.tasks.graphs.models import build
+from curvfed.tasks.heads import head_start
+from curvfed.tasks.images.models import ImageModelSpec, build_image_model, head_spec
+from curvfed.tasks.images.nets import NETS
+
+MODELS: dict[str, Mapping[str, Any]] = {**GRAPH_MODELS, "images": NETS, "points": {}}
+
+plugins.leave_out("models", {"auto", *(name for models in MODELS.values() for name in models)})
+
+ENCODERS = {
+    "nodes": {"flat": "gcn", "lorentz": "lorentz", "split": "split"},
+    "graphs": {"flat": "gin", "lorentz": "lorentz"},
+}
+"""What a method's space stands for on a task where `model` is "auto"."""
+
+IMAGE_ENCODERS = {1: "cnn", 3: "convnet"}
+"""The same for images, by their channels."""
+
+NO_LAYER = -1
+"""`embedding-dim` for the network's own features."""
+
+
+def model_spec(
+    config: RunConfig, facts: Facts, num_features: int = 1, num_classes: int = 1
+) -> ModelSpec | ImageModelSpec:
+    """The model that this run trains; `config` is settled (`curvfed.strategies.config.defaults`).
+
+    Parameters
+    ----------
+    num_features, num_classes : int
+        The client's own, where the federation has none in common. The server, whose part of the model does then not
+        depend on them, leaves them out.
+
+    Raises
+    ------
+    ConfigError
+        If the task has no such encoder.
+    """
+    method = METHODS[config.method]
+    if facts.task == "images":
+        return _image_spec(config, facts)
+    kind = encoder(config, facts.task)
+    if kind not in MODELS[facts.task] and not plugins.is_model(kind):
+        raise _no_such_model(config, facts)
+    return ModelSpec(
+        task=facts.task,
+        kind=kind,
+        num_features=facts.num_features or num_features,
+        num_classes=len(facts.class_names) or num_classes,
+        width=config.embedding_dim,
+        dropout=config.dropout,
+        gate=config.flatland.gate,
+        learns_curvature=method.learns_curvature,
+        mask_threshold=config.fed_pub.threshold if method.sparsity else None,
+        curvature_map=config.flatland.curvature_map,
+        estimates_curvature=config.flatland.curvature_init == "mlp" and CURVATURE in method.before,
+    )
+
+
+def encoder(config: RunConfig, task: str, channels: int = 0) -> str:
+    """The name of the network that a run on such a task, or images of so many channels, trains; "" for none."""
+    if config.model != "auto":
+        return config.model
+    if task == "images":
+        return IMAGE_ENCODERS.get(channels, "")
+    return ENCODERS.get(task, {}).get(METHODS[config.method].space, "")
+
+
+def _image_spec(config: RunConfig, facts: Facts) -> ImageModelSpec:
+    method = METHODS[config.method]
+    channels, height, width = (int(size) for size in facts.shape.split("x"))
+    kind = encoder(config, facts.task, channels)
+    if kind not in NETS and not plugins.is_model(kind):
+        raise _no_such_model(config, facts)
+    sphere = config.spherefed
+    start = {"linear": "default", "sphere": sphere.head, "poincare": "uniform"}[method.head]
+    spec = ImageModelSpec(
+        kind=kind,
+        shape=(channels, height, width),
+        norm=config.images.norm,
+        embedding_dim=0 if config.embedding_dim == NO_LAYER else config.embedding_dim,
+        num_classes=len(facts.class_names),
+        head=method.head,
+        fixed=has_fixed_head(config),
+        start={"random": "default", "trained": "default"}.get(start, start),
+        normalize=sphere.normalize,
+        scale=sphere.temperature if sphere.loss == "cross-entropy" else 1.0,
+        slope=config.hyperfed.slope,
+    )
+    try:
+        if kind in NETS:
+            head_spec(spec)  # refuses what no head can be
+    except ValueError as error:
+        raise ConfigError(f'method = "{config.method}": {error}') from None
+    if method.loss == "triplet" and spec.num_classes < 2:
+        raise ConfigError(f'method = "{config.method}" needs 2 classes or more, the federation has {spec.num_classes}')
+    return spec
+
+
+def has_fixed_head(config: RunConfig) -> bool:
+    """Whether the classifier is never trained in a round."""
+    if config.method == "spherefed" and config.spherefed.head == "trained":
+        return False
+    return METHODS[config.method].head_from != "training"
+
+
+def is_fixed(config: RunConfig, name: str) -> bool:
+    """Whether the parameter of this name is given by the server once and never trained in a round."""
+    return METHODS[config.method].head_from == "server" and has_fixed_head(config) and name.startswith(HEAD)
+
+
+def fixed_head(spec: ModelSpec | ImageModelSpec, seed: int) -> dict[str, NDArray[Any]]:
+    """The parameters of an image model's fixed head, by their names in the model."""
+    if not isinstance(spec, ImageModelSpec):
+        return {}
+    return {f"{HEAD}{name}": tensor.numpy() for name, tensor in head_start(head_spec(spec), seed).items()}
+
+
+def own_head(spec: ModelSpec | ImageModelSpec, seed: int, partition: int) -> dict[str, NDArray[Any]]:
+    """The same for one client, whose head is nobody else's."""
+    # Torch's generator looks at 32 bits of a seed.
+    return fixed_head(spec, int(np.random.SeedSequence([seed, partition]).generate_state(1)[0]))
+
+
+def named_state(model: nn.Module) -> dict[str, Tensor]:
+    """All that a model computes with: its parameters, and the running statistics of batch normalisation."""
+    running = {name: buffer for name, buffer in model.named_buffers() if is_buffer(name)}
+    return {**dict(model.named_parameters()), **running}
+
+
+def build_model(spec: ModelSpec | ImageModelSpec, seed: int) -> nn.Module:
+    """The model with its seeded start; equal on every machine for equal arguments.
+
+    Raises
+    ------
+    ConfigError
+        If the images are too small for the network.
+    """
+    if not isinstance(spec, ImageModelSpec):
+        return build(spec, seed)
+    try:
+        return build_image_model(spec, seed)
+    except ValueError as error:
+        raise ConfigError(f'model = "{spec.kind}": {error}') from None
+
+
+def _no_such_model(config: RunConfig, facts: Facts) -> ConfigError:
+    return ConfigError(
+        f'model = "{config.model}": allowed for data sets of {facts.task} is one of auto, {", ".join(MODELS[facts.task])}'
+    )

@@ -1,0 +1,53 @@
+"""From configuration to the points that it names and to what is public about them, the same on both sides."""
+
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.hull.public import Public
+from curvfed.tasks.points.data import PointSpec
+
+
+def point_spec(config: RunConfig) -> PointSpec:
+    """What determines the points of a run; `config` is settled (`curvfed.strategies.config.defaults`)."""
+    keys = config.points
+    return PointSpec(
+        dataset=config.dataset,
+        data_dir=config.data_path,
+        partition=config.partition,
+        alpha=config.alpha,
+        seed=config.seed,
+        split_seed=keys.split_seed,
+        test_size=config.test_size,
+        curvature=keys.curvature,
+        classes=keys.classes,
+        lacking=keys.lacking,
+        num_points=keys.num,
+        sample_radius=keys.sample_radius,
+        margin=keys.margin,
+        reference=keys.reference,
+        embedding_key=keys.embedding_key,
+        label_key=keys.label_key,
+    )
+
+
+def public(config: RunConfig, num_classes: int, num_clients: int, epsilon: float | None = None) -> Public:
+    """What all parties of a hull run must agree on; `epsilon` in place of the configured one.
+
+    Raises
+    ------
+    ConfigError
+        If bins, labels and cap do not fit.
+    """
+    keys, curvature = config.hull, config.points.curvature
+    try:
+        return Public(
+            curvature=curvature,
+            radius=keys.radius / (-curvature) ** 0.5,
+            epsilon=keys.epsilon if epsilon is None else epsilon,
+            num_classes=num_classes,
+            num_clients=num_clients,
+            cap=keys.cap,
+            code=keys.code,
+            h=keys.h,
+        )
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
