@@ -19,6 +19,7 @@ from flwr.app import Context, Message, RecordDict
 from curvfed.client_app.app import app
 imported = time.perf_counter()
 from flwr.supercore.task_identity import TaskIdentity
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.arrays import encode_arrays
@@ -27,7 +28,7 @@ from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.model_spec import build_model, model_spec
 settings = json.loads(sys.argv[1])
 node_config, facts = settings["node"], Facts("nodes", settings["features"], tuple(settings["classes"]))
-run_config = flatten(RunConfig()) | settings["config"]
+run_config = defaults() | settings["config"]
 config = settled(parse(run_config), "nodes")
 shared = {n: p.detach().numpy() for n, p in build_model(model_spec(config, facts), 0).named_parameters()
           if n.split(".")[-1] not in ("time", "gate", "k")}

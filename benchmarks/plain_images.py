@@ -8,18 +8,12 @@ import torch
 
 from curvfed.client_app.data import load_data, make_task
 from curvfed.strategies.base.aggregation import Update
+from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.training import make_optimizer, seed_dropout, train
-from curvfed.strategies.config.aggregations import aggregation
 from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.halves import aggregation
 from curvfed.strategies.config.image_data import image_spec
-from curvfed.strategies.config.model_spec import (
-    build_model,
-    fixed_head,
-    has_fixed_head,
-    is_fixed,
-    model_spec,
-    named_state,
-)
+from curvfed.strategies.config.model_spec import build_model, fixed_head, has_fixed_head, is_fixed, model_spec
 from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import Facts

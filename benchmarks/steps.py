@@ -21,8 +21,8 @@ from curvfed.strategies.base.average import Update
 from curvfed.strategies.base.learner import copy_in
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.training import make_optimizer, train
-from curvfed.strategies.config.aggregations import aggregation
 from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.halves import aggregation
 from curvfed.strategies.config.model_spec import build_model, fixed_head, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import home
@@ -106,7 +106,7 @@ def _on_images(place: Place) -> list[Row]:
     found = []
     for method in _distinct("images"):
         # The heads' share shows beside a network of a size that is used; learners repeat passes, whatever the network.
-        model = {"model": "convnet" if METHODS[method].learner == "plain" else "cnn"}
+        model = {"model": "convnet" if METHODS[method].client is None else "cnn"}
         for variant in IMAGE_VARIANTS.get(method, ({},)):
             goal = None if variant else IMAGE_GOALS.get(method)
             against = f"fedavg, {model['model']}"
@@ -120,7 +120,7 @@ def _on_images(place: Place) -> list[Row]:
 def _row(
     method: str, base: Settings, variant: Settings, goal: float | None, against: str, passes: int, repeats: int
 ) -> Row:
-    plain = METHODS[method].learner == "plain"
+    plain = METHODS[method].client is None
     changed = "".join(f", {key} = {value}" for key, value in variant.items())
 
     def measure() -> Ratio:
@@ -147,7 +147,7 @@ def _distinct(task: str) -> list[str]:
     for name, method in METHODS.items():
         work = _local_work(method)
         # AdaFGL's rounds are FedAvg's; its fine-tuning has a row of its own.
-        if task in method.tasks and work not in seen and method.learner != "adafgl":
+        if task in method.tasks and work not in seen and not method.tunes_own_network:
             seen.add(work)
             found.append(name)
     return found
@@ -156,7 +156,7 @@ def _distinct(task: str) -> list[str]:
 def _local_work(method: Method) -> tuple[Any, ...]:
     fixed = method.head_from != "training"
     model = (method.space, method.head, fixed, method.learns_curvature, method.selection)
-    return (*model, method.loss, method.proximal, method.sparsity, method.learner)
+    return (*model, method.loss, method.proximal, method.sparsity, method.client)
 
 
 def steps(settings: Settings, passes: int) -> Callable[[], object]:

@@ -19,13 +19,14 @@ from curvfed.client_app.data import (
     shape,
     statistics,
 )
-from curvfed.client_app.learners import learner_class
 from curvfed.client_app.node_config import check_names, flag, is_real
 from curvfed.client_app.personal import WAY_OUT, FixedFile, gather, scatter, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.client_app.roster import read_roster, read_signing_key
+from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local, copy_in, host
+from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.training import (
     Optimizer,
@@ -35,10 +36,10 @@ from curvfed.strategies.base.training import (
     seed_dropout,
 )
 from curvfed.strategies.config.defaults import settled
-from curvfed.strategies.config.model_spec import is_fixed, model_spec, named_state, own_head
+from curvfed.strategies.config.halves import learner_class
+from curvfed.strategies.config.model_spec import is_fixed, model_spec, own_head
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.config.schedule import learning_rate
-from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, Description, Facts
 from curvfed.strategies.wire.store import Store, StoreError
@@ -70,7 +71,7 @@ class Client:
     def __init__(self, config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> None:
         torch.set_num_threads(config.threads)
         self.run, self.partition = run, partition
-        self.method, self.node_config = METHODS[config.method], node_config
+        self.method, self.node_config = config.row, node_config
         self.owns_data = "data-path" in node_config
         check_names(node_config)
         self._keeps_statistics = flag(node_config, "share-statistics") is False
@@ -144,6 +145,9 @@ class Client:
         self.optimizer = make_optimizer(self.trained, self.config)
         local = Local(
             self.config,
+            self.config.keys_of(self.method),
+            self.config.proximal,
+            self.config.sparsity,
             self.model,
             self.task,
             self.tensors,
@@ -154,7 +158,7 @@ class Client:
             facts.partitions,
             self.noise,
         )
-        self.learner = learner_class(self.method.learner)(local)
+        self.learner = learner_class(self.method)(local)
         self.personal |= self.learner.kept()
         self._fresh = {name: tensor.detach().clone() for name, tensor in self.personal.items()}
         self._ready_for, self._stamp = facts, None
@@ -200,7 +204,7 @@ class Client:
     def _binding(self) -> dict[str, Any]:
         return {"run": self.run, "partition": self.partition, "method": self.config.method, "data": self.data.digest}
 
-    def receive(self, arrays: Mapping[str, NDArray[Any]], fixed: Mapping[str, NDArray[Any]] | None = None) -> None:
+    def receive(self, arrays: Arrays, fixed: Mapping[str, NDArray[Any]] | None = None) -> None:
         """Take in what the server sent, and the fixed parameters, which come once and are kept on the disk.
 
         Raises

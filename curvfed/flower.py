@@ -30,8 +30,8 @@ from curvfed.strategies.base.aggregation import Aggregation, Average, Update, we
 from curvfed.strategies.base.average import AggregationError, Arrays, weighted_sum
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
-from curvfed.strategies.config.aggregations import made
 from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.halves import made
 from curvfed.strategies.config.parse import fields, parse
 from curvfed.strategies.consistent import Consistent
 from curvfed.strategies.methods import METHODS

@@ -14,7 +14,7 @@ import tomli_w
 
 import curvfed
 from curvfed.strategies.base.dotted import nested
-from curvfed.strategies.config.run_config import RunConfig, flatten, without_others
+from curvfed.strategies.config.all_keys import without_others
 
 ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks")
 
@@ -38,7 +38,7 @@ def app_folder(method: str) -> Iterator[Path]:
     project = tomllib.loads((home / "pyproject.toml").read_text(encoding="utf-8"))
     app = project["tool"]["flwr"]["app"]
     del app["fab-include"], app["fab-exclude"]  # they are for the folder of a checkout
-    app["config"] = nested(without_others(flatten(RunConfig()), method))
+    app["config"] = nested(without_others(method))
     kept = {key: project["project"][key] for key in ("name", "version", "description", "license", "dependencies")}
     content = {"project": kept, "tool": {"flwr": {"app": app}}}
     with tempfile.TemporaryDirectory(prefix="curvfed-") as scratch:

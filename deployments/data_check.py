@@ -11,7 +11,6 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import RunConfig, home
-from curvfed.strategies.methods import METHODS
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs import tu
@@ -53,7 +52,7 @@ def look_at_data(request: Request) -> tuple[list[str], Data | None]:
             if place.is_there:
                 found.append(load_data(config, client, {"partition-id": client, "num-partitions": number}))
                 told.append(f"client {client} of {number}: {size(found[-1])}")
-    if found and found[0].task not in (tasks := METHODS[config.method].tasks):
+    if found and found[0].task not in (tasks := config.row.tasks):
         raise ConfigError(
             f'dataset = "{config.dataset}": the data are {found[0].task}, method = "{config.method}" works on '
             f"{', '.join(tasks)}"

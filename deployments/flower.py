@@ -30,7 +30,8 @@ from curvfed.deployments.isolated import Interrupted, run
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
 from curvfed.deployments.tables import summary_table
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.run_config import RunConfig
 
 DEFAULT_RESULTS = Path.home() / "curvfed" / "results"  # that of the app, without the seconds it takes to import
 FAILED, USAGE, OUT_OF_TIME = 1, 2, 124
@@ -101,10 +102,10 @@ def make_plan(
     UsageError
         For an argument that is no pair and no preset, or a key that the app does not have.
     """
-    defaults = flatten(RunConfig())
-    config = read_pairs(pairs, defaults | {"num-supernodes": num_supernodes})
+    every = defaults()
+    config = read_pairs(pairs, every | {"num-supernodes": num_supernodes})
     num_supernodes = pop_supernodes(config, num_supernodes)
-    return Plan(named(config, defaults), num_supernodes, cpus, gpus, timeout)
+    return Plan(named(config, every), num_supernodes, cpus, gpus, timeout)
 
 
 def named(config: Mapping[str, Value], defaults: Mapping[str, Value]) -> dict[str, Value]:

@@ -2,7 +2,6 @@
 
 from curvfed.strategies.config.model_spec import encoder
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.methods import METHODS
 
 PARTS = {"lorentz": "flatland", "split": "flatland", "consistent": "hyperfed"}
 """Parts of any method, an encoder or an aggregation, with keys in the table of the system that they come from."""
@@ -17,10 +16,10 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
     table, dot, _ = key.partition(".")
     if not dot:
         return True
-    row = METHODS[config.method]
+    row = config.row
     keys = (named.partition(".")[0] for named in (row.proximal, row.sparsity, row.selection))
     aggregation = config.aggregation.partition(":")[0]
-    parts = {config.method, aggregation, encoder(config, task), row.learner, *row.after, *keys}
+    parts = {config.method, aggregation, encoder(config, task), *row.after, *keys}
     tables = {task, *row.keys, *config.sinks.split(","), *(PARTS.get(part, part) for part in parts)}
     if config.is_masked:
         tables.add("secure")

@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
-from curvfed.strategies.methods import METHODS
+from curvfed.strategies.method_index import SUMMARIES, TASKS
+from curvfed.strategies.methods import brought
 from curvfed.tasks.registry import catalogue
 
 
@@ -23,10 +24,10 @@ def show(table: Table) -> int:
 
 def methods_table() -> Table:
     """Every method, what it is, and what kinds of data sets it runs on."""
-    return _table(
-        ("method", "what it is", "tasks"),
-        [(name, row.summary, ", ".join(row.tasks)) for name, row in METHODS.items()],
-    )
+    others = brought()[0]
+    about = SUMMARIES | {name: row.summary for name, row in others.items()}
+    tasks = TASKS | {name: row.tasks for name, row in others.items()}
+    return _table(("method", "what it is", "tasks"), [(name, about[name], ", ".join(tasks[name])) for name in about])
 
 
 def datasets_table() -> Table:

@@ -30,7 +30,7 @@ def all_pairs(pairs: list[str] | None, debug: bool) -> list[str]:
 
 def complete_pair(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     """Names of presets, keys, and after `key=` what is allowed there."""
-    from curvfed.strategies.config.run_config import RunConfig, flatten
+    from curvfed.strategies.config.all_keys import defaults
 
     before = ctx.params.get("pairs") or []
     if len(before) > 1 and before[-1] == "=":  # bash makes three words of a pair
@@ -38,7 +38,7 @@ def complete_pair(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     key, equals, _ = incomplete.partition("=")
     if equals:
         return [f"{key}={value}" for value in _values(key)]
-    return [*shipped(PRESETS), *(f"{one}=" for one in (*flatten(RunConfig()), "num-supernodes"))]
+    return [*shipped(PRESETS), *(f"{one}=" for one in (*defaults(), "num-supernodes"))]
 
 
 def _values(key: str) -> Iterable[str]:

@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from curvfed.client_app.data import load_data
-from curvfed.client_app.learners import learner_class
 from curvfed.client_app.personal import PARAMETER, scatter
 from curvfed.deployments.trained_run import PredictError, Prediction, TrainedRun
 from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.config.device import pick_device
+from curvfed.strategies.config.halves import learner_class
 from curvfed.strategies.config.image_data import image_spec
-from curvfed.strategies.config.model_spec import build_model, model_spec, named_state
+from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.run_config import home
-from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.client_images import ClientImages, client_images
@@ -227,14 +227,14 @@ def _model(run: TrainedRun, client: int | None, state_path: Path | None, calibra
     if tuned is not None:
         scatter(tuned[0], tensors, None)
         return model, f"client {client}'s own, fine-tuned after round {tuned[1]}"
-    if METHODS[run.config.method].own_model and client is not None:
+    if run.config.row.own_model and client is not None:
         _copy(_of_model(run.shared.sent_to(client) | run.fixed, tensors), tensors)
         arrays, stamp = run.personal_state(client, state_path)
         kept = {name.removeprefix(PARAMETER): array for name, array in arrays.items() if name.startswith(PARAMETER)}
-        own = learner_class(METHODS[run.config.method].learner).restored(model, kept)
+        own = learner_class(run.config.row).restored(model, kept)
         assert isinstance(own, ImageNet)
         return own, f"client {client}'s own, after round {stamp}"
-    personal = {name: tensor for name, tensor in tensors.items() if METHODS[run.config.method].is_personal(name)}
+    personal = {name: tensor for name, tensor in tensors.items() if run.config.row.is_personal(name)}
     which, sent = "global", run.shared.global_model() | run.fixed
     if client is not None and not run.shared.is_global:
         which, sent = f"client {client}'s own", _of_model(run.shared.sent_to(client) | run.fixed, tensors)

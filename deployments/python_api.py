@@ -27,7 +27,6 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log_to_stdout
 from curvfed.strategies.wire.stored_format import read_settings
 from curvfed.tasks.in_memory import KINDS, check_data
@@ -232,7 +231,7 @@ def simulate(
     for place, item in enumerate(data or ()):
         nodes[place][IN_MEMORY] = raw = check_data(f"data[{place}]", item)
         kind = next(task for task, of_task in KINDS.items() if isinstance(raw, of_task))
-        if kind not in (tasks := METHODS[config.method].tasks):
+        if kind not in (tasks := config.row.tasks):
             raise ConfigError(f'data[{place}] is {kind}; method = "{config.method}" works on {", ".join(tasks)}')
     if not config.run_name and not config.resume:
         settings["run-name"] = default_name(

@@ -8,12 +8,12 @@ from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_sup
 from curvfed.server_app.sinks import check_installed
 from curvfed.strategies.base.dotted import EXTRA
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.point_data import point_spec, public
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.hull.public import Public
-from curvfed.strategies.methods import METHODS
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.secure_sum.session import Session
@@ -41,7 +41,7 @@ class Request:
     @property
     def task(self) -> str:
         """The task of the run; where its data set may be for several of the method's, the first."""
-        return next(task for task in tasks_of(self.config.dataset) if task in METHODS[self.config.method].tasks)
+        return next(task for task in tasks_of(self.config.dataset) if task in self.config.row.tasks)
 
     @cached_property
     def settled(self) -> RunConfig:
@@ -61,7 +61,7 @@ def read_request(pairs: Sequence[str]) -> Request:
     ------
     UsageError, ConfigError
     """
-    settings = read_pairs(pairs, flatten(RunConfig()) | {"num-supernodes": NUM_SUPERNODES})
+    settings = read_pairs(pairs, defaults() | {"num-supernodes": NUM_SUPERNODES})
     return checked(settings, pop_supernodes(settings, NUM_SUPERNODES))
 
 
@@ -74,7 +74,7 @@ def checked(settings: dict[str, Value], number: int) -> Request:
     """
     config = parse(settings)
     if settings.pop(EXTRA, ""):  # the keys in it are given as any other
-        settings |= {key: value for key, value in flatten(config).items() if value != flatten(RunConfig())[key]}
+        settings |= {key: value for key, value in flatten(config).items() if value != defaults()[key]}
     request = Request(settings, number, config)
     check_installed(request.config)
     if number % (sets := request.num_sets):
@@ -92,7 +92,7 @@ def what_is_summed(request: Request) -> list[str]:
         If the threshold is none for so many clients, or bins, labels and cap of their hulls do not fit.
     """
     config, number = request.settled, request.num_supernodes
-    one_shot = METHODS[config.method].is_one_shot
+    one_shot = config.row.is_one_shot
     if not config.is_masked:
         return []
     asked = number if one_shot else max(1, round(config.fraction_train * number))

@@ -21,8 +21,8 @@ from curvfed.server_app.app import main as server_main
 from curvfed.server_app.app import reason
 from curvfed.server_app.results import default_name
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten
 
 
 def simulate(
@@ -52,7 +52,7 @@ def simulate(
         Whatever ended the run; its summary is written.
     """
     nodes = simulated_nodes(num_supernodes) if node_configs is None else node_configs
-    run_config = flatten(RunConfig()) | settings
+    run_config = defaults() | settings
     if not run_config["run-name"] and not run_config["resume"]:
         with contextlib.suppress(ConfigError):  # the ServerApp refuses it, and leaves a summary that says so
             run_config["run-name"] = default_name(parse(run_config))

@@ -16,12 +16,11 @@ from curvfed.server_app.state import Checkpoint
 from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.method import ONE_SHOT
-from curvfed.strategies.config.aggregations import aggregation, kept_patterns
 from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.halves import aggregation, kept_patterns
 from curvfed.strategies.config.model_spec import is_fixed
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import Facts
 from curvfed.strategies.wire.records import tuples
 from curvfed.strategies.wire.store import Store
@@ -114,7 +113,7 @@ class TrainedRun:
     @property
     def has_own_parts(self) -> bool:
         """Whether a client's model has parts that are its own, beside or in place of what is shared."""
-        return METHODS[self.config.method].own_model or bool(kept_patterns(self.config, self.facts))
+        return self.config.row.own_model or bool(kept_patterns(self.config, self.facts))
 
     @property
     def fine_tunes(self) -> bool:

@@ -1,17 +1,20 @@
-"""Write `docs/configuration.md` and the defaults in `pyproject.toml` anew, from the model of the configuration.
+"""Write what follows from the methods' files and the keys: the index of the methods, `docs/configuration.md`, and the
+defaults in `pyproject.toml`.
 
 make reference
 """
 
+import importlib
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
-
-from curvfed.strategies.config.parse import allowed, fields
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PAGE, PROJECT = ROOT / "docs" / "configuration.md", ROOT / "pyproject.toml"
+INDEX, METHODS = ROOT / "strategies" / "method_index.py", ROOT / "strategies" / "methods"
 SECTION = "tool.flwr.app.config"
 
 HEAD = """\
@@ -36,14 +39,86 @@ federation: `--federation-config 'num-supernodes=10'`, or `num-supernodes=10` fo
 TABLE = ["| key | default | allowed | meaning |", "| --- | --- | --- | --- |"]
 
 
+FIRST = ("flatland", "hyperfed", "spherefed", "hull")
+"""The files that lists of methods begin with; the others follow by the alphabet."""
+
+INDEX_HEAD = '''\
+"""Which file a method is in, what it is, and its keys, so that no process must import them all.
+
+Made by `make reference` from the files in `strategies/methods`.
+"""
+# fmt: off
+# ruff: noqa: E501
+
+'''
+
+
+def index() -> str:
+    """The text of the index, from the files themselves."""
+    files = sorted(path.stem for path in METHODS.glob("[a-z]*.py"))
+    rows: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    for file in [*FIRST, *(file for file in files if file not in FIRST)]:
+        own = importlib.import_module(f"curvfed.strategies.methods.{file}").METHODS
+        rows |= own
+        places |= dict.fromkeys(own, file)
+    tables = {table: keys for row in rows.values() for table, keys in row.keys.items()}
+    defaults = {
+        table: {name.replace("_", "-"): field.default for name, field in keys.model_fields.items()}
+        for table, keys in tables.items()
+    }
+    parts = (
+        ("FILES: dict[str, str]", "The file of each method.", places),
+        ("TASKS: dict[str, tuple[str, ...]]", "The data sets that it runs on.", {n: r.tasks for n, r in rows.items()}),
+        ("SUMMARIES: dict[str, str]", "What it is, in a line.", {n: r.summary for n, r in rows.items()}),
+        ("DEFAULTS: dict[str, dict[str, bool | int | float | str]]", "The default of each key, by table.", defaults),
+    )
+    return INDEX_HEAD + "\n\n".join(f'{name} = {_dict(value)}\n"""{about}"""' for name, about, value in parts) + "\n"
+
+
+def _dict(values: dict[str, Any]) -> str:
+    return "{\n" + "".join(f"    {_quoted(key)}: {_quoted(value)},\n" for key, value in values.items()) + "}"
+
+
+def _quoted(value: Any) -> str:
+    """As Python, with double quotes."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(_quoted, value)) + ("," if len(value) == 1 else "") + ")"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_quoted(key)}: {_quoted(one)}" for key, one in value.items()) + "}"
+    return repr(value)
+
+
+def chosen(key: str) -> str:
+    """What methods choose of a key in place of the task: "3 with moon on nodes; …"; "" where none does."""
+    from curvfed.strategies.methods import METHODS
+
+    found: dict[tuple[Any, str], list[str]] = {}
+    name = key.replace("-", "_")
+    for method, row in METHODS.items():
+        for value in dict.fromkeys(own[name] for own in row.settings.values() if name in own):
+            tasks = " and ".join(task for task, own in row.settings.items() if own.get(name) == value)
+            found.setdefault((value, tasks), []).append(method)
+    return "; ".join(f"{value} with {', '.join(names)} on {tasks}" for (value, tasks), names in found.items())
+
+
+TOLD = ("local-epochs", "fine-tune-epochs", "weights")
+"""Keys whose meaning ends with what methods choose of them."""
+
+
 def page() -> str:
     """The text of the page: one table for the keys of every run, one for each part with keys of its own."""
-    defaults = flatten(RunConfig())
+    from curvfed.strategies.config.all_keys import defaults
+    from curvfed.strategies.config.parse import all_fields, allowed
+
+    values = defaults()
     sections: dict[str, list[str]] = {}
-    for key, field in fields():
-        default = defaults[key]
-        shown = str(default).lower() if isinstance(default, bool) else repr(default).replace("'", '"')
-        cells = (f"`{key}`", f"`{shown}`", allowed(field), field.description or "")
+    for key, field in all_fields():
+        shown = str(values[key]).lower() if isinstance(values[key], bool) else _quoted(values[key])
+        meaning = f"{field.description}: {chosen(key)}" if key in TOLD else field.description or ""
+        cells = (f"`{key}`", f"`{shown}`", allowed(field), meaning)
         sections.setdefault(key.rpartition(".")[0], []).append(_row(*cells))
     parts = [HEAD]
     for name, rows in sections.items():
@@ -58,8 +133,10 @@ def _row(*cells: str) -> str:
 
 def project() -> str:
     """`pyproject.toml` with the defaults as they are: Flower takes no key that is not there."""
+    from curvfed.strategies.config.all_keys import defaults
+
     sections: dict[str, list[str]] = {}
-    for key, value in flatten(RunConfig()).items():
+    for key, value in defaults().items():
         table, _, name = key.rpartition(".")
         sections.setdefault(table, []).append(f"{name} = {json.dumps(value)}\n")
     titled = (f"[{SECTION}{'.' * bool(table)}{table}]\n{''.join(lines)}\n" for table, lines in sections.items())
@@ -70,6 +147,10 @@ def project() -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] != ["pages"]:
+        # A new method's file is not in the index yet: it is written first, and then read by another process.
+        INDEX.write_text(index(), encoding="utf-8")
+        sys.exit(subprocess.run([sys.executable, __file__, "pages"]).returncode)
     for path, content in ((PAGE, page()), (PROJECT, project())):
         path.write_text(content, encoding="utf-8")
         print(path)

@@ -13,9 +13,9 @@ from curvfed.server_app.results import RunDirectory, failed_summary, write_failu
 from curvfed.server_app.rounds import Rounds
 from curvfed.server_app.sinks import check_installed
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, flatten
-from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log_to_stdout
 
 log = logging.getLogger("curvfed")
@@ -44,10 +44,10 @@ def main(grid: Grid, context: Context) -> None:
 def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     """Run in an open run directory; a failure is written there before it is raised."""
     log.info("run directory: %s", directory.path)
-    defaults = flatten(RunConfig())
-    chosen = [f"{key}={value}" for key, value in flatten(config).items() if value != defaults[key]]
-    log.info("configuration: %s; config.toml has all of it", "  ".join(chosen) or "the defaults")
-    one_shot = METHODS[config.method].is_one_shot
+    every = defaults()
+    chosen = [f"{key}={value}" for key, value in flatten(config).items() if value != every[key]]
+    log.info("configuration: %s; config.toml has all of it", "  ".join(chosen) or "the every")
+    one_shot = config.row.is_one_shot
     run: HullRun | Rounds = (HullRun if one_shot else Rounds)(config, grid, directory)
     try:
         run.run()

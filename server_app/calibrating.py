@@ -1,17 +1,19 @@
 """A new classifier at the server from sums over the clients: SphereFed's calibration, and CCVR."""
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.phase import Phase
-from curvfed.strategies import calibration, virtual_features
+from curvfed.strategies.base import calibration
 from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.calibration import CalibrationError, Sums, check_trace, solve
 from curvfed.strategies.base.method import HEAD
-from curvfed.strategies.calibration import CalibrationError, Sums, check_trace, solve
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.virtual_features import ClassSums
+from curvfed.strategies.methods import ccvr
+from curvfed.strategies.methods.ccvr import ClassSums
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR
 
 Vector = NDArray[np.float64]
@@ -19,7 +21,7 @@ Vector = NDArray[np.float64]
 SUMS = "sums"
 WEIGHT, BIAS = f"{HEAD}weight", f"{HEAD}bias"
 
-LENGTHS: dict[str, Callable[[int, int], int]] = {CALIBRATE: calibration.length, CCVR: virtual_features.length}
+LENGTHS: dict[str, Callable[[int, int], int]] = {CALIBRATE: calibration.length, CCVR: ccvr.length}
 """By phase: how many numbers a client sends, of the features' dimension and the number of classes."""
 
 
@@ -97,14 +99,15 @@ def _closed_form(total: Vector, examples: int, model: Arrays, config: RunConfig,
 def _retrained(total: Vector, examples: int, model: Arrays, config: RunConfig, noise: float) -> Arrays:
     """CCVR, Algorithm 1; its sums come in the open alone."""
     sums = _check_classes(total, examples, model, config)
-    features, labels = virtual_features.sample(sums, config.ccvr.per_class, config.seed)
-    weight, bias = virtual_features.retrain(
+    keys = cast(ccvr.Keys, config.keys_of(config.row))
+    features, labels = ccvr.sample(sums, keys.per_class, config.seed)
+    weight, bias = ccvr.retrain(
         model[WEIGHT],
         model[BIAS],
         features,
         labels,
-        config.ccvr.learning_rate,
-        config.ccvr.epochs,
+        keys.learning_rate,
+        keys.epochs,
         config.batch_size,
         config.seed,
     )

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from curvfed.server_app.meeting import Federation
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.config.device import pick_device, placed
 from curvfed.strategies.config.image_data import image_spec
-from curvfed.strategies.config.model_spec import build_model, fixed_head, has_fixed_head, model_spec, named_state
+from curvfed.strategies.config.model_spec import build_model, fixed_head, has_fixed_head, model_spec
 from curvfed.strategies.config.run_config import RunConfig, home
-from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.store import write_atomically
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import PoincareHead
@@ -33,9 +33,9 @@ SHOWN_FEATURES = 2000
 
 def fixed_parameters(config: RunConfig, federation: Federation) -> Arrays:
     """What the server fixes once for all clients; nothing for most methods."""
-    if METHODS[config.method].head_from != "server" or not has_fixed_head(config):
+    if config.row.head_from != "server" or not has_fixed_head(config):
         return {}
-    if METHODS[config.method].head != "linear":
+    if config.row.head != "linear":
         log.info("spreading the prototypes of %d classes", len(federation.facts.class_names))
     return fixed_head(model_spec(config, federation.facts), config.seed)
 
@@ -58,7 +58,7 @@ class GlobalModel:
     """
 
     def __init__(self, config: RunConfig, federation: Federation, is_global: bool) -> None:
-        self._facts, self._space = federation.facts, METHODS[config.method].head
+        self._facts, self._space = federation.facts, config.row.head
         self._test = _test_images(config, federation)
         if self._test is not None and not is_global:
             log.info("global accuracy: none, for every client has a model of its own")
@@ -68,7 +68,7 @@ class GlobalModel:
         self._device = pick_device(config.device)
         model = placed(build_model(model_spec(config, federation.facts), config.seed), self._device)
         names = list(named_state(model))
-        if any(METHODS[config.method].is_personal(name) for name in names):
+        if any(config.row.is_personal(name) for name in names):
             log.info("global accuracy: none, for parts of the model stay with the clients")
             self._test = None
         assert isinstance(model, ImageNet)

@@ -14,7 +14,6 @@ from curvfed.strategies.base.method import ENDS
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.model_spec import model_spec
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.checks import MAX_CLASSES
 from curvfed.strategies.wire.exchange import CohortError, exchange, identify
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, DESCRIBE, Description, Facts, Header, Request
@@ -135,11 +134,11 @@ def meet(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Federati
             f"{len(refused)} of {len(nodes)} clients of {config.dataset} cannot take part; {name}: {reason}"
         )
     facts = _facts(described)
-    if facts.task not in (tasks := METHODS[config.method].tasks):
+    if facts.task not in (tasks := config.row.tasks):
         raise CohortError(
             f'the clients\' data are {facts.task}, method = "{config.method}" works on {", ".join(tasks)}'
         )
-    method = METHODS[config.method]
+    method = config.row
     tells = CCVR in method.after or method.tells_statistics
     if tells and not all(about.statistics for about in described.values()):
         raise CohortError(
@@ -151,7 +150,7 @@ def meet(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Federati
     first = next(iter(described.values()))
     if first.metric == "roc_auc" and not facts.own_ends and len(facts.class_names) != 2:
         raise CohortError(f"ROC-AUC needs 2 classes, the clients have {len(facts.class_names)}: {facts.class_names}")
-    if METHODS[config.method].lists_clients:
+    if config.row.lists_clients:
         facts = replace(facts, partitions=tuple(described))
     federation = Federation({p: partitions[p] for p in described}, described, facts, refused)
     return _ask_curvature(grid, config, run, federation)
@@ -223,7 +222,7 @@ def _facts(described: dict[int, Description]) -> Facts:
 
 def _ask_curvature(grid: Grid, config: RunConfig, run: str, federation: Federation) -> Federation:
     """FlatLand's query phase: Ricci curvatures are standardised over the clients before they set k."""
-    if CURVATURE not in METHODS[config.method].before or config.flatland.curvature_init in ("constant", "mlp"):
+    if CURVATURE not in config.row.before or config.flatland.curvature_init in ("constant", "mlp"):
         return federation
     if (
         model_spec(settled(config, federation.facts.task), federation.facts).kind != "lorentz"

@@ -20,7 +20,7 @@ from curvfed.server_app.run_tables import TABLES, append, check_table, truncate
 from curvfed.strategies.base.dotted import nested
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten, home, without_others
+from curvfed.strategies.config.run_config import RunConfig, flatten, home
 from curvfed.strategies.config.schedule import pace
 from curvfed.strategies.wire.store import Store, write_atomically
 from curvfed.strategies.wire.stored_format import HEADING, read_settings
@@ -132,7 +132,7 @@ class RunDirectory:
 
     def _write_config(self) -> None:
         """`config.toml`: the configuration in effect, enough to run it again."""
-        settings = without_others(flatten(self.config), self.config.method) | {
+        settings = flatten(self.config) | {
             "run-name": self.path.name,
             "resume": False,
         }

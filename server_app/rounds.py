@@ -25,11 +25,10 @@ from curvfed.server_app.summary import LAST
 from curvfed.strategies.base.aggregation import Aggregation, Average, Update, weighed
 from curvfed.strategies.base.alignment import alignment
 from curvfed.strategies.base.average import AggregationError, Arrays
-from curvfed.strategies.calibration import CalibrationError, plain_sum
-from curvfed.strategies.config.aggregations import aggregation
+from curvfed.strategies.base.calibration import CalibrationError, plain_sum
+from curvfed.strategies.config.halves import aggregation
 from curvfed.strategies.config.model_spec import model_spec
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.methods import METHODS
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import CALIBRATE, EVALUATE, FINE_TUNE, TRAIN, Header, Parts, Reply
@@ -61,7 +60,7 @@ class Rounds(Run):
         self.global_model = GlobalModel(self.config, self.federation, self.model.is_global)
         if self.config.secure_sum:
             check_session(self.header(TRAIN), self._cohort(1), self.config)
-            if CALIBRATE in METHODS[self.config.method].after:
+            if CALIBRATE in self.config.row.after:
                 check_session(self.header(CALIBRATE), list(self.federation.nodes), self.config)
         self.directory.take_up(last)
         self.directory.write_clients(self.federation.record())
@@ -201,7 +200,7 @@ class Rounds(Run):
         """What follows the training of some rounds, and of the last one: calibration, personal models, evaluation."""
         is_last = number == self.config.num_rounds
         if is_last:
-            for name in METHODS[self.config.method].after:
+            for name in self.config.row.after:
                 self._try_to_calibrate(name, number)
         every = self.config.fine_tune_every
         # Where nothing is shared, fine-tuning would be more of the same training.

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from curvfed.client_app.learners import Learner, learner_class
 from curvfed.strategies.base.learner import Local, host
+from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.defaults import settled
-from curvfed.strategies.config.model_spec import named_state
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.task import Batch, Task

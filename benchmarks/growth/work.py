@@ -22,10 +22,11 @@ from curvfed.strategies.base.aggregation import Average, Replies, Update
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.deviations import gram
 from curvfed.strategies.base.training import make_optimizer, train
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.consistent import Consistent
 from curvfed.strategies.hull.codec import encode_hulls
 from curvfed.strategies.hull.local import local_hulls
@@ -236,7 +237,7 @@ def _replies(models: int, parameters: int) -> tuple[Arrays, Replies]:
 def _trees(name: str, clients: int, folder: str = "") -> tuple[RunConfig, InProcessGrid]:
     logging.getLogger("curvfed").addHandler(logging.NullHandler())
     own = {"dataset": "trees", "results-dir": folder, "run-name": name, "num-rounds": 0}
-    config = flatten(RunConfig()) | own
+    config = defaults() | own
     return parse(config), InProcessGrid(client_app, config, simulated_nodes(clients))
 
 

@@ -22,7 +22,8 @@ from curvfed.deployments.pairs import Value, read_pairs
 from curvfed.deployments.tables import summary_table
 from curvfed.server_app.run_lock import is_written
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.store import Store, write_atomically
 
 RUNS = "runs.json"
@@ -55,8 +56,8 @@ def configuration(pairs: Sequence[str]) -> dict[str, Value]:
     """
     from curvfed.strategies.config.parse import parse  # brings torch with it, which no other command needs
 
-    defaults = flatten(RunConfig())
-    config = named(read_pairs(pairs, defaults), defaults)
+    every = defaults()
+    config = named(read_pairs(pairs, every), every)
     parse(config)  # what the ServerApp would refuse is refused here, before anything is sent
     return config
 

@@ -32,8 +32,9 @@ from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, check_k
 from curvfed.server_app.results import FREE_TO_CHANGE
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.run_config import flatten
 from curvfed.tasks.graphs.tu import is_path
 from curvfed.tasks.points.readers import READERS
 
@@ -44,7 +45,7 @@ NO_PART_OF_IT = FREE_TO_CHANGE.union(PLACES) - {"num-rounds", "test-data"}
 """Keys that say where and how a run is made, and not what it is."""
 
 SUPERNODES = "num-supernodes"
-DEFAULTS: dict[str, Value] = flatten(RunConfig()) | {SUPERNODES: NUM_SUPERNODES}
+DEFAULTS: dict[str, Value] = defaults() | {SUPERNODES: NUM_SUPERNODES}
 
 _OF_A_SCALE = ("settings", "runs", "tables", "figures")
 _PARTS = ("title", "source", "about", "scales", *_OF_A_SCALE)
@@ -143,7 +144,7 @@ def _plan(settings: dict[str, Value], path: Path) -> Planned:
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
     try:
-        config = parse(flatten(RunConfig()) | given)
+        config = parse(defaults() | given)
     except ConfigError as error:
         whole: dict[str, Any] = given
         refused, stem = str(error), str(given.get("method", "run"))

@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
 
 def _finite(value: float) -> float:
@@ -40,30 +40,6 @@ class Table(BaseModel):
         hide_input_in_errors=True,
     )
 
-
-class FlatLand(Table):
-    """Keys of FlatLand and its ablations."""
-
-    curvature_init: Literal["forman", "ollivier", "mlp", "constant"] = Field(
-        default="forman",
-        description="where a client's curvature starts, where the method tailors it: at the mean Forman-Ricci or "
-        "Ollivier-Ricci curvature of its edges, standardised over the clients; or at -1 for all, with mlp led away from "
-        "there by a small personal network on statistics of the graph",
-    )
-    curvature_map: Literal["sigmoid", "exp"] = Field(
-        default="sigmoid",
-        description="from the trained scalar k to the squared radius K, of which -1/K is the curvature: sigmoid(k) + 0.5 "
-        "as published, or exp(3 tanh 10k), from 1/20 to 20 and quick to move",
-    )
-    triangles: bool = Field(
-        default=True, description="count triangles in the Forman-Ricci curvature (the augmented form)"
-    )
-    gate: bool = Field(
-        default=True, description="mix a high-pass of the neighbourhood into every layer by a learned gate"
-    )
-    proximal: Rate = Field(
-        default=0.01,
-        ge=0,
-        description="coefficient of the proximal term on the shared parameters; its gradient is 0 in the first local "
-        "step, so it matters from two local steps on",
-    )
+    def conflict(self) -> str:
+        """Which of the keys do not fit together, with their values and what is allowed; "" where all do."""
+        return ""

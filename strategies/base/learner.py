@@ -9,9 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvfed.client_app.calibrating import closed_form
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.method import HEAD
 from curvfed.strategies.base.noise import Noise
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import (
     Optimizer,
     Proximal,
@@ -22,11 +24,8 @@ from curvfed.strategies.base.training import (
     train,
     training_only,
 )
-from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.tasks.task import Batch, Task
-
-Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +34,12 @@ class Local:
 
     Attributes
     ----------
-    config : RunConfig
-        Settled.
+    config : RunKeys
+        The keys of every run, settled.
+    keys : Table
+        The method's own.
+    proximal, sparsity : float
+        Coefficients of the proximal term on the shared parameters, and of the L1 norm of personal masks; 0 for none.
     model : Module
     task : Task
     tensors : mapping of str to Tensor
@@ -55,7 +58,10 @@ class Local:
         For what is hidden before it leaves; by default, and on a real node, nobody knows it.
     """
 
-    config: RunConfig
+    config: RunKeys
+    keys: Table
+    proximal: float
+    sparsity: float
     model: nn.Module
     task: Task
     tensors: Mapping[str, Tensor]
@@ -77,14 +83,17 @@ class Learner:
 
     Attributes
     ----------
+    keys : Table
+        The method's own; a subclass says of what type they are.
     round : int
         The round that it trains in, 1, 2, …; 0 before.
     """
 
+    keys: Table
     round = 0
 
     def __init__(self, local: Local) -> None:
-        self.local = local
+        self.local, self.keys = local, local.keys
 
     def kept(self) -> dict[str, Tensor]:
         """What lives on at the client between rounds beside the model's own personal parameters, by name.
@@ -126,14 +135,14 @@ class Learner:
 
     def pulls(self) -> list[Pull]:
         """What is added to the gradients of a step: the terms that the method's row and its keys ask for."""
-        local, config = self.local, self.local.config
+        local = self.local
         found: list[Pull] = []
-        if config.sparsity:
+        if local.sparsity:
             masks = [parameter for name, parameter in local.trained.items() if name.endswith(".mask")]
-            found.append(Sparsity(masks, config.sparsity))
+            found.append(Sparsity(masks, local.sparsity))
         # At the first step the parameters are where they were received, and the term and its gradient are 0.
-        if config.proximal and config.local_epochs * local.task.num_steps > 1:
-            found.append(Proximal([local.trained[name] for name in self.shared_and_trained], config.proximal))
+        if local.proximal and local.config.local_epochs * local.task.num_steps > 1:
+            found.append(Proximal([local.trained[name] for name in self.shared_and_trained], local.proximal))
         return found
 
     @property
@@ -155,9 +164,6 @@ class Learner:
             If it diverges.
         """
         local, config = self.local, self.local.config
-        if config.fine_tune == "closed-form":
-            copy_in(closed_form(local.model, local.task, config.spherefed.ridge), local.tensors)
-            return None
         parameters = dict(local.model.named_parameters())
         chosen = {
             "trained": list(local.trained),
@@ -194,14 +200,14 @@ class Learner:
         return model
 
 
-def fresh_optimizer(model: nn.Module, config: RunConfig) -> Optimizer:
+def fresh_optimizer(model: nn.Module, config: RunKeys) -> Optimizer:
     """An optimiser of all of a model's parameters that are trained, as the run's."""
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     return make_optimizer(trained, config)
 
 
 @torch.no_grad()
-def copy_in(arrays: Arrays, tensors: Mapping[str, Tensor]) -> None:
+def copy_in(arrays: Mapping[str, NDArray[Any]], tensors: Mapping[str, Tensor]) -> None:
     """Copy arrays into the tensors of the same names."""
     for name, array in arrays.items():
         tensor = tensors[name].detach()
@@ -217,7 +223,7 @@ def host(tensor: Tensor) -> NDArray[Any]:
     return array
 
 
-def part(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
+def part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     """The arrays whose names begin with a prefix, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 

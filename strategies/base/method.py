@@ -1,11 +1,17 @@
 """What a method chooses: the entries of its row."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from curvfed.strategies.base.keys import Table
+
+if TYPE_CHECKING:
+    from curvfed.strategies.base.aggregation import Aggregation
+    from curvfed.strategies.base.average import Arrays
+    from curvfed.strategies.base.learner import Learner
+    from curvfed.strategies.base.run_keys import RunKeys
 
 ENDS = ("input.*", "head.*")
 """The layers that touch a client's features and classes."""
@@ -17,6 +23,13 @@ GRAPHS, IMAGES, POINTS = ("nodes", "graphs"), ("images",), ("points",)
 
 ONE_SHOT = "one-shot"
 """The aggregation of a method whose whole work is before the rounds, of which there are none."""
+
+
+PLAIN_MEAN = {"weights": "uniform"}
+"""The choice of methods whose papers average clients whatever their numbers of examples."""
+
+SGD_FROM_REST = {"optimizer": "sgd", "optimizer_state": "fresh"}
+"""The choice of methods that count what the steps of SGD make of the gradients."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +52,12 @@ class Method:
         fixed, and each client makes one of its own.
     loss : str
         "cross-entropy", "mse", "triplet" or "geodesic" (`curvfed.tasks.images.objectives`).
-    learner : str
-        What a client makes of a round: the name of a module in `curvfed.client_app.learners`, or of another package's
-        subclass of its `Learner`, "package.module:Class", which is imported at the clients alone.
+    client : type of Learner, or str
+        What a client makes of a round; "package.module:Class" is imported at the clients alone. Default: FedAvg's way.
+    server : callable, or str
+        Makes the server's half, an `Aggregation`, of (the shared parameters that all start from, the method's own keys, the
+        keys of every run, the number of clients); "package.module:name" is imported at the server alone. None where
+        `aggregation` is that of another method.
     own_model : bool
         Whether a learner keeps a model of the client's own, or a part of one, that is its scores' and not what is shared.
     lists_clients : bool
@@ -61,16 +77,23 @@ class Method:
     before, after : tuple of str
         Query phases that run once, in this order, before the first round and after the last one.
     aggregation : str
-        What the server makes of the shared parameters: a key of `curvfed.strategies.config.aggregations.AGGREGATIONS`; of
-        another package what is called as an entry of that is and makes an `Aggregation`, "package.module:Class.from_run",
-        which is imported at the server alone; or `ONE_SHOT`.
+        What the server makes of the shared parameters, in a word: one of
+        `curvfed.strategies.config.halves.BASES`, which other methods can stand on too; a word of the method's own,
+        with `server`; or `ONE_SHOT`.
     tasks : tuple of str
         The kinds of data sets it runs on.
     settings : mapping of str to mapping
         By task: what the method chooses of the fields that a configuration leaves open, in place of the task's choice.
     keys : mapping of str to type
-        Of a method of another package, the keys of its own: by the name that their table has in the configuration, usually
-        the method's. Every key has a default.
+        The keys of its own: by the name that their table has in the configuration, usually the method's. Every key has a
+        default. The first table is what both halves get.
+    reads_classifier : bool
+        Whether its halves look at the classifier by itself, which models of other packages need not have.
+    tunes_own_network : bool
+        Whether fine-tuning trains a network of the client's own, whatever `fine-tune` says.
+    rounds_set : callable
+        Of (own keys, num-rounds): a number of first rounds that the number of rounds sets. A run that is resumed with
+        another number of rounds must not change it. None for none.
     """
 
     summary: str
@@ -79,7 +102,8 @@ class Method:
     head: str = "linear"
     head_from: str = "training"
     loss: str = "cross-entropy"
-    learner: str = "plain"
+    client: "type[Learner] | str | None" = None
+    server: "Callable[[Arrays, Any, RunKeys, int], Aggregation] | str | None" = None
     own_model: bool = False
     lists_clients: bool = False
     fine_tune: str = "trained"
@@ -94,6 +118,9 @@ class Method:
     tasks: tuple[str, ...] = GRAPHS
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     keys: Mapping[str, type[Table]] = field(default_factory=dict)
+    reads_classifier: bool = False
+    tunes_own_network: bool = False
+    rounds_set: Callable[[Any, int], int] | None = None
 
     @property
     def is_one_shot(self) -> bool:

@@ -4,8 +4,9 @@ import copy
 
 from torch import Tensor, nn
 
-from curvfed.strategies.base.learner import Arrays, Learner, Local, copy_in, part
-from curvfed.strategies.config.model_spec import named_state
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.learner import Learner, Local, copy_in, part
+from curvfed.strategies.base.model_state import named_state
 
 OWN = "own/"
 """What the names of its tensors begin with, beside those of the shared model."""

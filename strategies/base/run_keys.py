@@ -1,12 +1,11 @@
 """The keys of every run: each with its type, its range and what it means."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from curvfed.strategies.base.flower_keys import FlowerName
 from curvfed.strategies.base.keys import Form, Rate, Table
-from curvfed.strategies.methods import METHODS
 
 RunName = Annotated[
     str,
@@ -26,23 +25,14 @@ Sinks = Annotated[
     ),
 ]
 
-_UNIFORM = [name for name, row in METHODS.items() if any("uniform" in own.values() for own in row.settings.values())]
+SHARED_TABLES = ("images", "points", "secure", "flower", "mlflow")
+"""The names of the tables that no method has for itself."""
 
 
-def _chosen(field: str) -> str:
-    """What methods choose of a field in place of the task: "3 with moon on nodes; …"."""
-    found: dict[tuple[Any, str], list[str]] = {}
-    for name, row in METHODS.items():
-        for value in dict.fromkeys(own[field] for own in row.settings.values() if field in own):
-            tasks = " and ".join(task for task, own in row.settings.items() if own.get(field) == value)
-            found.setdefault((value, tasks), []).append(name)
-    return "; ".join(f"{value} with {', '.join(names)} on {tasks}" for (value, tasks), names in found.items())
-
-
-class CommonKeys(Table):
+class RunKeys(Table):
     """What any run is told, whatever its method."""
 
-    method: str = Field(default="flatland", description="what to run: " + ", ".join(METHODS))
+    method: str = Field(default="flatland", description="what to run")
     dataset: str = Field(
         default="auto",
         description="nodes of a graph: trees (built in), cora, roman-empire, amazon-photo, ogbn-arxiv, …; graphs: "
@@ -74,7 +64,7 @@ class CommonKeys(Table):
         ge=0,
         le=10_000,
         description="passes over a client's data per round; 0: the task's own, 1 for graphs and 5 for images, or the "
-        "method's: " + _chosen("local_epochs"),
+        "method's",
     )
     batch_size: int = Field(
         default=128,
@@ -185,7 +175,7 @@ class CommonKeys(Table):
         le=10_000,
         description="passes that each client makes from the global model to a personal one, which stays, at the "
         "learning-rate whatever the schedule; 0: none, -1: the task's own, 2 for images and none for graphs, or the "
-        "method's: " + _chosen("fine_tune_epochs"),
+        "method's",
     )
     fine_tune_every: int = Field(
         default=0, ge=0, description="rounds between two fine-tunings; 0: after the last round alone"
@@ -210,8 +200,7 @@ class CommonKeys(Table):
     weights: Literal["auto", "examples", "uniform"] = Field(
         default="auto",
         description="what a client weighs where the server averages: its number of training examples, or as much as any "
-        "other that has some; auto: examples, or uniform for the methods whose papers have it so: "
-        + ", ".join(_UNIFORM),
+        "other that has some; auto: examples, or uniform for the methods whose papers have it so",
     )
     mixed_precision: bool = Field(default=False, description="image networks compute in bfloat16 where that is safe")
     device: Device = Field(
@@ -245,3 +234,8 @@ class CommonKeys(Table):
         description="further keys, key=value with spaces between: those of methods of other packages, which flwr run takes "
         "in no other way: extra='fedexp.epsilon=1e-3'. A key that is given besides, with another value, is refused",
     )
+
+    @property
+    def fine_tunes(self) -> bool:
+        """Whether clients make personal models of what is shared, if anything is; of a settled configuration."""
+        return self.fine_tune == "closed-form" or self.fine_tune_epochs > 0

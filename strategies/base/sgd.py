@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.optim.sgd import sgd
 
@@ -10,7 +12,7 @@ from curvfed.strategies.base.optimizer_state import copy_into
 
 
 class SGD:
-    """SGD with heavy-ball momentum, by torch's functional form; see `curvfed.strategies.base.adam` for why not `torch.optim`.
+    """SGD with heavy-ball momentum, by torch's functional form; why not `torch.optim` is in `curvfed.strategies.base.adam`.
 
     On the parameters of a network, which are flat, this is Riemannian SGD too: the exponential map is addition.
 
@@ -71,3 +73,26 @@ class SGD:
             If one has another shape.
         """
         copy_into(self.state(), tensors)
+
+
+def gradient_weight(steps: ArrayLike, momentum: float) -> NDArray[np.float64]:
+    """‖a‖₁ of SGD with momentum ρ from rest: how many gradients' worth τ steps go, [τ − ρ(1 − ρ^τ)/(1 − ρ)]/(1 − ρ).
+
+    The gradient of step i goes into every later step with a power of ρ, so that it weighs aᵢ = (1 − ρ^(τ−i+1))/(1 − ρ)
+    (Wang et al., Section 3.1); this is their sum.
+
+    Parameters
+    ----------
+    steps : array of numbers ≥ 0
+        τ.
+    momentum : float
+        In [0, 1).
+
+    Returns
+    -------
+    array, float64
+        As `steps`. Relative error ≤ 8·eps/(1 − ρ)².
+    """
+    counts, rest = np.asarray(steps, np.float64), 1 - momentum
+    weight: NDArray[np.float64] = (counts - momentum * (1 - momentum**counts) / rest) / rest
+    return weight

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.strategies.base.adam import Adam
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.sgd import SGD
-from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.task import Batch, Task
 
 Loss = Callable[[nn.Module, Batch], Tensor]
@@ -99,7 +99,28 @@ class Sparsity:
                 parameter.grad.add_(parameter.detach().sign(), alpha=self._coefficient)
 
 
-def make_optimizer(parameters: Mapping[str, nn.Parameter], config: RunConfig) -> Optimizer:
+class Correction:
+    """What is added to the gradients, the same in every step.
+
+    Parameters
+    ----------
+    parameters : mapping of str to Parameter
+    corrections : mapping of str to Tensor
+        By the same names.
+    """
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter], corrections: Mapping[str, Tensor]) -> None:
+        self._pairs = [(parameter, corrections[name]) for name, parameter in parameters.items()]
+
+    def __call__(self) -> None:
+        """Add it; to a parameter without a gradient too, whose gradient is 0."""
+        for parameter, correction in self._pairs:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            parameter.grad.add_(correction)
+
+
+def make_optimizer(parameters: Mapping[str, nn.Parameter], config: RunKeys) -> Optimizer:
     """The optimiser of a settled configuration; what sets the curvature is never decayed, nor masks, which have their own
     pull."""
     if config.optimizer == "sgd":

@@ -3,7 +3,6 @@
 from typing import Any
 
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.methods import METHODS
 
 BUILT_IN = {"nodes": "trees", "graphs": "trees", "images": "digits", "points": "uniform"}
 """Data sets that need no files."""
@@ -43,7 +42,7 @@ def settled(config: RunConfig, task: str) -> RunConfig:
     FlatLand's Appendix E.2 is what graphs get. Images get the five local epochs, d = 20 and the split of HyperFed's
     Section 5.1, SphereFed's SGD with momentum .9, and rates that suit networks without normalisation too.
     """
-    method = METHODS[config.method]
+    method = config.row
     choices = _OF_TASK[task] | {
         "aggregation": method.aggregation,
         "fine_tune": method.fine_tune,

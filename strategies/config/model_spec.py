@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
-from curvfed.strategies.base.deviations import is_buffer
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.method import HEAD
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import CURVATURE, Facts
 from curvfed.tasks import plugins
 from curvfed.tasks.graphs.model_spec import ModelSpec
@@ -54,7 +52,7 @@ def model_spec(
     ConfigError
         If the task has no such encoder.
     """
-    method = METHODS[config.method]
+    method = config.row
     if facts.task == "images":
         return _image_spec(config, facts)
     kind = encoder(config, facts.task)
@@ -69,10 +67,16 @@ def model_spec(
         dropout=config.dropout,
         gate=config.flatland.gate,
         learns_curvature=method.learns_curvature,
-        mask_threshold=config.fed_pub.threshold if method.sparsity else None,
+        mask_threshold=_mask_threshold(config),
         curvature_map=config.flatland.curvature_map,
         estimates_curvature=config.flatland.curvature_init == "mlp" and CURVATURE in method.before,
     )
+
+
+def _mask_threshold(config: RunConfig) -> float | None:
+    """Below which an entry of a personal mask counts as 0; None without masks."""
+    sparsity = config.row.sparsity
+    return float(config[f"{sparsity.partition('.')[0]}.threshold"]) if sparsity else None
 
 
 def encoder(config: RunConfig, task: str, channels: int = 0) -> str:
@@ -81,11 +85,11 @@ def encoder(config: RunConfig, task: str, channels: int = 0) -> str:
         return config.model
     if task == "images":
         return IMAGE_ENCODERS.get(channels, "")
-    return ENCODERS.get(task, {}).get(METHODS[config.method].space, "")
+    return ENCODERS.get(task, {}).get(config.row.space, "")
 
 
 def _image_spec(config: RunConfig, facts: Facts) -> ImageModelSpec:
-    method = METHODS[config.method]
+    method = config.row
     channels, height, width = (int(size) for size in facts.shape.split("x"))
     kind = encoder(config, facts.task, channels)
     if kind not in NETS and not plugins.is_model(kind):
@@ -119,12 +123,12 @@ def has_fixed_head(config: RunConfig) -> bool:
     """Whether the classifier is never trained in a round."""
     if config.method == "spherefed" and config.spherefed.head == "trained":
         return False
-    return METHODS[config.method].head_from != "training"
+    return config.row.head_from != "training"
 
 
 def is_fixed(config: RunConfig, name: str) -> bool:
     """Whether the parameter of this name is given by the server once and never trained in a round."""
-    return METHODS[config.method].head_from == "server" and has_fixed_head(config) and name.startswith(HEAD)
+    return config.row.head_from == "server" and has_fixed_head(config) and name.startswith(HEAD)
 
 
 def fixed_head(spec: ModelSpec | ImageModelSpec, seed: int) -> dict[str, NDArray[Any]]:
@@ -138,12 +142,6 @@ def own_head(spec: ModelSpec | ImageModelSpec, seed: int, partition: int) -> dic
     """The same for one client, whose head is nobody else's."""
     # Torch's generator looks at 32 bits of a seed.
     return fixed_head(spec, int(np.random.SeedSequence([seed, partition]).generate_state(1)[0]))
-
-
-def named_state(model: nn.Module) -> dict[str, Tensor]:
-    """All that a model computes with: its parameters, and the running statistics of batch normalisation."""
-    running = {name: buffer for name, buffer in model.named_buffers() if is_buffer(name)}
-    return {**dict(model.named_parameters()), **running}
 
 
 def build_model(spec: ModelSpec | ImageModelSpec, seed: int) -> nn.Module:

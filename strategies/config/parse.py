@@ -4,7 +4,7 @@ import difflib
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -14,12 +14,14 @@ from curvfed.strategies.base.dotted import EXTRA, Scalar, expanded, nested
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN
 from curvfed.strategies.base.keys import Form, Table, kebab
-from curvfed.strategies.base.method import ONE_SHOT
+from curvfed.strategies.base.method import ONE_SHOT, Method
+from curvfed.strategies.config.all_keys import brought_tables, defaults
 from curvfed.strategies.config.defaults import BUILT_IN, settled
 from curvfed.strategies.config.model_spec import MODELS
 from curvfed.strategies.config.point_data import point_spec
-from curvfed.strategies.config.run_config import RunConfig, flatten, home
-from curvfed.strategies.methods import LEFT_OUT, METHODS
+from curvfed.strategies.config.run_config import RunConfig, config_class
+from curvfed.strategies.method_index import DEFAULTS
+from curvfed.strategies.methods import METHODS, brought, table_of
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
@@ -28,9 +30,9 @@ from curvfed.tasks.images.label_partition import PARTITIONS as LABEL_PARTITIONS
 from curvfed.tasks.points.partition import PARTITIONS as POINT_PARTITIONS
 from curvfed.tasks.registry import tasks_of
 
-__all__ = ["ConfigError", "RunConfig", "Scalar", "allowed", "fields", "flatten", "home", "parse"]
-
 AUTO = "auto"
+
+AnyTable = TypeVar("AnyTable", bound=Table)
 
 BASES = ("average", "consistent", "fednova", "fedopt", *FLOWER)
 """Aggregations of one model for all, which can stand for each other."""
@@ -58,45 +60,76 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
         An unknown key (the nearest right one is named), values of the wrong type or out of range (all of them are, a line
         each), or keys that do not fit together.
     """
-    if (reason := LEFT_OUT.get(str(raw.get("method")))) is not None:
-        raise ConfigError(f'method = "{raw["method"]}" is left out: {reason}')
-    known = dict(fields())
+    every = defaults()
     try:
-        raw = expanded(raw, {key: field.default for key, field in known.items()})
+        raw = expanded(raw, every)
     except ValueError as error:
         raise ConfigError(f'{EXTRA} = "{raw[EXTRA]}": {error}') from None
-    for key in raw:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-            hint = f'; did you mean "{near[0]}"?' if near else f"; the keys are {', '.join(known)}"
-            table = key.partition(".")[0]
-            if "." in key and not any(one.startswith(f"{table}.") for one in known):
-                hint += f' Nothing that is installed here has keys of "{table}"; {plugins.EVERYWHERE}'
-            raise ConfigError(f'unknown key "{key}"{hint}')
-    try:
-        config = RunConfig.model_validate(nested(raw))
-    except ValidationError as error:
-        wrong = dict.fromkeys(_key(one["loc"], known) for one in error.errors())
-        raise ConfigError(
-            "\n".join(f"{key} = {raw.get(key)!r}: allowed is {allowed(known[key])}" for key in wrong)
-        ) from None
+    row = _row(raw.get("method", every["method"]))
+    _check_names(raw, every)
+    kind = config_class(row, str(raw.get("aggregation")))
+    known = dict(fields(kind))
+    config = _validated(kind, {key: value for key, value in raw.items() if key in known}, known)
+    _check_others({key: value for key, value in raw.items() if key not in known and value != every[key]})
     _check_method(config)
     if config.dataset == AUTO:
-        config = config.model_copy(update={"dataset": BUILT_IN[METHODS[config.method].tasks[0]]})
+        config = config.model_copy(update={"dataset": BUILT_IN[config.row.tasks[0]]})
     _check_data(config)
     _check_together(config)
     return config
 
 
-def _check_method(config: RunConfig) -> None:
-    """The method, and the keys that some methods alone have a use for."""
-    if config.method not in METHODS:
-        near = difflib.get_close_matches(config.method, METHODS, n=1)
-        hint = f'; did you mean "{near[0]}"?' if near else ""
+def _row(method: object) -> Method:
+    """The row of a method.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if isinstance(method, str) and method in METHODS:
+        return METHODS[method]
+    if reason := brought()[1].get(str(method)):
+        raise ConfigError(f'method = "{method}" is left out: {reason}')
+    near = difflib.get_close_matches(str(method), METHODS, n=1)
+    hint = f'; did you mean "{near[0]}"?' if near else ""
+    raise ConfigError(
+        f'method = "{method}"{hint}; allowed is one of {", ".join(METHODS)}. {plugins.EVERYWHERE.capitalize()}'
+    )
+
+
+def _check_others(raw: Mapping[str, Any]) -> None:
+    """Keys of other methods, which do nothing here; those that have their defaults need no look into the methods' files."""
+    for table in dict.fromkeys(key.partition(".")[0] for key in raw):
+        keys = table_of(table)
+        inner = {key.partition(".")[2]: value for key, value in raw.items() if key.startswith(f"{table}.")}
+        _validated(keys, inner, dict(_fields_of(keys)), f"{table}.")
+
+
+def _check_names(raw: Mapping[str, Any], every: Mapping[str, Scalar]) -> None:
+    for key in raw:
+        if key not in every:
+            near = difflib.get_close_matches(key, every, n=1, cutoff=0.5)
+            hint = f'; did you mean "{near[0]}"?' if near else f"; the keys are {', '.join(every)}"
+            table = key.partition(".")[0]
+            if "." in key and not any(one.startswith(f"{table}.") for one in every):
+                hint += f' Nothing that is installed here has keys of "{table}"; {plugins.EVERYWHERE}'
+            raise ConfigError(f'unknown key "{key}"{hint}')
+
+
+def _validated(kind: type[AnyTable], raw: Mapping[str, Any], known: Mapping[str, FieldInfo], prefix: str = "") -> AnyTable:
+    """A table of these keys; `prefix` is what a message puts before their names."""
+    try:
+        return kind.model_validate(nested(raw))
+    except ValidationError as error:
+        wrong = dict.fromkeys(_key(one["loc"], known) for one in error.errors())
         raise ConfigError(
-            f'method = "{config.method}"{hint}; allowed is one of {", ".join(METHODS)}. {plugins.EVERYWHERE.capitalize()}'
-        )
-    method = METHODS[config.method]
+            "\n".join(f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(known[key])}" for key in wrong)
+        ) from None
+
+
+def _check_method(config: RunConfig) -> None:
+    """The keys that some methods alone have a use for."""
+    method = config.row
     if method.sparsity and config.model not in ("auto", "gcn", "gin"):
         raise ConfigError(f'model = "{config.model}": allowed with method = "{config.method}" is one of auto, gcn, gin')
     if config.aggregation != "auto" and method.aggregation not in BASES:
@@ -104,7 +137,7 @@ def _check_method(config: RunConfig) -> None:
             f'aggregation = "{config.aggregation}": allowed with method = "{config.method}" is auto, its own'
         )
     _check_flower(config)
-    if config.fine_tune in ("all", "head") and method.learner == "adafgl":
+    if config.fine_tune in ("all", "head") and method.tunes_own_network:
         raise ConfigError(
             f'fine-tune = "{config.fine_tune}": allowed with method = "{config.method}" is auto or trained, its own network'
         )
@@ -132,7 +165,7 @@ def _check_data(config: RunConfig) -> None:
         tasks = tasks_of(config.dataset)
     except ValueError as error:
         raise ConfigError(f'dataset = "{config.dataset}": {error}') from None
-    method = METHODS[config.method]
+    method = config.row
     if not set(tasks) & set(method.tasks):
         raise ConfigError(
             f'dataset = "{config.dataset}" is a data set of {" or ".join(tasks)}, method = "{config.method}" works on '
@@ -176,9 +209,9 @@ def _check_data(config: RunConfig) -> None:
 
 def _check_brought_model(config: RunConfig) -> None:
     """A model of another package shows no classifier apart from the rest."""
-    method = METHODS[config.method]
+    method = config.row
     fixed = method.head != "linear" or method.head_from != "training"
-    if fixed or method.after or method.learner in ("fedrod", "moon"):
+    if fixed or method.after or method.reads_classifier:
         raise ConfigError(
             f'model = "{config.model}": allowed with method = "{config.method}", which looks at the classifier by itself, '
             "is a model of curvfed's"
@@ -190,7 +223,7 @@ def _check_brought_model(config: RunConfig) -> None:
 def _check_from_rest(config: RunConfig) -> None:
     """FedNova and SCAFFOLD count what SGD from rest makes of gradients; of other optimisers and kept moments they do not
     know."""
-    method = METHODS[config.method]
+    method = config.row
     keeps_trained = method.personal and method.head_from != "client"
     keeps = config.optimizer_state == "kept" or (config.optimizer_state == "auto" and keeps_trained)
     if config.optimizer != "sgd" or keeps:
@@ -203,7 +236,7 @@ def _check_from_rest(config: RunConfig) -> None:
 
 def _check_secure_sum(config: RunConfig) -> None:
     """What can be made of a sum; `config` is settled."""
-    method = METHODS[config.method]
+    method = config.row
     if config.aggregation not in (*SUMMED, "noisy-average", ONE_SHOT):
         raise ConfigError(
             f'secure-sum = true with method = "{config.method}" and aggregation = "{config.aggregation}": allowed is an '
@@ -274,8 +307,9 @@ def _check_together(config: RunConfig) -> None:
         raise ConfigError(
             "secure.threshold = 1: allowed is 0, or more than half of the clients, of whom there are 2 or more"
         )
-    if config.gcfl.eps1 > config.gcfl.eps2:
-        raise ConfigError(f"gcfl.eps1 = {config.gcfl.eps1} and gcfl.eps2 = {config.gcfl.eps2}: allowed is eps1 <= eps2")
+    for value in dict(config).values():
+        if isinstance(value, Table) and (reason := value.conflict()):
+            raise ConfigError(reason)
     for key, folder in (
         ("data-dir", config.data_dir),
         ("results-dir", config.results_dir),
@@ -296,14 +330,27 @@ def _check_together(config: RunConfig) -> None:
         raise ConfigError('resume = true needs run-name, the name of the run to go on with; it is ""')
 
 
-def fields() -> Iterator[tuple[str, FieldInfo]]:
-    """Every key, dotted, with its type, range, default and description, in the model's order."""
-    for name, field in RunConfig.model_fields.items():
+def fields(kind: type[RunConfig] = RunConfig) -> Iterator[tuple[str, FieldInfo]]:
+    """Every key of such a configuration, dotted, with its type, range, default and description, in the model's order."""
+    for name, field in kind.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Table):
-            for inner, inner_field in field.annotation.model_fields.items():
-                yield f"{kebab(name)}.{kebab(inner)}", inner_field
+            for inner, inner_field in _fields_of(field.annotation):
+                yield f"{kebab(name)}.{inner}", inner_field
         else:
             yield kebab(name), field
+
+
+def all_fields() -> Iterator[tuple[str, FieldInfo]]:
+    """Every key that there is; this imports all methods."""
+    yield from fields()
+    for table in (*DEFAULTS, *brought_tables()):
+        if table not in RunConfig.model_fields:
+            for inner, field in _fields_of(table_of(table)):
+                yield f"{table}.{inner}", field
+
+
+def _fields_of(table: type[Table]) -> Iterator[tuple[str, FieldInfo]]:
+    return ((kebab(name), field) for name, field in table.model_fields.items())
 
 
 def _key(location: Sequence[int | str], known: Mapping[str, Any]) -> str:

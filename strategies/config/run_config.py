@@ -1,29 +1,35 @@
-"""The run configuration: the keys of every run, and a table for each method or part that has keys of its own."""
+"""The configuration of a run: the keys of every run, and a table for each part that has keys of its own."""
 
-import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_origin
+from typing import Any
 
 from pydantic import create_model
 
 from curvfed.strategies.base.dotted import Scalar, dotted
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_keys import Flower
-from curvfed.strategies.base.keys import FlatLand, Table, kebab
-from curvfed.strategies.base.run_keys import CommonKeys
-from curvfed.strategies.baseline_tables import Baselines
-from curvfed.strategies.config.image_keys import HyperFed, Images, SphereFed
-from curvfed.strategies.config.point_keys import Hull, Points, Secure
+from curvfed.strategies.base.keys import Table
+from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.config.data_keys import Images, Points, Secure
 from curvfed.strategies.config.sink_keys import MLflow
-from curvfed.strategies.methods import LEFT_OUT, METHODS
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.methods.flatland import Keys as FlatLand
+from curvfed.strategies.methods.hull import Keys as Hull
+from curvfed.strategies.methods.hyperfed import Keys as HyperFed
+from curvfed.strategies.methods.spherefed import Keys as SphereFed
 
-__all__ = ["ConfigError", "RunConfig", "flatten", "home", "without_others"]
+HOMES = {"consistent": "hyperfed", "fednova": "fednova", "fedopt": "fedopt"}
+"""Aggregations that other methods can stand on, and the methods that they come from."""
 
 
-class Systems(Table):
-    """A table for each of the published systems, and for what they have in common."""
+class RunConfig(RunKeys):
+    """All that a run is told. Frozen and hashable; parsed once on each side and passed whole.
+
+    Every run has the tables of the data and of the four systems, of which models and losses take a part. A method's own
+    are added by `config_class`.
+    """
 
     flatland: FlatLand = FlatLand()
     images: Images = Images()
@@ -32,91 +38,48 @@ class Systems(Table):
     points: Points = Points()
     hull: Hull = Hull()
     secure: Secure = Secure()
-
-
-class OthersTables(Table):
-    """A table for Flower's own strategies, and one for each sink that has keys."""
-
     flower: Flower = Flower()
     mlflow: MLflow = MLflow()
 
+    @property
+    def row(self) -> Method:
+        """What the method chooses."""
+        return METHODS[self.method]
 
-def _tables() -> dict[str, Any]:
-    """The tables of methods of other packages, as fields; a method with one that cannot be taken is left out."""
-    taken = {kebab(name) for part in (CommonKeys, Systems, Baselines, OthersTables) for name in part.model_fields}
-    found: dict[str, type[Table]] = {}
-    for name, row in list(METHODS.items()):
-        if wrong := [table for table, keys in row.keys.items() if table in taken or found.get(table, keys) is not keys]:
-            LEFT_OUT[name] = f'its keys have the table "{wrong[0]}", whose name is taken; it needs another one'
-        elif wrong := [table for table, keys in row.keys.items() if not _is_table(table, keys)]:
-            LEFT_OUT[name] = (
-                f'its table "{wrong[0]}" cannot be taken; allowed is a name of small letters, digits and -, and a '
-                "curvfed.strategies.base.keys.Table of bool, int, float, str or Literal, each with a default"
-            )
-        else:
-            found |= row.keys
-            continue
-        del METHODS[name]
-    return {table.replace("-", "_"): (keys, keys()) for table, keys in found.items()}
+    def __getitem__(self, key: str) -> Scalar:
+        """The value of a dotted key, such as "fedprox.mu"."""
+        value: Scalar = _values(self)[key]
+        return value
 
-
-def _is_table(name: str, keys: Any) -> bool:
-    if not (isinstance(keys, type) and issubclass(keys, Table) and re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name)):
-        return False
-    return all(
-        isinstance(field.default, Scalar)
-        and (field.annotation in (bool, int, float, str) or get_origin(field.annotation) is Literal)
-        for field in keys.model_fields.values()
-    )
-
-
-if TYPE_CHECKING:
-
-    class Brought(Table):
-        """The tables of methods of other packages."""
-else:
-    Brought = create_model("Brought", __base__=Table, **_tables())
-
-
-class RunConfig(Brought, OthersTables, Baselines, Systems, CommonKeys):
-    """All that a run is told. Frozen and hashable; parsed once on each side and passed whole.
-
-    The order of the bases makes the order of the keys: those of the last come first.
-    """
+    def keys_of(self, method: Method) -> Table:
+        """The first table of a method, which both of its halves get; an empty one of a method without keys."""
+        return getattr(self, _field(next(iter(method.keys)))) if method.keys else Table()
 
     @property
     def proximal(self) -> float:
         """Coefficient of ‖shared - received‖² in this run's local objective, 0 for none."""
-        key = METHODS[self.method].proximal
-        half = 0.5 if key.endswith(".mu") else 1.0  # FedProx writes μ/2 before the square, FlatLand λ
-        return half * float(_value(self, key)) if key else 0.0
-
-    @property
-    def is_masked(self) -> bool:
-        """Whether the server sees sums of what the clients send, and no part of them."""
-        return self.secure_sum or METHODS[self.method].is_one_shot
-
-    @property
-    def loss(self) -> str:
-        """The local loss of an image run."""
-        return self.spherefed.loss if self.method == "spherefed" else METHODS[self.method].loss
-
-    @property
-    def fine_tunes(self) -> bool:
-        """Whether clients make personal models of what is shared, if anything is; of a settled configuration."""
-        return self.fine_tune == "closed-form" or self.fine_tune_epochs > 0
+        half = 0.5 if self.row.proximal.endswith(".mu") else 1.0  # FedProx writes μ/2 before the square, FlatLand λ
+        return half * float(self[self.row.proximal]) if self.row.proximal else 0.0
 
     @property
     def sparsity(self) -> float:
         """Coefficient of the L1 norm of the masks in this run's local objective, 0 for none."""
-        key = METHODS[self.method].sparsity
-        return float(_value(self, key)) if key else 0.0
+        return float(self[self.row.sparsity]) if self.row.sparsity else 0.0
 
     @property
     def node_share(self) -> float:
         """Share of a graph's nodes that training sees, 1 for all."""
-        key = METHODS[self.method].selection
-        return float(_value(self, key)) if key else 1.0
+        return float(self[self.row.selection]) if self.row.selection else 1.0
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether the server sees sums of what the clients send, and no part of them."""
+        return self.secure_sum or self.row.is_one_shot
+
+    @property
+    def loss(self) -> str:
+        """The local loss of an image run."""
+        return self.spherefed.loss if self.method == "spherefed" else self.row.loss
 
     @property
     def data_path(self) -> Path:
@@ -129,6 +92,23 @@ class RunConfig(Brought, OthersTables, Baselines, Systems, CommonKeys):
         return _folder(self.results_dir, "results")
 
 
+def config_class(method: Method, aggregation: str) -> type[RunConfig]:
+    """The configuration of runs of a method, with its own tables and that of the aggregation that it stands on."""
+    base = METHODS[HOMES[aggregation]].keys if aggregation in HOMES else {}
+    return _with_tables(tuple({**base, **method.keys}.items()))
+
+
+@cache
+def _with_tables(tables: tuple[tuple[str, type[Table]], ...]) -> type[RunConfig]:
+    own: dict[str, Any] = {_field(table): (keys, keys()) for table, keys in tables}
+    own = {name: field for name, field in own.items() if name not in RunConfig.model_fields}
+    return create_model("RunConfig", __base__=RunConfig, **own) if own else RunConfig
+
+
+def _field(table: str) -> str:
+    return table.replace("-", "_")
+
+
 def home() -> Path:
     """The folder of everything the app keeps for a user: results, data, prepared partitions, personal state."""
     return Path.home() / "curvfed"
@@ -139,15 +119,9 @@ def _folder(setting: str, default: str) -> Path:
 
 
 @lru_cache(maxsize=64)
-def _value(config: RunConfig, key: str) -> Scalar:
-    """What a dotted key has: each client asks for it in every round, and to flatten takes a third of a millisecond."""
-    return flatten(config)[key]
-
-
-def without_others(settings: Mapping[str, Scalar], method: str) -> dict[str, Scalar]:
-    """The keys, less those of other packages' methods that do not run: who gets them need not have these installed."""
-    foreign = {kebab(table) for table in Brought.model_fields} - METHODS[method].keys.keys()
-    return {key: value for key, value in settings.items() if key.partition(".")[0] not in foreign}
+def _values(config: RunConfig) -> Mapping[str, Any]:
+    """By dotted key: each client asks in every round, and to flatten takes a third of a millisecond."""
+    return flatten(config)
 
 
 def flatten(config: RunConfig) -> dict[str, Scalar]:

@@ -3,7 +3,6 @@
 import math
 
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.methods import METHODS
 
 
 def learning_rate(config: RunConfig, round_number: int) -> float:
@@ -20,22 +19,9 @@ def learning_rate(config: RunConfig, round_number: int) -> float:
     return config.learning_rate
 
 
-def apple_rounds(config: RunConfig) -> int:
-    """First rounds in which APPLE's penalty is not 0."""
-    return int(config.num_rounds * config.apple.last)
-
-
-def generator_rounds(config: RunConfig) -> int:
-    """First rounds that train FedSage+'s generator; the last one never does, for nobody would use it."""
-    return min(config.fedsage.generator_rounds, max(config.num_rounds - 1, 0))
-
-
 def pace(config: RunConfig) -> tuple[int, ...]:
     """What the number of rounds sets besides where the run ends, and must stay as it was when a run is resumed."""
     paces = [config.num_rounds] if config.schedule == "cosine" else []
-    learner = METHODS[config.method].learner
-    if learner == "apple" and config.apple.mu:
-        paces.append(apple_rounds(config))
-    if learner == "fedsage":
-        paces.append(generator_rounds(config))
+    if config.row.rounds_set is not None:
+        paces.append(config.row.rounds_set(config.keys_of(config.row), config.num_rounds))
     return tuple(paces)

@@ -114,7 +114,7 @@ def start_gradients(folder: Path) -> list[float]:
     """|dloss/dk| of every client of a run before its first step, dropout off."""
     from curvfed.client_app.client import Client
     from curvfed.deployments.predict import TrainedRun
-    from curvfed.strategies.config.aggregations import aggregation
+    from curvfed.strategies.config.halves import aggregation
 
     run = TrainedRun.read(folder)
     start = aggregation(run.config, run.facts, len(run.clients))

@@ -113,7 +113,7 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
     from curvfed.deployments.trained_run import TrainedRun
     from curvfed.server_app.calibrating import WEIGHT
     from curvfed.server_app.state import CALIBRATED
-    from curvfed.strategies.calibration import Sums, plain_sum, solve
+    from curvfed.strategies.base.calibration import Sums, plain_sum, solve
     from curvfed.strategies.wire.messages import CALIBRATE
 
     locate("mnist", lab.data)

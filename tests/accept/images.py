@@ -10,7 +10,7 @@ from accept.flatland import SEEDS, at_least, paired, spread
 from accept.flatland_more import MORE_SEEDS
 from accept.lab import Lab, Outcome
 from accept.presets import preset
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.tasks.images.datasets import locate
 
 CLIENTS = 20
@@ -19,7 +19,7 @@ CIFAR10 = preset("cifar10-small") | {"num-supernodes": CLIENTS}
 MILD, SKEWED = MNIST | {"alpha": 0.5}, MNIST | {"alpha": 0.1}
 
 NEGATIVES = "hyperfed.negatives"
-SHIPPED = (flatten(RunConfig()) | MNIST)[NEGATIVES]
+SHIPPED = (defaults() | MNIST)[NEGATIVES]
 
 Table = Callable[[Lab], Iterator[Outcome]]
 

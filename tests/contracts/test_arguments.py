@@ -15,6 +15,7 @@ from curvfed.deployments.command import main
 from curvfed.deployments.keys_in_use import is_in_use
 from curvfed.deployments.pairs import UsageError, pop_supernodes, read_pairs
 from curvfed.deployments.tables import LABELS, summary_table
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.point_data import public
@@ -26,7 +27,7 @@ from curvfed.tasks.points.datasets import command
 
 ROOT = Path(__file__).parents[2]
 PRESETS = sorted((ROOT / "presets").rglob("*.toml"))
-DEFAULTS = flatten(RunConfig())
+DEFAULTS = defaults()
 
 
 # --- Preset files -----------------------------------------------------------------------------------------------------

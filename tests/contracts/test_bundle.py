@@ -18,7 +18,7 @@ from flwr.cli.install import install_from_fab
 from curvfed.deployments import bundle
 from curvfed.deployments.bundle import ROOMS, app_folder
 from curvfed.strategies.base.dotted import dotted
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.all_keys import defaults
 
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's
 
@@ -104,7 +104,7 @@ def test_the_folder_is_gone_after_the_run():
 
 def test_every_key_of_this_installation_is_declared(monkeypatch):
     """A SuperLink takes no others; those of plug-ins are in no file of ours."""
-    keys = flatten(RunConfig()) | {"fedexp.epsilon": 1e-3, "fedexp.name": "a", "own": True}
+    keys = defaults() | {"fedexp.epsilon": 1e-3, "fedexp.name": "a", "own": True}
     monkeypatch.setattr(bundle, "flatten", lambda config: keys)
     with app_folder("fedavg") as folder:
         project = tomllib.loads((folder / "pyproject.toml").read_text())

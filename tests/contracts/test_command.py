@@ -17,7 +17,7 @@ from curvfed.deployments.command import main
 from curvfed.deployments.pairs import UsageError, read_pairs
 from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
 from curvfed.server_app.results import RunDirectory
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.registry import catalogue, tasks_of
 
@@ -138,14 +138,14 @@ def test_the_papers_tables_are_listed_without_a_run(capsys, tmp_path, monkeypatc
 
 
 def test_presets_go_by_name_and_later_words_win(tmp_path, monkeypatch):
-    defaults = flatten(RunConfig())
+    every = defaults()
     monkeypatch.chdir(tmp_path)  # they are found from anywhere
-    ditto = read_pairs([str(ROOT / "presets" / "baselines" / "images" / "ditto.toml")], defaults)
-    assert read_pairs(["baselines/images/ditto"], defaults) == ditto
-    assert read_pairs(["baselines/images/ditto", "seed=7"], defaults) == ditto | {"seed": 7}
-    assert read_pairs(["method=fedper", "quick"], defaults)["method"] == "flatland"
+    ditto = read_pairs([str(ROOT / "presets" / "baselines" / "images" / "ditto.toml")], every)
+    assert read_pairs(["baselines/images/ditto"], every) == ditto
+    assert read_pairs(["baselines/images/ditto", "seed=7"], every) == ditto | {"seed": 7}
+    assert read_pairs(["method=fedper", "quick"], every)["method"] == "flatland"
     (tmp_path / "quick").mkdir()  # of no matter
-    assert read_pairs(["quick", "method=fedper"], defaults)["method"] == "fedper"
+    assert read_pairs(["quick", "method=fedper"], every)["method"] == "fedper"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_presets_go_by_name_and_later_words_win(tmp_path, monkeypatch):
 )
 def test_a_preset_that_is_none_is_named_with_the_nearest(word, hint):
     with pytest.raises(UsageError) as caught:
-        read_pairs([word], flatten(RunConfig()))
+        read_pairs([word], defaults())
     assert f"{word!r} is not of the form key=value, nor a preset, nor the path of a .toml file" in str(caught.value)
     assert hint in str(caught.value)
 

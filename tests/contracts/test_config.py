@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN, FlowerName
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import BASES, allowed, fields, parse
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.methods import METHODS, Method
 from curvfed.tasks.graphs.models import MODELS
 from curvfed.tasks.images.nets import NETS
@@ -226,7 +227,7 @@ def refused(raw: dict[str, Any]) -> str:
 
 def test_defaults_of_pyproject_are_those_of_the_model():
     given_to_flower = tables(tomllib.loads(PYPROJECT.read_text())["tool"]["flwr"]["app"]["config"])
-    of_the_model = flatten(RunConfig())
+    of_the_model = defaults()
     assert given_to_flower == of_the_model
     assert list(given_to_flower) == list(of_the_model) == list(FIELDS)
     assert [type(item) for item in given_to_flower.values()] == [type(item) for item in of_the_model.values()]
@@ -238,7 +239,7 @@ def test_parse_keeps_every_value_and_flatten_is_its_inverse(free, tied):
     config = parse(raw)
     flat = flatten(config)
     built_in = {} if raw.get("dataset", "auto") != "auto" else {"dataset": config.dataset}
-    assert flat == flatten(RunConfig()) | raw | built_in
+    assert flat == defaults() | raw | built_in
     assert parse(flat) == config
     assert hash(parse(flat)) == hash(config)
 
@@ -287,7 +288,7 @@ def test_configuration_is_frozen_and_hashable():
         config.seed = 1
     with pytest.raises(ValidationError, match="frozen"):
         config.flatland.gate = False
-    assert {config: 1}[parse(flatten(RunConfig()))] == 1
+    assert {config: 1}[parse(defaults())] == 1
     assert len({config, parse({"seed": 1}), parse({"flatland.gate": False})}) == 3
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from curvfed.deployments import papers
 from curvfed.deployments.papers import PAPERS, Printed, read, tables
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.methods import METHODS
 
 TABLES = {
@@ -119,7 +119,7 @@ def test_methods_are_rows_of_the_app_or_none(paper):
 
 @pytest.mark.parametrize(("paper", "table"), ALL)
 def test_settings_are_keys_that_make_a_configuration(paper, table):
-    known = {*flatten(RunConfig()), *PSEUDO}
+    known = {*defaults(), *PSEUDO}
     for one in read(paper, table):
         assert set(one.settings) <= known, one
         keys = {key: value for key, value in one.settings.items() if key not in PSEUDO}

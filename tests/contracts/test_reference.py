@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 from runpy import run_path
 
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.all_keys import defaults
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = run_path(str(ROOT / "docs" / "make_reference.py"))
@@ -20,7 +20,7 @@ def test_the_page_has_every_key_with_its_default():
     told = dict(
         re.findall(r"^\| `([a-z0-9.-]+)` \| `([^`]*)` \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     )
-    assert {key: tomllib.loads(f"value = {text}")["value"] for key, text in told.items()} == flatten(RunConfig())
+    assert {key: tomllib.loads(f"value = {text}")["value"] for key, text in told.items()} == defaults()
 
 
 def test_a_cell_never_ends_early():

@@ -18,8 +18,8 @@ from curvfed.server_app import pictures
 from curvfed.server_app.page import duration, element, percent, size
 from curvfed.server_app.report import MOST_DROPPED, write_report
 from curvfed.server_app.results import RunDirectory, failed_summary
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten
 
 FILES = ("summary.json", "config.toml", "clients.json", "rounds.csv", "clients.csv")
 
@@ -410,7 +410,7 @@ def test_the_commands_ask_for_the_same_run(tmp_path: Path, folder: str) -> None:
     wanted = settings | {"dataset": "trees", "results-dir": str(tmp_path)}
     assert parse_config_args([flower[flower.index("--run-config") + 1]]) == wanted
     assert parse_config_args([flower[flower.index("--federation-config") + 1]])["num-supernodes"] == 4
-    assert read_pairs(alone[2:], flatten(RunConfig()) | {"num-supernodes": 1}) == wanted | {"num-supernodes": 4}
+    assert read_pairs(alone[2:], defaults() | {"num-supernodes": 1}) == wanted | {"num-supernodes": 4}
 
 
 def test_gaps_hold_what_was_measured_last() -> None:

@@ -25,6 +25,7 @@ from curvfed.deployments.sweep.results import FILE, Results
 from curvfed.deployments.sweep.runner import Ended, held
 from curvfed.server_app.results import failed_summary
 from curvfed.strategies.base.dotted import nested
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, flatten
 
@@ -246,7 +247,7 @@ def finish(folder: Path, run: Planned, **summary: Any) -> None:
     }
     (place / "summary.json").write_text(json.dumps(failed_summary("", None) | own | summary))
     settings = {key: value for key, value in run.settings.items() if key != "num-supernodes"}
-    config = parse(flatten(RunConfig()) | settings | {"run-name": run.name})
+    config = parse(defaults() | settings | {"run-name": run.name})
     (place / "config.toml").write_text(tomli_w.dumps(nested(flatten(config))))
 
 
@@ -255,7 +256,7 @@ def test_every_key_and_every_figure_is_a_column(written, tmp_path):
     finish(tmp_path, plan.runs[0], personal_accuracy_mean=0.5)
     results.record(plan.runs[0])
     row = results.rows()[0]
-    assert set(flatten(RunConfig())) | {"num-supernodes", "run", "status", "error"} <= set(row)
+    assert set(defaults()) | {"num-supernodes", "run", "status", "error"} <= set(row)
     assert (row["run"], row["status"], row["error"]) == (plan.runs[0].name, "completed", "")
     assert (row["dataset"], row["num-supernodes"], row["flatland.gate"]) == ("trees", 3, 1)
     assert (row["personal_accuracy_mean"], row["metrics.roc_auc"], row["best_validation.round"]) == (0.5, 0.75, 2)

@@ -12,9 +12,9 @@ import curvfed.client_app.learners.adafgl as stage_two
 from curvfed.client_app.learners.adafgl import AdaFGL
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local, host
+from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.defaults import settled
-from curvfed.strategies.config.model_spec import named_state
 from curvfed.strategies.config.parse import parse
 from curvfed.tasks.graphs.adaptive import (
     LABEL_STEPS,

@@ -9,8 +9,8 @@ import pytest
 from app_runs import Recorder, array_names, run
 
 from curvfed.deployments.pairs import read_pairs
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.models import MODELS, ModelSpec, build
 
@@ -30,7 +30,7 @@ def settings():
     exec(block("python"), {})
     arguments = shlex.split(block("sh"))
     assert arguments[:2] == ["curvfed", "simulate"]
-    yield read_pairs(arguments[2:], flatten(RunConfig()))
+    yield read_pairs(arguments[2:], defaults())
     METHODS.clear()
     METHODS.update(before)
 

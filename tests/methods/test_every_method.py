@@ -5,7 +5,7 @@ from app_runs import EVERY, QUICK, run
 
 from curvfed.client_app.learners import Learner, learner_class
 from curvfed.strategies.base.method import ONE_SHOT
-from curvfed.strategies.config.aggregations import AGGREGATIONS
+from curvfed.strategies.config.halves import AGGREGATIONS
 from curvfed.strategies.methods import METHODS
 
 IN_ROUNDS = [name for name, row in METHODS.items() if row.aggregation != ONE_SHOT]

@@ -12,9 +12,9 @@ from safetensors.numpy import load, save
 from curvfed.client_app.learners import learner_class
 from curvfed.strategies.base.average import AggregationError, Update, split_average
 from curvfed.strategies.base.learner import Local
+from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.defaults import settled
-from curvfed.strategies.config.model_spec import named_state
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.topology import CONFIDENCE, MOMENTS, Topology, shares
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays

@@ -11,9 +11,9 @@ from curvfed.client_app.learners.fedsage import KEPT, FedSage
 from curvfed.server_app.results import default_name
 from curvfed.strategies.base.average import AggregationError, Update, split_average
 from curvfed.strategies.base.learner import Local, host
+from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.defaults import settled
-from curvfed.strategies.config.model_spec import named_state
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.fedsage import GRADIENT, MISSING, PACKAGE, REPRESENTATIONS, package
 from curvfed.strategies.fedsage import FedSage as Server

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.strategies.calibration import (
+from curvfed.strategies.base.calibration import (
     CalibrationError,
     Sums,
     check_trace,

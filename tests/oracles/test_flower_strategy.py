@@ -19,7 +19,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN, Flower
 from curvfed.strategies.base.flower_strategy import FlowerStrategy
 from curvfed.strategies.baseline_tables import FedOpt
-from curvfed.strategies.config.aggregations import AGGREGATIONS
+from curvfed.strategies.config.halves import AGGREGATIONS
 from curvfed.strategies.config.run_config import RunConfig
 
 KINDS = ("adam", "yogi", "avgm")

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.strategies.calibration import CalibrationError, plain_sum
-from curvfed.strategies.virtual_features import ClassSums, length, retrain, sample
+from curvfed.strategies.base.calibration import CalibrationError, plain_sum
+from curvfed.strategies.methods.ccvr import ClassSums, length, retrain, sample
 
 
 def data(seed, num, size, classes):

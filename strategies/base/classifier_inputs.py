@@ -1,0 +1,28 @@
+"""What a classifier sees of a client's training images."""
+
+import torch
+from torch import Tensor, nn
+
+from curvfed.strategies.base.method import HEAD
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.heads import SphereHead
+from curvfed.tasks.images.client_task import ImageTask
+from curvfed.tasks.images.models import ImageNet
+from curvfed.tasks.task import Task
+
+
+def classifier_inputs(model: nn.Module, task: Task) -> tuple[Tensor, Tensor]:
+    """What the classifier multiplies, (n, l), and the labels (n,), of all training images.
+
+    Raises
+    ------
+    DataError
+        If the data are no images.
+    """
+    if not isinstance(model, ImageNet) or not isinstance(task, ImageTask):
+        raise DataError("the data are no images, and classifiers of other data are not calibrated")
+    batches = [(features.cpu(), labels.cpu()) for features, labels in task.features(model)]
+    dim = model.get_parameter(f"{HEAD}weight").shape[1]
+    features = torch.cat([torch.empty(0, dim), *(features for features, _ in batches)])
+    labels = torch.cat([torch.empty(0, dtype=torch.int64), *(labels for _, labels in batches)])
+    return model.head.inputs(features) if isinstance(model.head, SphereHead) else features, labels

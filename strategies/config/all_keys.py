@@ -1,0 +1,45 @@
+"""Every key that a run can be given, whatever its method: what commands take, and what Flower wants to be declared.
+
+This needs neither torch nor the methods' own files; `curvfed.strategies.method_index` has their keys.
+"""
+
+from functools import cache
+from typing import Any
+
+from curvfed.strategies.base.dotted import Scalar, dotted
+from curvfed.strategies.base.flower_keys import Flower
+from curvfed.strategies.base.keys import Table, kebab
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.config.data_keys import Images, Points, Secure
+from curvfed.strategies.config.sink_keys import MLflow
+from curvfed.strategies.method_index import DEFAULTS
+from curvfed.strategies.methods import brought
+
+SHARED: dict[str, type[Table]] = {"images": Images, "points": Points, "secure": Secure, "flower": Flower, "mlflow": MLflow}
+"""The tables of no method, by their names."""
+
+
+@cache
+def defaults() -> dict[str, Scalar]:
+    """The default of every key, dotted; those of methods of other packages last."""
+    tables: dict[str, Any] = {name: _values(keys) for name, keys in SHARED.items()} | DEFAULTS
+    return dotted(_values(RunKeys) | tables | {name: _values(keys) for name, keys in brought_tables().items()})
+
+
+def brought_tables() -> dict[str, type[Table]]:
+    """The tables of methods of other packages, by their names."""
+    return {name: keys for row in brought()[0].values() for name, keys in row.keys.items()}
+
+
+def without_others(method: str) -> dict[str, Scalar]:
+    """The defaults of the keys that a run of this method may be given.
+
+    Those of other packages' methods that do not run are left out: who gets the rest need not have these installed.
+    """
+    row = brought()[0].get(method)
+    foreign = brought_tables().keys() - (row.keys.keys() if row else set())
+    return {key: value for key, value in defaults().items() if key.partition(".")[0] not in foreign}
+
+
+def _values(keys: type[Table]) -> dict[str, Scalar]:
+    return {kebab(name): field.default for name, field in keys.model_fields.items()}

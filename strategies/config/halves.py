@@ -1,0 +1,104 @@
+"""The halves that a configuration names: the server's aggregation, with the start that its seed gives, and the learner."""
+
+import fnmatch
+
+from curvfed.strategies.base.aggregation import Aggregation, Average
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.flower_keys import FLOWER
+from curvfed.strategies.base.flower_strategy import FlowerStrategy
+from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.method import ENDS, Method
+from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.config.model_spec import build_model, is_fixed, model_spec
+from curvfed.strategies.config.run_config import HOMES, RunConfig
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.wire.messages import Facts
+from curvfed.tasks import plugins
+
+
+def flower_strategy(arrays: Arrays, config: RunConfig) -> FlowerStrategy:
+    """The strategy of Flower's that `aggregation` names, with its keys in the table `flower`."""
+    known = FLOWER[config.aggregation]
+    settings = {name: value for name, value in config.flower if name in known and value != "auto"}
+    if "client_learning_rate" in known:  # Flower has no default
+        settings.setdefault("client_learning_rate", config.learning_rate)
+    return FlowerStrategy(arrays, config.aggregation, settings)
+
+
+def aggregation(config: RunConfig, facts: Facts, clients: int) -> Aggregation:
+    """The server's side of a run, before its first round.
+
+    Parameters
+    ----------
+    config : RunConfig
+        Settled.
+    facts : Facts
+    clients : int
+        How many there are, whether they take part in a round or not.
+    """
+    method = config.row
+    shared = {
+        name: tensor.detach().numpy()
+        for name, tensor in named_state(build_model(model_spec(config, facts), config.seed)).items()
+        if not method.is_personal(name, facts.own_ends) and not is_fixed(config, name)
+    }
+    if plugins.is_model(config.model):
+        _check_kept(config, facts)
+    found = made(shared, config, clients)
+    found.meet(facts.partitions)
+    return found
+
+
+def made(arrays: Arrays, config: RunConfig, clients: int) -> Aggregation:
+    """The aggregation that a settled configuration names, at its start.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If another package's cannot be imported, or is none.
+    """
+    if config.aggregation == "average":
+        return Average(arrays)
+    if config.aggregation in FLOWER:
+        return flower_strategy(arrays, config)
+    row = METHODS[HOMES.get(config.aggregation, config.method)]
+    server = plugins.imported(row.server) if isinstance(row.server, str) else row.server
+    found = server(arrays, config.keys_of(row), config, clients) if server is not None else None
+    if not isinstance(found, Aggregation):
+        raise ConfigError(f'the server half of method = "{config.method}" makes {found!r}; allowed is an Aggregation')
+    return found
+
+
+def learner_class(method: Method) -> type[Learner]:
+    """What a method's clients make of a round.
+
+    Raises
+    ------
+    DataError, ConfigError
+        If another package's cannot be imported here, or is none.
+    """
+    found = plugins.imported(method.client) if isinstance(method.client, str) else method.client or Learner
+    if not (isinstance(found, type) and issubclass(found, Learner)):
+        raise ConfigError(f"the client half {method.client!r} is {found!r}; allowed is a subclass of {Learner.__module__}.Learner")
+    return found
+
+
+def _check_kept(config: RunConfig, facts: Facts) -> None:
+    """A model of another package must have what the method keeps at the clients."""
+    kept, personal = kept_patterns(config, facts), config.row.personal
+    lacking = ([] if set(personal) & set(kept) or not personal else list(personal)) + [
+        end for end in ENDS if facts.own_ends and end not in kept
+    ]
+    if lacking:
+        raise ConfigError(
+            f'model = "{config.model}": method = "{config.method}" keeps {", ".join(lacking)} at each client, and this '
+            "model has no parameters of these names; allowed is a model that has, or another method"
+        )
+
+
+def kept_patterns(config: RunConfig, facts: Facts) -> list[str]:
+    """Patterns of the parameters that stay with every client of a run, those alone that its model has any of."""
+    names = list(named_state(build_model(model_spec(config, facts), config.seed)))
+    patterns = config.row.personal + (ENDS if facts.own_ends else ())
+    return [pattern for pattern in dict.fromkeys(patterns) if fnmatch.filter(names, pattern)]

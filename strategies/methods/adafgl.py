@@ -1,0 +1,125 @@
+"""AdaFGL (Li et al., ICDE 2024): FedAvg, then a network of each client's own over the shared one."""
+
+import copy
+from typing import cast
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.keys import Table
+from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer
+from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.training import train
+from curvfed.tasks.graphs.adaptive import AdaptiveNet, AdaptiveSpec, homophily_confidence
+from curvfed.tasks.task import Batch
+
+
+class Keys(Table):
+    """Keys of AdaFGL."""
+
+    alpha: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="alpha, the edges' share in the matrix by which nodes hear each other; what the shared model predicts "
+        "alike has the rest. 1 is the edges alone",
+    )
+    beta: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="beta, what the signed weights of heterophilous message passing keep of that matrix; what the client's "
+        "own network finds alike has the rest",
+    )
+    steps: int = Field(
+        default=3, ge=1, le=100, description="k, how often features are propagated by that matrix before they are read"
+    )
+    width: int = Field(default=64, ge=1, le=100_000, description="hidden width of the client's own network")
+
+
+MOST_NODES = 6_000
+"""Of a client's graph: training holds about ten matrices of its nodes by its nodes, of float32 then 1.4 GB."""
+
+
+class AdaFglClient(Learner):
+    """Rounds as in FedAvg, whose model is the federated knowledge extractor; then `fine-tune-epochs` passes of stage 2.
+
+    Stage 2 is `curvfed.tasks.graphs.adaptive`. It starts anew at every fine-tuning, from the same weights at every
+    client, and goes on with the run's optimiser and dropout, at its learning rate. The network is that of the last
+    pass, where the authors take the best by validation.
+
+    Parameters
+    ----------
+    local : Local
+
+    Raises
+    ------
+    ConfigError
+        If the client's graph is too large for stage 2.
+    """
+
+    keys: Keys
+
+    def __init__(self, local: Local) -> None:
+        super().__init__(local)
+        self._tuned: AdaptiveNet | None = None
+        nodes = self._batch().inputs.num_nodes
+        if local.config.fine_tunes and nodes > MOST_NODES:
+            raise ConfigError(
+                f'method = "adafgl" with fine-tune-epochs = {local.config.fine_tune_epochs}: allowed are clients of up to '
+                f"{MOST_NODES} nodes, for matrices of nodes by nodes are kept; this one has {nodes}"
+            )
+
+    def fine_tune(self) -> float | None:
+        """The client's own network over the parameters received."""
+        local, config, batch = self.local, self.local.config, self._batch()
+        inputs, rows = batch.inputs, cast(Tensor, batch.rows)
+        with torch.inference_mode():
+            num_classes = local.model.eval()(inputs).shape[1]
+        spec = AdaptiveSpec(
+            num_features=inputs.features.matrix.shape[1],
+            num_classes=num_classes,
+            width=self.keys.width,
+            dropout=config.dropout,
+            steps=self.keys.steps,
+            alpha=self.keys.alpha,
+            beta=self.keys.beta,
+        )
+        confidence = homophily_confidence(inputs, rows, batch.labels, num_classes)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            network = AdaptiveNet(copy.deepcopy(local.model), spec, confidence)
+        matrix = inputs.features.matrix
+        self._tuned = network.to(matrix.device, matrix.dtype)
+        optimizer = fresh_optimizer(self._tuned, config)
+        return train(
+            self._tuned, local.task, optimizer, config.fine_tune_epochs, clip_norm=config.clip_norm, loss=_loss
+        )
+
+    @property
+    def tuned(self) -> nn.Module:
+        """That network; of a client without examples the shared one."""
+        return self._tuned or self.local.model
+
+    def _batch(self) -> Batch:
+        """All of the client's nodes: the only batch of a pass."""
+        return next(iter(self.local.task.batches(self.local.model)))
+
+
+def _loss(network: nn.Module, batch: Batch) -> Tensor:
+    return cast(AdaptiveNet, network).loss(batch.inputs, batch.labels, cast(Tensor, batch.rows))
+
+
+METHODS = {
+    "adafgl": Method(
+        "fedavg, then a network of each client's own over the shared model's predictions (Li et al., 2024)",
+        space="flat",
+        tasks=("nodes",),
+        settings={"nodes": {"fine_tune_epochs": 100}},
+        keys={"adafgl": Keys},
+        tunes_own_network=True,
+        client=AdaFglClient,
+    ),
+}

@@ -1,0 +1,193 @@
+"""CCVR (Luo et al., NeurIPS 2021): FedAvg, then its classifier trained anew on virtual features.
+
+Clients send sums of their features by class, one vector each; from the sum over the clients follow the mean and covariance
+of each class, those of the pooled features, as by the paper's Eqs. 3 and 4. The server draws features from these
+Gaussians and goes on training the classifier on them. Tukey's transform, which the paper tries on features that are not
+negative, is left out.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field
+from torch.nn.functional import cross_entropy
+
+from curvfed.strategies.base.calibration import (
+    Array,
+    CalibrationError,
+    check_products,
+    check_vector,
+    pack_symmetric,
+    triangle,
+    unpack_symmetric,
+)
+from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.method import IMAGES, Method
+
+
+class Keys(Table):
+    """Keys of CCVR."""
+
+    per_class: int = Field(default=500, ge=1, le=1_000_000, description="virtual features drawn for each class")
+    learning_rate: Rate = Field(default=0.01, gt=0, description="of SGD on the virtual features")
+    epochs: int = Field(default=10, ge=1, le=10_000, description="passes over the virtual features")
+
+
+_SLACK = 1 + 1e-9  # for the rounding of sums in float64
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSums:
+    """Σ 1, Σ z and Σ z zᵀ over the examples of every class, features z in l dimensions, C classes.
+
+    Attributes
+    ----------
+    counts : array (C,), float64
+    sums : array (C, l), float64
+    moments : array (C, l(l + 1)/2), float64
+        Upper triangles, by rows.
+    """
+
+    counts: Array
+    sums: Array
+    moments: Array
+
+    @classmethod
+    def zeros(cls, features: int, classes: int) -> "ClassSums":
+        """Of no example."""
+        return cls(np.zeros(classes), np.zeros((classes, features)), np.zeros((classes, triangle(features))))
+
+    def add(self, features: ArrayLike, labels: ArrayLike) -> None:
+        """Take in a batch, as `curvfed.strategies.base.calibration.Sums.add`."""
+        z, y = np.asarray(features, np.float64), np.asarray(labels)
+        for label in np.unique(y):
+            own = z[y == label]
+            self.counts[label] += len(own)
+            self.sums[label] += own.sum(axis=0)
+            self.moments[label] += pack_symmetric(own.T @ own)
+
+    def pack(self) -> Array:
+        """Counts, sums and moments, one after the other: (`length`,)."""
+        return np.concatenate([self.counts, self.sums.ravel(), self.moments.ravel()])
+
+    @classmethod
+    def unpack(cls, vector: Array, features: int, classes: int) -> "ClassSums":
+        """Inverse of `pack`; views of the vector.
+
+        Raises
+        ------
+        CalibrationError
+            If the vector is of another length or type or not finite, or a count is negative or no whole number, or sums and
+            moments do not go together.
+        """
+        check_vector(vector, length(features, classes))
+        counts, sums, moments = np.split(vector, [classes, classes * (1 + features)])
+        if (counts < 0).any() or (counts != np.round(counts)).any():
+            raise CalibrationError("numbers of examples that are negative or not whole")
+        found = cls(counts, sums.reshape(classes, features), moments.reshape(classes, triangle(features)))
+        for count, total, packed in zip(counts, found.sums, found.moments, strict=True):
+            products = unpack_symmetric(packed, features)
+            check_products(products)
+            if (np.abs(total) > np.sqrt(count) * np.sqrt(products.diagonal()) * _SLACK).any():
+                raise CalibrationError("sums of a class that are too long for their sums of squares")
+        return found
+
+    def gaussian(self, label: int) -> tuple[Array, Array]:
+        """Mean (l,) and covariance (l, l) of a class that has examples: divided by N − 1, and zero for a single one.
+
+        The covariance is a difference of moments: its error is some eps times the mean's square.
+        """
+        count, mean = self.counts[label], self.sums[label] / self.counts[label]
+        moment = unpack_symmetric(self.moments[label], mean.size)
+        if count < 2:
+            return mean, np.zeros_like(moment)
+        return mean, (moment - count * np.outer(mean, mean)) / (count - 1)
+
+
+def length(features: int, classes: int) -> int:
+    """Length of the packed sums."""
+    return classes * (1 + features + triangle(features))
+
+
+def sample(sums: ClassSums, per_class: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Virtual features of all classes that have examples.
+
+    Parameters
+    ----------
+    sums : ClassSums
+        Of all clients.
+    per_class : int
+    seed : int
+        What is drawn of a class depends on the seed, its label and its own sums alone.
+
+    Returns
+    -------
+    features : array (n, l)
+    labels : array (n,)
+        Ascending.
+    """
+    present, size = np.flatnonzero(sums.counts), sums.sums.shape[1]
+    features = np.empty((present.size, per_class, size), np.float32)
+    for label, out in zip(present.tolist(), features, strict=True):
+        mean, covariance = sums.gaussian(label)
+        values, vectors = np.linalg.eigh(covariance)
+        # The symmetric root does not depend on the eigenvectors' signs, which differ between machines.
+        root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
+        out[:] = mean + np.random.default_rng([seed, label]).standard_normal((per_class, size)) @ root
+    return features.reshape(-1, size), np.repeat(present, per_class)
+
+
+def retrain(
+    weight: NDArray[np.float32],
+    bias: NDArray[np.float32],
+    features: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    learning_rate: float,
+    epochs: int,
+    batch_size: int,
+    seed: int,
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """A linear head after some passes of plain SGD on the cross-entropy.
+
+    Parameters
+    ----------
+    weight : array (C, l)
+    bias : array (C,)
+        The head to start from.
+    features : array (n, l)
+    labels : array (n,)
+    learning_rate : float
+    epochs : int
+    batch_size : int
+        0: all features in every step.
+    seed : int
+        Of the batches.
+
+    Returns
+    -------
+    weight, bias
+        New arrays.
+    """
+    head = [torch.tensor(weight, requires_grad=True), torch.tensor(bias, requires_grad=True)]
+    inputs, targets = torch.from_numpy(features), torch.from_numpy(labels)
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(epochs):
+        for batch in torch.randperm(len(inputs), generator=generator).split(batch_size or max(len(inputs), 1)):
+            loss = cross_entropy(inputs[batch] @ head[0].T + head[1], targets[batch], reduction="sum")
+            with torch.no_grad():  # torch.optim takes seconds to import its compiler, for these two lines
+                for parameter, gradient in zip(head, torch.autograd.grad(loss, head), strict=True):
+                    parameter -= learning_rate / max(len(batch), 1) * gradient
+    return head[0].detach().numpy(), head[1].detach().numpy()
+
+
+METHODS = {
+    "ccvr": Method(
+        "fedavg, then its classifier trained anew on features drawn from class-wise Gaussians (Luo et al., 2021)",
+        space="flat",
+        after=("ccvr",),
+        tasks=IMAGES,
+        keys={"ccvr": Keys},
+    ),
+}

@@ -1,0 +1,113 @@
+"""FED-PUB (Baek et al., ICML 2023): personal masks, and an average of its own for each client, by similarity."""
+
+import numpy as np
+from pydantic import Field
+
+from curvfed.strategies.base.aggregation import Aggregation, Replies
+from curvfed.strategies.base.average import Arrays, split_average
+from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.own_starts import Matrix, Starts, cosines
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.tasks.graphs.functional import EMBEDDING
+
+
+class Keys(Table):
+    """Keys of FED-PUB."""
+
+    scale: Rate = Field(
+        default=3.0,
+        ge=0,
+        description="tau: how much more a client takes from models that compute alike, in the softmax of tau times the "
+        "cosine; 0 takes the same from all. The authors use 3 for disjoint parts of a graph, 5 for overlapping ones",
+    )
+    l1: Rate = Field(
+        default=1e-4,
+        ge=0,
+        description="lambda_1, coefficient of the L1 norm of the personal masks in the local objective. The authors' 1e-3 "
+        "stands in code where the term has no gradient; with one it brings the masks to nearly 0 within 100 rounds",
+    )
+    threshold: Rate = Field(
+        default=1e-3, ge=0, le=1, description="entries of a mask that are smaller than this count as 0 in evaluation"
+    )
+    proximal: Rate = Field(
+        default=1e-3,
+        ge=0,
+        description="lambda_2, coefficient of the proximal term on the shared parameters; without effect at a single "
+        "local step, as with flatland.proximal",
+    )
+
+
+class FedPubServer(Starts):
+    """Every client starts from an average of its own, in which the models that compute alike weigh more.
+
+    The start of client i is Σ_j α_ij θ_j with α_ij = exp(τ S_ij) / Σ_k exp(τ S_ik), S_ij the cosine of the functional
+    embeddings of i and j, over the clients j that replied in the round, i included. Numbers of examples do not enter.
+
+    The embedding comes with the shared parameters, from the client, as in the authors' code
+    (`curvfed.tasks.graphs.functional`); the masks that it depends on stay there. The paper has all clients take part;
+    the code decides that a client which does not reply keeps the start that it has, and that one which never replied
+    starts from the plain average by examples. A client without examples has learnt nothing: it is given a start, but is
+    in nobody's.
+
+    Parameters
+    ----------
+    arrays : dict of str to array
+        The shared parameters that all start from, the embedding among them.
+    scale : float
+        τ; at 0 every start is the unweighted mean.
+    """
+
+    def __init__(self, arrays: Arrays, scale: float) -> None:
+        super().__init__(arrays)
+        self._scale = scale
+
+    def aggregate(self, replies: Replies) -> None:
+        """Give a start to every client that replied."""
+        self._average = split_average(self._average, list(replies.values()))
+        learnt = [update.arrays for update in replies.values() if update.examples]
+        if not learnt:
+            return
+        embeddings = np.stack([update.arrays[EMBEDDING] for update in replies.values()]).astype(np.float64)
+        sources = np.stack([arrays[EMBEDDING] for arrays in learnt]).astype(np.float64)
+        weights = mixing_weights(embeddings, sources, self._scale)
+        self._mix(replies, learnt, weights)
+
+
+def mixing_weights(embeddings: Matrix, sources: Matrix, scale: float) -> Matrix:
+    """Softmax over the sources of scale times the cosine: row i says what the start of i is made of.
+
+    Parameters
+    ----------
+    embeddings : array, (n, d)
+    sources : array, (m, d)
+    scale : float
+
+    Returns
+    -------
+    array, (n, m)
+        Rows sum to 1. The cosine with a vector of zeros, which has no direction, is taken to be 0.
+    """
+    scores = scale * cosines(embeddings, sources)
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    weights: Matrix = shares / shares.sum(axis=1, keepdims=True)
+    return weights
+
+
+def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:
+    """The server's half of a run."""
+    return FedPubServer(arrays, keys.scale)
+
+
+METHODS = {
+    "fed-pub": Method(
+        "fedavg with personal masks and an average of its own for each client, by similarity (Baek et al., 2023)",
+        space="flat",
+        personal=("*.mask",),
+        proximal="fed-pub.proximal",
+        sparsity="fed-pub.l1",
+        aggregation="similarity",
+        keys={"fed-pub": Keys},
+        server=server,
+    ),
+}

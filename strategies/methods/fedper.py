@@ -1,0 +1,12 @@
+"""FedPer (Arivazhagan et al., 2019): FedAvg whose classifier stays at the clients."""
+
+from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
+
+METHODS = {
+    "fedper": Method(
+        "fedavg whose classifier stays (Arivazhagan et al., 2019)",
+        space="flat",
+        personal=("head.*",),
+        tasks=(*GRAPHS, *IMAGES),
+    ),
+}

@@ -1,0 +1,27 @@
+"""FedProx (Li et al., MLSys 2020): FedAvg with a proximal term."""
+
+from pydantic import Field
+
+from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
+
+
+class Keys(Table):
+    """Keys of FedProx."""
+
+    mu: Rate = Field(
+        default=0.01,
+        ge=0,
+        description="mu of the term mu/2 ||w - w_t||^2; without effect at a single local step, as above",
+    )
+
+
+METHODS = {
+    "fedprox": Method(
+        "fedavg with a proximal term (Li et al., 2020)",
+        space="flat",
+        proximal="fedprox.mu",
+        tasks=(*GRAPHS, *IMAGES),
+        keys={"fedprox": Keys},
+    ),
+}

@@ -1,0 +1,41 @@
+"""FedRep (Collins et al., ICML 2021): the classifier stays and is trained first, then the body, which is averaged."""
+
+from pydantic import Field
+
+from curvfed.strategies.base.keys import Table
+from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.method import HEAD, IMAGES, Method
+from curvfed.strategies.base.training import Trained, train, training_only
+
+
+class Keys(Table):
+    """Keys of FedRep."""
+
+    head_epochs: int = Field(default=5, ge=1, le=10_000, description="passes that train the head, before local-epochs")
+
+
+class FedRepClient(Learner):
+    """`fedrep.head-epochs` passes train the classifier, `local-epochs` the body."""
+
+    keys: Keys
+
+    def train(self) -> Trained:
+        """Both; the loss and the steps are those of the body's passes."""
+        local, config = self.local, self.local.config
+        head = {name for name in local.trained if name.startswith(HEAD)}
+        with training_only(local.trained, head):
+            train(local.model, local.task, local.optimizer, self.keys.head_epochs, clip_norm=config.clip_norm)
+        with training_only(local.trained, local.trained.keys() - head):
+            return self.descend(config.local_epochs)
+
+
+METHODS = {
+    "fedrep": Method(
+        "classifier stays and is trained first, then the body, which is averaged (Collins et al., 2021)",
+        space="flat",
+        personal=("head.*",),
+        tasks=IMAGES,
+        keys={"fedrep": Keys},
+        client=FedRepClient,
+    ),
+}

@@ -1,0 +1,72 @@
+"""FlatLand (Lu et al., 2024): Lorentz networks of a curvature of each client's own, and its ablations."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.method import Method
+
+LORENTZ_PERSONAL = ("*.time", "*.gate", "k", "estimator.*")
+"""What stays at a client: the columns m that multiply time coordinates, the gates, and k and its estimator, which set the
+curvature."""
+
+
+class Keys(Table):
+    """Keys of FlatLand and its ablations."""
+
+    curvature_init: Literal["forman", "ollivier", "mlp", "constant"] = Field(
+        default="forman",
+        description="where a client's curvature starts, where the method tailors it: at the mean Forman-Ricci or "
+        "Ollivier-Ricci curvature of its edges, standardised over the clients; or at -1 for all, with mlp led away from "
+        "there by a small personal network on statistics of the graph",
+    )
+    curvature_map: Literal["sigmoid", "exp"] = Field(
+        default="sigmoid",
+        description="from the trained scalar k to the squared radius K, of which -1/K is the curvature: sigmoid(k) + 0.5 "
+        "as published, or exp(3 tanh 10k), from 1/20 to 20 and quick to move",
+    )
+    triangles: bool = Field(
+        default=True, description="count triangles in the Forman-Ricci curvature (the augmented form)"
+    )
+    gate: bool = Field(
+        default=True, description="mix a high-pass of the neighbourhood into every layer by a learned gate"
+    )
+    proximal: Rate = Field(
+        default=0.01,
+        ge=0,
+        description="coefficient of the proximal term on the shared parameters; its gradient is 0 in the first local "
+        "step, so it matters from two local steps on",
+    )
+
+
+METHODS = {
+    "flatland": Method(
+        "Lorentz layers, own curvature per client, time-like parameters stay, space-like are averaged",
+        space="lorentz",
+        personal=LORENTZ_PERSONAL,
+        learns_curvature=True,
+        proximal="flatland.proximal",
+        before=("curvature",),
+        keys={"flatland": Keys},
+    ),
+    "flatland-constant": Method(
+        "flatland without tailored spaces: curvature -1 for every client",
+        space="lorentz",
+        personal=LORENTZ_PERSONAL,
+        proximal="flatland.proximal",
+    ),
+    "flatland-shared": Method(
+        "flatland without decoupling: time-like parameters and curvature are averaged too",
+        space="lorentz",
+        learns_curvature=True,
+        proximal="flatland.proximal",
+    ),
+    "flatland-euclidean": Method(
+        "flatland's decoupling on a flat GCN: one ordinary unit per layer takes the place of the time coordinate",
+        space="split",
+        personal=("*.time", "*.to_time", "*.time_bias", "*.gate"),
+        proximal="flatland.proximal",
+        tasks=("nodes",),
+    ),
+}

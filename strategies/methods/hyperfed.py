@@ -1,0 +1,244 @@
+"""HyperFed (Liao et al., IJCAI 2023): prototypes in the Poincaré ball, consistent aggregation, and its ablations."""
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from curvfed.geometry.min_norm import min_norm_point
+from curvfed.strategies.base.aggregation import Aggregation, Average, Replies
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.deviations import gram, moved
+from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.method import IMAGES, Method
+from curvfed.strategies.base.run_keys import RunKeys
+
+
+class Keys(Table):
+    """Keys of HyperFed and its ablations."""
+
+    slope: Rate = Field(
+        default=0.9,
+        gt=0,
+        le=0.99999,
+        description="s, the Euclidean norm that the prototypes are contracted to; 1 would be the boundary, infinitely far, "
+        "and float32 tells no more norms apart soon before it",
+    )
+    margin: Rate = Field(
+        default=3.0,
+        ge=0,
+        description="m of the triplet loss, a hyperbolic distance. A loss of 0 needs m at most the least distance of two "
+        "prototypes",
+    )
+    negatives: Literal["one", "all"] = Field(
+        default="one",
+        description="prototypes of other classes that an image is pushed from in a step: one drawn at random, as "
+        "published, or the mean over all",
+    )
+    mixup: Rate = Field(
+        default=0.0,
+        ge=0,
+        description="weight of a mixup cross-entropy on cosine logits, which the authors' code adds with 2 and the paper "
+        "does not have",
+    )
+    deviations: Literal["unit", "raw"] = Field(
+        default="unit",
+        description="what consistent aggregation seeks the point of least norm among: the clients' deviations at unit "
+        "length, as in the authors' code, or raw, as in the paper, where the smallest win",
+    )
+    radius: Rate = Field(
+        default=0.2,
+        ge=0,
+        description="how far, over the number of clients K, a client's weight may lie from its share of the examples: "
+        "0 is averaging, K or more is unbounded as in the paper",
+    )
+
+
+Vector = NDArray[np.float64]
+
+_STILL = 1e-2  # a deviation of at most this share of the longest does not take part in the choice of weights
+_SHORTEST = 1e-15  # nor does a shorter one: its square is lost in float32
+_CANCELLED = 1e-3  # share of the deviations' weighted lengths that is left of their sum where they cancel
+_AVERAGED = "averaged: "
+
+
+class Consistent(Average):
+    """θ + Σ pₖΔₖ with the weights whose sum of deviations Δₖ = θₖ − θ is shortest, near the clients' shares of the data.
+
+    HyperFed's Eqs. 8 to 10: min ‖Σ pₖΔₖ‖ over the simplex, solved exactly (`curvfed.geometry.min_norm`), where the
+    paper's Eq. 11 takes steps of Frank and Wolfe. Published code and paper differ, and neither is safe as it stands,
+    since the exact solution prefers whoever moved least: a client whose loss is 0 gets all the weight, and the model
+    stalls. So
+
+    - the deviations may be brought to unit length for the choice of weights, as in the authors' code; the weights are
+      then those of the raw ones;
+    - weights stay near the shares p0 of the examples, |pₖ − p0ₖ| ≤ radius/K over the K clients with examples, as in
+      FedMGDA+ (Hu et al., 2020);
+    - a client that hardly moved, by a hundredth of the longest deviation or less, attracts no weight. It keeps its share,
+      and with it its say that the model should stay; the bound above holds for all;
+    - where fewer than two clients moved there is nothing to choose: the round is averaged, and says why.
+
+    Buffers are averaged by examples. Where the deviations cancel, the sum is 0 and the model stays. That is as it should
+    be, for then no step serves all clients (a Pareto-stationary point); the round says so too.
+
+    Parameters
+    ----------
+    arrays : dict of str to array
+        The shared parameters that all start from.
+    radius : float
+        0 is the average, bit for bit; K and more is unbounded, with raw deviations the paper's aggregation.
+    deviations : str
+        "unit" or "raw".
+    """
+
+    def __init__(self, arrays: Arrays, radius: float, deviations: str) -> None:
+        super().__init__(arrays)
+        self._radius, self._unit = radius, deviations == "unit"
+        self._weights: dict[int, float] = {}
+        self._figures: dict[str, Any] = {}
+
+    def aggregate(self, replies: Replies) -> None:
+        """Choose the weights, and go by the weighted sum."""
+        total = sum(update.examples for update in replies.values())
+        shares = {p: update.examples / total if total else 0.0 for p, update in replies.items()}
+        taking = [p for p, share in shares.items() if share]
+        prior = np.array([shares[p] for p in taking])
+        ratio: float | None = 1.0
+        weights, note = prior, "" if taking else _AVERAGED + "no client has examples"
+        if taking and self._radius > 0:
+            products = gram(self._arrays, [replies[p].arrays for p in taking])
+            weights, note = consistent_weights(products, prior, self._radius, self._unit)
+            ratio = norm_ratio(products, weights, prior)
+        self._weights = shares | dict(zip(taking, weights.tolist(), strict=True))
+        if np.array_equal(weights, prior):
+            super().aggregate(replies)
+        else:
+            self._arrays = moved(self._arrays, list(replies.values()), list(self._weights.values()))
+        self._figures = {
+            "weights": " ".join(f"{p}:{weight:.4g}" for p, weight in self._weights.items()),
+            "weights_l1": float(np.abs(weights - prior).sum()),
+            "norm_ratio": ratio,
+            "aggregation_note": note,
+        }
+
+    def round_figures(self) -> dict[str, Any]:
+        """The weights p, their distance from the shares p0 in L1, the ratio of norms, and the note."""
+        return self._figures
+
+    def weights(self) -> dict[int, float]:
+        """The weights p of the last round."""
+        return self._weights
+
+
+def consistent_weights(products: Vector, prior: Vector, radius: float, unit: bool) -> tuple[Vector, str]:
+    """The weights of a round, and a remark on it.
+
+    Parameters
+    ----------
+    products : array (K, K)
+        Inner products of the raw deviations (`curvfed.strategies.base.deviations.gram`).
+    prior : array (K,)
+        The clients' shares of the examples, all > 0.
+    radius : float
+    unit : bool
+        As in `Consistent`.
+
+    Returns
+    -------
+    weights : array (K,)
+        On the simplex, within radius/K of the prior.
+    note : str
+        Why the weights are the prior, or that the deviations cancel, or "".
+    """
+    if not np.isfinite(products).all():
+        return prior, _AVERAGED + "a deviation is too long to be squared"
+    lengths = np.sqrt(products.diagonal())
+    moving = lengths > max(_STILL * lengths.max(), _SHORTEST)
+    if moving.sum() < 2:
+        return prior, _AVERAGED + ("one client alone moved" if moving.any() else "no client moved")
+    chosen = products[np.ix_(moving, moving)]
+    if unit:
+        chosen = chosen / lengths[moving] / lengths[moving, None]
+    # Those that stand still keep their shares; the others share out the rest, in which bounds are that much wider.
+    rest = prior[moving].sum()
+    weights = prior.copy()
+    reach = radius / len(prior) / rest
+    weights[moving] = rest * min_norm_point(chosen, prior[moving] / rest, reach * chosen.shape[0])
+    left = _norm(products, weights)
+    return weights, "the deviations cancel, the model stays" if left <= _CANCELLED * (weights @ lengths) else ""
+
+
+def norm_ratio(products: Vector, weights: Vector, prior: Vector) -> float | None:
+    """‖Σ pₖΔₖ‖ / ‖Σ p0ₖΔₖ‖ of the raw deviations; None where the average itself stands still.
+
+    At most 1, up to rounding, where the weights were chosen for these; with deviations at unit length not always.
+    """
+    if not np.isfinite(products).all():
+        return None
+    before = _norm(products, prior)
+    if before <= _CANCELLED * (prior @ np.sqrt(products.diagonal())):
+        return None
+    return _norm(products, weights) / before
+
+
+def _norm(products: Vector, weights: Vector) -> float:
+    return math.sqrt(max(float(weights @ products @ weights), 0.0))
+
+
+def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:
+    """The server's half of a run."""
+    return Consistent(arrays, keys.radius, keys.deviations)
+
+
+METHODS = {
+    "hyperfed": Method(
+        "fixed prototypes spread in the Poincaré ball, hyperbolic triplet loss, consistent aggregation",
+        space="flat",
+        head="poincare",
+        head_from="server",
+        loss="triplet",
+        aggregation="consistent",
+        tasks=IMAGES,
+        keys={"hyperfed": Keys},
+        server=server,
+    ),
+    "hyperfed-averaged": Method(
+        "hyperfed with the average in place of consistent aggregation",
+        space="flat",
+        head="poincare",
+        head_from="server",
+        loss="triplet",
+        tasks=IMAGES,
+    ),
+    "hyperfed-fixed": Method(
+        "hyperfed whose prototypes are fixed but not shared: every client spreads its own",
+        space="flat",
+        personal=("head.*",),
+        head="poincare",
+        head_from="client",
+        loss="triplet",
+        aggregation="consistent",
+        tasks=IMAGES,
+    ),
+    "hyperfed-shared": Method(
+        "hyperfed whose prototypes are shared but not fixed: they are trained and aggregated with the rest",
+        space="flat",
+        head="poincare",
+        loss="triplet",
+        aggregation="consistent",
+        tasks=IMAGES,
+    ),
+    "hyperfed-geodesic": Method(
+        "hyperfed that draws an image to the prototype of its class alone: the geodesic distance in place of the triplet",
+        space="flat",
+        head="poincare",
+        head_from="server",
+        loss="geodesic",
+        aggregation="consistent",
+        tasks=IMAGES,
+        # Its gradient keeps its length however near the prototype is: at the .1 of the others it never settles.
+        settings={"images": {"learning_rate": 0.02}},
+    ),
+}

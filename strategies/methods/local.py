@@ -1,0 +1,16 @@
+"""Every client alone: a flat network, or a Lorentz network of its own curvature."""
+
+from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
+
+METHODS = {
+    "local": Method(
+        "every client trains a flat network alone", space="flat", personal=("*",), tasks=(*GRAPHS, *IMAGES)
+    ),
+    "local-lorentz": Method(
+        "every client trains a Lorentz network of its own curvature alone",
+        space="lorentz",
+        personal=("*",),
+        learns_curvature=True,
+        before=("curvature",),
+    ),
+}
