@@ -8,7 +8,7 @@ from benchmarks.row import Place, Row
 from benchmarks.timing import Ratio, compare
 from curvfed.geometry.min_norm import min_norm_point
 from curvfed.strategies.base.aggregation import Average, Update
-from curvfed.strategies.consistent import Consistent
+from curvfed.strategies.methods.hyperfed import Consistent
 
 REPEATS = 5
 CLIENTS, RESNET18 = 20, 11_000_000

@@ -33,9 +33,9 @@ from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.halves import made
 from curvfed.strategies.config.parse import fields, parse
-from curvfed.strategies.consistent import Consistent
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.normalised import FedNova
+from curvfed.strategies.methods.fednova import FedNovaServer
+from curvfed.strategies.methods.hyperfed import Consistent
 from curvfed.strategies.wire.arrays import MessageError, check_arrays, encode_arrays
 
 __all__ = ["AggregationStrategy", "ConsistentAggregation", "SplitAggregation", "strategy"]
@@ -224,7 +224,7 @@ class AggregationStrategy(FedAvg):
         check_arrays(arrays, self.aggregation.awaited(self._numbers[message.metadata.src_node_id]) | self._counters)
         counters = {name: arrays.pop(name) for name in self._counters}
         # FedNova alone goes by steps.
-        steps = _count(metrics[0], NUM_STEPS) if isinstance(self.aggregation, FedNova) else 0
+        steps = _count(metrics[0], NUM_STEPS) if isinstance(self.aggregation, FedNovaServer) else 0
         return Update(examples, arrays, steps), counters, content
 
     def configure_evaluate(

@@ -9,12 +9,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvfed.client_app.learners import Learner, learner_class
-from curvfed.strategies.base.learner import Local, host
+from curvfed.strategies.base.learner import Learner, Local, host
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.halves import learner_class
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.task import Batch, Task
 
@@ -83,9 +84,13 @@ def learner(method: str, seed: int = 0, dtype: torch.dtype = torch.float64, batc
     row = METHODS[method]
     shared = tuple(name for name in tensors if not row.is_personal(name))
     optimizer = make_optimizer(parameters, config)
-    return learner_class(row.learner)(
-        Local(config, net, Examples(x, labels, batch_size), tensors, shared, parameters, optimizer)
-    )
+    local = local_of(config, net, Examples(x, labels, batch_size), tensors, shared, parameters, optimizer)
+    return learner_class(row)(local)
+
+
+def local_of(config: RunConfig, *parts: Any) -> Local:
+    """What a learner works with, by a configuration and the parts from the model on."""
+    return Local(config, config.keys_of(config.row), config.proximal, config.sparsity, *parts)
 
 
 def state(module: nn.Module) -> Arrays:

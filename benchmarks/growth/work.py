@@ -27,12 +27,12 @@ from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.consistent import Consistent
 from curvfed.strategies.hull.codec import encode_hulls
 from curvfed.strategies.hull.local import local_hulls
 from curvfed.strategies.hull.public import Public
 from curvfed.strategies.hull.roots import prime_above
 from curvfed.strategies.hull.symbols import SPARE, decode, encode
+from curvfed.strategies.methods.hyperfed import Consistent
 from curvfed.strategies.secure_sum import SUM_PRIME, Collector, Member, Session, checksum
 from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
 from curvfed.strategies.wire.messages import Facts

@@ -15,7 +15,13 @@ from curvfed.strategies.config.sink_keys import MLflow
 from curvfed.strategies.method_index import DEFAULTS
 from curvfed.strategies.methods import brought
 
-SHARED: dict[str, type[Table]] = {"images": Images, "points": Points, "secure": Secure, "flower": Flower, "mlflow": MLflow}
+SHARED: dict[str, type[Table]] = {
+    "images": Images,
+    "points": Points,
+    "secure": Secure,
+    "flower": Flower,
+    "mlflow": MLflow,
+}
 """The tables of no method, by their names."""
 
 

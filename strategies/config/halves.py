@@ -80,7 +80,9 @@ def learner_class(method: Method) -> type[Learner]:
     """
     found = plugins.imported(method.client) if isinstance(method.client, str) else method.client or Learner
     if not (isinstance(found, type) and issubclass(found, Learner)):
-        raise ConfigError(f"the client half {method.client!r} is {found!r}; allowed is a subclass of {Learner.__module__}.Learner")
+        raise ConfigError(
+            f"the client half {method.client!r} is {found!r}; allowed is a subclass of {Learner.__module__}.Learner"
+        )
     return found
 
 

@@ -116,7 +116,9 @@ def _check_names(raw: Mapping[str, Any], every: Mapping[str, Scalar]) -> None:
             raise ConfigError(f'unknown key "{key}"{hint}')
 
 
-def _validated(kind: type[AnyTable], raw: Mapping[str, Any], known: Mapping[str, FieldInfo], prefix: str = "") -> AnyTable:
+def _validated(
+    kind: type[AnyTable], raw: Mapping[str, Any], known: Mapping[str, FieldInfo], prefix: str = ""
+) -> AnyTable:
     """A table of these keys; `prefix` is what a message puts before their names."""
     try:
         return kind.model_validate(nested(raw))

@@ -188,7 +188,7 @@ class FedMtlClient(Learner):
 
     MOCHA solves the dual of a linear model's problem; a network has none, so these are the clients' usual steps, from w_k
     as the last round left it. All other models rest meanwhile: a_k and b_k come from the server
-    (`curvfed.strategies.multi_task`). The paper writes both terms without the halves, its authors' code the first with
+    (`curvfed.strategies.methods.fedmtl`). The paper writes both terms without the halves, its authors' code the first with
     it. λ₁ is `fedmtl.coupling`, λ₂ `fedmtl.ridge`; with both 0 each client trains alone.
 
     Parameters

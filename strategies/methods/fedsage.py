@@ -215,7 +215,7 @@ class FedSageClient(Learner):
     `fedsage.epochs` passes of L^d + L^f + L^c: the smooth L1 distance of dGen's counts to those of hidden neighbours, the
     squared distance of fGen's features to the nearest hidden neighbour, and the cross-entropy of a classifier on the
     impaired graph, mended. To fGen's gradient α times that of the other clients is added, which compare its features with
-    all their nodes (`curvfed.strategies.fedsage`): the paper's cross-subgraph feature reconstruction.
+    all their nodes (`curvfed.strategies.methods.fedsage`): the paper's cross-subgraph feature reconstruction.
 
     The paper trains generators and classifiers one after the other, and starts the shared classifier anew. Here a round of
     the first kind is one of the second too, so that θ is averaged in all; L^c trains a copy of θ as received besides.

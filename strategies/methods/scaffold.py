@@ -104,7 +104,7 @@ class ScaffoldClient(Learner):
 
     The paper's steps are plain SGD, of which ‖a‖₁ = K, their number. Heavy-ball momentum makes it
     x − y = η Σ aₖ (gₖ − cᵢ + c), where the gradient of step k goes into all later steps too; ‖a‖₁ = Σ aₖ
-    (`curvfed.strategies.normalised.gradient_weight`) is what keeps cᵢ⁺ a mean of the client's gradients, Σ aₖ gₖ/‖a‖₁.
+    (`curvfed.strategies.methods.fednova.gradient_weight`) is what keeps cᵢ⁺ a mean of the client's gradients, Σ aₖ gₖ/‖a‖₁.
     Divided by K alone it would be up to 1/(1 − ρ) times too long, and so would the correction. What `weight-decay` adds
     counts as gradient; where `clip-norm` shortens a step, cᵢ⁺ is of the shortened one. η is the round's, after the
     schedule.

@@ -102,7 +102,7 @@ def _files_of(method: str) -> Outcome:
         "--name-only",
         "-1",
         "--",
-        f"client_app/learners/{method}.py",
+        f"strategies/methods/{method}.py",
     ]
     commit = subprocess.run(log, cwd=ROOT, capture_output=True, text=True).stdout.split()
     if not commit:

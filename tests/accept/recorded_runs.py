@@ -38,6 +38,9 @@ def figures(made: Run) -> dict[str, Any]:
     """Everything that must be equal; the versions of libraries are no result."""
     found = made.figures | {"model": hashlib.sha256(made.model_bytes.partition(b"}}")[2]).hexdigest()}
     found["summary"].pop("versions", None)
+    found["summary"]["metrics"] = {
+        name: value for name, value in found["summary"]["metrics"].items() if not name.startswith("seconds")
+    }
     hulls = made.path / "hulls.npz"
     return found | {
         "clients' files": digests(made.path),

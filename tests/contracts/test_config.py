@@ -154,7 +154,7 @@ def fits(raw: dict[str, Any]) -> bool:
             if key.startswith("flower.") and given != "auto"
         )
         and (raw.get("fine-tune") != "closed-form" or method.head == "sphere")
-        and not (raw.get("fine-tune") in ("all", "head") and method.learner == "adafgl")
+        and not (raw.get("fine-tune") in ("all", "head") and method.tunes_own_network)
         and raw.get("gcfl.eps1", 0.05) <= raw.get("gcfl.eps2", 0.1)
         and not (raw.get("resume") and not raw.get("run-name"))
         and (not raw.get("secure-sum") or summable(raw, method, common[0]))

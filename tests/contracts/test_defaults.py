@@ -95,7 +95,7 @@ def test_aggregation_and_fine_tuning_are_the_methods_own(method, task):
     chosen = settled(config_of(method), task)
     own = {"gcfl": "clusters", "fed-pub": "similarity", "fednova": "fednova", "fedopt": "fedopt", "hull": "one-shot"}
     consistent = method.startswith("hyperfed") and method != "hyperfed-averaged"
-    if METHODS[method].learner in ("plain", "head-first"):
+    if METHODS[method].client is None:
         assert chosen.aggregation == own.get(method, "consistent" if consistent else METHODS[method].aggregation)
     assert chosen.fine_tune == ("all" if method == "fedbabu" else "trained")
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 from app_runs import Recorder, newest, partition_of, run
-from tiny_learning import assert_near, cross_entropy, gradient, state
+from tiny_learning import assert_near, cross_entropy, gradient, local_of, state
 
-import curvfed.client_app.learners.adafgl as stage_two
-from curvfed.client_app.learners.adafgl import AdaFGL
+import curvfed.strategies.methods.adafgl as stage_two
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.learner import Local, host
+from curvfed.strategies.base.learner import host
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.methods.adafgl import AdaFglClient
 from curvfed.tasks.graphs.adaptive import (
     LABEL_STEPS,
     UNKNOWN,
@@ -147,7 +147,9 @@ def learner(data, dtype=torch.float64, **settings):
     model = shared_model(dtype)
     parameters, tensors = dict(model.named_parameters()), named_state(model)
     task = NodeTask(data, data.class_names, torch.device("cpu"))
-    return AdaFGL(Local(config, model, task, tensors, tuple(tensors), parameters, make_optimizer(parameters, config)))
+    return AdaFglClient(
+        local_of(config, model, task, tensors, tuple(tensors), parameters, make_optimizer(parameters, config))
+    )
 
 
 def predictions_of(seed=1, dtype=np.float64):

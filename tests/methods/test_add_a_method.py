@@ -1,21 +1,25 @@
-"""The worked example of docs/add-a-method.md, run as it stands there."""
+"""The worked example of docs/add-a-method.md, followed word by word in a copy of the project."""
 
+import csv
+import json
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from app_runs import Recorder, array_names, run
+from safetensors.numpy import load_file
 
-from curvfed.deployments.pairs import read_pairs
-from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.parse import parse
-from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.models import MODELS, ModelSpec, build
 
-PAGE = (Path(__file__).parents[2] / "docs" / "add-a-method.md").read_text(encoding="utf-8")
-KEPT = {"head.weight", "head.bias", "first.bias", "second.bias"}
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "add-a-method.md").read_text(encoding="utf-8")
+ROOMS = ("curvfed", "server_app", "client_app", "strategies", "tasks", "geometry", "deployments", "docs", "presets")
+GENERATED = {"strategies/method_index.py", "docs/configuration.md", "pyproject.toml"}
 
 
 def block(language: str) -> str:
@@ -23,32 +27,62 @@ def block(language: str) -> str:
     return text
 
 
-@pytest.fixture
-def settings():
-    """The settings of the page's command, while its row is there."""
-    before = dict(METHODS)
-    exec(block("python"), {})
-    arguments = shlex.split(block("sh"))
-    assert arguments[:2] == ["curvfed", "simulate"]
-    yield read_pairs(arguments[2:], defaults())
-    METHODS.clear()
-    METHODS.update(before)
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def test_the_command_is_a_configuration(settings):
-    assert parse(settings).method == "fedper-bias"
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    """A copy of the project, with the page's file in its place and `make reference` run."""
+    folder = tmp_path_factory.mktemp("copy") / "project"
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, folder / name)
+    before = contents(folder)
+    (name,) = re.findall(r"`(strategies/methods/fedslow\.py)`:", PAGE)
+    (folder / name).write_text(block("python"))
+    call(folder, str(folder / "docs" / "make_reference.py"))
+    after = contents(folder)
+    assert {path for path in after if after[path] != before.get(path)} == GENERATED | {name}
+    return folder
 
 
-def test_the_example_trains_and_keeps_what_it_says(settings, tmp_path):
-    recorder = Recorder()
-    result = run(tmp_path, intercept=recorder, method=settings["method"], num_rounds=2)
-    assert result.summary["status"] == "completed"
-    assert result.summary["rounds"] == 2
-    sent = set().union(*(array_names(content) for content in [*recorder.requests(), *recorder.replies()]))
-    assert sent == set(result.model) == {"first.weight", "second.weight"}
-    mine, other = (result.personal(partition) for partition in (0, 1))
-    for name in KEPT:
-        assert np.abs(mine[f"parameter/{name}"] - other[f"parameter/{name}"]).max() > 0
+def call(folder: Path, *words: str) -> str:
+    environment = os.environ | {"PYTHONPATH": str(folder), "HOME": str(folder.parent / "home"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, *words], cwd=folder.parent, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_example_is_listed_and_documented(project):
+    assert "fedslow" in call(project, "-m", "curvfed", "methods")
+    assert "| `fedslow.step` | `0.5` |" in (project / "docs" / "configuration.md").read_text()
+
+
+def test_the_command_runs_and_both_halves_work(project):
+    """A step of 1 and mu of 0 is fedavg to the bit; the page's own settings are not."""
+    words = shlex.split(block("sh"))
+    assert words[:2] == ["curvfed", "simulate"]
+    small = ["num-supernodes=2", "num-rounds=2", "local-epochs=2", "embedding-dim=8"]
+    runs = {
+        "page": words[2:] + small,
+        "neutral": ["method=fedslow", "dataset=trees", "fedslow.step=1.0", "fedslow.mu=0.0", *small],
+        "client": ["method=fedslow", "dataset=trees", "fedslow.step=1.0", *small],
+        "fedavg": ["method=fedavg", "dataset=trees", *small],
+    }
+    models = {}
+    for name, pairs in runs.items():
+        call(project, "-m", "curvfed", "simulate", *pairs, f"results-dir={project.parent}", f"run-name={name}")
+        folder = project.parent / name
+        assert json.loads((folder / "summary.json").read_text())["status"] == "completed"
+        models[name] = load_file(folder / "model.safetensors")
+        with (folder / "rounds.csv").open(newline="") as file:
+            assert [row["round"] for row in csv.DictReader(file) if row["phase"] == "train"] == ["1", "2"]
+    assert all(np.array_equal(array, models["fedavg"][name]) for name, array in models["neutral"].items())
+    for name in ("page", "client"):
+        assert any(not np.array_equal(array, models["fedavg"][key]) for key, array in models[name].items())
 
 
 def test_the_names_of_parameters_are_the_models():

@@ -11,10 +11,10 @@ from image_fixtures import write_classes
 from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
 
 from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.apple import Apple
 from curvfed.strategies.base.average import AggregationError, Update
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import host
+from curvfed.strategies.methods.apple import AppleServer
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 
 RATE, EPOCHS, OWN = 0.3, 2, 5
@@ -203,7 +203,7 @@ def test_who_came_when_the_others_had_begun_is_refused():
 
 
 def server(most=0, partitions=CLIENTS, dtype=np.float32, seed=0):
-    found = Apple({"w": np.arange(6, dtype=dtype).reshape(2, 3), "b": np.zeros(2, dtype)}, most, seed)
+    found = AppleServer({"w": np.arange(6, dtype=dtype).reshape(2, 3), "b": np.zeros(2, dtype)}, most, seed)
     found.meet(partitions)
     return found
 

@@ -3,9 +3,10 @@
 import pytest
 from app_runs import EVERY, QUICK, run
 
-from curvfed.client_app.learners import Learner, learner_class
+from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import ONE_SHOT
-from curvfed.strategies.config.halves import AGGREGATIONS
+from curvfed.strategies.config.halves import learner_class
+from curvfed.strategies.config.run_config import HOMES
 from curvfed.strategies.methods import METHODS
 
 IN_ROUNDS = [name for name, row in METHODS.items() if row.aggregation != ONE_SHOT]
@@ -46,6 +47,6 @@ def test_a_resumed_run_has_the_bits_of_a_whole_one(method, task, tmp_path):
 @pytest.mark.parametrize("method", IN_ROUNDS)
 def test_the_parts_of_a_row_are_there(method):
     row = METHODS[method]
-    assert issubclass(learner_class(row.learner), Learner)
-    assert row.aggregation in AGGREGATIONS
+    assert issubclass(learner_class(row), Learner)
+    assert (row.server is None) == (row.aggregation == "average" or HOMES.get(row.aggregation, method) != method)
     assert set(row.settings) <= set(row.tasks)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
 from curvfed.strategies.base.average import AggregationError, Update, split_average
-from curvfed.strategies.similarity import Similarity, mixing_weights
+from curvfed.strategies.methods.fed_pub import FedPubServer, mixing_weights
 from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.tasks.graphs.functional import EMBEDDING, embed, random_graph
 from curvfed.tasks.graphs.masked import MaskedLinear
@@ -194,7 +194,7 @@ def replies_of(rng, partitions, examples, shift=None):
 
 
 def fresh(scale=3.0):
-    return Similarity({"w": np.zeros((2, 3), np.float32), "k": np.array(0, np.float32), EMBEDDING: np.zeros(4, np.float32)},
+    return FedPubServer({"w": np.zeros((2, 3), np.float32), "k": np.array(0, np.float32), EMBEDDING: np.zeros(4, np.float32)},
                       scale)  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from tiny_learning import assert_near, descend, learner, state
 from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.learner import host
-from curvfed.strategies.feddyn import FedDyn
+from curvfed.strategies.methods.feddyn import FedDynServer
 from curvfed.strategies.wire.arrays import decode_arrays
 
 RATE, EPOCHS, CLIENTS = 0.3, 2, 3
@@ -72,7 +72,7 @@ def cohort(number):
 def federation(rounds, method="feddyn", **settings):
     """The starts of the rounds of learners of different data under this server."""
     found = [new(method, seed=k, **settings) for k in range(CLIENTS)]
-    server = FedDyn(copied(found[0]), CLIENTS)
+    server = FedDynServer(copied(found[0]), CLIENTS)
     starts = [server.sent_to(0)]
     for number in range(rounds):
         replies = {}
@@ -146,7 +146,7 @@ def arrays_of(rng, dtype=np.float64):
 def test_the_server_adds_the_mean_and_all_drift(examples, dtype):
     rng, clients = np.random.default_rng(5), 6
     theta = arrays_of(rng, dtype)
-    server = FedDyn(theta, clients)
+    server = FedDynServer(theta, clients)
     drift = {name: np.zeros(array.shape) for name, array in theta.items()}
     shares, taking = np.array(examples) / sum(examples), np.count_nonzero(examples)
     for _ in range(3):
@@ -162,7 +162,7 @@ def test_the_server_adds_the_mean_and_all_drift(examples, dtype):
 
 def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
     rng = np.random.default_rng(6)
-    server = FedDyn(arrays_of(rng), 3)
+    server = FedDynServer(arrays_of(rng), 3)
     server.aggregate({0: Update(2, arrays_of(rng))})
     before = server.state()
     server.aggregate({0: Update(0, arrays_of(rng)), 2: Update(0, arrays_of(rng))})
@@ -173,7 +173,7 @@ def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
 
 def test_a_server_that_goes_on_is_the_same():
     rng = np.random.default_rng(8)
-    one, other = (FedDyn(arrays_of(np.random.default_rng(0)), 3) for _ in range(2))
+    one, other = (FedDynServer(arrays_of(np.random.default_rng(0)), 3) for _ in range(2))
     replies = [{k: Update(k + 1, arrays_of(rng)) for k in range(2)} for _ in range(2)]
     one.aggregate(replies[0])
     other.load(one.state())

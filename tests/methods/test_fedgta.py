@@ -8,15 +8,14 @@ import torch
 from app_runs import Fault, Recorder, array_names, forged, partition_of, real_nodes, run
 from graph_fixtures import user_fields
 from safetensors.numpy import load, save
+from tiny_learning import local_of
 
-from curvfed.client_app.learners import learner_class
 from curvfed.strategies.base.average import AggregationError, Update, split_average
-from curvfed.strategies.base.learner import Local
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.topology import CONFIDENCE, MOMENTS, Topology, shares
+from curvfed.strategies.methods.fedgta import CONFIDENCE, MOMENTS, FedGtaClient, FedGtaServer, shares
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 from curvfed.strategies.wire.exchange import CohortError
 from curvfed.tasks.graphs.client_graph import client_graph
@@ -51,7 +50,7 @@ def on_graph(graph, dtype=torch.float64, **keys):
     task = NodeTask(graph, ("d", "c", "a", "b"), torch.device("cpu"))
     parameters, tensors = dict(model.named_parameters()), named_state(model)
     optimizer = make_optimizer(parameters, config)
-    return learner_class("fedgta")(Local(config, model, task, tensors, tuple(tensors), parameters, optimizer))
+    return FedGtaClient(local_of(config, model, task, tensors, tuple(tensors), parameters, optimizer))
 
 
 def softmax(logits):
@@ -158,7 +157,7 @@ def test_starts_are_those_of_a_loop_over_pairs(threshold, dtype, tolerance):
     rng = np.random.default_rng(5)
     start = model(rng, dtype)
     replies = {partition: reply(rng, dtype=dtype) for partition in (0, 2, 3, 7, 8)}
-    found = Topology(start, threshold, ORDER)
+    found = FedGtaServer(start, threshold, ORDER)
     found.aggregate(replies)
     for name in start:
         for partition, wanted in brute_force(replies, threshold, name).items():
@@ -174,7 +173,7 @@ def test_starts_are_those_of_a_loop_over_pairs(threshold, dtype, tolerance):
 def test_at_threshold_1_every_client_goes_on_from_its_own_model_to_the_last_bit():
     rng = np.random.default_rng(0)
     replies = {partition: reply(rng, dtype=np.float32) for partition in range(4)}
-    found = Topology(model(rng, np.float32), 1.0, ORDER)
+    found = FedGtaServer(model(rng, np.float32), 1.0, ORDER)
     found.aggregate(replies)
     for partition, update in replies.items():
         np.testing.assert_array_equal(found.sent_to(partition)["w"], update.arrays["w"])
@@ -183,7 +182,7 @@ def test_at_threshold_1_every_client_goes_on_from_its_own_model_to_the_last_bit(
 def test_clients_that_are_the_same_have_the_plain_mean():
     rng = np.random.default_rng(0)
     replies = {partition: reply(rng, partition + 1, moments=0.5, confidence=2.0) for partition in range(4)}
-    found = Topology(model(rng), 0.99, ORDER)
+    found = FedGtaServer(model(rng), 0.99, ORDER)
     found.aggregate(replies)
     mean = np.mean([update.arrays["w"] for update in replies.values()], axis=0)
     for partition in replies:
@@ -199,7 +198,7 @@ def test_clients_that_learnt_nothing_are_in_no_start_but_are_given_one():
         2: reply(rng, 0, moments=axes[0], confidence=5.0),
         3: reply(rng, 0, moments=axes[2], confidence=5.0),
     }
-    found = Topology(model(rng), 0.5, ORDER)
+    found = FedGtaServer(model(rng), 0.5, ORDER)
     found.aggregate(replies)
     for partition, source in ((0, 0), (1, 1), (2, 0)):
         np.testing.assert_array_equal(found.sent_to(partition)["w"], replies[source].arrays["w"])
@@ -215,7 +214,7 @@ def test_without_confidence_those_alike_count_alike():
     np.testing.assert_allclose(shares(alike, none, np.ones(3)), [[0.5, 0.5, 0], [0, 0, 1]])
     np.testing.assert_allclose(shares(alike, np.array([1.0, 3, 0]), np.ones(3)), [[0.25, 0.75, 0], [0, 0, 1]])
     rng = np.random.default_rng(0)
-    found = Topology(model(rng), -1.0, ORDER)
+    found = FedGtaServer(model(rng), -1.0, ORDER)
     liar, honest = reply(rng, confidence=-3.0), reply(rng, confidence=2.0)
     found.aggregate({0: liar, 1: honest})
     np.testing.assert_array_equal(found.sent_to(0)["w"], honest.arrays["w"])
@@ -223,12 +222,12 @@ def test_without_confidence_those_alike_count_alike():
 
 def test_who_does_not_reply_keeps_its_start_and_all_of_it_is_in_the_state():
     rng = np.random.default_rng(0)
-    found = Topology(model(rng), 0.8, ORDER)
+    found = FedGtaServer(model(rng), 0.8, ORDER)
     found.aggregate({partition: reply(rng) for partition in range(3)})
     kept = found.sent_to(1)["w"].copy()
     found.aggregate({0: reply(rng), 2: reply(rng)})
     np.testing.assert_array_equal(found.sent_to(1)["w"], kept)
-    again = Topology(model(rng), 0.8, ORDER)
+    again = FedGtaServer(model(rng), 0.8, ORDER)
     again.load(load(save(found.state())))
     assert again.figures() == found.figures()
     for partition in range(4):
@@ -246,7 +245,7 @@ def test_replies_without_their_figures_or_parameters_are_refused(lacking):
     update = reply(rng)
     del update.arrays[lacking]
     with pytest.raises(AggregationError, match=lacking):
-        Topology(model(rng), 0.5, ORDER).aggregate({0: reply(rng), 1: update})
+        FedGtaServer(model(rng), 0.5, ORDER).aggregate({0: reply(rng), 1: update})
 
 
 def test_a_run_at_threshold_1_is_training_alone(tmp_path):

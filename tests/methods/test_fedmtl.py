@@ -9,7 +9,7 @@ from tiny_learning import assert_near, descend, learner, state
 
 from curvfed.deployments.predict import TrainedRun, predict
 from curvfed.strategies.base.average import AggregationError, Update
-from curvfed.strategies.multi_task import RIDGE, MultiTask, learned_relations, mean_relations
+from curvfed.strategies.methods.fedmtl import RIDGE, FedMtlServer, learned_relations, mean_relations
 from curvfed.strategies.wire.arrays import MessageError
 
 RATE, EPOCHS = 0.3, 2
@@ -41,7 +41,7 @@ def ridged(gram):
 
 
 def server(relations, heard, clients=4, dtype=np.float64):
-    found = MultiTask(model(0, dtype), relations, clients)
+    found = FedMtlServer(model(0, dtype), relations, clients)
     found.aggregate({partition: Update(3, model(partition, dtype)) for partition in heard})
     return found
 
@@ -91,7 +91,7 @@ def test_the_learned_relations_are_of_least_trace_but_for_the_ridge(monkeypatch)
     gram = matrix.T @ matrix
     np.testing.assert_allclose(learned_relations(gram), ridged(gram), rtol=1e-9)
     assert np.linalg.eigvalsh(learned_relations(np.ones((4, 4)))).max() < 4 * (1 + 1 / RIDGE) * (1 + 1e-12)
-    monkeypatch.setattr("curvfed.strategies.multi_task.RIDGE", 0.0)
+    monkeypatch.setattr("curvfed.strategies.methods.fedmtl.RIDGE", 0.0)
     best = learned_relations(gram)
     assert np.trace(np.linalg.inv(best)) == pytest.approx(1)
     for _ in range(50):
@@ -102,10 +102,10 @@ def test_the_learned_relations_are_of_least_trace_but_for_the_ridge(monkeypatch)
 
 
 def test_relations_before_anyone_replied_and_of_nothing():
-    found = MultiTask(model(0), "learned", 4)
+    found = FedMtlServer(model(0), "learned", 4)
     np.testing.assert_allclose(coupled(found.sent_to(2)), 4 * vector(model(0)), rtol=1e-14)
     np.testing.assert_array_equal(learned_relations(np.zeros((3, 3))), 3 * np.eye(3))
-    np.testing.assert_allclose(coupled(MultiTask(model(0), "mean", 4).sent_to(2)), np.zeros(10), atol=1e-15)
+    np.testing.assert_allclose(coupled(FedMtlServer(model(0), "mean", 4).sent_to(2)), np.zeros(10), atol=1e-15)
     assert mean_relations(1).tolist() == [[0.0]]
 
 
@@ -127,7 +127,7 @@ def test_clients_without_examples_are_sent_the_mean_and_draw_nobody(relations):
 def test_a_stored_state_goes_on_as_it_was(relations):
     found = server(relations, (1, 3), clients=5)
     found.aggregate({4: Update(0, model(4)), 3: Update(2, model(9))})
-    again = MultiTask(model(7), relations, 5)
+    again = FedMtlServer(model(7), relations, 5)
     again.load(dict(reversed(found.state().items())))
     for partition in (0, 1, 3, 4):
         assert_near(again.sent_to(partition), found.sent_to(partition), 0)
@@ -176,7 +176,7 @@ def test_without_coupling_it_is_local_training():
 
 def test_a_step_of_full_length_lands_on_the_mean():
     """With λ₁η = 1, but for the loss's own gradient."""
-    models = MultiTask(learner("fedmtl").share(), "mean", 3)
+    models = FedMtlServer(learner("fedmtl").share(), "mean", 3)
     drawn = {p: sent_to(learner("fedmtl"), seed=p) for p in range(3)}
     models.aggregate({p: Update(1, {name: drawn[p][name] for name in models.awaited(p)}) for p in range(3)})
     found = learner("fedmtl", batch_size=8, learning_rate=1e-6, local_epochs=1, fedmtl__coupling=1e6)

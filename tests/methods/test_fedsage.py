@@ -5,18 +5,17 @@ import pytest
 import torch
 from app_runs import Recorder, array_names, partition_of, real_nodes, run
 from graph_fixtures import user_fields
-from tiny_learning import assert_near, gradient, state
+from tiny_learning import assert_near, gradient, local_of, state
 
-from curvfed.client_app.learners.fedsage import KEPT, FedSage
 from curvfed.server_app.results import default_name
 from curvfed.strategies.base.average import AggregationError, Update, split_average
-from curvfed.strategies.base.learner import Local, host
+from curvfed.strategies.base.learner import host
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.fedsage import GRADIENT, MISSING, PACKAGE, REPRESENTATIONS, package
-from curvfed.strategies.fedsage import FedSage as Server
+from curvfed.strategies.methods.fedsage import GRADIENT, KEPT, MISSING, PACKAGE, REPRESENTATIONS, FedSageClient, package
+from curvfed.strategies.methods.fedsage import FedSageServer as Server
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 from curvfed.strategies.wire.exchange import CohortError
 from curvfed.tasks.graphs.client_graph import client_graph
@@ -59,7 +58,7 @@ def learner(partition=0, dtype=torch.float64, train=(0, 1, 2), **settings):
     data = graph(train, dtype, seed=partition)
     task = NodeTask(data, data.class_names, torch.device("cpu"))
     optimizer = make_optimizer(parameters, config)
-    return FedSage(Local(config, model, task, tensors, tuple(tensors), parameters, optimizer, partition))
+    return FedSageClient(local_of(config, model, task, tensors, tuple(tensors), parameters, optimizer, partition))
 
 
 def server(found, rounds=2):

@@ -15,8 +15,8 @@ from safetensors.numpy import load, save
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.average import AggregationError, Update
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.clusters import Clusters, Updates, min_cut, sequence_weights, time_warping
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.methods.gcfl import GcflServer, Updates, min_cut, sequence_weights, time_warping
 from curvfed.strategies.wire.arrays import decode_arrays
 
 EPS = float(np.finfo(np.float64).eps)
@@ -109,7 +109,7 @@ def test_the_order_of_the_parameters_tells_nothing():
 
 
 def clusters(eps1=1.0, eps2=1.0, warmup=0, window=0):
-    return Clusters(arrays_of((0, 0, 0)), eps1, eps2, warmup, window)
+    return GcflServer(arrays_of((0, 0, 0)), eps1, eps2, warmup, window)
 
 
 def replies_to(aggregation, updates, examples=None):

@@ -13,7 +13,6 @@ from safetensors.numpy import load_file
 
 from curvfed.client_app import live
 from curvfed.client_app.data import load_data
-from curvfed.client_app.learners import head_first
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.rounds import RoundError
 from curvfed.strategies.base import learner as learner_side
@@ -23,7 +22,7 @@ from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.model_spec import build_model, has_fixed_head, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
-from curvfed.strategies.methods import METHODS
+from curvfed.strategies.methods import METHODS, fedrep
 from curvfed.strategies.wire.exchange import CohortError
 from curvfed.strategies.wire.messages import Facts
 
@@ -64,7 +63,7 @@ def test_every_method_runs_and_keeps_what_is_personal(method, tmp_path):
     personal = {name for name in names if row.is_personal(name)}
     for reply in recorder.replies("train"):
         assert_matched(set(array_names(reply)), page.sends)
-    if row.learner in ("plain", "head-first"):
+    if row.client is None or method == "fedrep":
         fixed = {name for name in names if name.startswith("head.") and name not in personal and has_fixed_head(config)}
         for reply in recorder.replies("train"):
             assert set(array_names(reply)) == set(names) - personal - fixed
@@ -303,7 +302,7 @@ def test_fedrep_trains_the_head_before_the_body(tmp_path, monkeypatch):
         trained.append((epochs, {name.split(".")[0] for name, p in model.named_parameters() if p.requires_grad}))
         return train(model, task, optimizer, epochs, *rest, **more)
 
-    for module in (learner_side, head_first):
+    for module in (learner_side, fedrep):
         monkeypatch.setattr(module, "train", watched)
     small(tmp_path, method="fedrep", num_rounds=1, fedrep__head_epochs=3, fine_tune_epochs=0)
     assert trained == [(3, {"head"}), (2, {"body"})] * 3

@@ -9,8 +9,8 @@ import torch
 from app_runs import Recorder, run
 from tiny_learning import Examples, assert_near, batches, features, gradient, learner, softmax_loss, state
 
-from curvfed.client_app.learners import moon
 from curvfed.strategies.base.learner import host
+from curvfed.strategies.methods import moon
 from curvfed.tasks.task import Batch
 
 RATE, EPOCHS = 0.3, 2

@@ -20,8 +20,8 @@ WAITS = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "equal", "
 IMAGES = {"dataset": "digits", "partition": "iid", "model": "cnn", "images.train-subset": 960, "images.test-subset": 50}
 GRAPHS = {"dataset": "trees"}
 LEARNERS = [
-    *((name, IMAGES) for name, method in METHODS.items() if "images" in method.tasks and method.learner == "plain"),
-    *((name, GRAPHS) for name, method in METHODS.items() if "nodes" in method.tasks and method.learner == "plain"),
+    *((name, IMAGES) for name, method in METHODS.items() if "images" in method.tasks and method.client is None),
+    *((name, GRAPHS) for name, method in METHODS.items() if "nodes" in method.tasks and method.client is None),
     ("hyperfed", IMAGES | {"hyperfed.negatives": "all"}),
     ("hyperfed", IMAGES | {"hyperfed.mixup": 1.0}),
     ("fedavg", IMAGES | {"mixed-precision": True, "clip-norm": 1.0}),

@@ -11,7 +11,7 @@ from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import host
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.scaffold import Scaffold
+from curvfed.strategies.methods.scaffold import ScaffoldServer
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 
 RATE, EPOCHS = 0.3, 2
@@ -148,7 +148,7 @@ def arrays_of(rng, dtype=np.float64, variates=False):
 def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
     rng, clients, rate = np.random.default_rng(5), 6, 0.7
     x = arrays_of(rng, dtype)
-    server = Scaffold(x, rate, clients)
+    server = ScaffoldServer(x, rate, clients)
     assert {name for name in server.sent_to(0) if name.startswith("variate/")} == {
         "variate/body.weight",
         "variate/head.bias",
@@ -173,7 +173,7 @@ def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
 
 def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
     rng = np.random.default_rng(6)
-    server = Scaffold(arrays_of(rng), 1.0, 3)
+    server = ScaffoldServer(arrays_of(rng), 1.0, 3)
     server.aggregate({0: Update(2, arrays_of(rng, variates=True))})
     before = server.state()
     server.aggregate({0: Update(0, arrays_of(rng, variates=True)), 2: Update(0, arrays_of(rng, variates=True))})
@@ -184,7 +184,7 @@ def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
 
 def test_a_server_that_goes_on_is_the_same():
     rng = np.random.default_rng(8)
-    one, other = (Scaffold(arrays_of(np.random.default_rng(0)), 0.5, 3) for _ in range(2))
+    one, other = (ScaffoldServer(arrays_of(np.random.default_rng(0)), 0.5, 3) for _ in range(2))
     replies = [{k: Update(k + 1, arrays_of(rng, variates=True)) for k in range(2)} for _ in range(2)]
     one.aggregate(replies[0])
     other.load(one.state())
@@ -202,7 +202,7 @@ DECAY = 0.2
 def federation(method, rounds, participants, clients=3):
     """A few learners of different data and a server of plain means, after rounds of full batches."""
     found = [new(method, seed=k, batch_size=8, weight_decay=DECAY, local_epochs=5) for k in range(clients)]
-    server = Scaffold(state(found[0].scored), 1.0, clients)
+    server = ScaffoldServer(state(found[0].scored), 1.0, clients)
     for number in range(rounds):
         replies = {}
         for k in participants(number):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csc_array, eye_array, vstack
 
 from curvfed.strategies.base.aggregation import Average, Update
-from curvfed.strategies.consistent import Consistent
+from curvfed.strategies.methods.hyperfed import Consistent
 
 EPS32 = float(np.finfo(np.float32).eps)
 

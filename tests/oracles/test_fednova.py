@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from curvfed.strategies.base.aggregation import Average, Update
 from curvfed.strategies.base.average import AggregationError
-from curvfed.strategies.normalised import FedNova, gradient_weight
+from curvfed.strategies.base.sgd import gradient_weight
+from curvfed.strategies.methods.fednova import FedNovaServer
 
 EPS = float(np.finfo(np.float64).eps)
 EPS32 = float(np.finfo(np.float32).eps)
@@ -62,7 +63,7 @@ def test_equals_the_sums_written_out(clients, momentum, seed):
     rng = np.random.default_rng(seed)
     start = vector_of(arrays_of(rng.standard_normal(5)))
     updates = [Update(n, arrays_of(start + rng.standard_normal(5)), steps) for n, steps in clients]
-    found = FedNova(arrays_of(start), momentum)
+    found = FedNovaServer(arrays_of(start), momentum)
     found.aggregate(dict(enumerate(updates)))
     expected = written_out(start, updates, momentum)
     np.testing.assert_allclose(vector_of(found.sent_to(0)), expected, rtol=2 * EPS32, atol=1e-5)
@@ -77,7 +78,7 @@ def test_equal_steps_are_the_average(steps, momentum):
     rng = np.random.default_rng(0)
     start = arrays_of(rng.standard_normal(100))
     replies = {p: Update(n, arrays_of(rng.standard_normal(100)), steps) for p, n in enumerate([1, 0, 9, 4])}
-    found, average = FedNova(start, momentum), Average(start)
+    found, average = FedNovaServer(start, momentum), Average(start)
     for one in (found, average):
         one.aggregate(replies)
     for name, array in average.sent_to(0).items():
@@ -93,12 +94,12 @@ def test_who_took_no_step_is_left_out():
         2: Update(0, arrays_of([9, 9, 9]), 7),
         3: Update(15, arrays_of([-1, 0, 1]), 2),
     }
-    found, without = FedNova(start, 0.9), FedNova(start, 0.9)
+    found, without = FedNovaServer(start, 0.9), FedNovaServer(start, 0.9)
     found.aggregate(with_idle)
     without.aggregate({p: with_idle[p] for p in (0, 3)})
     np.testing.assert_array_equal(vector_of(found.sent_to(0)), vector_of(without.sent_to(0)))
     assert found.weights()[1] == found.weights()[2] == 0
-    idle = FedNova(arrays_of([1, 2, 3]), 0.9)
+    idle = FedNovaServer(arrays_of([1, 2, 3]), 0.9)
     idle.aggregate({p: with_idle[p] for p in (1, 2)})
     np.testing.assert_array_equal(vector_of(idle.sent_to(0)), [1, 2, 3])
 
@@ -115,7 +116,7 @@ def test_it_ends_at_the_optimum_of_the_sum_where_the_average_does_not():
         return x
 
     ends = []
-    for aggregation in (FedNova({"w": np.array([0.3])}, momentum), Average({"w": np.array([0.3])})):
+    for aggregation in (FedNovaServer({"w": np.array([0.3])}, momentum), Average({"w": np.array([0.3])})):
         for _ in range(600):
             x = float(aggregation.sent_to(0)["w"][0])
             aggregation.aggregate(
@@ -128,7 +129,7 @@ def test_it_ends_at_the_optimum_of_the_sum_where_the_average_does_not():
 
 def test_buffers_are_averaged_by_examples_alone():
     start = {"w": np.zeros(2), "n.running_var": np.ones(1)}
-    found = FedNova(start, 0.9)
+    found = FedNovaServer(start, 0.9)
     found.aggregate(
         {
             p: Update(n, {"w": np.ones(2), "n.running_var": np.array([v])}, t)
@@ -140,4 +141,4 @@ def test_buffers_are_averaged_by_examples_alone():
 
 def test_other_arrays_are_refused():
     with pytest.raises(AggregationError):
-        FedNova({"w": np.zeros(2)}, 0).aggregate({0: Update(1, {"v": np.zeros(2)}, 1)})
+        FedNovaServer({"w": np.zeros(2)}, 0).aggregate({0: Update(1, {"v": np.zeros(2)}, 1)})

@@ -18,9 +18,10 @@ from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN, Flower
 from curvfed.strategies.base.flower_strategy import FlowerStrategy
-from curvfed.strategies.baseline_tables import FedOpt
-from curvfed.strategies.config.halves import AGGREGATIONS
+from curvfed.strategies.config.halves import made as made_by
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.methods.fedopt import Keys as FedOpt
+from curvfed.strategies.methods.fedopt import server
 
 KINDS = ("adam", "yogi", "avgm")
 RATE, BETA1, BETA2, TAU = 0.05, 0.8, 0.95, 1e-2
@@ -41,7 +42,7 @@ def _identity():
 
 def optimizer(kind, start, rate=RATE, beta1=BETA1):
     keys = FedOpt(optimizer=kind, learning_rate=rate, beta1=beta1, beta2=BETA2, tau=TAU)
-    return AGGREGATIONS["fedopt"](start, RunConfig(fedopt=keys), 3)
+    return server(start, keys, RunConfig(), 3)
 
 
 def fresh(name, start):
@@ -364,7 +365,7 @@ def test_what_the_keys_take_flower_takes(key):
 
 def test_auto_is_flowers_own_default_and_for_qfedavg_the_runs_learning_rate():
     config = RunConfig(aggregation="flower:QFedAvg", learning_rate=0.25, flower=Flower(q=3))
-    made = AGGREGATIONS["flower:QFedAvg"]({}, config, 2)._flower
+    made = made_by({}, config, 2)._flower
     assert (made.client_learning_rate, made.q) == (0.25, 3)
-    made = AGGREGATIONS["flower:FedYogi"]({}, RunConfig(aggregation="flower:FedYogi"), 2)._flower
+    made = made_by({}, RunConfig(aggregation="flower:FedYogi"), 2)._flower
     assert (made.eta, made.beta_2) == (strategy.FedYogi().eta, strategy.FedYogi().beta_2)

@@ -1,8 +1,6 @@
 """FedExP (Jhunjhunwala, Wang and Joshi: "FedExP: Speeding up Federated Averaging via Extrapolation", ICLR 2023)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -12,9 +10,7 @@ from curvfed.strategies.base.average import Arrays, split_average
 from curvfed.strategies.base.deviations import is_buffer
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
-
-if TYPE_CHECKING:  # this module is read before the configuration is there
-    from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.base.run_keys import RunKeys
 
 PREVIOUS = "fedexp/previous/"
 """What the names of the last but one iterate begin with, in the state."""
@@ -48,11 +44,6 @@ class FedExp(Average):
     def __init__(self, arrays: Arrays, epsilon: float) -> None:
         super().__init__(arrays)
         self._previous, self._epsilon, self._extrapolation = dict(arrays), epsilon, 1.0
-
-    @classmethod
-    def from_run(cls, arrays: Arrays, config: RunConfig, clients: int) -> FedExp:
-        """What the row names: made at the server from the shared parameters and the run."""
-        return cls(arrays, config.fedexp.epsilon)  # type: ignore[attr-defined]  # this package's own table
 
     def aggregate(self, replies: Replies) -> None:
         """Average, and go on by η_g."""
@@ -95,11 +86,17 @@ def _square(start: Arrays, end: Arrays, names: list[str]) -> float:
     return float(sum(np.square(start[name].astype(np.float64) - end[name]).sum() for name in names))
 
 
+def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> FedExp:
+    """What the row names: made at the server from the shared parameters, the keys of this package and those of every run."""
+    return FedExp(arrays, keys.epsilon)
+
+
 FEDEXP = Method(
     "fedavg whose server goes on beyond the average where the clients' updates disagree (Jhunjhunwala et al., 2023)",
     space="flat",
-    aggregation="curvfed_fedexp.method:FedExp.from_run",
+    aggregation="fedexp",
     tasks=(*GRAPHS, *IMAGES),
     settings={task: {"weights": "uniform"} for task in (*GRAPHS, *IMAGES)},
     keys={"fedexp": Keys},
+    server=server,
 )
