@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from curvfed.client_app.app import app as client_app
 from curvfed.deployments.inprocess import InProcessGrid, simulated_nodes
-from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value
+from curvfed.deployments.pairs import NUM_SUPERNODES, Value
 from curvfed.deployments.preflight import preflight
 from curvfed.deployments.request import read_request
 from curvfed.deployments.tables import summary_table
@@ -66,15 +66,15 @@ def main(pairs: Sequence[str]) -> int:
     Returns
     -------
     int
-        0 completed, 1 failed, 2 wrong usage, such as a configuration that can never run or data that are not there
-        (nothing is started, and no folder made), 130 interrupted by Ctrl-C or SIGTERM.
+        0 completed, 1 failed, 130 interrupted by Ctrl-C or SIGTERM.
+
+    Raises
+    ------
+    UsageError, ConfigError
+        A configuration that can never run, or data that are not there; nothing is started, and no folder is made.
     """
     console = Console()
-    try:
-        request = preflight(read_request(pairs))
-    except (UsageError, ConfigError) as error:
-        console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
-        return 2
+    request = preflight(read_request(pairs))
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # batch systems end a job so
     try:
         folder = simulate(request.settings, request.num_supernodes)

@@ -98,14 +98,15 @@ def check_days(days: int, authority: Path | None = None) -> None:
     ------
     WrongUsageError
     """
-    left = AUTHORITY_DAYS if authority is None else (valid_until(authority) - datetime.datetime.now(datetime.UTC)).days
+    left = AUTHORITY_DAYS if authority is None else time_left(authority).days
     if not 1 <= days <= left:
         raise WrongUsageError(f"days is {days}; allowed is 1 to {left}, the days that the authority has")
 
 
-def valid_until(certificate: Path) -> datetime.datetime:
-    """When a certificate ends, UTC."""
-    return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
+def time_left(certificate: Path) -> datetime.timedelta:
+    """How long a certificate is valid still; negative after its end."""
+    end = x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
+    return end - datetime.datetime.now(datetime.UTC)
 
 
 def names_of(certificate: Path) -> list[str]:
