@@ -72,7 +72,8 @@ def checked(settings: dict[str, Value], number: int) -> Request:
     """
     config = parse(settings)
     if settings.pop(EXTRA, ""):  # the keys in it are given as any other
-        settings |= {key: value for key, value in flatten(config).items() if value != flatten(RunConfig())[key]}
+        defaults = flatten(RunConfig())
+        settings |= {key: value for key, value in flatten(config).items() if value != defaults[key]}
     request = Request(settings, number, config)
     check_installed(request.config)
     if number % (sets := request.num_sets):
