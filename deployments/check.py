@@ -9,9 +9,8 @@ from rich.table import Table
 from curvfed.client_app.data import Data, shape
 from curvfed.deployments.data_check import look_at_data
 from curvfed.deployments.keys_in_use import is_in_use
-from curvfed.deployments.pairs import UsageError, Value
+from curvfed.deployments.pairs import Value
 from curvfed.deployments.request import Request, read_request, what_is_summed
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.model_spec import encoder
 from curvfed.strategies.config.parse import allowed, fields
@@ -20,21 +19,22 @@ from curvfed.tasks.images.datasets import source_of
 
 
 def main(pairs: Sequence[str], everything: bool = False) -> int:
-    """Print the effective configuration and what there is of data; the exit status, 0 it can run, 2 it cannot.
+    """Print the effective configuration and what there is of data; the exit status, 0.
 
     Parameters
     ----------
     pairs : sequence of str
     everything : bool
         Every key, those of other methods too, and what each may be.
+
+    Raises
+    ------
+    UsageError, ConfigError
+        If it can never run.
     """
     console = Console()
-    try:
-        request = read_request(pairs)
-        told, data = look_at_data(request)
-    except (UsageError, ConfigError) as error:
-        console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
-        return 2
+    request = read_request(pairs)
+    told, data = look_at_data(request)
     console.print(key_table(request, data, everything))
     for line in [*told, *what_is_summed(request)]:
         console.print(escape(line), soft_wrap=True, highlight=False)

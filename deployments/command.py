@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from curvfed.deployments.cluster.command import app as cluster
-from curvfed.deployments.pairs import NUM_SUPERNODES
+from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError
 from curvfed.deployments.parameters import Debug, Pairs, Sweep, all_pairs, expanded
 from curvfed.deployments.shipped import PRESETS, nearest, shipped
 
@@ -98,7 +98,7 @@ def run(
     Exit status: 0 completed, 1 failed, 2 wrong usage or data that are not there,
     124 out of time, 128 + n stopped by signal n (130 for Ctrl-C).
     """
-    from curvfed.deployments.flower import main
+    from curvfed.deployments.run import main
 
     raise typer.Exit(main(all_pairs(pairs, debug), num_supernodes, cpus, gpus, timeout))
 
@@ -313,9 +313,20 @@ def presets(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line says, and return the exit status."""
+    """Do what the command line says, and return the exit status; every error of the user's is told here."""
     try:
         app(arguments, prog_name="curvfed")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except Exception as error:
+        from rich.console import Console
+        from rich.markup import escape
+
+        from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
+        from curvfed.strategies.base.errors import ConfigError  # takes a while to import
+
+        if not isinstance(error, UsageError | ConfigError | ClusterError):
+            raise
+        Console(stderr=True).print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
+        return 1 if isinstance(error, ClusterError) and not isinstance(error, WrongUsageError) else 2
     return 0

@@ -74,7 +74,8 @@ def checked(settings: dict[str, Value], number: int) -> Request:
     """
     config = parse(settings)
     if settings.pop(EXTRA, ""):  # the keys in it are given as any other
-        settings |= {key: value for key, value in flatten(config).items() if value != defaults()[key]}
+        every = defaults()
+        settings |= {key: value for key, value in flatten(config).items() if value != every[key]}
     request = Request(settings, number, config)
     check_installed(request.config)
     if number % (sets := request.num_sets):

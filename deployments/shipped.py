@@ -2,8 +2,6 @@
 
 import difflib
 import importlib.resources
-from collections.abc import Iterator
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 PRESETS, SWEEPS = "presets", "sweeps"
@@ -12,7 +10,9 @@ LISTED_BY = {PRESETS: "curvfed presets", SWEEPS: "curvfed paper --list"}
 
 def shipped(kind: str) -> dict[str, Path]:
     """The files of a kind, `PRESETS` or `SWEEPS`, by name: `quick`, or `flatland/figure-05` of a folder."""
-    return dict(sorted(_files(importlib.resources.files(f"curvfed.{kind}"))))
+    entry = next(importlib.resources.files(f"curvfed.{kind}").iterdir())  # which itself has no path
+    folder = Path(str(entry)).parent
+    return dict(sorted((path.relative_to(folder).with_suffix("").as_posix(), path) for path in folder.rglob("*.toml")))
 
 
 def nearest(kind: str, name: str) -> str:
@@ -20,11 +20,3 @@ def nearest(kind: str, name: str) -> str:
     known = shipped(kind)
     near = [one for one in known if one.rpartition("/")[2] == name] or difflib.get_close_matches(name, known, n=1)
     return (f"did you mean {near[0]!r}? " if near else "") + f"`{LISTED_BY[kind]}` lists the {kind}"
-
-
-def _files(folder: Traversable, above: str = "") -> Iterator[tuple[str, Path]]:
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _files(entry, f"{above}{entry.name}/")
-        elif entry.name.endswith(".toml"):
-            yield above + entry.name.removesuffix(".toml"), Path(str(entry))

@@ -13,8 +13,9 @@ from rich.markup import escape
 
 from curvfed.client_app.app import app as client_app
 from curvfed.deployments.inprocess import InProcessGrid, simulated_nodes
-from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value
+from curvfed.deployments.pairs import NUM_SUPERNODES, Value
 from curvfed.deployments.preflight import preflight
+from curvfed.deployments.processes import signals
 from curvfed.deployments.request import read_request
 from curvfed.deployments.tables import summary_table
 from curvfed.server_app.app import main as server_main
@@ -68,26 +69,24 @@ def main(pairs: Sequence[str]) -> int:
     Returns
     -------
     int
-        0 completed, 1 failed, 2 wrong usage, such as a configuration that can never run or data that are not there
-        (nothing is started, and no folder made), 130 interrupted by Ctrl-C or SIGTERM.
+        0 completed, 1 failed, 130 interrupted by Ctrl-C, SIGTERM or SIGHUP.
+
+    Raises
+    ------
+    UsageError, ConfigError
+        A configuration that can never run, or data that are not there; nothing is started, and no folder is made.
     """
     console = Console()
+    request = preflight(read_request(pairs))
     try:
-        request = preflight(read_request(pairs))
-    except (UsageError, ConfigError) as error:
-        console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
-        return 2
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # batch systems end a job so
-    try:
-        folder = simulate(request.settings, request.num_supernodes)
+        with signals(signal.default_int_handler):  # batch systems end a job by SIGTERM
+            folder = simulate(request.settings, request.num_supernodes)
     except KeyboardInterrupt:
         console.print("Interrupted. The last checkpoint is kept; go on with the same run-name and resume=true.")
         return 130
     except Exception as error:
         console.print(f"[red]The run failed:[/red] {escape(reason(error))}", soft_wrap=True)
         return 1
-    finally:
-        signal.signal(signal.SIGTERM, before)
     console.print(summary_table(json.loads((folder / "summary.json").read_text())))
     print("report:", folder / "report.html")
     return 0

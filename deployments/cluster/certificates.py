@@ -1,8 +1,10 @@
-"""A certificate authority, the server's certificate, and a key per node."""
+"""The certificate authority of a cluster, the server's certificate, and a key for each node."""
 
+import contextlib
 import datetime
 import ipaddress
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,14 +36,12 @@ def make_authority(certificate: Path, key: Path) -> None:
         encipher_only=False,
         decipher_only=False,
     )
-    signed = (
+    unsigned = (
         _unsigned(name, name, private.public_key(), private.public_key(), AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
-        .sign(private, hashes.SHA384())
     )
-    write_new(key, _private_pem(private), private=True)
-    write_new(certificate, signed.public_bytes(serialization.Encoding.PEM))
+    _write_signed(certificate, unsigned, private, key, private)
 
 
 def make_server(certificate: Path, key: Path, authority: tuple[Path, Path], names: Sequence[str], days: int) -> None:
@@ -49,8 +49,10 @@ def make_server(certificate: Path, key: Path, authority: tuple[Path, Path], name
 
     Raises
     ------
-    ClusterError
+    WrongUsageError
         If a name is neither.
+    ClusterError
+        If the authority's key is of another kind.
     """
     signer = serialization.load_pem_private_key(authority[1].read_bytes(), None)
     issuer = x509.load_pem_x509_certificate(authority[0].read_bytes())
@@ -59,15 +61,13 @@ def make_server(certificate: Path, key: Path, authority: tuple[Path, Path], name
     private = ec.generate_private_key(ec.SECP256R1())
     subject = x509.SubjectAlternativeName([_alternative(name) for name in dict.fromkeys([*names, *LOOPBACK])])
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    signed = (
+    unsigned = (
         _unsigned(_name("curvfed SuperLink"), issuer.subject, private.public_key(), signer.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(subject, critical=False)
         .add_extension(usage, critical=False)
-        .sign(signer, hashes.SHA384())
     )
-    write_new(key, _private_pem(private), private=True)
-    write_new(certificate, signed.public_bytes(serialization.Encoding.PEM))
+    _write_signed(certificate, unsigned, signer, key, private)
 
 
 def make_node_key(private: Path, public: Path) -> None:
@@ -98,14 +98,15 @@ def check_days(days: int, authority: Path | None = None) -> None:
     ------
     WrongUsageError
     """
-    left = AUTHORITY_DAYS if authority is None else (valid_until(authority) - datetime.datetime.now(datetime.UTC)).days
+    left = AUTHORITY_DAYS if authority is None else time_left(authority).days
     if not 1 <= days <= left:
         raise WrongUsageError(f"days is {days}; allowed is 1 to {left}, the days that the authority has")
 
 
-def valid_until(certificate: Path) -> datetime.datetime:
-    """When a certificate ends, UTC."""
-    return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
+def time_left(certificate: Path) -> datetime.timedelta:
+    """How long a certificate is valid still; negative after its end."""
+    end = x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
+    return end - datetime.datetime.now(datetime.UTC)
 
 
 def names_of(certificate: Path) -> list[str]:
@@ -161,18 +162,20 @@ def _name(common: str) -> x509.Name:
 
 
 def _alternative(name: str) -> x509.GeneralName:
-    try:
+    with contextlib.suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(name))
-    except ValueError:
-        pass
-    try:
-        if not name or any(character.isspace() or character in "/:@" for character in name):
-            raise ValueError
-        return x509.DNSName(name)
-    except ValueError:
-        raise WrongUsageError(f"{name!r} is neither a host name nor an address") from None
+    if not name.isascii() or not re.fullmatch(r"[^\s/:@]+", name):
+        raise WrongUsageError(f"{name!r} is neither a host name nor an address")
+    return x509.DNSName(name)
 
 
-def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    form = serialization.PrivateFormat.PKCS8
-    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+def _write_signed(
+    certificate: Path,
+    unsigned: x509.CertificateBuilder,
+    signer: ec.EllipticCurvePrivateKey,
+    key: Path,
+    private: ec.EllipticCurvePrivateKey,
+) -> None:
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    write_new(key, private.private_bytes(encoding, form, serialization.NoEncryption()), private=True)
+    write_new(certificate, unsigned.sign(signer, hashes.SHA384()).public_bytes(encoding))

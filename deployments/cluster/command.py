@@ -1,12 +1,15 @@
-"""The command line of `curvfed cluster`. What it does is in `actions`, which a command imports when it runs."""
+"""The commands of `curvfed cluster`. What they need is imported when they run, so that help is quick."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from curvfed.deployments.cluster.ports import API_PORT, FLEET_PORT, LAST_PORT
 from curvfed.deployments.parameters import Debug, Pairs, all_pairs, expanded
+
+if TYPE_CHECKING:
+    from curvfed.deployments.cluster.folder import ServerFolder
 
 DEFAULT_FOLDER = Path.home() / "curvfed" / "cluster"
 
@@ -48,6 +51,12 @@ def cluster(
     ctx.obj = folder.absolute()
 
 
+def _opened(ctx: typer.Context) -> "ServerFolder":
+    from curvfed.deployments.cluster.folder import ServerFolder
+
+    return ServerFolder.open(ctx.obj)
+
+
 @app.command()
 def init(
     ctx: typer.Context,
@@ -58,22 +67,30 @@ def init(
     node: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A node to make a key for; repeatable.")
     ] = None,
-    fleet_port: Annotated[int, typer.Option(metavar="P", help="For nodes.")] = FLEET_PORT,
-    api_port: Annotated[int, typer.Option(metavar="P", help="For runs and registrations, on loopback.")] = API_PORT,
+    fleet_port: Annotated[int, typer.Option(min=1, max=LAST_PORT, metavar="P", help="For nodes.")] = FLEET_PORT,
+    api_port: Annotated[
+        int, typer.Option(min=1, max=LAST_PORT, metavar="P", help="For runs and registrations, on loopback.")
+    ] = API_PORT,
     days: Days = 365,
 ) -> None:
     """Make certificates, keys and settings; nothing is overwritten."""
-    from curvfed.deployments.cluster import actions
+    from curvfed.deployments.cluster.folder import ServerFolder
 
-    raise typer.Exit(actions.init(ctx.obj, host or [], node or [], fleet_port, api_port, days))
+    folder = ServerFolder.make(ctx.obj, host or [], node or [], fleet_port, api_port, days)
+    authority, key = (path.name for path in folder.authority)
+    print(f"cluster: {folder.path}")
+    print(f"  {authority}  the authority's certificate, which every node has; {key} stays here")
+    print(f"  {folder.server[0].name}  for {', '.join(host or ['this machine alone'])}, {days} days")
+    for made in folder.nodes():
+        print(f"  nodes/{made.name}  bring this folder to {made.name}'s machine, by a way that others cannot read")
 
 
 @app.command()
 def add(ctx: typer.Context, names: Annotated[list[str], typer.Argument(metavar="NAME...")]) -> None:
     """Make the keys of further nodes."""
-    from curvfed.deployments.cluster import actions
-
-    raise typer.Exit(actions.add(ctx.obj, names))
+    folder = _opened(ctx)
+    for name in names:
+        print(f"made: {folder.add_node(name).path}")
 
 
 @app.command()
@@ -83,9 +100,9 @@ def renew(
     days: Days = 365,
 ) -> None:
     """Make a new server certificate by the same authority."""
-    from curvfed.deployments.cluster import actions
-
-    raise typer.Exit(actions.renew(ctx.obj, host or [], days))
+    folder = _opened(ctx)
+    folder.renew(host or [], days)
+    print(f"renewed: {folder.server[0]}; it counts from the SuperLink's next start")
 
 
 @app.command()
@@ -95,9 +112,9 @@ def superlink(
     background: Background = False,
 ) -> None:
     """Run the SuperLink."""
-    from curvfed.deployments.cluster import actions
+    from curvfed.deployments.cluster import start
 
-    raise typer.Exit(actions.superlink(ctx.obj, bind, background))
+    start.superlink(ctx.obj, bind, background)
 
 
 @app.command()
@@ -122,9 +139,9 @@ def supernode(
     background: Background = False,
 ) -> None:
     """Run a SuperNode. NODE is its folder, or its name where it runs beside the server."""
-    from curvfed.deployments.cluster import actions
+    from curvfed.deployments.cluster import start
 
-    raise typer.Exit(actions.supernode(ctx.obj, node, node_config, superlink, port, cold, background))
+    start.supernode(ctx.obj, node, node_config, superlink, port, cold, background)
 
 
 @app.command()
@@ -133,9 +150,9 @@ def register(
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NAME|FILE.pub]...")] = None,
 ) -> None:
     """Let nodes take part: those of these names or public keys, or all that init has made."""
-    from curvfed.deployments.cluster import actions
+    from curvfed.deployments.cluster import registry
 
-    raise typer.Exit(actions.register(ctx.obj, nodes or []))
+    registry.register(_opened(ctx), nodes or [])
 
 
 @app.command()
@@ -144,9 +161,9 @@ def revoke(
     nodes: Annotated[list[str], typer.Argument(metavar="NAME...")],
 ) -> None:
     """Let nodes take part no more, by their names or by the ids that Flower gave them."""
-    from curvfed.deployments.cluster import actions
+    from curvfed.deployments.cluster import registry
 
-    raise typer.Exit(actions.revoke(ctx.obj, nodes))
+    registry.revoke(_opened(ctx), nodes)
 
 
 @app.command()
@@ -155,9 +172,12 @@ def status(
     wait: Annotated[int, typer.Option(min=0, metavar="N", help="First wait until N nodes are connected.")] = 0,
 ) -> None:
     """Show what runs, who is connected, and how runs went."""
-    from curvfed.deployments.cluster import actions
+    from curvfed.deployments.cluster import status
 
-    raise typer.Exit(actions.status(ctx.obj, wait))
+    folder = _opened(ctx)
+    if wait:
+        status.wait(folder, wait)
+    raise typer.Exit(status.show(folder))
 
 
 @app.command()
@@ -170,9 +190,10 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Run a method and wait for its end."""
-    from curvfed.deployments.cluster import actions
+    from curvfed.deployments.cluster import submit
 
-    raise typer.Exit(actions.run(ctx.obj, all_pairs(pairs, debug), retries))
+    folder = _opened(ctx)
+    raise typer.Exit(submit.run(folder, submit.configuration(all_pairs(pairs, debug)), retries))
 
 
 @app.command()
@@ -181,9 +202,16 @@ def down(
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]...")] = None,
 ) -> None:
     """Stop what runs in the background: all of it, or nodes by folder or name; on a node: its folder."""
-    from curvfed.deployments.cluster import actions
+    from curvfed.deployments.cluster.daemons import stop_all
+    from curvfed.deployments.cluster.folder import ServerFolder
 
-    raise typer.Exit(actions.down(ctx.obj, nodes or []))
+    if nodes:
+        found = [ServerFolder(ctx.obj).find_node(name) for name in nodes]
+        stopped = stop_all([node.running for node in found if node.superlink])
+    else:
+        folder = _opened(ctx)
+        stopped = stop_all([*(node.running for node in folder.nodes()), folder.running])
+    print("stopped: " + (", ".join(stopped) or "nothing was running in the background"))
 
 
 @app.command()

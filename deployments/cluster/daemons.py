@@ -1,29 +1,29 @@
-"""Long-running commands in the background: started, found again, and stopped with all that they started."""
+"""Programs in the background: started, found again, and stopped with all that they started."""
 
 import contextlib
 import json
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from curvfed.deployments.cluster.commands import Command
 from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.flower_commands import Command
+from curvfed.deployments.processes import is_alive
 
 PATIENCE = 12.0
-"""Seconds that a command has to end when it is asked to; Flower's own take up to 5."""
+"""Seconds that a program has to end when it is asked to; Flower's own take up to 5."""
 
-
-_started: list["subprocess.Popen[bytes]"] = []
+_started: list[psutil.Popen] = []
 """Held, because Python warns of a child that it forgets while it runs: these are meant to outlive their parent."""
 
 
 @dataclass(frozen=True)
 class Daemon:
-    """A command that runs in the background, by the name of its files in a folder.
+    """A program that runs in the background, by the name of its files in a folder.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Daemon:
 
     @property
     def log(self) -> Path:
-        """What it prints."""
+        """The file of what it prints."""
         return self.folder / f"{self.name}.log"
 
     @property
@@ -50,7 +50,7 @@ class Daemon:
         ----------
         command : Command
         is_up : callable
-            Told what it has printed so far.
+            Is given what the program has printed so far.
         patience : float
             Seconds to wait.
 
@@ -64,41 +64,44 @@ class Daemon:
         ClusterError
             If it is running already, or ends before it is up; with the end of its log.
         """
-        if (running := self.process()) is not None:
-            raise ClusterError(f"{self.name} is running already, process {running.pid}; `down` stops it")
+        self.check_free()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        begin = self.log.stat().st_size if self.log.exists() else 0
+        # A session of its own: Ctrl-C in the terminal is not for it.
         with self.log.open("ab") as log:
-            begin = log.tell()
-            # A session of its own: Ctrl-C in the terminal is not for it.
-            child = subprocess.Popen(
-                command.words,
-                env=command.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+            child = psutil.Popen(command.words, env=command.environment, start_new_session=True, **streams)
         _started.append(child)
         # The moment of its start tells it from a later process of the same number.
-        created = psutil.Process(child.pid).create_time()
-        self._file.write_text(json.dumps({"pid": child.pid, "created": created}), encoding="utf-8")
+        known = {"pid": child.pid, "created": child.create_time()}
+        self._file.write_text(json.dumps(known), encoding="utf-8")
         deadline, is_late = time.monotonic() + patience, False
         while not is_late:
-            is_late = time.monotonic() > deadline  # and then it is looked at once more
+            is_late = time.monotonic() > deadline  # then it is looked at once more
             if child.poll() is not None:
                 self._file.unlink(missing_ok=True)
                 raise ClusterError(f"{self.name} ended, exit status {child.returncode}\n{self.tail(begin=begin)}")
-            if is_up(self.log.read_bytes()[begin:].decode(errors="replace")):
+            if is_up(self._said(begin)):
                 return True
             time.sleep(0.2)
         return False
+
+    def check_free(self) -> None:
+        """Refuse to start it a second time.
+
+        Raises
+        ------
+        ClusterError
+        """
+        if (running := self.process()) is not None:
+            raise ClusterError(f"{self.name} is running already, process {running.pid}; `down` stops it")
 
     def process(self) -> psutil.Process | None:
         """The process, if it runs."""
         try:
             known = json.loads(self._file.read_text(encoding="utf-8"))
             process = psutil.Process(known["pid"])
-            is_it = abs(process.create_time() - known["created"]) < 1 and process.status() != psutil.STATUS_ZOMBIE
+            is_it = abs(process.create_time() - known["created"]) < 1 and is_alive(process)
         except (OSError, ValueError, KeyError, psutil.Error):
             return None
         return process if is_it else None
@@ -107,19 +110,24 @@ class Daemon:
         """End it and all that it started; False if it was not running."""
         process = self.process()
         if process is not None:
-            stop_tree(process)
+            _stop_tree(process)
         self._file.unlink(missing_ok=True)
         return process is not None
 
     def tail(self, lines: int = 12, begin: int = 0) -> str:
         """The end of its log, or of what stands there from a byte on: earlier starts wrote to it, too."""
-        with contextlib.suppress(OSError):
-            return "\n".join(self.log.read_bytes()[begin:].decode(errors="replace").splitlines()[-lines:])
-        return ""
+        return "\n".join(self._said(begin).splitlines()[-lines:])
+
+    def _said(self, begin: int) -> str:
+        return self.log.read_bytes()[begin:].decode(errors="replace") if self.log.exists() else ""
+
+    def __str__(self) -> str:
+        process = self.process()
+        return f"{self.name}: process {process.pid if process else '?'}, log {self.log}"
 
 
-def stop_tree(process: psutil.Process) -> None:
-    """Ask a process to end, then what is left of those that it started, and kill who does not."""
+def _stop_tree(process: psutil.Process) -> None:
+    """Ask a process to end, then what is left of those that it started, and kill those that do not."""
     with contextlib.suppress(psutil.Error):
         children = process.children(recursive=True)
         for family, patience in (([process], PATIENCE), (children, 2.0)):
@@ -132,22 +140,12 @@ def stop_tree(process: psutil.Process) -> None:
                     each.kill()
 
 
-def running(folder: Path) -> list[Daemon]:
-    """All that run from a folder."""
-    found = [Daemon(folder, path.stem) for path in sorted(folder.glob("*.pid"))]
+def running(folders: Iterable[Path]) -> list[Daemon]:
+    """All that run from some folders, in their order."""
+    found = [Daemon(folder, path.stem) for folder in folders for path in sorted(folder.glob("*.pid"))]
     return [daemon for daemon in found if daemon.process() is not None]
 
 
-def stop_all(folders: Sequence[Path]) -> list[str]:
+def stop_all(folders: Iterable[Path]) -> list[str]:
     """Stop what runs from some folders, in their order; its names."""
-    return [daemon.name for folder in folders for daemon in running(folder) if daemon.stop()]
-
-
-def wait_until(condition: Callable[[], bool], seconds: float, pause: float = 0.25) -> bool:
-    """Whether a condition came true in time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(pause)
-    return False
+    return [daemon.name for daemon in running(folders) if daemon.stop()]

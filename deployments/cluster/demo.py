@@ -8,13 +8,9 @@ import tempfile
 import time
 from pathlib import Path
 
-import psutil
-from rich.console import Console
-from rich.markup import escape
-
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.local import LocalCluster, cluster, shares
-from curvfed.deployments.isolated import Interrupted, interrupt, signals
+from curvfed.deployments.processes import Interrupted, interrupt, is_alive, signals
 
 NODES = 3
 RUNS = {
@@ -24,8 +20,13 @@ RUNS = {
 
 
 def main() -> int:
-    """Show it, and return the exit status."""
-    console = Console()
+    """Show it, and return the exit status.
+
+    Raises
+    ------
+    ClusterError
+        If something does not go as it should.
+    """
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="curvfed-demo-"))
     print(f"folder: {folder}", flush=True)
@@ -35,15 +36,10 @@ def main() -> int:
             processes = [process for host in ("server", *demo.node_configs) for process in demo.family(host)]
             for name, pairs in RUNS.items():
                 _run(demo, name, pairs)
-        if left := [
-            process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-        ]:
+        if left := [process for process in processes if is_alive(process)]:
             raise ClusterError(f"processes are left: {left}")
     except Interrupted as stop:
         return 128 + stop.signum
-    except ClusterError as error:
-        console.print(f"[red]The demo failed:[/red] {escape(str(error))}", soft_wrap=True)
-        return 1
     print(f"All went well, and all is down again: {time.monotonic() - started:.0f} s. Results: {folder / 'results'}")
     return 0
 

@@ -13,7 +13,7 @@ import tomli_w
 
 from curvfed.deployments.cluster import certificates
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
-from curvfed.deployments.cluster.ports import API_PORT, FLEET_PORT, LAST_PORT
+from curvfed.deployments.cluster.ports import API_PORT, FLEET_PORT
 
 CONNECTION = "cluster"
 """The name of the SuperLink in Flower's own configuration."""
@@ -24,7 +24,58 @@ PARTS = ("ca.crt", "ca.key", "server.crt", "server.key", "nodes", "flwr", SETTIN
 
 
 @dataclass(frozen=True)
-class ServerFolder:
+class _Folder:
+    path: Path
+
+    @property
+    def flower_home(self) -> Path:
+        """FLWR_HOME of the daemon, and of the commands that talk to it."""
+        return self.path / "flwr"
+
+    @property
+    def running(self) -> Path:
+        """Process ids and logs."""
+        return self.path / "running"
+
+
+@dataclass(frozen=True)
+class NodeFolder(_Folder):
+    """A node's folder."""
+
+    @property
+    def name(self) -> str:
+        """By which it is registered."""
+        return self.path.name
+
+    @property
+    def key(self) -> Path:
+        """Private."""
+        return self.path / "node.key"
+
+    @property
+    def public_key(self) -> Path:
+        """To be registered at the server."""
+        return self.path / "node.key.pub"
+
+    @property
+    def authority(self) -> Path:
+        """The certificate by which the node knows the SuperLink."""
+        return self.path / "ca.crt"
+
+    @property
+    def superlink(self) -> str:
+        """Address of the SuperLink, host:port.
+
+        Raises
+        ------
+        ClusterError
+            If this is no node's folder.
+        """
+        return str(_read(self.path / "node.toml", "curvfed cluster init --node NAME")["superlink"])
+
+
+@dataclass(frozen=True)
+class ServerFolder(_Folder):
     """The server's folder.
 
     Attributes
@@ -34,7 +85,6 @@ class ServerFolder:
         Of the SuperLink: for its nodes, and for runs and registrations.
     """
 
-    path: Path
     fleet_port: int = FLEET_PORT
     api_port: int = API_PORT
 
@@ -49,27 +99,32 @@ class ServerFolder:
         return self.path / "server.crt", self.path / "server.key"
 
     @property
-    def flower_home(self) -> Path:
-        """FLWR_HOME of the SuperLink and of the commands that talk to it."""
-        return self.path / "flwr"
-
-    @property
     def database(self) -> Path:
         """What the SuperLink remembers: nodes and runs."""
         return self.path / "superlink.db"
 
-    @property
-    def running(self) -> Path:
-        """Process ids and logs."""
-        return self.path / "running"
-
-    def node(self, name: str) -> "NodeFolder":
+    def node(self, name: str) -> NodeFolder:
         """The folder of a node whose key was made here."""
         return NodeFolder(self.path / "nodes" / name)
 
-    def nodes(self) -> "list[NodeFolder]":
+    def nodes(self) -> list[NodeFolder]:
         """Of all nodes whose keys were made here, by name."""
         return [NodeFolder(path) for path in sorted((self.path / "nodes").glob("[!.]*")) if path.is_dir()]
+
+    def find_node(self, name: str) -> NodeFolder:
+        """A node by its folder, or by its name where that lies beside the server's files.
+
+        Raises
+        ------
+        ClusterError
+            If there is none.
+        """
+        path = Path(name).expanduser().absolute()
+        for node in (NodeFolder(path), self.node(name)):
+            if node.path.is_dir():
+                return node
+        names = ", ".join(node.name for node in self.nodes()) or "none"
+        raise ClusterError(f"there is no folder {path}, and no node {name!r} in {self.path}; there: {names}")
 
     @classmethod
     def make(
@@ -98,7 +153,8 @@ class ServerFolder:
             raise WrongUsageError(f"nodes {', '.join(nodes)}: two have one name")
         certificates.check_names(names)
         certificates.check_days(days)
-        _check_ports(fleet_port, api_port)
+        if fleet_port == api_port:
+            raise WrongUsageError(f"fleet-port and api-port are both {api_port}; allowed are two different ones")
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.chmod(0o700)  # it may have been there
         for part in (*there, new.path.name):
@@ -138,7 +194,7 @@ class ServerFolder:
         settings = _read(path / SETTINGS, "curvfed cluster init")
         return cls(path, int(settings["fleet-port"]), int(settings["api-port"]))
 
-    def add_node(self, name: str, address: str = "") -> "NodeFolder":
+    def add_node(self, name: str, address: str = "") -> NodeFolder:
         """A node's folder, to be brought to its machine: its key, the authority's certificate, the SuperLink's address."""
         _check_name(name)
         node = self.node(name)
@@ -168,54 +224,6 @@ class ServerFolder:
         os.replace(key, self.server[1])
 
 
-@dataclass(frozen=True)
-class NodeFolder:
-    """A node's folder."""
-
-    path: Path
-
-    @property
-    def name(self) -> str:
-        """By which it is registered."""
-        return self.path.name
-
-    @property
-    def key(self) -> Path:
-        """Private."""
-        return self.path / "node.key"
-
-    @property
-    def public_key(self) -> Path:
-        """To be registered at the server."""
-        return self.path / "node.key.pub"
-
-    @property
-    def authority(self) -> Path:
-        """The certificate by which the node knows the SuperLink."""
-        return self.path / "ca.crt"
-
-    @property
-    def flower_home(self) -> Path:
-        """FLWR_HOME of the SuperNode."""
-        return self.path / "flwr"
-
-    @property
-    def running(self) -> Path:
-        """Process id and log."""
-        return self.path / "running"
-
-    @property
-    def superlink(self) -> str:
-        """Address of the SuperLink, host:port.
-
-        Raises
-        ------
-        ClusterError
-            If this is no node's folder.
-        """
-        return str(_read(self.path / "node.toml", "curvfed cluster init --node NAME")["superlink"])
-
-
 def _read(path: Path, command: str) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -228,14 +236,6 @@ def _read(path: Path, command: str) -> dict[str, Any]:
 def _check_name(name: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,63}", name):
         raise WrongUsageError(f"{name!r} is no name of a node; allowed are letters, digits, '.', '_' and '-'")
-
-
-def _check_ports(fleet_port: int, api_port: int) -> None:
-    for name, port in (("fleet-port", fleet_port), ("api-port", api_port)):
-        if not 1 <= port <= LAST_PORT:
-            raise WrongUsageError(f"{name} is {port}; allowed is 1 to {LAST_PORT}")
-    if fleet_port == api_port:
-        raise WrongUsageError(f"fleet-port and api-port are both {api_port}; allowed are two different ones")
 
 
 def _remove(path: Path) -> None:

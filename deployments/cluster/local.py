@@ -13,10 +13,10 @@ from typing import Any
 
 import psutil
 
-from curvfed.deployments.cluster.daemons import Daemon, wait_until
+from curvfed.deployments.cluster.daemons import Daemon
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.isolated import free_ports
+from curvfed.deployments.processes import free_ports
 
 SERVER = "server"
 PATIENCE = 180.0
@@ -109,20 +109,6 @@ class LocalCluster:
             list(pool.map(self.start_node, self.node_configs))
         self.wait_online(len(self.node_configs))
 
-    def online(self) -> int:
-        """How many nodes are connected, by Flower's list; 0 if the SuperLink does not answer."""
-        from curvfed.deployments.cluster.commands import list_nodes
-
-        command = list_nodes(self.files)
-        prefix = self._prefixes.get(SERVER, ())
-        done = subprocess.run(
-            [*prefix, *command.words], env=command.environment, capture_output=True, text=True, timeout=60
-        )
-        with contextlib.suppress(ValueError, KeyError):
-            nodes = json.loads(done.stdout[done.stdout.index("{") :])["nodes"]
-            return sum(node["status"] == "online" for node in nodes)
-        return 0
-
     def wait_online(self, number: int, seconds: float = PATIENCE) -> None:
         """Wait until so many nodes are connected.
 
@@ -131,9 +117,11 @@ class LocalCluster:
         ClusterError
             If they are not in time; with the ends of their logs.
         """
-        if not wait_until(lambda: self.online() >= number, seconds, pause=1.0):
+        try:
+            self.call(SERVER, "status", "--wait", str(number), timeout=seconds)
+        except subprocess.TimeoutExpired:
             logs = "\n".join(f"{name}: {self.daemon(name).tail()}" for name in self.node_configs)
-            raise ClusterError(f"{self.online()} of {number} nodes are connected after {seconds:g} s\n{logs}")
+            raise ClusterError(f"fewer than {number} nodes are connected after {seconds:g} s\n{logs}") from None
 
     def daemon(self, host: str) -> Daemon:
         """The background process of a host."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from curvfed.client_app.node_config import KEYS, PATHS, absolute, check_values, partition_id
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
-from curvfed.deployments.flower import toml_pairs
+from curvfed.deployments.run_results import toml_pairs
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig, home
 

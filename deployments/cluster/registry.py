@@ -1,40 +1,57 @@
-"""Which nodes may take part: names and Flower's ids."""
+"""Which nodes may take part, and the names that people gave to nodes and runs: Flower's lists have its own ids alone."""
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from curvfed.deployments.cluster import commands
 from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.flower_commands import flwr
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.strategies.wire.store import write_atomically
 
+NODES, RUNS = "registered.json", "runs.json"
+"""In the server's folder: the id of each node by its name, and the name of each run by its id."""
 
-def known(folder: ServerFolder) -> dict[str, str]:
-    """Flower's id of each registered node, by name: Flower keeps the names to itself."""
+
+def known(folder: ServerFolder, file: str = NODES) -> dict[str, str]:
+    """What was noted of nodes or runs."""
     try:
-        found: dict[str, str] = json.loads(_file(folder).read_text(encoding="utf-8"))
+        found: dict[str, str] = json.loads((folder.path / file).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return found
 
 
+def note(folder: ServerFolder, names: Mapping[str, str], file: str = NODES) -> None:
+    """Note them for later commands."""
+    write_atomically(folder.path / file, json.dumps(names, indent=1).encode())
+
+
 def present(folder: ServerFolder) -> list[dict[str, Any]]:
-    """What Flower tells of each registered node; in its own list those that were revoked stay for ever.
+    """What Flower tells of each registered node, with its `name`; in Flower's own list revoked nodes stay for ever.
 
     Raises
     ------
     ClusterError
         If the SuperLink does not answer.
     """
-    nodes = commands.list_nodes(folder).ask()["nodes"]
-    return [node for node in nodes if node["status"] != "unregistered"]
+    names = {identity: name for name, identity in known(folder).items()}
+    nodes = flwr(folder, "supernode", "list").ask()["nodes"]
+    return [node | {"name": names.get(node["node-id"], "")} for node in nodes if node["status"] != "unregistered"]
+
+
+def online(folder: ServerFolder) -> int:
+    """How many nodes are connected; 0 if the SuperLink does not answer."""
+    try:
+        return sum(node["status"] == "online" for node in present(folder))
+    except ClusterError:
+        return 0
 
 
 def named(folder: ServerFolder, text: str) -> str:
-    """A text that has Flower's ids of nodes, with the names of these nodes after it."""
+    """A text with Flower's ids of nodes, and after it what these nodes are called."""
     who = [f"{identity} is {name}" for name, identity in known(folder).items() if re.search(rf"\b{identity}\b", text)]
     return f"{text} ({', '.join(who)})" if who else text
 
@@ -51,22 +68,25 @@ def register(folder: ServerFolder, nodes: Sequence[str]) -> None:
     names = list(nodes) or [node.name for node in folder.nodes() if node.name not in ids]
     if not names:
         print("nothing to register: every node of this folder is")
-    for given in names:
-        key = Path(given).expanduser() if given.endswith(".pub") else folder.node(given).public_key
-        name = key.name.removesuffix(".pub").removesuffix(".key") if given.endswith(".pub") else given
+    for name in names:
+        key = folder.node(name).public_key
+        if name.endswith(".pub"):
+            key = Path(name).expanduser()
+            name = key.name.removesuffix(".pub").removesuffix(".key")
         if not key.is_file():
             raise ClusterError(f"there is no public key {key}")
         if name in ids:
             raise ClusterError(f"{name} is registered already, as {ids[name]}; `revoke {name}` undoes it")
+        command = flwr(folder, "supernode", "register", key.absolute(), options=["--name", name, "--format", "json"])
         try:
-            ids[name] = str(commands.register(folder, key.absolute(), name).show().ask()["node-id"])
+            ids[name] = str(command.show().ask()["node-id"])
         except ClusterError as error:
             if "already in use" not in str(error):
                 raise
             raise ClusterError(
                 f"{error}\nA revoked key is never taken again; without its folder `add {name}` makes a new one"
             ) from None
-        _write(folder, ids)
+        note(folder, ids)
         print(f"registered: {name} as {ids[name]}")
 
 
@@ -83,15 +103,7 @@ def revoke(folder: ServerFolder, nodes: Sequence[str]) -> None:
         identity = ids.get(given, given)
         if not identity.isdigit():
             raise ClusterError(f"{given} is not registered; registered are {', '.join(ids) or 'none'}")
-        commands.unregister(folder, identity).show().ask()
+        flwr(folder, "supernode", "unregister", identity).show().ask()
         ids = {name: value for name, value in ids.items() if value != identity}
-        _write(folder, ids)
+        note(folder, ids)
         print(f"revoked: {given}")
-
-
-def _file(folder: ServerFolder) -> Path:
-    return folder.path / "registered.json"
-
-
-def _write(folder: ServerFolder, ids: dict[str, str]) -> None:
-    write_atomically(_file(folder), json.dumps(ids, indent=1).encode())

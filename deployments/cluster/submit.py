@@ -1,33 +1,25 @@
 """A run on a cluster: handed to the SuperLink, followed to its end, its exit status told."""
 
 import contextlib
-import json
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
-from rich.markup import escape
-
 from curvfed.deployments.bundle import app_folder
-from curvfed.deployments.cluster import commands, registry
-from curvfed.deployments.cluster.daemons import wait_until
+from curvfed.deployments.cluster import registry
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.folder import CONNECTION, ServerFolder
-from curvfed.deployments.flower import named, read_summary, stamps, summaries, toml_pairs
-from curvfed.deployments.isolated import Interrupted, interrupt, signals
+from curvfed.deployments.cluster.flower_commands import flwr
+from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.pairs import Value, read_pairs
-from curvfed.deployments.tables import summary_table
+from curvfed.deployments.processes import Interrupted, interrupt, signals, wait_until
+from curvfed.deployments.run_results import COMPLETED, ExpectedSummary, named, toml_pairs
 from curvfed.server_app.run_lock import is_written
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.wire.store import Store, write_atomically
-
-RUNS = "runs.json"
-"""In the server's folder: what each of Flower's ids is called."""
+from curvfed.strategies.wire.store import Store
 
 POLL = 1.0
 """Seconds between two looks at a run's status."""
@@ -36,12 +28,12 @@ NODES_WAIT = 20.0
 """Seconds to wait for registered nodes that are not connected."""
 
 NEWS = 30.0
-"""Seconds between two words of how far a run is whose log comes no more."""
+"""Seconds between two lines about the progress of a run whose log has ended."""
 
 SILENCE = 60.0
 """Seconds for which the SuperLink may fail to answer."""
 
-COMPLETED, STOPPED = "finished:completed", "finished:stopped"
+STOPPED = "finished:stopped"
 
 STOPPING = 45.0
 """Seconds that a run has to stop: its server hears of it by its next heartbeat, up to half a minute later."""
@@ -56,10 +48,9 @@ def configuration(pairs: Sequence[str]) -> dict[str, Value]:
     """
     from curvfed.strategies.config.parse import parse  # brings torch with it, which no other command needs
 
-    every = defaults()
-    config = named(read_pairs(pairs, every), every)
-    parse(config)  # what the ServerApp would refuse is refused here, before anything is sent
-    return config
+    settings = read_pairs(pairs, defaults())
+    # What the ServerApp would refuse is refused here, before anything is sent.
+    return named(settings, parse(settings))
 
 
 def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> int:
@@ -76,12 +67,13 @@ def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> 
         If the results folder has a run of this name that is not to be resumed.
     """
     config = dict(config)
-    directory = summaries(config)[0].parent
+    directory = ExpectedSummary(config).directory
     if directory.exists() and not config.get("resume"):  # the ServerApp says so, too, but after a minute
         raise ConfigError(
             f'run-name = "{directory.name}": {directory} exists; allowed is a new name, or resume=true to go on with '
             "that run"
         )
+    code = 1
     try:
         with signals(interrupt):
             _await_nodes(folder)
@@ -99,40 +91,46 @@ def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> 
                 print(f"Going on from the last whole round in {wait} s; {left} of {retries} retries left.", flush=True)
                 time.sleep(wait)
     except Interrupted as stop:
-        print(f"Stopped by {signal.Signals(stop.signum).name}.")
-        _tell_resume(directory)
-        return 128 + stop.signum
-    _tell_resume(directory)
-    return 1
+        print(stop)
+        code = 128 + stop.signum
+    if _rounds_done(directory):
+        print("What it has done is kept. To go on: the same command with", f"run-name={directory.name} resume=true")
+    return code
+
+
+def _await_nodes(folder: ServerFolder) -> None:
+    """Wait a while for registered nodes that are not connected: they may be about to come up, or to come back."""
+    with contextlib.suppress(ClusterError):  # what follows says it better
+        if not (away := _away(folder)):
+            return
+        print(f"waiting up to {NODES_WAIT:g} s for {', '.join(away)}", flush=True)
+        if not wait_until(lambda: not _away(folder), NODES_WAIT, POLL):
+            away, number = _away(folder), len(registry.present(folder))
+            print(f"{number - len(away)} of {number} nodes are connected; going on without {', '.join(away)}")
+
+
+def _away(folder: ServerFolder) -> list[str]:
+    return [node["name"] or node["node-id"] for node in registry.present(folder) if node["status"] != "online"]
 
 
 def _once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
-    """Flower's status of one run; why it did not complete is printed."""
-    console = Console()
-    places = summaries(config)
-    before = stamps(places)
+    """Flower's status of one run; what came of it is printed."""
+    expected = ExpectedSummary(config)
     try:
         identity = _submit(folder, config)
         try:
-            status, details = _follow(folder, identity, places[0].parent)
+            status, details = _follow(folder, identity, expected.directory)
         except (Interrupted, ClusterError):  # nobody would follow it any more
             with signals(signal.SIG_IGN):
-                _stop(folder, identity, places[0].parent)
-            if read_summary(places, before)[1].get("status") != "completed":
+                _stop(folder, identity, expected.directory)
+            if expected.read()[1].get("status") != "completed":
                 raise
             status, details = COMPLETED, ""  # it came to its end meanwhile
     except ClusterError as error:
         status, details = "unknown", str(error)
-    directory, summary = read_summary(places, before)
-    if summary:
-        console.print(summary_table(summary))
-    # The results may lie on another machine: Flower's word is enough then.
-    if status == COMPLETED and summary.get("status", "completed") == "completed":
-        print("results:", directory)
+    # The results may lie on another machine.
+    if expected.tell(status, details, is_here=False, wording=lambda reason: registry.named(folder, reason)):
         return COMPLETED
-    reason = summary.get("error") or details or "the app left no summary"
-    reason = registry.named(folder, str(reason))
-    console.print(f"[red]The run failed[/red] (Flower says {status}): {escape(reason)}", soft_wrap=True)
     return "finished:failed" if status == COMPLETED else status
 
 
@@ -141,98 +139,58 @@ def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
     caught: list[int] = []
     method = str(config.get("method", RunConfig().method))
     with app_folder(method) as app, signals(lambda signum, frame: caught.append(signum)):
-        words = ["run", str(app), CONNECTION, "--run-config", toml_pairs(config), "--format", "json"]
-        identity = str(commands.flwr(folder, words).show().ask(own_session=True)["run-id"])
-    _note_name(folder, identity, str(config["run-name"]))
+        command = flwr(folder, "run", app, options=["--run-config", toml_pairs(config), "--format", "json"])
+        identity = str(command.show().ask(own_session=True)["run-id"])
+    names = registry.known(folder, registry.RUNS)
+    registry.note(folder, names | {identity: str(config["run-name"])}, registry.RUNS)
     if caught:
-        _stop(folder, identity, summaries(config)[0].parent)
+        _stop(folder, identity, ExpectedSummary(config).directory)
         raise Interrupted(caught[0])
     return identity
 
 
-def names(folder: ServerFolder) -> dict[str, str]:
-    """The run-name of each run, by Flower's id."""
-    try:
-        found: dict[str, str] = json.loads((folder.path / RUNS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found
-
-
-def _note_name(folder: ServerFolder, identity: str, name: str) -> None:
-    write_atomically(folder.path / RUNS, json.dumps(names(folder) | {identity: name}, indent=1).encode())
-
-
-def _await_nodes(folder: ServerFolder) -> None:
-    """Wait a while for registered nodes that are not connected: they may be about to come up, or to come back."""
-    deadline, told = time.monotonic() + NODES_WAIT, False
-    while True:
-        try:
-            nodes = registry.present(folder)
-        except ClusterError:
-            return  # what follows says it better
-        called = {identity: name for name, identity in registry.known(folder).items()}
-        away = [called.get(node["node-id"], node["node-id"]) for node in nodes if node["status"] != "online"]
-        if not away:
-            return
-        if time.monotonic() > deadline:
-            print(f"{len(nodes) - len(away)} of {len(nodes)} nodes are connected; going on without {', '.join(away)}")
-            return
-        if not told:
-            print(f"waiting up to {NODES_WAIT:g} s for {', '.join(away)}", flush=True)
-            told = True
-        time.sleep(POLL)
-
-
 def _follow(folder: ServerFolder, identity: str, directory: Path) -> tuple[str, str]:
     """Show a run's log as it comes; its status and details at the end."""
-    command = commands.flwr(folder, ["log", identity, CONNECTION, "--stream"]).show()
-    stream = subprocess.Popen(command.words, env=command.environment)
+    log = flwr(folder, "log", identity, options=["--stream"]).show()
+    ask = flwr(folder, "list", options=["--run-id", identity, "--format", "json"]).ask
     answered, told = time.monotonic(), 0.0
-    try:
-        while True:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                stream.wait(5 * POLL)
-            try:
-                run = commands.list_runs(folder, identity).ask()["runs"][0]
-                answered = time.monotonic()
-            except (ClusterError, IndexError) as error:  # an answer that is late does not end a run of hours
-                if time.monotonic() - answered > SILENCE:
-                    raise ClusterError(f"no word of the run for {SILENCE:g} s: {error}") from None
-                time.sleep(POLL)
-                continue
-            if run["status"].startswith("finished"):
+    with subprocess.Popen(log.words, env=log.environment) as stream:
+        try:
+            while True:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    stream.wait(5 * POLL)  # for the last lines of the log
-                return run["status"], run["status-details"]
-            if (
-                stream.poll() is not None
-            ):  # it ends with the SuperLink, and a new one would begin with the run's first line
-                told = told or time.monotonic()
-                if time.monotonic() - told > NEWS:
-                    done = _rounds_done(directory)
-                    print(f"no log any more, but the run is {run['status']}; rounds kept: {done}", flush=True)
-                    told = time.monotonic()
-                time.sleep(POLL)
-    finally:
-        if stream.poll() is None:
+                    stream.wait(5 * POLL)
+                try:
+                    run = ask()["runs"][0]
+                    answered = time.monotonic()
+                except (ClusterError, IndexError) as error:  # an answer that is late does not end a run of hours
+                    if time.monotonic() - answered > SILENCE:
+                        raise ClusterError(f"no word of the run for {SILENCE:g} s: {error}") from None
+                    time.sleep(POLL)
+                    continue
+                if run["status"].startswith("finished"):
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        stream.wait(5 * POLL)  # for the last lines of the log
+                    return run["status"], run["status-details"]
+                # The log ends with the SuperLink, and a new one would begin with the run's first line.
+                if stream.poll() is not None:
+                    told = told or time.monotonic()
+                    if time.monotonic() - told > NEWS:
+                        done = _rounds_done(directory)
+                        print(f"no log any more, but the run is {run['status']}; rounds kept: {done}", flush=True)
+                        told = time.monotonic()
+                    time.sleep(POLL)
+        finally:
             stream.terminate()
-            stream.wait()
 
 
 def _stop(folder: ServerFolder, identity: str, directory: Path) -> None:
     """Ask the SuperLink to stop a run, and wait until its server has ended."""
     print("Stopping the run …", flush=True)
     with contextlib.suppress(ClusterError):
-        commands.flwr(folder, ["stop", identity, CONNECTION, "--format", "json"]).show().ask()
+        flwr(folder, "stop", identity).show().ask()
     wait_until(lambda: not is_written(directory), STOPPING)
 
 
 def _rounds_done(directory: Path) -> int:
     """The last round that can be gone on from, where the results are on this machine."""
     return max(Store(directory / "checkpoint" / "server").stamps(), default=0)
-
-
-def _tell_resume(directory: Path) -> None:
-    if _rounds_done(directory):
-        print("What it has done is kept. To go on: the same command with", f"run-name={directory.name} resume=true")

@@ -18,7 +18,7 @@ import os
 import shlex
 import shutil
 import signal
-import socket
+import socketserver
 import subprocess
 import sys
 import tempfile
@@ -27,7 +27,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import psutil
 
@@ -93,11 +93,7 @@ def _remove_left() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*-*"):
         pid = folder.name.removeprefix(FOLDER).partition("-")[0]
         with contextlib.suppress(OSError, ValueError):
-            if folder.stat().st_uid != os.getuid():
-                continue
-            try:
-                os.kill(int(pid), 0)
-            except ProcessLookupError:
+            if folder.stat().st_uid == os.getuid() and not psutil.pid_exists(int(pid)):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -107,54 +103,59 @@ def serve(folder: Path, parent: int) -> None:
         for module in HEAVY:
             importlib.import_module(module)
         (program,) = entry_points(group="console_scripts", name=PROGRAM)
-        run = program.load()
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the SuperNode, and this ends with it
-        clients: dict[psutil.Process, float] = {}
-        with socket.socket(socket.AF_UNIX) as line:
-            line.bind(str(folder / "line"))
-            line.listen(64)
-            line.settimeout(1.0)
+        with _Parent(str(folder / "line"), program.load()) as server:
             while os.getppid() == parent:
-                _end_orphans(clients)
-                with contextlib.suppress(OSError, ValueError):  # a time-out, or a program that went away
-                    _answer(line, run, clients)
+                server.handle_request()
+                server.end_orphans()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _end_orphans(clients: dict[psutil.Process, float]) -> None:
-    """Ask those to end whose time is over, and forget those that have ended."""
-    for client, deadline in list(clients.items()):
-        with contextlib.suppress(psutil.Error):
-            if client.is_running() and time.monotonic() < deadline:
-                continue
-            client.terminate()
-        del clients[client]
+class _Parent(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
+    """Forks for a program, which runs by itself where it gets no answer: there may be no process to be had."""
+
+    timeout = 1.0
+    request_queue_size = 64
+    max_children = 100_000  # it must never wait for the end of one
+
+    def __init__(self, place: str, run: Callable[[], object]) -> None:
+        super().__init__(place, _Client)
+        self.run = run
+        self._deadlines: dict[int, float] = {}
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        # A SuperNode does one message at a time: it no longer waits for those before this one.
+        over = time.monotonic() + ORPHANED
+        self._deadlines = {pid: self._deadlines.get(pid, over) for pid in self.active_children or ()}
+        super().process_request(request, client_address)
+
+    def end_orphans(self) -> None:
+        """Ask those to end whose time is over; it is asked once."""
+        self.collect_children()
+        for pid, deadline in self._deadlines.items():
+            if pid in (self.active_children or ()) and time.monotonic() > deadline:
+                os.kill(pid, signal.SIGTERM)
+                self._deadlines[pid] = math.inf
 
 
-def _answer(line: socket.socket, run: Callable[[], object], clients: dict[psutil.Process, float]) -> None:
-    """Fork for the next program, and only then tell it so: it runs by itself if there is no process to be had."""
-    call, _ = line.accept()
-    with call, call.makefile("rb") as lines:
-        call.settimeout(5.0)
-        arguments: list[str] = json.loads(lines.readline())
-        pid = os.fork()
-        if pid == 0:
-            call.close()
-            line.close()
-            _become(run, arguments)
-        call.sendall(b"1")
-    # A SuperNode does one message at a time: with those before this one it is done.
-    over = time.monotonic() + ORPHANED
-    clients |= {client: min(deadline, over) for client, deadline in clients.items()}
-    with contextlib.suppress(psutil.Error):
-        clients[psutil.Process(pid)] = math.inf
+class _Client(socketserver.StreamRequestHandler):
+    """What the fork does with the arguments of the program."""
+
+    timeout = 5.0
+    server: _Parent
+
+    def handle(self) -> None:
+        if line := self.rfile.readline():  # none of a program that went away
+            self.wfile.write(b"1")
+            self.finish()
+            self.request.close()
+            self.server.socket.close()
+            _become(self.server.run, json.loads(line))
 
 
 def _become(run: Callable[[], object], arguments: list[str]) -> NoReturn:
     """Be the program, and end as it ends."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = [PROGRAM, *arguments]
     status = 1

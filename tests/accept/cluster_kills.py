@@ -11,8 +11,8 @@ import psutil
 
 from accept.cluster import TREES, apart, pairs, personal, round_seconds, run_on, states, three_nodes
 from accept.lab import Lab, Outcome, RunFailed
-from curvfed.deployments.cluster.daemons import wait_until
 from curvfed.deployments.cluster.local import SERVER, LocalCluster
+from curvfed.deployments.processes import wait_until
 
 KILLS, ROUNDS, SEED = 10, 6, 0
 RUN = TREES | {"method": "flatland", "embedding-dim": 16, "num-rounds": ROUNDS}

@@ -207,7 +207,7 @@ def test_the_network_is_that_of_the_data(capsys, tmp_path):
 
 def test_check_names_all_values_that_are_wrong(capsys):
     assert main(["check", "learning-rate=nan", "num-rounds=abc", "moon.mu=-1", "seed=-4"]) == 2
-    assert capsys.readouterr().out.splitlines() == [
+    assert capsys.readouterr().err.splitlines() == [
         "error: seed = -4: allowed is a whole number >= 0 and < 2147483648",
         "num-rounds = 'abc': allowed is a whole number >= 0 and <= 1000000",
         "learning-rate = nan: allowed is a number >= 0",
@@ -256,7 +256,7 @@ def test_check_names_all_values_that_are_wrong(capsys):
 )
 def test_check_names_what_is_wrong(capsys, arguments, message):
     assert main(["check", *arguments]) == 2
-    output = capsys.readouterr().out
+    output = capsys.readouterr().err
     assert output.startswith("error: ")
     assert message in output
     assert len(output.splitlines()) == 1
@@ -317,7 +317,7 @@ BROKEN = {
 def refusal(capsys, *arguments: str) -> str:
     """The line that says what is wrong."""
     assert main(["check", *arguments]) == 2
-    (line,) = capsys.readouterr().out.splitlines()
+    (line,) = capsys.readouterr().err.splitlines()
     return line
 
 

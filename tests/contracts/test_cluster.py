@@ -20,13 +20,14 @@ from flwr.cli.supernode.register import try_load_public_key
 from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
-from curvfed.deployments.cluster import certificates, commands, daemons, preflight, registry, status, submit
-from curvfed.deployments.cluster.commands import Command
+from curvfed.deployments.cluster import certificates, connection_checks, daemons, registry, status, submit
+from curvfed.deployments.cluster import flower_commands as commands
 from curvfed.deployments.cluster.daemons import Daemon, running, stop_all
 from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.flower_commands import Command
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
 from curvfed.deployments.command import main
-from curvfed.deployments.isolated import free_ports
+from curvfed.deployments.processes import free_ports
 from curvfed.server_app.run_lock import RunLock, is_written
 from curvfed.strategies.base.errors import ConfigError
 
@@ -121,7 +122,7 @@ def handshake(server: Server, authority: Path, name: str) -> None:
     """As another implementation sees it: OpenSSL checks the chain, with the strict rules of RFC 5280."""
     context = ssl.create_default_context(cafile=str(authority))
     context.verify_flags |= ssl.VERIFY_X509_STRICT
-    host, port = preflight.split_address(server.address)
+    host, port = connection_checks.split_address(server.address)
     with socket.create_connection((host, port), 5) as plain, context.wrap_socket(plain, server_hostname=name):
         pass
 
@@ -145,17 +146,17 @@ def test_and_for_no_others(folder, server, name):
 
 
 def test_the_superlink_is_known_by_its_authority(folder, server, tmp_path):
-    preflight.check_superlink(server.address, folder.authority[0])
+    connection_checks.check_superlink(server.address, folder.authority[0])
     other = tmp_path / "ca.crt"
     certificates.make_authority(other, tmp_path / "ca.key")
     with pytest.raises(ClusterError, match=r"is not the one that .*ca\.crt vouches for"):
-        preflight.check_superlink(server.address, other)
+        connection_checks.check_superlink(server.address, other)
 
 
 def test_an_authority_that_is_no_certificate(tmp_path):
     (tmp_path / "ca.crt").write_text("nothing")
     with pytest.raises(ClusterError, match="is no certificate"):
-        preflight.check_superlink("127.0.0.1:1", tmp_path / "ca.crt")
+        connection_checks.check_superlink("127.0.0.1:1", tmp_path / "ca.crt")
 
 
 def test_who_speaks_no_tls_is_named(folder):
@@ -167,18 +168,18 @@ def test_who_speaks_no_tls_is_named(folder):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=answer, daemon=True).start()
         with pytest.raises(ClusterError, match="does not speak TLS"):
-            preflight.check_superlink(f"127.0.0.1:{listener.getsockname()[1]}", folder.authority[0])
+            connection_checks.check_superlink(f"127.0.0.1:{listener.getsockname()[1]}", folder.authority[0])
 
 
 def test_a_superlink_that_is_not_there_yet_is_only_told_of(folder, capsys):
-    preflight.check_superlink(f"127.0.0.1:{free_ports(1)[0]}", folder.authority[0])
+    connection_checks.check_superlink(f"127.0.0.1:{free_ports(1)[0]}", folder.authority[0])
     assert "no SuperLink at" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("address", ["localhost", ":9092", "host:port", "host:", "host:0", "host:65536", "host:²"])
 def test_addresses_that_are_none(address):
     with pytest.raises(ClusterError, match="is no address; allowed is HOST:PORT"):
-        preflight.split_address(address)
+        connection_checks.split_address(address)
 
 
 def test_a_renewed_certificate_is_for_the_same_names_by_the_same_authority(tmp_path):
@@ -187,7 +188,7 @@ def test_a_renewed_certificate_is_for_the_same_names_by_the_same_authority(tmp_p
     folder.renew([], 100)
     assert folder.authority[0].read_bytes() == authority
     assert folder.server[0].read_bytes() != before
-    left = certificates.valid_until(folder.server[0]) - datetime.datetime.now(datetime.UTC)
+    left = certificates.time_left(folder.server[0])
     assert datetime.timedelta(days=99) < left < datetime.timedelta(days=100)
     assert mode(folder.server[1]) == 0o600
     server = Server(*folder.server)
@@ -200,9 +201,9 @@ def test_a_certificate_that_is_over_is_refused(tmp_path, folder, capsys):
     over = tmp_path / "over.crt", tmp_path / "over.key"
     certificates.make_server(*over, folder.authority, [], 0)
     with pytest.raises(ClusterError, match=r"over.crt ended \d days ago; .* renew"):
-        preflight.check_certificate(over[0])
+        connection_checks.check_certificate(over[0])
     soon = ServerFolder.make(tmp_path / "soon", [], [], 9092, 8000, 20)
-    preflight.check_certificate(soon.server[0])
+    connection_checks.check_certificate(soon.server[0])
     assert "ends in 19 days" in capsys.readouterr().out
 
 
@@ -218,8 +219,8 @@ def told(*words: str | Path) -> int:
         (["--node", "a", "--node", "a"], "two have one name"),
         (["--days", "0"], "days is 0; allowed is 1 to 3650"),
         (["--days", "99999999"], "days is 99999999; allowed is 1 to 3650"),
-        (["--fleet-port", "99999"], "fleet-port is 99999; allowed is 1 to 65535"),
-        (["--api-port", "0"], "api-port is 0; allowed is 1 to 65535"),
+        (["--fleet-port", "99999"], "99999 is not in the range 1<=x<=65535"),
+        (["--api-port", "0"], "0 is not in the range 1<=x<=65535"),
         (["--fleet-port", "8000"], "fleet-port and api-port are both 8000; allowed are two different ones"),
     ],
 )
@@ -328,7 +329,7 @@ def site(tmp_path, monkeypatch):
     (tmp_path / "bin").mkdir()
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("curvfed.deployments.cluster.actions.SUPERNODE_START", 30.0)
+    monkeypatch.setattr("curvfed.deployments.cluster.start.SUPERNODE_START", 30.0)
     folder = ServerFolder.make(tmp_path / "c", [], ["north", "south"], *free_ports(2), 10)
     yield folder
     stop_all([node.running for node in folder.nodes()])
@@ -464,7 +465,7 @@ def test_a_daemon_is_started_found_and_stopped_with_its_children(tmp_path):
     family = [process, *process.children(recursive=True)]
     assert len(family) == 2
     assert Daemon(tmp_path / "running", "one").process() == process
-    assert [found.name for found in running(tmp_path / "running")] == ["one"]
+    assert [found.name for found in running([tmp_path / "running"])] == ["one"]
     with pytest.raises(ClusterError, match="one is running already"):
         daemon.start(Command(["true"]), lambda said: True, 1)
     assert stop_all([tmp_path / "running"]) == ["one"]
@@ -511,7 +512,7 @@ def test_a_port_that_is_taken_is_named():
         with pytest.raises(
             ClusterError, match=f"the SuperLink cannot listen on 127.0.0.1:{port}: Address already in use"
         ):
-            preflight.check_port("127.0.0.1", port, "the SuperLink")
+            connection_checks.check_port("127.0.0.1", port, "the SuperLink")
 
 
 # --- Runs and registrations, with a `flwr` of a few lines ---------------------------------------------------------------
@@ -579,7 +580,7 @@ def test_a_run_that_completes(folder, fake, capsys):
     answer(fake, "running", "finished:completed", summary={"status": "completed", "metrics": {"roc_auc": 0.75}})
     assert submitted(folder, fake) == 0
     assert "0.7500" in capsys.readouterr().out
-    assert submit.names(folder)["7"] == "one"
+    assert registry.known(folder, registry.RUNS)["7"] == "one"
 
 
 def test_a_run_that_fails_says_why(folder, fake, capsys):
@@ -603,8 +604,8 @@ def test_an_earlier_summary_says_nothing_about_this_run(folder, fake, capsys):
 def test_retries_go_on_from_the_checkpoint(folder, fake, monkeypatch):
     answer(fake, "finished:failed", "finished:failed", "finished:completed", summary={"status": "completed"})
     places = fake / "results" / "one"
-    monkeypatch.setattr(submit, "_note_name", lambda *told: (places.mkdir(parents=True, exist_ok=True),
-                                                            (places / "config.toml").touch()))  # fmt: skip
+    monkeypatch.setattr(registry, "note", lambda *told: (places.mkdir(parents=True, exist_ok=True),
+                                                         (places / "config.toml").touch()))  # fmt: skip
     assert submitted(folder, fake, retries=3) == 0
     assert ["resume=true" in line for line in asked(fake, "run")] == [False, True, True]
 
@@ -619,7 +620,7 @@ def test_retries_do_not_take_up_the_run_of_another_command(folder, fake):
 
 
 def test_retries_end_where_the_server_began_a_run_that_cannot_be_gone_on_with(folder, fake, monkeypatch):
-    monkeypatch.setattr(submit, "_note_name", lambda *told: (fake / "results" / "one").mkdir(parents=True))
+    monkeypatch.setattr(registry, "note", lambda *told: (fake / "results" / "one").mkdir(parents=True))
     answer(fake, "finished:failed", "finished:completed")
     assert submitted(folder, fake, retries=3) == 1
     assert len(asked(fake, "run")) == 1
@@ -756,7 +757,7 @@ def test_the_superlink_of_another_cluster_is_said_to_be_that(folder, fake, tmp_p
     assert said.count("does not answer") == said.count("flwr supernode list") == 1
     server = Server(*folder.server)
     try:
-        assert status.show(ServerFolder(other.path, 9092, preflight.split_address(server.address)[1])) == 1
+        assert status.show(ServerFolder(other.path, 9092, connection_checks.split_address(server.address)[1])) == 1
     finally:
         server.close()
     said = " ".join(capsys.readouterr().out.split())
@@ -784,7 +785,7 @@ def test_nodes_are_registered_once_and_revoked(folder, fake, capsys):
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [(["methd=flatland"], "did you mean 'method'"), (["method=flatlnd"], 'did you mean "flatland"'),
-     (["resume=true"], "resume=true needs run-name")],
+     (["resume=true"], "resume = true needs run-name")],
 )  # fmt: skip
 def test_a_wrong_configuration_is_refused_before_anything_is_sent(folder, fake, capsys, pairs, message):
     assert main(["cluster", "--folder", str(folder.path), "run", *pairs]) == 2

@@ -12,7 +12,7 @@ import torch
 from graph_fixtures import user_fields
 from image_fixtures import write_classes
 
-from curvfed.deployments import flower, inprocess
+from curvfed.deployments import inprocess
 from curvfed.deployments.command import main
 from curvfed.deployments.pairs import UsageError, read_pairs
 from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
@@ -221,14 +221,14 @@ def bad_data(folder: Path) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("command", ["simulate", "run"])
 def test_data_that_will_not_do_leave_no_folder_and_are_said_once(command, tmp_path, own_home, capfd, monkeypatch):
-    monkeypatch.setattr(flower, "run", lambda *_: pytest.fail("it was started"))
+    monkeypatch.setattr("curvfed.deployments.run.run", lambda *_: pytest.fail("it was started"))
     for words, pairs in bad_data(tmp_path).items():
         assert main([command, f"results-dir={tmp_path / 'results'}", *pairs]) == 2
         told = capfd.readouterr()
-        (line,) = told.out.splitlines()
+        (line,) = told.err.splitlines()
         assert line.startswith("error: ")
         assert words in line
-        assert not told.err
+        assert not told.out
         assert not (tmp_path / "results").exists()
         assert not (own_home / "curvfed" / "results").exists()
 
@@ -285,7 +285,9 @@ def test_debug_may_change_when_a_run_is_resumed(tmp_path, own_home):
 
 def test_run_and_cluster_run_pass_debug_on(monkeypatch, tmp_path, own_home):
     plans = []
-    monkeypatch.setattr(flower, "run", lambda command, timeout: plans.append(command) or ("finished:failed", "no"))
+    monkeypatch.setattr(
+        "curvfed.deployments.run.run", lambda command, timeout: plans.append(command) or ("finished:failed", "no")
+    )
     assert main(["run", "quick", "--debug", f"results-dir={tmp_path}", *SMALL]) == 1
     assert "debug=true" in " ".join(plans[0])
     from curvfed.deployments.cluster import submit

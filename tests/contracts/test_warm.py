@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 import curvfed.deployments.cluster.warm
-from curvfed.deployments.cluster.daemons import wait_until
 from curvfed.deployments.cluster.warm import HEAVY, PROGRAM
+from curvfed.deployments.processes import wait_until
 
 PATIENCE = 240
 """Seconds for imports on a busy machine."""

@@ -15,9 +15,12 @@ from flwr.common.config import parse_config_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.deployments import flower, isolated, preflight
+from curvfed.deployments import isolated, preflight, run
 from curvfed.deployments.command import main
+from curvfed.deployments.processes import free_ports
+from curvfed.deployments.run_results import named, toml_pairs
 from curvfed.strategies.base.dotted import read_value
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
 
 INTERPRETER = sys.executable
@@ -76,7 +79,6 @@ def fake(tmp_path, monkeypatch):
         monkeypatch.setenv(key, value)
     # The wrapper looks for Flower beside its own interpreter, and for stray summaries in the home folder.
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    monkeypatch.setattr(flower, "DEFAULT_RESULTS", tmp_path / "default")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return fake
 
@@ -89,7 +91,7 @@ values = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=
 
 @given(st.dictionaries(st.sampled_from(["method", "data-dir", "seed", "flatland.margin", "hull.epsilon"]), values))
 def test_flower_reads_the_pairs_back(config):
-    assert parse_config_args([flower.toml_pairs(config)]) == config
+    assert parse_config_args([toml_pairs(config)]) == config
 
 
 @pytest.mark.parametrize(
@@ -120,21 +122,27 @@ def test_plain_values_are_read_as_meant(text, default, value):
 # --- The command line -------------------------------------------------------------------------------------------------
 
 
-def test_the_command_is_complete(fake, tmp_path):
-    plan = flower.make_plan([*fake.command, "hyperfed.margin=2", "method=local", "num-supernodes=3"], gpus=0.25)
-    assert plan.command(tmp_path) == [
-        *("flwr", "run", str(tmp_path), "--stream", "--run-config"),
-        f'results-dir="{fake.run.parent}" run-name="one" hyperfed.margin=2 method="local"',
-        *("--federation-config", "num-supernodes=3 client-resources-num-cpus=1 client-resources-num-gpus=0.25"),
-    ]
+def test_the_command_is_complete(fake, tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(run, "run", lambda command, timeout: started.append(command) or ("finished:failed", "no"))
+    pairs = [*fake.command, "hyperfed.margin=2", "method=local", "num-supernodes=3"]
+    assert main(["run", *pairs, "--num-supernodes", "5", "--gpus", "0.25"]) == 1
+    ((*words, app, stream, key, config, federation_key, federation),) = started
+    assert [*words, stream, key] == ["flwr", "run", "--stream", "--run-config"]
+    assert Path(app).name == "curvfed"
+    given = {"hyperfed.margin": 2, "method": "local", "results-dir": str(fake.run.parent), "run-name": "one"}
+    assert parse_config_args([config]) == given
+    assert federation_key == "--federation-config"
+    assert federation == "num-supernodes=3 client-resources-num-cpus=1 client-resources-num-gpus=0.25"
 
 
 def test_results_are_named_and_absolute_without_being_asked_for(fake, monkeypatch):
     monkeypatch.chdir(fake.folder)
-    first, second = (flower.make_plan(["results-dir=here", "dataset=/data/my own.pt"]) for _ in range(2))
-    assert first.config["results-dir"] == str(fake.folder / "here")
-    assert str(first.config["run-name"]).startswith("flatland-my_own-")
-    assert first.config["run-name"] != second.config["run-name"]
+    settings = {"results-dir": "here", "dataset": "/data/my own.pt"}
+    first, second = (named(settings, parse(settings)) for _ in range(2))
+    assert first["results-dir"] == str(fake.folder / "here")
+    assert str(first["run-name"]).startswith("flatland-my-own-")
+    assert first["run-name"] != second["run-name"]
 
 
 @pytest.mark.parametrize(
@@ -146,13 +154,9 @@ def test_results_are_named_and_absolute_without_being_asked_for(fake, monkeypatc
     ],
 )
 def test_wrong_usage_is_named_before_anything_starts(fake, capsys, arguments, message):
-    assert main(["run", *fake.command, *arguments]) == flower.USAGE
-    assert message in capsys.readouterr().out
+    assert main(["run", *fake.command, *arguments]) == 2
+    assert message in capsys.readouterr().err
     assert not (fake.folder / "daemon").exists()
-
-
-def test_the_default_folder_is_that_of_the_app():
-    assert RunConfig().results_path == flower.DEFAULT_RESULTS
 
 
 # --- The exit status --------------------------------------------------------------------------------------------------
@@ -199,15 +203,15 @@ def test_a_daemon_that_is_too_slow_is_started_again(fake, capfd, starts, runs, e
 
 def test_an_earlier_summary_says_nothing_about_this_run(fake, monkeypatch, capsys):
     assert main(["run", *fake.command]) == 0
-    assert main(["run", *fake.command]) == flower.USAGE
-    assert "exists; allowed is a new name" in capsys.readouterr().out
+    assert main(["run", *fake.command]) == 2
+    assert "exists; allowed is a new name" in capsys.readouterr().err
     monkeypatch.setattr(preflight, "check_name", lambda config: None)  # as if it were made while this run begins
     fake.answer(status="finished:completed", summary=None)
     assert main(["run", *fake.command]) == 1
 
 
 def test_a_summary_in_the_default_folder_is_found(fake, capsys, monkeypatch):
-    monkeypatch.setenv("RUN", str(flower.DEFAULT_RESULTS / "one"))
+    monkeypatch.setenv("RUN", str(RunConfig().results_path / "one"))
     fake.answer(status="finished:failed", summary=FAILED)
     assert main(["run", *fake.command]) == 1
     assert "no such data" in capsys.readouterr().out
@@ -220,7 +224,7 @@ def test_a_timeout_interrupts_the_run_and_stops_the_daemon(fake, capsys, monkeyp
     monkeypatch.setattr(preflight, "check_name", lambda config: None)
     (fake.folder / "endless").touch()
     (fake.run / "checkpoint" / "server").mkdir(parents=True)
-    assert main(["run", *fake.command, "--timeout", "0.5"]) == flower.OUT_OF_TIME
+    assert main(["run", *fake.command, "--timeout", "0.5"]) == run.OUT_OF_TIME
     assert "run-name=one resume=true" in capsys.readouterr().out
     assert (fake.folder / "interrupted").exists()
     assert fake.daemon_is_gone()
@@ -255,7 +259,7 @@ def test_nothing_of_the_machine_is_shared(tmp_path, monkeypatch):
 
 
 def test_ports_are_free_and_different():
-    ports = isolated.free_ports(20)
+    ports = free_ports(20)
     assert len(set(ports)) == 20
     for port in ports:
         with socket.socket() as each:

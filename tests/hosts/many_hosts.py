@@ -15,11 +15,10 @@ from app_runs import Run
 from app_runs import run as run_here
 from namespaces import Network, NoNamespacesError
 
-from curvfed.deployments.cluster.daemons import wait_until
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.local import SERVER, LocalCluster, shares
 from curvfed.deployments.cluster.registry import known
-from curvfed.deployments.isolated import free_ports
+from curvfed.deployments.processes import free_ports, wait_until
 
 NODES = ("n0", "n1", "n2")
 CONNECTED = "SuperNode ID"

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from curvfed.deployments.cluster.daemons import wait_until
+from curvfed.deployments.processes import wait_until
 
 ROOT = Path(__file__).parents[2]
 BATCH = ROOT / "deployments" / "slurm" / "curvfed.sbatch"

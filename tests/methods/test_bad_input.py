@@ -354,10 +354,10 @@ def test_a_graph_of_any_name(name, tmp_path):
 def test_a_command_that_can_never_run_is_wrong_usage_said_once(given, tmp_path, own_home, capfd, caplog):
     assert main(["simulate", f"results-dir={tmp_path / 'results'}", *given.split()]) == 2
     told = capfd.readouterr()
-    (line,) = told.out.splitlines()
+    (line,) = told.err.splitlines()
     assert line.startswith("error: ")
     assert given.split()[0].partition("=")[0] in line or "num-supernodes" in line
-    assert not told.err
+    assert not told.out
     assert not caplog.records
     assert not (tmp_path / "results").exists()
     assert not own_home.exists()
@@ -368,10 +368,10 @@ def test_the_exit_status_of_the_command(tmp_path, capsys, monkeypatch):
     assert main(["simulate", *settings, "run-name=good"]) == 0
     assert Run(tmp_path / "good").summary["num_clients"] == 2
     assert main(["simulate", *settings, "run-name=good"]) == 2
-    assert "exists; allowed is a new name" in capsys.readouterr().out
-    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["good"]
+    assert "exists; allowed is a new name" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["good", "home"]
     assert main(["simulate", *settings, "metod=fedavg"]) == 2
-    assert "method" in capsys.readouterr().out
+    assert "method" in capsys.readouterr().err
 
     def interrupt(*arguments):
         raise KeyboardInterrupt

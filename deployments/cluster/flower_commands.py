@@ -1,11 +1,8 @@
 """Flower's own commands, as they are run: printed first, so that people can do without the wrapper."""
 
-import contextlib
 import json
-import os
 import shlex
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,17 +10,12 @@ from typing import Any
 
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import CONNECTION, NodeFolder, ServerFolder
-
-LOOPBACK = "127.0.0.1"
+from curvfed.deployments.processes import LOOPBACK, QUIET, flower_environment
 
 BY = "\n  by: "
 """Between what went wrong and the command by which it did."""
 
-QUIET = {
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_TELEMETRY_ENABLED": "0",  # Flower tells its makers of every start otherwise
-}
-ALWAYS = QUIET | {
+DAEMONS = QUIET | {
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",  # the app runs in this environment, not in one of its own
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",  # a second per message otherwise
 }
@@ -43,13 +35,7 @@ class Command:
     @property
     def environment(self) -> dict[str, str]:
         """All of it."""
-        # Flower looks its own programs up on PATH, and this environment need not be the activated one.
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-        # Behind a proxy the commands would ask the proxy for the SuperLink on this machine.
-        direct = ",".join(
-            filter(None, [os.environ.get("NO_PROXY") or os.environ.get("no_proxy"), "127.0.0.1,localhost"])
-        )
-        return os.environ | {"PATH": path, "NO_PROXY": direct, "no_proxy": direct} | dict(self.variables)
+        return flower_environment(self.variables)
 
     def show(self) -> "Command":
         """Print it."""
@@ -64,23 +50,16 @@ class Command:
         ClusterError
             If it does not, with what it said.
         """
+        settings: dict[str, Any] = {"env": self.environment, "start_new_session": own_session}
         try:
-            done = subprocess.run(
-                self.words,
-                env=self.environment,
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                start_new_session=own_session,
-            )
+            done = subprocess.run(self.words, capture_output=True, text=True, timeout=timeout, **settings)
         except subprocess.TimeoutExpired:
             raise ClusterError(f"no answer within {timeout:g} s to: {self}") from None
-        answer: dict[str, Any] = {}
-        for line in done.stdout.splitlines():
-            if line.lstrip().startswith("{"):
-                with contextlib.suppress(ValueError):
-                    answer = json.loads(done.stdout[done.stdout.index(line) :])
-                break
+        try:
+            # Flower prints lines of its own before the answer.
+            answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
+        except ValueError:
+            answer = {}
         if not answer.get("success"):
             said = answer.get("error-message") or done.stderr or done.stdout or f"exit status {done.returncode}"
             if "Connection to the SuperLink is unavailable" in said:
@@ -100,7 +79,7 @@ def superlink(folder: ServerFolder, bind: str) -> Command:
             *("--ssl-keyfile", str(key), "--enable-supernode-auth", "--database", str(folder.database)),
             "--disable-runtime-dependency-installation",
         ],
-        ALWAYS | {"FLWR_HOME": str(folder.flower_home)},
+        DAEMONS | {"FLWR_HOME": str(folder.flower_home)},
     )
 
 
@@ -112,31 +91,11 @@ def supernode(folder: NodeFolder, superlink: str, node_config: str, port: int) -
             *("--auth-supernode-private-key", str(folder.key), "--node-config", node_config),
             *("--host", LOOPBACK, "--port", str(port)),
         ],
-        ALWAYS | {"FLWR_HOME": str(folder.flower_home)},
+        DAEMONS | {"FLWR_HOME": str(folder.flower_home)},
     )
 
 
-def flwr(folder: ServerFolder, words: Sequence[str]) -> Command:
-    """A command of Flower's command line, with the SuperLink of this folder."""
-    return Command(["flwr", *words], QUIET | {"FLWR_HOME": str(folder.flower_home)})
-
-
-def register(folder: ServerFolder, public_key: Path, name: str) -> Command:
-    """Let the holder of a key take part."""
-    return flwr(folder, ["supernode", "register", str(public_key), CONNECTION, "--name", name, "--format", "json"])
-
-
-def unregister(folder: ServerFolder, node: str) -> Command:
-    """Let a node take part no more."""
-    return flwr(folder, ["supernode", "unregister", node, CONNECTION, "--format", "json"])
-
-
-def list_nodes(folder: ServerFolder) -> Command:
-    """The registered nodes."""
-    return flwr(folder, ["supernode", "list", CONNECTION, "--format", "json"])
-
-
-def list_runs(folder: ServerFolder, run: str | None = None) -> Command:
-    """The runs, or one."""
-    chosen = ["--run-id", run] if run else []
-    return flwr(folder, ["list", CONNECTION, *chosen, "--format", "json"])
+def flwr(folder: ServerFolder, *words: str | Path, options: Sequence[str] = ("--format", "json")) -> Command:
+    """A command of Flower's command line for the SuperLink of this folder; without other options one to be asked."""
+    command = ["flwr", *map(str, words), CONNECTION, *options]
+    return Command(command, QUIET | {"FLWR_HOME": str(folder.flower_home)})

@@ -1,4 +1,4 @@
-"""What would go wrong later, found before a command is started, with words for it."""
+"""Checks before a SuperLink or a SuperNode starts: addresses, ports, certificates, private keys, and who answers."""
 
 import contextlib
 import datetime
@@ -8,7 +8,7 @@ import ssl
 import stat
 from pathlib import Path
 
-from curvfed.deployments.cluster.certificates import valid_until
+from curvfed.deployments.cluster.certificates import time_left
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 from curvfed.deployments.cluster.folder import NodeFolder
 from curvfed.deployments.cluster.ports import LAST_PORT
@@ -59,7 +59,7 @@ def check_certificate(path: Path) -> None:
     ------
     ClusterError
     """
-    left = valid_until(path) - datetime.datetime.now(datetime.UTC)
+    left = time_left(path)
     if left < datetime.timedelta():
         raise ClusterError(f"{path} ended {-left.days} days ago; `curvfed cluster renew` makes a new one")
     if left < datetime.timedelta(days=30):
@@ -110,13 +110,11 @@ def check_superlink(address: str, authority: Path, timeout: float = 5.0) -> None
 
 
 def is_another(address: str, authority: Path) -> bool:
-    """Whether who answers there with TLS is not vouched for by the authority."""
+    """Whether a SuperLink answers there that the authority does not vouch for."""
     try:
         _greet(address, authority, timeout=5.0)
-    except ssl.SSLCertVerificationError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, ssl.SSLCertVerificationError)
     return False
 
 

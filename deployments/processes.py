@@ -1,0 +1,89 @@
+"""Processes, signals, ports and waiting: what every command that starts programs needs."""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+LOOPBACK = "127.0.0.1"
+
+QUIET = {
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_TELEMETRY_ENABLED": "0",  # Flower reports every start to its makers otherwise
+}
+"""Settings of every program of Flower's."""
+
+
+class Interrupted(BaseException):
+    """A signal asked for the end of the run; a BaseException, so that no handler of errors swallows it."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum)
+        self.signum = signum
+
+    def __str__(self) -> str:
+        return f"Stopped by {signal.Signals(self.signum).name}."
+
+
+@contextlib.contextmanager
+def signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> Iterator[None]:
+    """Let `handler` take the signals that ask a process to end, less those that are ignored (as under `nohup`)."""
+    ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {each: signal.getsignal(each) for each in ends}
+    for each in ends:
+        if before[each] is not signal.SIG_IGN:
+            signal.signal(each, handler)
+    try:
+        yield
+    finally:
+        for each in ends:
+            signal.signal(each, before[each])
+
+
+def interrupt(signum: int, _frame: FrameType | None) -> None:
+    """Handle a signal by raising `Interrupted`."""
+    raise Interrupted(signum)
+
+
+def flower_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment and further variables, as Flower's programs need it."""
+    # They look for one another on PATH, and this Python environment need not be the activated one.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    # Behind a proxy they would ask the proxy for the SuperLink on this machine.
+    given = os.environ.get("NO_PROXY") or os.environ.get("no_proxy")
+    direct = ",".join(filter(None, [given, f"{LOOPBACK},localhost"]))
+    return os.environ | {"PATH": path, "NO_PROXY": direct, "no_proxy": direct} | dict(variables)
+
+
+def free_ports(count: int) -> list[int]:
+    """Different TCP ports that are free on the loopback interface now."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind((LOOPBACK, 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether a process runs still; one that has ended and that nobody has waited for does not."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def wait_until(condition: Callable[[], bool], seconds: float, pause: float = 0.25) -> bool:
+    """Whether a condition comes true in time; it is looked at once at least."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(pause)
+    return True

@@ -1,0 +1,80 @@
+"""`curvfed run`: one run of the app by the real `flwr run`, isolated from any other Flower on the machine."""
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from curvfed.deployments.bundle import app_folder
+from curvfed.deployments.isolated import run
+from curvfed.deployments.pairs import NUM_SUPERNODES, Value
+from curvfed.deployments.preflight import preflight
+from curvfed.deployments.processes import Interrupted
+from curvfed.deployments.request import read_request
+from curvfed.deployments.run_results import ExpectedSummary, named, toml_pairs
+
+FAILED, OUT_OF_TIME = 1, 124
+
+
+def main(
+    pairs: Sequence[str],
+    num_supernodes: int = NUM_SUPERNODES,
+    cpus: int = 1,
+    gpus: float = 0.0,
+    timeout: float | None = None,
+) -> int:
+    """Run the app through Flower; the exit status.
+
+    Parameters
+    ----------
+    pairs : sequence of str
+    num_supernodes, cpus : int
+        Clients, where `pairs` do not say how many, and CPUs for each of them.
+    gpus : float
+        GPUs for each client.
+    timeout : float, optional
+        Seconds after which the run is stopped.
+
+    Returns
+    -------
+    int
+        0 completed, 1 failed, 124 out of time, 128 + n stopped by signal n (130 for Ctrl-C).
+
+    Raises
+    ------
+    UsageError, ConfigError
+        If it can never run; nothing is started.
+    """
+    request = preflight(read_request([f"num-supernodes={num_supernodes}", *pairs]))
+    config = named(request.settings, request.config)
+    federation = {"num-supernodes": request.num_supernodes, "client-resources-num-cpus": cpus}
+    expected = ExpectedSummary(config)
+    try:
+        with app_folder(request.config.method) as app:
+            command = flwr_run(app, config, federation | ({"client-resources-num-gpus": gpus} if gpus else {}))
+            print("FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1", shlex.join(command), flush=True)
+            status, details = run(command, timeout)
+    except (Interrupted, subprocess.TimeoutExpired) as stop:
+        is_signal = isinstance(stop, Interrupted)
+        print(stop if is_signal else f"Stopped: not done after {timeout:g} s.")
+        if (expected.directory / "checkpoint" / "server").exists():
+            name = expected.directory.name
+            print(f"Its last checkpoint is kept. To go on: the same command with run-name={name} resume=true")
+        return 128 + stop.signum if isinstance(stop, Interrupted) else OUT_OF_TIME
+    except FileNotFoundError as error:
+        told = f"[red]error:[/red] Flower is not installed beside {sys.executable}: {error}"
+        Console(stderr=True).print(told, soft_wrap=True)
+        return FAILED
+    return 0 if expected.tell(status, details) else FAILED
+
+
+def flwr_run(app: Path, config: Mapping[str, Value], federation: Mapping[str, Value]) -> list[str]:
+    """The words of `flwr run` for the app in a folder."""
+    return [
+        *("flwr", "run", str(app), "--stream"),
+        *("--run-config", toml_pairs(config)),
+        *("--federation-config", toml_pairs(federation)),
+    ]
