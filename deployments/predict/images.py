@@ -72,11 +72,11 @@ def _own(run: TrainedRun, data: str, client: int | None) -> Shown:
         own = path in ("auto", "none")
         images = load_test(spec, cache) if own else load_test_folder(Path(path).expanduser(), spec, cache)
         return _shown(images, images.test, "the global test images")
-    images = load_data(run.config, client, run.part_of(client))
-    run.check_same(data, client, images.digest)
-    if not isinstance(images, ClientImages) or not len(images.labels):
+    held = load_data(run.config, client, run.part_of(client))
+    run.check_same(data, client, held.digest)
+    if not isinstance(held, ClientImages) or not len(held.labels):
         raise PredictError(f"client {client} has no images of {data}")
-    return _shown(images, images.test, "the test images")
+    return _shown(held, held.test, "the test images")
 
 
 def _shown(images: ClientImages, scored: Tensor, which: str, **more: Any) -> Shown:

@@ -141,7 +141,7 @@ def _bare_npz(path: Path, config: RunConfig) -> Any:
 def _bare_csv(path: Path, config: RunConfig) -> Any:
     with path.open(encoding="utf-8-sig") as file:
         rows = [line.replace('"', "") for line in file if line.strip(', \t"\n')]
-    table = np.genfromtxt(rows, delimiter=",", comments=None, ndmin=2) if rows else np.empty((0, 0))
+    table = np.genfromtxt(rows, delimiter=",", comments="\0", ndmin=2) if rows else np.empty((0, 0))
     if table.shape[1] != 2:
         return None
     return table[1:] if np.isnan(table[0]).all() else table
