@@ -3,7 +3,7 @@
 import itertools
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.papers import Printed
 from curvfed.deployments.report.printed import default, match, numbers
 from curvfed.deployments.report.quantities import Quantity, quantity
-from curvfed.deployments.report.selection import Place, Run, known_figure, known_key, matching, settings_of
+from curvfed.deployments.report.selection import Place, Run, grouped, known_figure, known_key, matching, settings_of
 from curvfed.deployments.sweep.plan import SUPERNODES
 
 LEVEL = 0.05
@@ -170,11 +170,8 @@ def sheet(spec: Mapping[str, Any], runs: Sequence[Run], source: str, against: st
         raise UsageError(f"{source}: a table needs rows and figures")
     chosen = matching(runs, settings_of(spec, "where", source), source)
     against = against or _against(spec, chosen, source)
-    groups: dict[tuple[Place, Place], list[Run]] = {}
-    for run in chosen:
-        groups.setdefault((_place(run, by_row), _place(run, by_column)), []).append(run)
-    for group in groups.values():
-        _one_configuration(group, source)
+    found = grouped(chosen, by_row + by_column, source, "cell", "rows, columns or where")
+    groups = {(where[: len(by_row)], where[len(by_row) :]): group for where, group in found.items()}
     printed = numbers(spec, source)
     of_paper = _printed_rows(printed, by_row) if spec.get("printed", False) else ()
     rows = tuple(dict.fromkeys((*(row for row, _ in groups), *of_paper)))
@@ -218,21 +215,6 @@ def _against(spec: Mapping[str, Any], chosen: Sequence[Run], source: str) -> str
             f"{', '.join(methods)}"
         )
     return method
-
-
-def _place(run: Run, keys: Iterable[str]) -> Place:
-    return tuple((key, run.value(key)) for key in keys)
-
-
-def _one_configuration(group: Sequence[Run], source: str) -> None:
-    """A mean over runs of different kinds would be of nothing."""
-    for key in sorted({key for run in group for key in run.planned.settings} - {"seed"}):
-        values = {run.value(key) for run in group}
-        if len(values) > 1:
-            raise UsageError(
-                f"{source}: runs of one cell differ in {key} ({', '.join(map(str, sorted(values, key=str)))}): name it in "
-                "rows, columns or where"
-            )
 
 
 def _cell(group: Sequence[Run], column: str, printed: Printed | None) -> Cell:

@@ -43,11 +43,20 @@ class Resources:
         Share of a GPU, 0 for none.
     address : str
         Of a Ray cluster that is there; empty for one of this machine's own, for as long as the sweep lasts.
+
+    Raises
+    ------
+    UsageError
+        For a part of several GPUs.
     """
 
     cpus: int = 1
     gpus: float = 0.0
     address: str = ""
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.gpus <= 1 or (self.gpus > 1 and self.gpus.is_integer())):
+            raise UsageError(f"--gpus {self.gpus:g}: allowed is a share from 0 to 1, or a whole number")
 
 
 @dataclass(frozen=True)
