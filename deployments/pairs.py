@@ -4,6 +4,7 @@ import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from curvfed.deployments.shipped import PRESETS, nearest, shipped
 from curvfed.strategies.base.dotted import dotted, read_value
@@ -67,13 +68,26 @@ def pop_supernodes(config: dict[str, Value], default: int) -> int:
     return number
 
 
-def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file of the user's.
+
+    Raises
+    ------
+    UsageError
+        If it is absent, cannot be read, or is none.
+    """
     try:
-        config = dotted(tomllib.loads(path.expanduser().read_text(encoding="utf-8")))
+        return tomllib.loads(path.expanduser().read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except RuntimeError as error:  # no such user
+        raise UsageError(f"{path} cannot be read: {error}") from None
     except ValueError as error:  # not TOML, or not UTF-8
         raise UsageError(f"{path} is not TOML: {error}") from None
+
+
+def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
+    config: dict[str, Value] = dotted(read_toml(path))
     for key, value in config.items():
         check_key(key, defaults, f"{path}: ")
         if not isinstance(value, Value):

@@ -14,11 +14,11 @@ from curvfed.client_app.node_config import IN_MEMORY
 from curvfed.deployments import predict
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes
+from curvfed.deployments.predict import TrainedRun
 from curvfed.deployments.preflight import preflight
 from curvfed.deployments.request import checked
 from curvfed.deployments.simulate import simulate as simulate_in_process
 from curvfed.deployments.tables import summary_table
-from curvfed.deployments.trained_run import TrainedRun
 from curvfed.server_app.report import write_report
 from curvfed.server_app.results import check_name, default_name
 from curvfed.server_app.run_tables import TABLES

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 
 from curvfed.deployments import papers
-from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.report.page import Part, check, make_folder, make_part, markdown_part, write_csv
 from curvfed.deployments.report.selection import Run, select
 from curvfed.deployments.shipped import SWEEPS, shipped
-from curvfed.deployments.sweep.make import data_places, default_results, resources_of, sweep
+from curvfed.deployments.sweep.make import data_places, default_results, exit_status, sweep
 from curvfed.deployments.sweep.plan import Plan, read_plan
 from curvfed.deployments.sweep.results import Results
+from curvfed.deployments.sweep.runner import Resources
 from curvfed.strategies.wire.store import write_atomically
 
 
@@ -69,10 +68,14 @@ def _spent(done: Sequence[Run]) -> str:
 
 def _versions(done: Sequence[Run]) -> str:
     """The versions that the runs were made with, all of them where they differ."""
-    told = []
-    for name, word in (("python", "Python"), ("flwr", "Flower"), ("torch", "torch"), ("numpy", "NumPy")):
-        found = sorted({str(run.row[f"versions.{name}"]) for run in done if run.row.get(f"versions.{name}")})
-        told.append(f"{word} {' and '.join(found)}") if found else None
+    words = {
+        "versions.python": "Python",
+        "versions.flwr": "Flower",
+        "versions.torch": "torch",
+        "versions.numpy": "NumPy",
+    }
+    found = {word: sorted({str(run.row[key]) for run in done if run.row.get(key)}) for key, word in words.items()}
+    told = [f"{word} {' and '.join(versions)}" for word, versions in found.items() if versions]
     return f"{', '.join(told)}." if told else ""
 
 
@@ -82,24 +85,25 @@ def _anchor(title: str) -> str:
     return kept.replace(" ", "-")
 
 
-def main(scale: str, data: Path | None, results: Path | None, to: Path, cpus: int, gpus: float, address: str) -> int:
+@exit_status
+def main(
+    console: Console,
+    scale: str,
+    data: Path | None,
+    results: Path | None,
+    to: Path,
+    cpus: int,
+    gpus: float,
+    address: str,
+) -> int:
     """Make all runs, then the pages; the exit status, 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted."""
-    console = Console(soft_wrap=True)
-    try:
-        plans = read_all(scale)
-        for plan in (plan for group in plans.values() for plan in group):
-            check(plan)
-        whole = together(plans, scale)
-        folder = (results or default_results()).resolve()
-        make_folder(to)
-        failed = sweep(whole, folder, data_places(data), resources_of(cpus, gpus, address), console)
-        parts = write_pages(plans, Results(folder), to, f"curvfed paper --scale {scale} --data FOLDER")
-    except UsageError as error:
-        console.print(f"[red]error:[/red] {escape(str(error))}")
-        return 2
-    except KeyboardInterrupt:
-        console.print("Interrupted. What is done is kept; the same command goes on.")
-        return 130
-    console.print(f"{sum(len(part.sheets) for part in parts)} tables and {sum(len(part.drawn) for part in parts)} figures: "
-                  f"{to / 'README.md'}", highlight=False)  # fmt: skip
+    plans = read_all(scale)
+    for plan in (plan for group in plans.values() for plan in group):
+        check(plan)
+    folder, resources = (results or default_results()).resolve(), Resources(cpus, gpus, address)
+    make_folder(to)
+    failed = sweep(together(plans, scale), folder, data_places(data), resources, console)
+    parts = write_pages(plans, Results(folder), to, f"curvfed paper --scale {scale} --data FOLDER")
+    tables, figures = sum(len(part.sheets) for part in parts), sum(len(part.drawn) for part in parts)
+    console.print(f"{tables} tables and {figures} figures: {to / 'README.md'}", highlight=False)
     return int(failed > 0)

@@ -49,12 +49,12 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     best: Mapping[str, Any] = summary.get("best_validation") or {}
     last, at_best = _figures(summary), _figures(best)
     method = METHODS.get(summary.get("method") or "")
-    if method is not None and method.is_one_shot:
-        table = Table("", "one shot")
-        labels, keys = ONE_SHOT_LABELS, [key for key in (*FIRST, *ONE_SHOT_LABELS) if key in last]
-    else:
-        table = Table("", "last round", *(["best validation"] if best else []))
-        labels, keys = LABELS, sorted(last, key=_place)
+    one_shot = method is not None and method.is_one_shot
+    table = Table("", "one shot") if one_shot else Table("", "last round", *(["best validation"] if best else []))
+    labels = ONE_SHOT_LABELS if one_shot else LABELS
+    keys = [key for key in (*FIRST, *labels) if key in last]
+    if not one_shot:
+        keys += [key for key in last if key not in keys]
     for key in keys:
         cells = [_words(key, figures.get(key)) for figures in (last, *([at_best] if best else []))]
         if any(cells):
@@ -73,15 +73,7 @@ def _figures(part: Mapping[str, Any]) -> dict[str, Any]:
     return {"rounds" if key == "round" else key: value for key, value in figures.items()}
 
 
-def _place(key: str) -> int:
-    order = (*FIRST, *LABELS)
-    return order.index(key) if key in order else len(order)
-
-
 def _words(key: str, value: Any) -> str:
-    if value is None:
-        return ""
     if isinstance(value, float):
-        whole = abs(value) >= 1000 or key.startswith("bytes")
-        return f"{value:,.0f}" if whole else f"{value:.4f}"
-    return str(value)
+        return f"{value:,.0f}" if abs(value) >= 1000 or key.startswith("bytes") else f"{value:.4f}"
+    return "" if value is None else str(value)

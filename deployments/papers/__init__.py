@@ -76,7 +76,7 @@ def title(paper: str) -> str:
     ValueError
         For another paper.
     """
-    return str(_load(_path(paper))["title"])
+    return str(_load(paper, FOLDER)["title"])
 
 
 def tables(paper: str) -> list[str]:
@@ -87,7 +87,7 @@ def tables(paper: str) -> list[str]:
     ValueError
         For another paper, or a file that is not of this form; names what is allowed.
     """
-    return [table["name"] for table in _load(_path(paper))["tables"]]
+    return [table["name"] for table in _load(paper, FOLDER)["tables"]]
 
 
 def read(paper: str, table: str) -> list[Printed]:
@@ -98,23 +98,19 @@ def read(paper: str, table: str) -> list[Printed]:
     ValueError
         As above, for another table, or a row that is not of this form; names file, table, row and what is allowed.
     """
-    path, names = _path(paper), tables(paper)
+    document, names = _load(paper, FOLDER), tables(paper)
     if table not in names:
-        raise ValueError(f'{path.name}: no table is called "{table}"; allowed is one of {", ".join(names)}')
-    document = _load(path)
+        raise ValueError(f'{paper}.toml: no table is called "{table}"; allowed is one of {", ".join(names)}')
     found = document["tables"][names.index(table)]
     return [cell for row in found["rows"] for cell in _cells(paper, document["methods"], found, row)]
 
 
-def _path(paper: str) -> Path:
+@cache
+def _load(paper: str, folder: Path) -> dict[str, Any]:
+    """A paper's file, checked but for its rows."""
     if paper not in PAPERS:
         raise ValueError(f'no paper is called "{paper}"; allowed is one of {", ".join(PAPERS)}')
-    return FOLDER / f"{paper}.toml"
-
-
-@cache
-def _load(path: Path) -> dict[str, Any]:
-    """A paper's file, of which all but the rows is known to be of this form."""
+    path = folder / f"{paper}.toml"
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
@@ -154,9 +150,8 @@ def _parse(text: Any, where: str) -> tuple[float, float | None]:
             f'{where}: the cell {text!r}; allowed are "" and forms such as "80.60", "80.60 ± 1.7", "80.60 (1.7)" and '
             '"80.60 (↑1.7)"'
         )
-    value, *spreads = (float(part.replace(",", "")) if part else None for part in match.groups())
-    assert value is not None
-    return value, next((spread for spread in spreads if spread is not None), None)
+    value, *spreads = (float(part.replace(",", "")) for part in match.groups() if part)
+    return value, spreads[0] if spreads else None
 
 
 def _check_names(given: Mapping[str, Any], needed: Collection[str], others: Collection[str], where: str) -> None:

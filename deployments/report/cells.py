@@ -3,7 +3,7 @@
 import itertools
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.papers import Printed
 from curvfed.deployments.report.printed import default, match, numbers
 from curvfed.deployments.report.quantities import Quantity, quantity
-from curvfed.deployments.report.selection import Place, Run, known_figure, known_key, matching, settings_of
+from curvfed.deployments.report.selection import Place, Run, grouped, known_figure, known_key, matching, settings_of
 from curvfed.deployments.sweep.plan import SUPERNODES
 
 LEVEL = 0.05
@@ -23,6 +23,9 @@ OF_THE_DATA = (
     "points.reference", "points.margin", "points.lacking",
 )  # fmt: skip
 """Keys that say what is to be learnt, and by how many clients: of what differs in them, none is the better."""
+
+Column = tuple[Place, str]
+"""What heads a column, and the figure in it, a column of `results.sqlite`."""
 
 _PARTS = {"title", "rows", "columns", "figures", "where", "against", "paper", "printed", "lowest", "words", "names"}
 
@@ -112,8 +115,8 @@ class Sheet:
     title: str
     words: str
     rows: tuple[Place, ...]
-    columns: tuple[tuple[Place, str], ...]
-    cells: Mapping[tuple[Place, tuple[Place, str]], Cell]
+    columns: tuple[Column, ...]
+    cells: Mapping[tuple[Place, Column], Cell]
     names: Mapping[str, str] = field(default_factory=dict)
     against: str = ""
     across: bool = False
@@ -130,7 +133,7 @@ class Sheet:
         had = {figure for figure, cell in cells if cell.values}
         return list(dict.fromkeys(figure for figure, cell in cells if cell.lacking and figure not in had))
 
-    def quantity(self, column: tuple[Place, str]) -> Quantity:
+    def quantity(self, column: Column) -> Quantity:
         """What a column has."""
         return quantity(column[1])
 
@@ -161,40 +164,42 @@ def sheet(spec: Mapping[str, Any], runs: Sequence[Run], source: str, against: st
         raise UsageError(
             f"{source}: {unknown[0]!r} is not known in [[tables]]; allowed are {', '.join(sorted(_PARTS))}"
         )
-    keys = {part: [known_key(key, source) for key in _list(spec.get(part, []))] for part in ("rows", "columns")}
+    by_row, by_column = ([known_key(key, source) for key in _list(spec.get(part, []))] for part in ("rows", "columns"))
     figures = [known_figure(column, runs, source) for column in _list(spec.get("figures", []))]
-    if not keys["rows"] or not figures:
+    if not by_row or not figures:
         raise UsageError(f"{source}: a table needs rows and figures")
     chosen = matching(runs, settings_of(spec, "where", source), source)
     against = against or _against(spec, chosen, source)
-    groups: dict[tuple[Place, Place], list[Run]] = {}
-    for run in chosen:
-        groups.setdefault((_place(run, keys["rows"]), _place(run, keys["columns"])), []).append(run)
-    rows = tuple(dict.fromkeys(row for row, _ in groups))
+    found = grouped(chosen, by_row + by_column, source, "cell", "rows, columns or where")
+    groups = {(where[: len(by_row)], where[len(by_row) :]): group for where, group in found.items()}
     printed = numbers(spec, source)
-    if spec.get("printed", False):
-        rows = tuple(dict.fromkeys((*rows, *_printed_rows(printed, keys["rows"]))))
+    of_paper = _printed_rows(printed, by_row) if spec.get("printed", False) else ()
+    rows = tuple(dict.fromkeys((*(row for row, _ in groups), *of_paper)))
     columns = tuple(itertools.product(dict.fromkeys(column for _, column in groups), figures))
-    for group in groups.values():
-        _one_configuration(group, source)
-    cells = {}
+    cells: dict[tuple[Place, Column], Cell] = {}
     for row, column in itertools.product(rows, columns):
-        group = groups.get((row, column[0]), [])
-        standing = group[0] if group else _standing_at(chosen[0], row + column[0])
-        number = match(printed, standing, row + column[0], column[1])
+        group, where = groups.get((row, column[0]), []), row + column[0]
+        # The paper may have a number where no run is planned: that of a run with the settings of this place.
+        planned = replace(chosen[0].planned, settings={**chosen[0].planned.settings, **dict(where)})
+        standing = group[0] if group else replace(chosen[0], planned=planned)
+        number = match(printed, standing, where, column[1])
         if group or number is not None:
             cells[row, column] = _cell(group, column[1], number)
-    across = set(keys["rows"]) <= set(OF_THE_DATA)
-    rivals: dict[Any, list[tuple[Place, tuple[Place, str]]]] = {}
+    if against:
+        cells = {
+            place: replace(cell, paired=_paired(cell, cells.get(_of(place, against)))) for place, cell in cells.items()
+        }
+    across = set(by_row) <= set(OF_THE_DATA)
+    rivals: dict[Any, list[tuple[Place, Column]]] = {}
     for (row, place), group in groups.items():
         data = tuple(group[0].value(key) for key in OF_THE_DATA)
         for figure in figures:
             rivals.setdefault((row if across else place, figure, data), []).append((row, (place, figure)))
+    for places in rivals.values():
+        cells |= _marked({place: cells[place] for place in places if cells[place].values}, spec.get("lowest"))
     names = {key: str(value) for key, value in settings_of(spec, "names", source).items()}
-    return Sheet(
-        str(spec.get("title", "")), str(spec.get("words", "")), rows, columns,
-        _marked(_tested(cells, against), rivals.values(), spec.get("lowest")), names, against, across,
-    )  # fmt: skip
+    title, words = str(spec.get("title", "")), str(spec.get("words", ""))
+    return Sheet(title, words, rows, columns, cells, names, against, across)
 
 
 def _list(value: Any) -> list[str]:
@@ -210,21 +215,6 @@ def _against(spec: Mapping[str, Any], chosen: Sequence[Run], source: str) -> str
             f"{', '.join(methods)}"
         )
     return method
-
-
-def _place(run: Run, keys: Iterable[str]) -> Place:
-    return tuple((key, run.value(key)) for key in keys)
-
-
-def _one_configuration(group: Sequence[Run], source: str) -> None:
-    """A mean over runs of different kinds would be of nothing."""
-    for key in sorted({key for run in group for key in run.planned.settings} - {"seed"}):
-        values = {run.value(key) for run in group}
-        if len(values) > 1:
-            raise UsageError(
-                f"{source}: runs of one cell differ in {key} ({', '.join(map(str, sorted(values, key=str)))}): name it in "
-                "rows, columns or where"
-            )
 
 
 def _cell(group: Sequence[Run], column: str, printed: Printed | None) -> Cell:
@@ -247,32 +237,17 @@ def _printed_rows(printed: Sequence[Printed], keys: Sequence[str]) -> Iterator[P
             yield tuple(settings.items())
 
 
-def _standing_at(run: Run, place: Place) -> Run:
-    """What the run would be there: the paper may have a number where no run is planned."""
-    return replace(run, planned=replace(run.planned, settings={**run.planned.settings, **dict(place)}))
+def _of(place: tuple[Place, Column], method: str) -> tuple[Place, Column]:
+    """The place of another method, all else equal."""
+    row, (column, figure) = place
+    row, column = (tuple((key, method if key == "method" else value) for key, value in one) for one in (row, column))
+    return row, (column, figure)
 
 
-def _tested(
-    cells: Mapping[tuple[Place, tuple[Place, str]], Cell], against: str
-) -> dict[tuple[Place, tuple[Place, str]], Cell]:
-    """The cells with their differences to that of the method tested against, all else equal."""
-    if not against:
-        return dict(cells)
-    found = {}
-    for (row, column), cell in cells.items():
-        other = cells.get((_of(row, against), (_of(column[0], against), column[1])))
-        paired = _paired(cell, other) if other is not None and other is not cell else None
-        found[row, column] = replace(cell, paired=paired)
-    return found
-
-
-def _of(place: Place, method: str) -> Place:
-    return tuple((key, method if key == "method" else value) for key, value in place)
-
-
-def _paired(cell: Cell, other: Cell) -> Paired | None:
-    seeds = sorted(set(cell.values) & set(other.values))
-    if not seeds:
+def _paired(cell: Cell, other: Cell | None) -> Paired | None:
+    """The difference to the cell of the method tested against, all else equal; None for that itself."""
+    seeds = sorted(cell.values.keys() & other.values.keys()) if other is not None and other is not cell else []
+    if not seeds or other is None:
         return None
     differences = [cell.values[seed] - other.values[seed] for seed in seeds]
     return Paired(statistics.fmean(differences), _p_value(differences), len(seeds))
@@ -291,17 +266,10 @@ def _p_value(differences: Sequence[float]) -> float:
     return float(2 * stdtr(len(differences) - 1, -abs(mean / error)))
 
 
-def _marked(
-    cells: Mapping[tuple[Place, tuple[Place, str]], Cell],
-    rivals: Iterable[Sequence[tuple[Place, tuple[Place, str]]]], lowest: bool | None,
-) -> dict[tuple[Place, tuple[Place, str]], Cell]:  # fmt: skip
-    """The best of those that can be compared, all of them where several print the same."""
-    found = dict(cells)
-    for group in rivals:
-        kind = quantity(group[0][1][1])
-        means = {place: round(cells[place].mean, kind.decimals) for place in group if cells[place].values}
-        if len(means) > 1:
-            best = (min if (kind.is_cost if lowest is None else lowest) else max)(means.values())
-            for place, mean in means.items():
-                found[place] = replace(cells[place], is_best=mean == best)
-    return found
+def _marked(cells: Mapping[tuple[Place, Column], Cell], lowest: bool | None) -> dict[tuple[Place, Column], Cell]:
+    """These cells, which can be compared, with a mark at the best: all of them where several print the same."""
+    kinds = {place: quantity(place[1][1]) for place in cells}
+    means = {place: round(cell.mean, kinds[place].decimals) for place, cell in cells.items()}
+    is_cost = any(kind.is_cost for kind in kinds.values()) if lowest is None else lowest
+    best = (min if is_cost else max)(means.values()) if len(means) > 1 else None
+    return {place: replace(cell, is_best=means[place] == best) for place, cell in cells.items()}

@@ -2,7 +2,7 @@
 
 import difflib
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,36 @@ def matching(runs: Sequence[Run], where: Mapping[str, Any], source: str) -> list
     found = [run for run in runs if all(run.value(key) in values for key, values in chosen.items())]
     if not found:
         raise UsageError(f"{source}: no run of the sweep has {dict(where)}")
+    return found
+
+
+def place(run: Run, keys: Iterable[str]) -> Place:
+    """Where a run belongs."""
+    return tuple((key, run.value(key)) for key in keys)
+
+
+def grouped(runs: Iterable[Run], keys: Sequence[str], source: str, one: str, parts: str) -> dict[Place, list[Run]]:
+    """The runs by the values of these keys, in the order of the sweep.
+
+    Parameters
+    ----------
+    one, parts : str
+        For the error: what a group makes, and the parts of a spec that can name a key.
+
+    Raises
+    ------
+    UsageError
+        If those of one group differ in more than their seed: their mean would be of nothing.
+    """
+    found: dict[Place, list[Run]] = {}
+    for run in runs:
+        found.setdefault(place(run, keys), []).append(run)
+    for group in found.values():
+        for key in sorted({key for run in group for key in run.planned.settings} - {"seed"}):
+            values = sorted({run.value(key) for run in group}, key=str)
+            if len(values) > 1:
+                told = ", ".join(map(str, values))
+                raise UsageError(f"{source}: runs of one {one} differ in {key} ({told}): name it in {parts}")
     return found
 
 

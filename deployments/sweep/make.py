@@ -4,7 +4,9 @@ Runs that have completed are skipped, those that were cut off go on from their l
 are made anew.
 """
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Concatenate, ParamSpec
 
 from rich.console import Console
 from rich.markup import escape
@@ -43,18 +45,6 @@ def sweep(plan: Plan, folder: Path, places: dict[str, Value], resources: Resourc
         return progress.failed
 
 
-def resources_of(cpus: int, gpus: float, address: str) -> Resources:
-    """What every run is given.
-
-    Raises
-    ------
-    UsageError
-    """
-    if not (0 <= gpus <= 1 or (gpus > 1 and gpus.is_integer())):
-        raise UsageError(f"--gpus {gpus:g}: allowed is a share from 0 to 1, or a whole number")
-    return Resources(cpus, gpus, address)
-
-
 def find(name: str) -> Path:
     """The file of a sweep: that of a shipped name, `flatland/figure-05`, or else a path.
 
@@ -73,21 +63,42 @@ def find(name: str) -> Path:
         ) from None
 
 
-def main(name: str, scale: str, results: Path | None, data: Path | None, cpus: int, gpus: float, address: str) -> int:
+P = ParamSpec("P")
+
+
+def exit_status(work: Callable[Concatenate[Console, P], int]) -> Callable[P, int]:
+    """A command's function that is given a console: wrong usage is said there and is 2, an interrupt 130."""
+
+    def main(*args: P.args, **options: P.kwargs) -> int:
+        console = Console(soft_wrap=True)
+        try:
+            return work(console, *args, **options)
+        except UsageError as error:
+            console.print(f"[red]error:[/red] {escape(str(error))}")
+            return 2
+        except KeyboardInterrupt:
+            console.print("Interrupted. What is done is kept; the same command goes on.")
+            return 130
+
+    return main
+
+
+@exit_status
+def main(
+    console: Console,
+    name: str,
+    scale: str,
+    results: Path | None,
+    data: Path | None,
+    cpus: int,
+    gpus: float,
+    address: str,
+) -> int:
     """Make what is missing of a sweep; the exit status, 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted."""
-    console = Console(soft_wrap=True)
-    try:
-        resources = resources_of(cpus, gpus, address)
-        plan = read_plan(find(name), scale)
-        check(plan)
-        folder = (results or default_results()).resolve()
-        failed = sweep(plan, folder, data_places(data), resources, console)
-    except UsageError as error:
-        console.print(f"[red]error:[/red] {escape(str(error))}")
-        return 2
-    except KeyboardInterrupt:
-        console.print("Interrupted. What is done is kept; the same command goes on.")
-        return 130
+    resources, plan = Resources(cpus, gpus, address), read_plan(find(name), scale)
+    check(plan)
+    folder = (results or default_results()).resolve()
+    failed = sweep(plan, folder, data_places(data), resources, console)
     console.print(f"all runs in one table: {folder / FILE}", highlight=False)
     return int(failed > 0)
 

@@ -22,13 +22,12 @@ import difflib
 import hashlib
 import itertools
 import json
-import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, check_key, pop_supernodes
+from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, check_key, pop_supernodes, read_toml
 from curvfed.server_app.results import FREE_TO_CHANGE
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
@@ -113,45 +112,45 @@ def read_plan(path: Path, scale: str = "") -> Plan:
         A file that cannot be read or has parts that are not known, a scale that it has not, a key that is no key of the
         run config or not for a sweep file, a value that is none, or no run at all.
     """
-    content = _load(path)
+    content = read_toml(path)
     _check_parts(content, _PARTS, f"{path}")
-    scales = _table(content, "scales", path)
+    scales = _part(content, "scales", path, {})
     if scale and scale not in scales:
         raise UsageError(f"{path} has no scale {scale!r}; it has {', '.join(scales) or 'none'}")
     if scales and not scale:
         raise UsageError(f"{path} has the scales {', '.join(scales)}: name one by --scale")
-    chosen = _table(scales, scale, path) if scale else {}
+    chosen = _part(scales, scale, path, {})
     _check_parts(chosen, _OF_A_SCALE, f"{path}, scale {scale}")
-    common = dotted(_table(content, "settings", path)) | dotted(_table(chosen, "settings", path))
-    blocks = _tables(chosen if "runs" in chosen else content, "runs", path) or [{}]
-    if not common and blocks == [{}]:
+    common = dotted(_part(content, "settings", path, {})) | dotted(_part(chosen, "settings", path, {}))
+    runs, tables, figures = (
+        _part(chosen if key in chosen else content, key, path, []) for key in ("runs", "tables", "figures")
+    )
+    if not common and not any(runs):
         raise UsageError(f"{path} has no run: give it [settings], or [[runs]], or both")
-    runs: dict[str, Planned] = {}
-    for block in blocks:
+    once: dict[str, Planned] = {}
+    for block in runs or [{}]:
         for settings in _combinations(common | dotted(block), path):
             planned = _plan(settings, path)
-            runs.setdefault(planned.name, planned)
+            once.setdefault(planned.name, planned)
     title, source, about = (str(content.get(key, "")) for key in ("title", "source", "about"))
-    tables, figures = (tuple(_tables(chosen if key in chosen else content, key, path)) for key in ("tables", "figures"))
-    return Plan(path, scale, title or path.stem, source, about, tuple(runs.values()), tables, figures)
+    return Plan(path, scale, title or path.stem, source, about, tuple(once.values()), tuple(tables), tuple(figures))
 
 
 def _plan(settings: dict[str, Value], path: Path) -> Planned:
     paths = {key: found for key in ("dataset", "test-data") if (found := _absolute(key, settings.get(key), path))}
     given = settings | paths
+    whole: dict[str, Any] = given
     try:
         number = pop_supernodes(given, NUM_SUPERNODES)
+        config = parse(defaults() | given)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
-    try:
-        config = parse(defaults() | given)
     except ConfigError as error:
-        whole: dict[str, Any] = given
         refused, stem = str(error), str(given.get("method", "run"))
     else:
-        whole = flatten(config)
-        if not _is_path(config.dataset):  # names are read in any case
-            whole["dataset"] = config.dataset.lower()
+        # Names are read in any case.
+        name = config.dataset if _is_path(config.dataset) else config.dataset.lower()
+        whole = flatten(config) | {"dataset": name}
         refused, stem = "", f"{config.method}-{Path(config.dataset).stem.lower()}"
     identity = {key: value for key, value in whole.items() if key not in NO_PART_OF_IT} | {SUPERNODES: number}
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
@@ -197,17 +196,6 @@ def _combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str,
         yield dict(zip(axes, chosen, strict=True))
 
 
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.expanduser().read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except RuntimeError as error:  # no such user
-        raise UsageError(f"{path} cannot be read: {error}") from None
-    except ValueError as error:  # not TOML, or not UTF-8
-        raise UsageError(f"{path} is not TOML: {error}") from None
-
-
 def _check_parts(table: Mapping[str, Any], allowed: Collection[str], where: str) -> None:
     for key in table:
         if key not in allowed:
@@ -216,15 +204,11 @@ def _check_parts(table: Mapping[str, Any], allowed: Collection[str], where: str)
             raise UsageError(f"{where}: {key!r} is not known; allowed are {', '.join(allowed)}{hint}")
 
 
-def _table(content: Mapping[str, Any], key: str, path: Path) -> Mapping[str, Any]:
-    found = content.get(key, {})
-    if not isinstance(found, Mapping):
-        raise UsageError(f"{path}: {key} is {found!r}, but must be a table")
-    return found
-
-
-def _tables(content: Mapping[str, Any], key: str, path: Path) -> list[Mapping[str, Any]]:
-    found = content.get(key, [])
-    if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
-        raise UsageError(f"{path}: {key} must be tables, each headed by [[{key}]]")
+def _part(content: Mapping[str, Any], key: str, path: Path, empty: Any) -> Any:
+    """A part of the file that is a table, as `empty` is, or tables; `empty` where it is left out."""
+    found = content.get(key, empty)
+    entries = found if isinstance(found, list) else [found]
+    if not isinstance(found, type(empty)) or not all(isinstance(one, Mapping) for one in entries):
+        kind = f"tables, each headed by [[{key}]]" if empty == [] else "a table"
+        raise UsageError(f"{path}: {key} is {found!r}, but must be {kind}")
     return found

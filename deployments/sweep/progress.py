@@ -27,40 +27,35 @@ class Progress:
     """
 
     def __init__(self, console: Console, title: str, total: int, done: int) -> None:
-        self._console, self._title, self._total = console, title, total
-        self._done = done
+        self._console, self._title, self._total, self._done = console, title, total, done
         self._running = self.failed = self._made = 0
         self._begun = self._last = time.monotonic()
-        self._said = ""
-        # Its own thread draws it anew: the time left goes down while nothing ends.
-        self._live = (
-            Live(get_renderable=self._line, console=console, refresh_per_second=1) if console.is_terminal else None
-        )
+        # A terminal's line is drawn anew each second: the time left goes down while nothing ends. Elsewhere only the
+        # last line is.
+        self._live = Live(get_renderable=self._line, console=console, refresh_per_second=1)
 
     def __enter__(self) -> "Progress":
-        if self._live is not None:
-            self._live.start(refresh=True)
+        self._live.start(refresh=True)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._running = 0
-        if self._live is not None:
-            self._live.refresh()
-            self._live.stop()
-        else:
-            self._say()
+        self._live.stop()
+        if not self._console.is_terminal:
+            self._console.line()
 
     def __call__(self, ended: Ended | None, running: int) -> None:
         """Take in a run that ended, if one did, and how many are being made."""
         self._running = running
         if ended is not None:
             self._take_in(ended)
-        if self._live is not None:
+        if self._console.is_terminal:
             self._live.refresh()
         else:
-            self._say(f"   ({ended.run.name}, {span(ended.seconds)})" if ended else "")
+            more = f"   ({ended.run.name}, {span(ended.seconds)})" if ended else ""
+            self._console.print(self._line(), more, sep="", highlight=False, markup=False)
 
     def _take_in(self, ended: Ended) -> None:
         self._done += not ended.error
@@ -80,12 +75,6 @@ class Progress:
         words += f", {self._running} running" if self._running else ""
         words += f", [red]{self.failed} failed[/red]" if self.failed else ""
         return Text.from_markup(words + self._left())
-
-    def _say(self, more: str = "") -> None:
-        line = self._line()
-        if line.plain != self._said:
-            self._said = line.plain
-            self._console.print(line, more, sep="", highlight=False, markup=False)
 
     def _left(self) -> str:
         """By the mean of the runs made so far, whatever their kinds; nothing once that is over."""

@@ -2,7 +2,8 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,14 @@ from typing import Any
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.sweep.plan import DEFAULTS, SUPERNODES, Planned
 from curvfed.strategies.base.dotted import dotted
-from curvfed.strategies.wire.stored_format import read_settings
 
 FILE = "results.sqlite"
 LOGS = "logs"
 TOKEN_FILE = ".shared-with"
 """Proof to tasks on other machines that they see the sweep's folder."""
 
+SUMMARY = "summary.json"
 COMPLETED, FAILED = "completed", "failed"
-
-_FIXED = ("run", "status", "error")
 
 
 class Results:
@@ -69,26 +68,26 @@ class Results:
             Why it failed; empty if it completed.
         """
         row: dict[str, Any] = {"run": run.name, "status": FAILED if error else COMPLETED, "error": error}
-        summary = _summary(self.folder / run.name) or {}
-        row |= {key: value for key, value in dotted(summary).items() if key not in _FIXED}
-        row |= DEFAULTS | dict(run.settings) | _config(self.folder / run.name) | {SUPERNODES: run.value(SUPERNODES)}
+        folder = self.folder / run.name
+        row |= {key: value for key, value in dotted(_read(folder / SUMMARY, json.loads)).items() if key not in row}
+        row |= DEFAULTS | dict(run.settings)
+        row |= dotted(_read(folder / "config.toml", tomllib.loads)) | {SUPERNODES: run.value(SUPERNODES)}
+        values = [json.dumps(value) if isinstance(value, list | dict) else value for value in row.values()]
         with self._open() as database:
             database.execute("BEGIN IMMEDIATE")  # one transaction, new columns included
             _add_columns(database, row)
-            names = ", ".join(_quoted(name) for name in row)
-            marks = ", ".join("?" * len(row))
-            database.execute("DELETE FROM runs WHERE run = ?", (run.name,))
-            database.execute(f"INSERT INTO runs ({names}) VALUES ({marks})", [_plain(value) for value in row.values()])
+            names, marks = ", ".join(map(_quoted, row)), ", ".join("?" * len(row))
+            database.execute(f"INSERT OR REPLACE INTO runs ({names}) VALUES ({marks})", values)
 
     def rows(self, runs: Iterable[Planned] | None = None) -> list[dict[str, Any]]:
         """The rows of these runs, in their order, without those that were not made; all rows if None."""
         if not self._path.exists():
             return []
         with self._open() as database:
-            if runs is None:
-                return _dicts(database.execute("SELECT * FROM runs ORDER BY run"))
-            asked = (database.execute("SELECT * FROM runs WHERE run = ?", (run.name,)) for run in runs)
-            return [row for cursor in asked for row in _dicts(cursor)]
+            cursor = database.execute("SELECT * FROM runs ORDER BY run")
+            names = [column[0] for column in cursor.description]
+            rows = {row[names.index("run")]: dict(zip(names, row, strict=True)) for row in cursor}
+        return list(rows.values()) if runs is None else [rows[run.name] for run in runs if run.name in rows]
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -104,32 +103,18 @@ class Results:
             ) from None
 
 
-def _dicts(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
-    """What is left to fetch; sqlite3.Row would look every one of hundreds of columns up by its name."""
-    names = [column[0] for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor]
-
-
 def completed(folder: Path) -> bool:
     """Whether a run directory is that of a run that came to its end."""
-    summary = _summary(folder)
-    return summary is not None and summary.get("status") == COMPLETED
+    return _read(folder / SUMMARY, json.loads).get("status") == COMPLETED
 
 
-def _summary(folder: Path) -> dict[str, Any] | None:
+def _read(path: Path, loads: Callable[[str], Any]) -> dict[str, Any]:
+    """What a file holds; nothing where the run did not get as far as to write it."""
     try:
-        found = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    """The configuration in effect, of a run that got as far as to write it."""
-    try:
-        return read_settings(folder / "config.toml")
+        found = loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _add_columns(database: sqlite3.Connection, row: Mapping[str, Any]) -> None:
@@ -143,8 +128,3 @@ def _add_columns(database: sqlite3.Connection, row: Mapping[str, Any]) -> None:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _plain(value: Any) -> Any:
-    """What SQLite can hold; lists as JSON."""
-    return json.dumps(value) if isinstance(value, list | dict) else value

@@ -28,6 +28,9 @@ OBJECT_STORE = 100 * 2**20
 """Bytes that Ray sets aside for what tasks send each other, here a few words."""
 
 
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+
+
 @dataclass(frozen=True)
 class Resources:
     """What a run is given.
@@ -40,11 +43,20 @@ class Resources:
         Share of a GPU, 0 for none.
     address : str
         Of a Ray cluster that is there; empty for one of this machine's own, for as long as the sweep lasts.
+
+    Raises
+    ------
+    UsageError
+        For a part of several GPUs.
     """
 
     cpus: int = 1
     gpus: float = 0.0
     address: str = ""
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.gpus <= 1 or (self.gpus > 1 and self.gpus.is_integer())):
+            raise UsageError(f"--gpus {self.gpus:g}: allowed is a share from 0 to 1, or a whole number")
 
 
 @dataclass(frozen=True)
@@ -79,12 +91,12 @@ def held(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        file = (folder / ".lock").open("a")
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}") from None
-    try:
+    with file:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
                 f"another sweep works in {folder}; let it end, or name another folder by --results"
@@ -92,8 +104,6 @@ def held(folder: Path) -> Iterator[None]:
         except OSError:  # a file system without locks
             pass
         yield
-    finally:
-        os.close(descriptor)
 
 
 def carry_out(
@@ -123,29 +133,41 @@ def carry_out(
     KeyboardInterrupt
         By SIGTERM too, once Ray is there.
     """
-    todo = []
     for run in runs:
         if run.refused:
             results.record(run, run.refused)
             listener(Ended(run, run.refused, 0.0), 0)
-        else:
-            todo.append(run)
+    todo = [run for run in runs if not run.refused]
     if not todo:
         return
-    # On the CPU unless it is given a share of a GPU, which else others would count on.
-    own: dict[str, Value] = {"threads": resources.cpus, "device": "auto" if resources.gpus else "cpu"}
-    tasks = [(run, own | dict(run.settings) | dict(run.paths) | dict(places)) for run in todo]
-    _start(resources)
+    slots = _start(resources)
     import ray
 
     try:
-        _carry_out(tasks, results, resources, listener)
+        token = secrets.token_hex(16)
+        (results.folder / TOKEN_FILE).write_text(token)
+        # Not retried: Ray would make a run again that has taken all memory.
+        task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)(make_run)
+        # On the CPU unless it is given a share of a GPU, which else others would count on.
+        own: dict[str, Value] = {"threads": resources.cpus, "device": "auto" if resources.gpus else "cpu"}
+        left: dict[Any, Planned] = {}  # Ray begins them in this order, as many at a time as its resources allow
+        for run in todo:
+            settings = own | dict(run.settings) | dict(run.paths) | dict(places)
+            number = int(settings.pop(SUPERNODES))
+            left[task.remote(settings, number, str(results.folder), run.name, token)] = run
+        listener(None, min(slots, len(left)))
+        while left:
+            (reference,), _ = ray.wait(list(left))
+            run = left.pop(reference)
+            error, seconds = _outcome(reference)
+            results.record(run, error)
+            listener(Ended(run, error, seconds), min(slots, len(left)))
     finally:
         ray.shutdown()  # ends the tasks too, and Ray itself where it is this sweep's own
 
 
-def _start(resources: Resources) -> None:
-    """Reach or start Ray.
+def _start(resources: Resources) -> int:
+    """Reach or start Ray; how many runs it can make at a time.
 
     Raises
     ------
@@ -163,20 +185,25 @@ def _start(resources: Resources) -> None:
     try:
         if resources.address:
             _check_reachable(resources.address)
-            ray.init(address=resources.address, log_to_driver=False, logging_level=logging.CRITICAL)
+            ray.init(address=resources.address, **QUIET)
         else:
             _start_own()
     except Exception as error:  # Ray's errors are of all kinds
         raise UsageError(f"no Ray cluster at {resources.address or 'this machine'}: {error}") from None
     if threading.current_thread() is threading.main_thread():  # Ray's own handler would not let the runs end first
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if not _slots(resources):
-        cpus, gpus = _there()
+    there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    cpus, gpus = int(there.get("CPU", 0)), int(there.get("GPU", 0))
+    slots = cpus // resources.cpus
+    if resources.gpus:  # a share is of one GPU
+        slots = min(slots, gpus * int(1 / resources.gpus + 1e-9) if resources.gpus < 1 else gpus // int(resources.gpus))
+    if not slots:
         ray.shutdown()
         raise UsageError(
             f"a run is to have {resources.cpus} CPUs and {resources.gpus:g} GPUs, but Ray has {cpus} and {gpus}; "
             "see --cpus and --gpus"
         )
+    return slots
 
 
 def _check_reachable(address: str) -> None:
@@ -187,21 +214,16 @@ def _check_reachable(address: str) -> None:
 
 
 def _start_own() -> None:
-    """A Ray of this process alone, which ends with it. On a busy machine its parts may come too late for each other: then
-    anew, from a disk that has them at hand by then.
+    """Start a Ray of this process alone, which ends with it.
+
+    On a busy machine its parts may come too late for each other. A second start finds them in the disk's cache.
     """
     import ray
 
     others = set(psutil.Process().children())
     for left in reversed(range(STARTS)):
         try:
-            ray.init(
-                address="local",
-                include_dashboard=False,
-                object_store_memory=OBJECT_STORE,
-                log_to_driver=False,
-                logging_level=logging.CRITICAL,
-            )
+            ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE, **QUIET)
             return
         except Exception:
             for process in set(psutil.Process().children()) - others:
@@ -210,74 +232,36 @@ def _start_own() -> None:
                 raise
 
 
-def _slots(resources: Resources) -> int:
-    """How many runs Ray can make at a time; machines may join a cluster and leave it."""
-    cpus, gpus = _there()
-    slots = cpus // resources.cpus
-    if resources.gpus > 1:
-        slots = min(slots, int(gpus // resources.gpus))
-    elif resources.gpus:  # a share is of one GPU
-        slots = min(slots, gpus * int(1 / resources.gpus + 1e-9))
-    return slots
+def make_run(settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str) -> tuple[str, float]:
+    """`make` in the process of a run, which alone needs all that a run does; the process has this function's name.
 
-
-def _there() -> tuple[int, int]:
-    """CPUs and GPUs that Ray has, used or not."""
-    import ray
-
-    found: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    return int(found.get("CPU", 0)), int(found.get("GPU", 0))
-
-
-def _carry_out(
-    tasks: Sequence[tuple[Planned, dict[str, Value]]], results: Results, resources: Resources, listener: Listener
-) -> None:
-    import ray
-
-    token = secrets.token_hex(16)
-    (results.folder / TOKEN_FILE).write_text(token)
-    # Not retried: Ray would make a run again that has taken all memory.
-    task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)(make_run)
-    waiting = list(reversed(tasks))
-    running: dict[Any, tuple[Planned, float]] = {}
-    listener(None, min(_slots(resources), len(tasks)))
-    while waiting or running:
-        slots = max(_slots(resources), 1)
-        while waiting and len(running) < slots:
-            run, settings = waiting.pop()
-            number = int(settings.pop(SUPERNODES))
-            reference = task.remote(settings, number, str(results.folder), run.name, token)
-            running[reference] = (run, time.monotonic())
-        done, _ = ray.wait(list(running), timeout=1.0)
-        for reference in done:
-            run, since = running.pop(reference)
-            error = _error(reference)
-            results.record(run, error)
-            listener(Ended(run, error, time.monotonic() - since), min(slots, len(waiting) + len(running)))
-
-
-def make_run(settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str) -> str:
-    """`make` in the process of a run, which alone needs all that a run does; the process has this function's name."""
+    Returns
+    -------
+    error : str
+    seconds : float
+    """
+    begun = time.monotonic()
     from curvfed.deployments.sweep.task import make
 
-    return make(settings, num_supernodes, folder, name, token)
+    return make(settings, num_supernodes, folder, name, token), time.monotonic() - begun
 
 
-def _error(reference: Any) -> str:
-    """Why a task that ended has failed; empty if it has not.
+def _outcome(reference: Any) -> tuple[str, float]:
+    """What a task that ended has returned; why its process ended where it has not.
 
     Raises
     ------
     UsageError
-        If it is not the run that has.
+        If it is not the run that has failed.
     """
     import ray
 
     try:
-        return str(ray.get(reference))
+        error, seconds = ray.get(reference)
+        return str(error), float(seconds)
     except ray.exceptions.RayTaskError as failure:
         if isinstance(failure.cause, UsageError):
             raise failure.cause from None
-        return f"the process of the run failed: {failure.cause!r}"
+        return f"the process of the run failed: {failure.cause!r}", 0.0
     except ray.exceptions.RayError as failure:
-        return f"the process of the run ended: {failure}"
+        return f"the process of the run ended: {failure}", 0.0

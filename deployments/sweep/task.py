@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from curvfed.deployments.request import checked
 from curvfed.deployments.simulate import simulate
 from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE, completed
 from curvfed.server_app.app import reason
-from curvfed.server_app.run_lock import PATIENCE, is_written
+from curvfed.server_app.run_lock import PATIENCE, RunLock
 
 log = logging.getLogger("curvfed")
 
@@ -59,7 +58,10 @@ def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str
         raise UsageError(f"{host} does not see {folder}; all machines of a Ray cluster need that folder in common")
     with _logged(place / LOGS / f"{name}.log"), _limited(int(settings["threads"])):
         try:
-            _await_end(run)
+            if run.exists():  # Ray takes seconds to end a task of an earlier sweep that was killed
+                lock = RunLock(run)
+                lock.acquire(PATIENCE)
+                lock.release()
             if completed(run):
                 return ""
             resume = _can_go_on(run)
@@ -74,15 +76,6 @@ def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str
         finally:
             forget_all()
     return "" if completed(run) else "it left no summary"
-
-
-def _await_end(run: Path) -> None:
-    """Wait for a task of an earlier sweep that was killed: Ray takes seconds to end it."""
-    deadline = time.monotonic() + PATIENCE
-    while is_written(run):
-        if time.monotonic() > deadline:
-            raise TimeoutError("another process still writes this run; let it end, or stop it")
-        time.sleep(0.5)
 
 
 def _can_go_on(run: Path) -> bool:
@@ -109,12 +102,12 @@ def _logged(path: Path) -> Iterator[None]:
     path.parent.mkdir(exist_ok=True)
     handler = logging.FileHandler(path, mode="a", encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    before = log.handlers[:], log.level, log.propagate
+    before, level = (log.handlers, log.propagate), log.level
     log.handlers, log.propagate = [handler], False
     log.setLevel(logging.INFO)
     try:
         yield
     finally:
-        log.handlers, log.propagate = before[0], before[2]
-        log.setLevel(before[1])
+        log.handlers, log.propagate = before
+        log.setLevel(level)
         handler.close()

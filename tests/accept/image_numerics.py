@@ -110,7 +110,7 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
     from safetensors.numpy import load_file
 
     from curvfed.client_app.client import Client
-    from curvfed.deployments.trained_run import TrainedRun
+    from curvfed.deployments.predict import TrainedRun
     from curvfed.server_app.calibrating import WEIGHT
     from curvfed.server_app.state import CALIBRATED
     from curvfed.strategies.base.calibration import Sums, plain_sum, solve

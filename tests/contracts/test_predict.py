@@ -104,7 +104,7 @@ def test_personal_models_score_as_in_the_round_that_follows(runs, capsys, tmp_pa
     )
     for client, (code, _, said) in enumerate(answers):
         assert code == 0
-        assert value(said, "personal parameters") == f"of client {client}, after round {ROUNDS}"
+        assert value(said, "model").endswith(f"the personal parameters of client {client} after round {ROUNDS}")
         assert value(said, "accuracy on the test nodes") == f"{float(next_round[client]['test_before']):.4f}"
         assert value(said, "curvature") == f"{float(last[client]['curvature']):.4f}, learned by this client"
     assert any(last[client]["test"] != next_round[client]["test_before"] for client in range(CLIENTS))
@@ -232,7 +232,7 @@ def test_predictions_of_graphs_are_those_of_the_clients_model(method, network, c
     assert model["input.weight"].shape == (8, 6)
     agree(rows, np.array([network(model, *arrays_of(graph)) for graph in graphs]), CLASSES[name])
     assert value(said, "graphs") == f"{len(graphs)}, {round(0.4 * len(graphs))} to score on"
-    assert value(said, "personal parameters") == f"of client {client}, after round 3"
+    assert value(said, "model").endswith(f"the personal parameters of client {client} after round 3")
 
 
 def test_predictions_of_graphs_score_as_in_the_round_that_follows(graph_runs, capsys, tmp_path):

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 import curvfed.client_app.live
 import curvfed.server_app.app
 from curvfed.deployments.command import main
-from curvfed.deployments.trained_run import TrainedRun
+from curvfed.deployments.predict import TrainedRun
 from curvfed.tasks.points.data import PointSpec, load_test
 
 CURVATURE = -4.0

@@ -24,7 +24,7 @@ import curvfed
 import curvfed.server_app.app
 from curvfed.deployments import predict, python_api
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.trained_run import PredictError, TrainedRun
+from curvfed.deployments.predict import PredictError, TrainedRun
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.store import StoreError

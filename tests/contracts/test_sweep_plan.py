@@ -173,7 +173,7 @@ def test_the_runs_are_the_product_of_the_axes_less_the_duplicates(tmp_path_facto
         ("[seting]\nseed = 1", "", "did you mean 'settings'?"),
         ("seed = 1", "", "keys of a run belong in [settings] or [[runs]]"),
         ("settings = 1", "", "settings is 1, but must be a table"),
-        ("[runs]\nseed = 1", "", "runs must be tables, each headed by [[runs]]"),
+        ("[runs]\nseed = 1", "", "runs is {'seed': 1}, but must be tables, each headed by [[runs]]"),
         ("[scales.smoke]\nseed = 1", "smoke", "scale smoke: 'seed' is not known; allowed are settings, runs, tables,"),
         ("[scales]\nsmoke = 1", "smoke", "smoke is 1, but must be a table"),
         ("[scales.smoke.settings]\nseed = 1", "", "has the scales smoke: name one by --scale"),

@@ -7,8 +7,7 @@ from app_runs import QUICK, Recorder, array_names, run
 from graph_fixtures import write_tu
 from test_resume import interrupted
 
-from curvfed.deployments.predict import predict
-from curvfed.deployments.trained_run import TrainedRun
+from curvfed.deployments.predict import TrainedRun, predict
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks.errors import DataError
 

@@ -11,7 +11,7 @@ from curvfed.deployments.report.figures.style import ORDER, Look
 from curvfed.deployments.report.figures.words import Line, Names
 from curvfed.deployments.report.printed import match, numbers
 from curvfed.deployments.report.quantities import quantity
-from curvfed.deployments.report.selection import Place, Run, known_figure, known_key, known_name
+from curvfed.deployments.report.selection import Place, Run, grouped, known_figure, known_key, known_name, place
 from curvfed.server_app.run_files import RunFiles
 from curvfed.server_app.run_tables import TABLES
 from curvfed.strategies.wire.messages import TRAIN
@@ -89,31 +89,9 @@ def of_rounds(column: str, source: str) -> str:
     return known_name(column, TABLES["rounds.csv"], "column of rounds.csv", source)
 
 
-def place(run: Run, keys: Sequence[str]) -> Place:
-    """Where a run belongs."""
-    return tuple((key, run.value(key)) for key in keys)
-
-
 def groups(runs: Sequence[Run], keys: Sequence[str], source: str) -> dict[Place, list[Run]]:
-    """The runs by the values of these keys, in the order of the sweep.
-
-    Raises
-    ------
-    UsageError
-        If those of one group differ in more than their seed: their mean would be of nothing.
-    """
-    found: dict[Place, list[Run]] = {}
-    for run in runs:
-        found.setdefault(place(run, keys), []).append(run)
-    for group in found.values():
-        for key in sorted({key for run in group for key in run.planned.settings} - {"seed"}):
-            values = sorted({run.value(key) for run in group}, key=str)
-            if len(values) > 1:
-                raise UsageError(
-                    f"{source}: runs of one point differ in {key} ({', '.join(map(str, values))}): name it in where, or "
-                    "in what tells points, lines or panels apart"
-                )
-    return found
+    """The runs that make a point each, by the values of these keys: see `grouped`."""
+    return grouped(runs, keys, source, "point", "where, or in what tells points, lines or panels apart")
 
 
 def told_of_data(

@@ -8,10 +8,11 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from curvfed.deployments.predict_graphs import predict_graphs
-from curvfed.deployments.predict_images import predict_images
-from curvfed.deployments.predict_points import predict_points
-from curvfed.deployments.trained_run import PredictError, Prediction, TrainedRun
+from curvfed.deployments.predict.graphs import predict_graphs
+from curvfed.deployments.predict.images import predict_images
+from curvfed.deployments.predict.points import predict_points
+from curvfed.deployments.predict.shown import Prediction
+from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.store import StoreError
@@ -19,6 +20,9 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.in_memory import KINDS, Raw
 
 __all__ = ["PredictError", "Prediction", "TrainedRun", "main", "predict"]
+
+TASKS = {"nodes": predict_graphs, "graphs": predict_graphs, "images": predict_images, "points": predict_points}
+"""Who predicts, by the task of the run."""
 
 EXPECTED = (PredictError, ConfigError, DataError, MessageError, StoreError)
 
@@ -48,16 +52,12 @@ def predict(
     if not isinstance(data, str | KINDS[run.facts.task]):
         given = next(task for task, kind in KINDS.items() if isinstance(data, kind))
         raise PredictError(f"the data are for the classification of {given}, those of the run of {run.facts.task}")
-    if run.facts.task == "points":
-        return predict_points(run, data, client)
     if client is None and (kept := run.kept_at_clients):
         raise PredictError(
             f"--client N is needed: {run.config.method} {kept}, so there is a model for every one of the clients "
             f"{run.listed}"
         )
-    if run.facts.task == "images":
-        return predict_images(run, data, client, state_path, calibrated)
-    return predict_graphs(run, data, client, state_path)
+    return TASKS[run.facts.task](run, data, client, state_path, calibrated)
 
 
 def _write(prediction: Prediction, stream: Any) -> None:

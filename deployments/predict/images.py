@@ -1,8 +1,9 @@
 """Predictions on images: a folder, one file, or a run's own data set."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -10,8 +11,9 @@ from torch import Tensor
 
 from curvfed.client_app.data import load_data
 from curvfed.client_app.personal import PARAMETER, scatter
-from curvfed.deployments.trained_run import PredictError, Prediction, TrainedRun
-from curvfed.strategies.base.average import Arrays
+from curvfed.deployments.predict.shown import Prediction, Shown, is_own, most_likely, prediction
+from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
+from curvfed.strategies.base.learner import copy_in, host, part
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.halves import learner_class
@@ -30,32 +32,8 @@ from curvfed.tasks.images.raw import TEST, RawImages, brought_to
 from curvfed.tasks.in_memory import Raw
 
 
-@dataclass(frozen=True, eq=False)
-class _Shown:
-    """What the model is shown.
-
-    Attributes
-    ----------
-    images : ClientImages
-        All of them marked as test images, which a model is evaluated on.
-    names : list of str
-    scored : Tensor, (n,), bool
-        Those of known class that the model is scored on.
-    which : str
-        These, in words; "" for none.
-    about : dict of str to str
-        What had to be done to them.
-    """
-
-    images: ClientImages
-    names: list[str]
-    scored: Tensor
-    which: str
-    about: dict[str, str]
-
-
 def predict_images(
-    run: TrainedRun, data: str | Raw, client: int | None, state_path: Path | None, calibrated: bool = True
+    run: TrainedRun, data: str | Raw, client: int | None, state_path: Path | None, calibrated: bool
 ) -> Prediction:
     """Predict the classes of all images of `data`: of a folder, of one file, of the run's own data set, or in memory.
 
@@ -66,67 +44,47 @@ def predict_images(
     """
     if client is not None and client not in run.clients:
         raise PredictError(f"--client is {client}; the clients of this run are {run.listed}")
-    shown = (
-        _in_memory(run, data)
-        if not isinstance(data, str)
-        else _own(run, data, client)
-        if _is_own(run, data)
-        else _given(run, Path(data).expanduser())
-    )
-    if shown.images.shape != run.facts.shape:
+    if isinstance(data, RawImages):
+        shown = _like_the_runs(run, data, [str(number) for number in range(len(data.labels))])
+    elif is_own(run, str(data), [Path(run.config.dataset).expanduser()]):
+        shown = _own(run, str(data), client)
+    else:
+        shown = _given(run, Path(str(data)).expanduser())
+    if shown.data.shape != run.facts.shape:
         raise PredictError(
-            f"{data} has images of {shown.images.shape}, the model of this run takes {run.facts.shape} (channels x "
+            f"{data} has images of {shown.data.shape}, the model of this run takes {run.facts.shape} (channels x "
             "height x width)"
         )
     model, which = _model(run, client, state_path, calibrated)
     device = pick_device("auto")
-    model = model.to(device)
-    labels, predicted, features = evaluate(model, shown.images, run.facts.class_names, device)
+    # All images are predicted: for `evaluate` all of them are test images.
+    every = replace(shown.data, test=torch.ones_like(shown.data.test))
+    features = evaluate(model.to(device), every, run.facts.class_names, device).features
     with torch.no_grad():
-        chances = model.head(features.to(device)).double().softmax(dim=1).cpu()
-    right = (predicted == labels)[shown.scored].double()
-    told = {"images": str(len(labels))}
-    if len(right):
-        told["images"] += f", {len(right)} to score on"
-        told[f"accuracy on {shown.which}"] = f"{right.mean().item():.4f}"
-    return Prediction(
-        "image",
-        shown.names,
-        [run.facts.class_names[index] if index >= 0 else "" for index in predicted.tolist()],
-        chances.gather(1, predicted.clamp(min=0)[:, None])[:, 0],
-        {"method": run.config.method, "model": which} | shown.about | told,
-    )
+        logits = model.head(features.to(device)).double()
+    return prediction(run, shown, *most_likely(logits, run.facts.class_names), {"model": which})
 
 
-def _is_own(run: TrainedRun, data: str) -> bool:
-    """Whether `data` is the run's data set, by name or as the same folder."""
-    if data.lower() == run.config.dataset.lower():
-        return True
-    paths = [Path(one).expanduser() for one in (data, run.config.dataset)]
-    return all(path.exists() for path in paths) and os.path.samefile(*paths)
-
-
-def _own(run: TrainedRun, data: str, client: int | None) -> _Shown:
+def _own(run: TrainedRun, data: str, client: int | None) -> Shown:
     """A client's part of the run's data set, else its global test set."""
     if client is None:
-        spec, cache = image_spec(run.config), home() / "cache"
-        if run.config.test_data in ("auto", "none"):
-            images = load_test(spec, cache)
-        else:
-            images = load_test_folder(Path(run.config.test_data).expanduser(), spec, cache)
-        which = "the global test images"
-    else:
-        part = load_data(run.config, client, run.part_of(client))
-        if not isinstance(part, ClientImages) or part.digest != run.clients[client].digest:
-            raise PredictError(f"{data} is not what client {client} of this run trained on; have its files changed?")
-        if not len(part.labels):
-            raise PredictError(f"client {client} has no images of {data}")
-        images, which = part, "the test images"
-    numbers = [str(number) for number in range(len(images.labels))]
-    return _Shown(replace(images, test=torch.ones_like(images.test)), numbers, images.test, which, {})
+        spec, cache, path = image_spec(run.config), home() / "cache", run.config.test_data
+        own = path in ("auto", "none")
+        images = load_test(spec, cache) if own else load_test_folder(Path(path).expanduser(), spec, cache)
+        return _shown(images, images.test, "the global test images")
+    held = load_data(run.config, client, run.part_of(client))
+    run.check_same(data, client, held.digest)
+    if not isinstance(held, ClientImages) or not len(held.labels):
+        raise PredictError(f"client {client} has no images of {data}")
+    return _shown(held, held.test, "the test images")
 
 
-def _given(run: TrainedRun, path: Path) -> _Shown:
+def _shown(images: ClientImages, scored: Tensor, which: str, **more: Any) -> Shown:
+    labels = [images.class_names[label] for label in images.labels.tolist()]
+    return Shown(images, labels, scored.numpy(), which, **more)
+
+
+def _given(run: TrainedRun, path: Path) -> Shown:
     """The user's own images: of known classes where these are the names of folders."""
     parts = parts_of(path) if class_folders(path) else {}
     class_names = sorted({name for part in parts.values() for name in class_folders(part)})
@@ -138,25 +96,16 @@ def _given(run: TrainedRun, path: Path) -> _Shown:
             f'"{run.config.dataset}", the run\'s own, an image, or a folder either of images or with a folder of these per '
             f"class, files in {' '.join(EXTENSIONS)}"
         )
-    is_known, folder = bool(samples), path.parent if path.is_file() else path
-    if not is_known:
+    folder = path.parent if path.is_file() else path
+    if loose:
         class_names, samples = list(run.facts.class_names), [(str(file), 0, TEST) for file in loose]
     raw, names = listed(folder, samples, class_names), [os.path.relpath(file, folder) for file, _, _ in samples]
-    images, about = _like_the_runs(raw, names, run)
-    if not is_known:
-        return _Shown(images, names, torch.zeros_like(images.test), "", about)
-    scored, which = _to_score(run, path, raw, TEST in parts)
-    return _Shown(images, names, scored, which, about)
+    return _like_the_runs(run, raw, names, *(() if loose else _to_score(run, path, raw, TEST in parts)))
 
 
-def _in_memory(run: TrainedRun, raw: Raw) -> _Shown:
-    assert isinstance(raw, RawImages)
-    names = [str(number) for number in range(len(raw.labels))]
-    images, about = _like_the_runs(raw, names, run)
-    return _Shown(images, names, torch.zeros_like(images.test), "", about)
-
-
-def _like_the_runs(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[ClientImages, dict[str, str]]:
+def _like_the_runs(
+    run: TrainedRun, raw: RawImages, names: list[str], scored: Tensor | None = None, which: str = ""
+) -> Shown:
     """All images in the shape of the run's and normalised as they were, and what that took."""
     pixels, about = _brought(raw, names, run)
     source = source_of(run.config.dataset)
@@ -169,7 +118,7 @@ def _like_the_runs(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[C
         std=source.std if source else USER_STD,
         augments=False,
     )
-    return images, about
+    return _shown(images, torch.zeros_like(images.test) if scored is None else scored, which, names=names, about=about)
 
 
 def _images_in(folder: Path) -> list[Path]:
@@ -220,45 +169,30 @@ def _to_score(run: TrainedRun, folder: Path, raw: RawImages, has_test: bool) -> 
 
 def _model(run: TrainedRun, client: int | None, state_path: Path | None, calibrated: bool) -> tuple[ImageNet, str]:
     """The global model, or the one that a client was left with, and which that is in words."""
-    model = build_model(model_spec(run.config, run.facts), run.config.seed)
-    assert isinstance(model, ImageNet)
+    method, model = run.config.row, build_model(model_spec(run.config, run.facts), run.config.seed)
     tensors = named_state(model)
-    tuned = None if client is None else run.tuned_model(client, state_path)
-    if tuned is not None:
+    if client is not None and (tuned := run.tuned_model(client, state_path)):
         scatter(tuned[0], tensors, None)
-        return model, f"client {client}'s own, fine-tuned after round {tuned[1]}"
-    if run.config.row.own_model and client is not None:
-        _copy(_of_model(run.shared.sent_to(client) | run.fixed, tensors), tensors)
-        arrays, stamp = run.personal_state(client, state_path)
-        kept = {name.removeprefix(PARAMETER): array for name, array in arrays.items() if name.startswith(PARAMETER)}
-        own = learner_class(run.config.row).restored(model, kept)
-        assert isinstance(own, ImageNet)
-        return own, f"client {client}'s own, after round {stamp}"
-    personal = {name: tensor for name, tensor in tensors.items() if run.config.row.is_personal(name)}
+        return cast(ImageNet, model), f"client {client}'s own, fine-tuned after round {tuned[1]}"
     which, sent = "global", run.shared.global_model() | run.fixed
-    if client is not None and not run.shared.is_global:
-        which, sent = f"client {client}'s own", _of_model(run.shared.sent_to(client) | run.fixed, tensors)
-    check_arrays(sent, {name: tensor.detach().numpy() for name, tensor in tensors.items() if name not in personal})
-    _copy(sent, tensors)
-    if personal and client is not None:
+    if client is not None and (method.own_model or not run.shared.is_global):
+        sent = run.shared.sent_to(client) | run.fixed
+        # Of what a client is sent the parameters alone.
+        which, sent = f"client {client}'s own", {name: sent[name] for name in sent.keys() & tensors}
+    personal = {name: tensor for name, tensor in tensors.items() if method.is_personal(name)}
+    if client is None or not method.own_model:
+        check_arrays(sent, {name: host(tensor) for name, tensor in tensors.items() if name not in personal})
+    copy_in(sent, tensors)
+    if client is not None and (personal or method.own_model):
         arrays, stamp = run.personal_state(client, state_path)
         scatter(arrays, personal, None)
-        return model, f"global, with the personal parameters of client {client} after round {stamp}"
-    if client is not None and run.fine_tunes:
+        model = learner_class(method).restored(model, part(arrays, PARAMETER))
+        shared = f"global, with the personal parameters of client {client} after round {stamp}"
+        which = f"{which}, after round {stamp}" if method.own_model else shared
+    elif client is not None and run.config.fine_tunes and run.shared.sent_to(0):
         raise run.not_here("fine-tuned model", client, state_path, "fine-tunes the global model at each client")
-    if not (calibrated and run.calibrated):
-        return model, which
-    check_arrays(run.calibrated, {name: tensors[name].detach().numpy() for name in run.calibrated.keys() & tensors})
-    _copy(run.calibrated, tensors)
-    return model, "global, with the calibrated classifier"
-
-
-def _of_model(sent: Arrays, tensors: dict[str, Tensor]) -> Arrays:
-    """Of what a client is sent the parameters alone."""
-    return {name: array for name, array in sent.items() if name in tensors}
-
-
-def _copy(arrays: Arrays, tensors: dict[str, Tensor]) -> None:
-    with torch.no_grad():
-        for name, array in arrays.items():
-            tensors[name].copy_(torch.from_numpy(array))
+    elif calibrated and (own := run.parts.calibrated):
+        check_arrays(own, {name: host(tensors[name]) for name in own.keys() & tensors})
+        copy_in(own, tensors)
+        which = "global, with the calibrated classifier"
+    return cast(ImageNet, model), which

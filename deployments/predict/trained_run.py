@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
 
 from curvfed.client_app.personal import state_folder
 from curvfed.server_app.state import Checkpoint
@@ -33,9 +32,18 @@ class PredictError(ValueError):
 
 @dataclass(frozen=True)
 class Met:
-    """A client of the run: digest of the data that it trained on, their features and classes.
+    """A client of the run.
 
-    `owns_data`: they are no part of the run's data set; else this is cut into `num_partitions`.
+    Attributes
+    ----------
+    digest : str
+        Of the data that it trained on.
+    num_features : int
+    class_names : tuple of str
+    owns_data : bool
+        Whether its data are no part of the run's data set.
+    num_partitions : int
+        Into how many parts that data set was cut.
     """
 
     digest: str
@@ -47,7 +55,7 @@ class Met:
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """What of a run directory a prediction needs.
+    """What a prediction needs of a run directory.
 
     Attributes
     ----------
@@ -84,21 +92,17 @@ class TrainedRun:
             If they are not those of the run's model.
         """
         found = aggregation(self.config, self.facts, len(self.clients))
-        found.load({name: array for name, array in self._parts.model.items() if name not in self.fixed})
+        found.load({name: array for name, array in self.parts.model.items() if name not in self.fixed})
         return found
 
     @cached_property
     def fixed(self) -> Arrays:
         """The parameters that the server fixed for all."""
-        return {name: array for name, array in self._parts.model.items() if is_fixed(self.config, name)}
-
-    @property
-    def calibrated(self) -> Arrays:
-        """The classifier that a calibration gave, by the names in the model; empty for most runs."""
-        return self._parts.calibrated
+        return {name: array for name, array in self.parts.model.items() if is_fixed(self.config, name)}
 
     @cached_property
-    def _parts(self) -> Checkpoint:
+    def parts(self) -> Checkpoint:
+        """The parameters of the last round, and the classifier that a calibration gave, which most runs have not."""
         return Checkpoint.of(self.arrays)
 
     @property
@@ -114,11 +118,6 @@ class TrainedRun:
     def has_own_parts(self) -> bool:
         """Whether a client's model has parts that are its own, beside or in place of what is shared."""
         return self.config.row.own_model or bool(kept_patterns(self.config, self.facts))
-
-    @property
-    def fine_tunes(self) -> bool:
-        """Whether it left every client with a fine-tuned model of its own."""
-        return self.config.fine_tunes and bool(self.shared.sent_to(0))
 
     @property
     def listed(self) -> str:
@@ -146,6 +145,16 @@ class TrainedRun:
             raise PredictError(f"client {client} trained on its own data, not on a part of {self.config.dataset}")
         return {"partition-id": client, "num-partitions": met.num_partitions}
 
+    def check_same(self, data: str, client: int, digest: str) -> None:
+        """Refuse a part of the run's data set that is not what the client trained on.
+
+        Raises
+        ------
+        PredictError
+        """
+        if digest != self.clients[client].digest:
+            raise PredictError(f"{data} is not what client {client} of this run trained on; have its files changed?")
+
     @classmethod
     def read(cls, path: Path) -> "TrainedRun":
         """Read a run directory.
@@ -168,8 +177,7 @@ class TrainedRun:
         except (tomllib.TOMLDecodeError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise PredictError(f"{path} is not the directory of a run: {error}") from None
         model = _read_model(path / "model.safetensors", config)
-        config = settled(config, model.facts.task)
-        return cls(path, config, **vars(model), clients=clients)
+        return cls(path, settled(config, model["facts"].task), clients=clients, **model)
 
     def personal_state(self, client: int, state_path: Path | None) -> tuple[Arrays, int]:
         """The personal state of a client that belongs to the shared parameters, and its round.
@@ -202,10 +210,9 @@ class TrainedRun:
             As `personal_state`, whose arguments these are.
         """
         found = self._stored(client, state_path, "tuned")
-        if found is None:
-            return None
-        stamps = [stamp for stamp in found.stamps() if stamp <= self.last_round]  # later ones are another run's
-        return (self._load(found, stamps[-1], client), stamps[-1]) if stamps else None
+        # Later ones are another run's.
+        stamps = [stamp for stamp in found.stamps() if stamp <= self.last_round] if found else []
+        return (self._load(found, stamps[-1], client), stamps[-1]) if found and stamps else None
 
     def not_here(self, what: str, client: int, state_path: Path | None, why: str) -> PredictError:
         """The error that something of a client's own is not on this machine; `why` it has any."""
@@ -242,31 +249,6 @@ class TrainedRun:
         return arrays
 
 
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """What came of it.
-
-    Attributes
-    ----------
-    noun : str
-        What is classified: "node", "graph", "image" or "point".
-    names : list of str
-        Of each: a number, or the path of an image.
-    classes : list of str
-        Of each.
-    probabilities : Tensor, (n,)
-        Of these classes: by softmax of the logits, of points by the classifier's own.
-    about : dict of str to str
-        What was used and what it scored, in words.
-    """
-
-    noun: str
-    names: list[str]
-    classes: list[str]
-    probabilities: Tensor
-    about: dict[str, str]
-
-
 def _met(about: Mapping[str, Any]) -> Met:
     return Met(
         digest=str(about["digest"]),
@@ -277,29 +259,19 @@ def _met(about: Mapping[str, Any]) -> Met:
     )
 
 
-@dataclass(frozen=True)
-class _Model:
-    """What is read of `model.safetensors`; see `TrainedRun`."""
-
-    facts: Facts
-    arrays: Arrays
-    groups: tuple[str, ...]
-    stamps: dict[int, int]
-    last_round: int
-
-
-def _read_model(path: Path, config: RunConfig) -> _Model:
+def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
+    """What `model.safetensors` says, by the attributes of `TrainedRun`."""
     try:
         with safe_open(path, framework="np") as file:
             about = json.loads(file.metadata()["curvfed"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        found = _Model(
-            facts=Facts(**tuples(about["facts"])),
-            arrays=arrays,
-            groups=tuple(str(name) for name in about.get("groups", ())),
-            stamps={int(partition): int(stamp) for partition, stamp in about["stamps"].items()},
-            last_round=int(about["last_round"]),
-        )
+        found = {
+            "facts": Facts(**tuples(about["facts"])),
+            "arrays": arrays,
+            "groups": tuple(str(name) for name in about.get("groups", ())),
+            "stamps": {int(partition): int(stamp) for partition, stamp in about["stamps"].items()},
+            "last_round": int(about["last_round"]),
+        }
     except FileNotFoundError:
         dry = "this was a dry run (hull.dry-run), which trains nothing"
         told = dry if config.hull.dry_run else "the run has not come to its end; go on with it by resume=true"

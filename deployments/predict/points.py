@@ -1,0 +1,162 @@
+"""Predictions on points in the Poincaré disc: a file, or a run's own data set."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from curvfed.deployments.predict.shown import Prediction, Shown, is_own, prediction
+from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
+from curvfed.strategies.config.point_data import point_spec
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.hull.classifier import Classifier
+from curvfed.tasks.in_memory import Raw
+from curvfed.tasks.points.client_points import Floats
+from curvfed.tasks.points.data import load_own, load_test, load_test_file
+from curvfed.tasks.points.datasets import OLSSON
+from curvfed.tasks.points.readers import READERS, RawPoints, check_inside, raw_points, read_points
+
+KINDS = {"poincare": "SVM in the disc", "euclidean": "Euclidean SVM", "logistic": "logistic on tangent vectors"}
+
+
+def predict_points(
+    run: TrainedRun, data: str | Raw, client: int | None, state_path: Path | None, calibrated: bool
+) -> Prediction:
+    """Predict the classes of all points of `data`: of a file, of the run's own data set, or in memory.
+
+    Raises
+    ------
+    PredictError, DataError
+        If something is absent, or data and classifier do not fit together.
+    """
+    if client is not None:
+        raise PredictError(
+            f"--client is {client}; allowed is none: {run.config.method} leaves one classifier for all, and nothing at the "
+            "clients"
+        )
+    classifier = _classifier(run)
+    brought = all(met.owns_data for met in run.clients.values())  # no client had a part of the run's data set
+    # Beside the working folder, the data folder: a named data set must not be downloaded to be compared.
+    file = OLSSON if run.config.dataset.lower() == "olsson" else Path(run.config.dataset).expanduser()
+    if isinstance(data, RawPoints):
+        shown = _unlabelled("the data", data.points, run.config.points.curvature)
+    elif not brought and is_own(run, str(data), [file, run.config.data_path / file]):
+        shown = _own(run, str(data))
+    else:
+        kinds = [] if brought else [f'"{run.config.dataset}", the run\'s own']
+        shown = _given(run, Path(str(data)).expanduser(), kinds)
+    about = {"model": f"global, {KINDS[classifier.kind]}, C = {classifier.c:g}, trained on the clients' hulls"}
+    if unnamed := sum(not name for name in run.groups):
+        about["groups"] = (
+            f"{unnamed} of {len(run.groups)} have no name, for the run's server had no labelled points of their class "
+            "(test-data)"
+        )
+    named = set(filter(None, run.groups))
+    if not named & set(shown.labels):
+        if shown.scored.any() and named:
+            about["classes"] = f"none of those of the data is one of the run's, {', '.join(filter(None, run.groups))}"
+        shown.scored[:] = False
+    predicted = classifier.predict(shown.data)
+    places = np.searchsorted(classifier.groups, predicted)
+    chances = np.take_along_axis(classifier.probabilities(shown.data), places[:, None], axis=1)[:, 0]
+    names = np.array([name or f"group {number + 1}" for number, name in enumerate(run.groups)])
+    return prediction(run, shown, names[predicted].tolist(), torch.from_numpy(chances), about)
+
+
+def _classifier(run: TrainedRun) -> Classifier:
+    try:
+        classifier = Classifier.from_arrays(run.arrays)
+        if classifier.curvature != run.config.points.curvature or classifier.groups[-1] >= len(run.groups):
+            raise ValueError("it does not fit the configuration or the groups")
+    except ValueError as error:
+        raise PredictError(f"{run.path / 'model.safetensors'} is not the model of a run: {error}") from None
+    return classifier
+
+
+def _own(run: TrainedRun, data: str) -> Shown:
+    """The global test points, as the run's server had them."""
+    spec, path = point_spec(run.config), run.config.test_data
+    test = load_test(spec) if path in ("auto", "none") else load_test_file(Path(path), spec)
+    if test is None:
+        raise PredictError(f"{data} has no test points")
+    labels = [test.class_names[label] for label in test.labels]
+    return Shown(test.points, labels, test.test.copy(), "the global test points")
+
+
+def _unlabelled(where: str, points: Floats, curvature: float) -> Shown:
+    check_inside(where, points, curvature)
+    return Shown(points, [], np.zeros(len(points), dtype=np.bool_))
+
+
+def _given(run: TrainedRun, path: Path, kinds: list[str]) -> Shown:
+    """The user's own points; `kinds` says what could be given beside a file."""
+    if path.suffix.lower() not in READERS or not path.is_file():
+        allowed = ", or ".join([*kinds, "a file of points"])
+        raise PredictError(f'DATA is "{path}"; allowed is {allowed}: {", ".join(READERS)}')
+    spec = point_spec(run.config)
+    if (bare := _bare(path, run.config)) is not None:
+        return _unlabelled(str(path), bare, spec.curvature)
+    raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key)
+    labels = [raw.class_names[label] for label in raw.labels]
+    own, scored = load_own(path, spec), np.ones(len(labels), dtype=np.bool_)
+    if own.digest in {met.digest for met in run.clients.values() if met.owns_data}:
+        kept = np.isin(labels, spec.kept) if spec.kept else scored.copy()
+        scored[:] = False
+        scored[np.flatnonzero(kept)[own.test]] = True
+        return Shown(raw.points, labels, scored, "the test points")
+    if raw.test is not None:
+        return Shown(raw.points, labels, raw.test, "the test points")
+    return Shown(raw.points, labels, scored, "all points")
+
+
+def _bare(path: Path, config: RunConfig) -> Floats | None:
+    """The points of a file without classes; None where there are some.
+
+    Raises
+    ------
+    DataError
+        If they are no finite pairs.
+    """
+    try:
+        points = _BARE[path.suffix.lower()](path, config)
+    except Exception:  # every format has errors of its own, and the reader of whole files tells them
+        return None
+    if points is None:
+        return None
+    return raw_points(str(path), points, np.zeros(len(points), dtype=np.int64), ("coordinates", "classes")).points
+
+
+def _bare_npz(path: Path, config: RunConfig) -> Any:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+        if "y_train" in stored or "y_test" in stored:
+            return None
+        parts = [stored[name] for name in ("x_train", "x_test") if name in stored]
+        if not parts and len(stored.files) == 1:
+            parts = [stored[stored.files[0]]]
+        return np.concatenate(parts) if parts else None
+
+
+def _bare_csv(path: Path, config: RunConfig) -> Any:
+    with path.open(encoding="utf-8-sig") as file:
+        rows = [line.replace('"', "") for line in file if line.strip(', \t"\n')]
+    table = np.genfromtxt(rows, delimiter=",", comments="\0", ndmin=2) if rows else np.empty((0, 0))
+    if table.shape[1] != 2:
+        return None
+    return table[1:] if np.isnan(table[0]).all() else table
+
+
+def _bare_h5ad(path: Path, config: RunConfig) -> Any:
+    import anndata
+
+    stored = anndata.read_h5ad(path, backed="r")
+    try:
+        if config.points.label_key in stored.obs:
+            return None
+        return np.asarray(stored.obsm[config.points.embedding_key])
+    finally:
+        stored.file.close()
+
+
+_BARE: dict[str, Callable[[Path, RunConfig], Any]] = {".npz": _bare_npz, ".csv": _bare_csv, ".h5ad": _bare_h5ad}
