@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from curvfed.geometry.cross_validation import best_c
+from curvfed.geometry.linear_classifier import checked_curvature, checked_points
 from curvfed.geometry.logistic import Log0Logistic
-from curvfed.geometry.one_vs_rest import checked_curvature, checked_points
 from curvfed.geometry.svm import EuclideanSVM, PoincareSVM
 
 Array = NDArray[np.float64]
