@@ -123,7 +123,8 @@ def _is_own(run: TrainedRun, data: str) -> bool:
         return True
     try:
         named = config.dataset.lower() == "olsson"  # which must not be downloaded to be compared
-        source = config.data_path / OLSSON if named else locate(config.dataset, config.data_path)
+        source = OLSSON.folder(config.data_path) if named else locate(config.dataset, config.data_path)
+        source = source / OLSSON.files[0] if named and source else source
     except DataError:
         return False
     given = Path(data).expanduser()

@@ -53,7 +53,8 @@ def fit_platt(scores: Array, positive: Mask) -> Array:
 
     start = np.concatenate([np.zeros(above.shape), np.log((below + 1) / (above + 1))], axis=1)
     found = minimise(cross_entropy, start, np.full(len(scores), _TOLERANCE * scores.shape[1]))
-    return found / np.concatenate([unit, np.ones_like(unit)], axis=1)
+    platt: Array = found / np.concatenate([unit, np.ones_like(unit)], axis=1)
+    return platt
 
 
 def log_platt(scores: Array, platt: Array) -> Array:
