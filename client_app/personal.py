@@ -18,7 +18,8 @@ from curvfed.client_app.node_config import absolute
 from curvfed.client_app.training import Optimizer
 from curvfed.strategies.arrays import MessageError
 from curvfed.strategies.config import RunConfig, home
-from curvfed.strategies.store import StoreError, write_atomically
+from curvfed.strategies.store import StoreError
+from curvfed.tasks.atomic_file import write_atomically
 
 PARAMETER, OPTIMIZER = "parameter/", "optimizer/"
 """What the names of personal tensors begin with, and those of the optimiser's."""

@@ -17,7 +17,7 @@ from curvfed.deployments.shipped import SWEEPS, shipped
 from curvfed.deployments.sweep.make import data_places, default_results, resources_of, sweep
 from curvfed.deployments.sweep.plan import Plan, read_plan
 from curvfed.deployments.sweep.results import Results
-from curvfed.strategies.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 
 
 def read_all(scale: str) -> dict[str, list[Plan]]:

@@ -16,7 +16,7 @@ from curvfed.strategies.image_data import image_spec
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.model_spec import build_model, fixed_head, has_fixed_head, model_spec, named_state
 from curvfed.strategies.split import Arrays
-from curvfed.strategies.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import PoincareHead
 from curvfed.tasks.images.client_images import ClientImages

@@ -27,7 +27,8 @@ from curvfed.strategies.messages import EVALUATE, HULLS, MEASURE, Header, Parts
 from curvfed.strategies.point_data import public
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.split import Arrays
-from curvfed.strategies.store import Store, StoreError, write_atomically
+from curvfed.strategies.store import Store, StoreError
+from curvfed.tasks.atomic_file import write_atomically
 
 log = logging.getLogger("curvfed")
 

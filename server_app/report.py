@@ -14,7 +14,7 @@ from curvfed.server_app.run_files import CALIBRATIONS, RunFiles, numbers
 from curvfed.strategies.config import fields, flatten, parse
 from curvfed.strategies.messages import FINE_TUNE, FORGET, KEYS, SHARES, TRAIN, UNMASK
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 
 MOST_DROPPED = 100
 """Dropped replies that are listed; of the others the number is told."""

@@ -22,7 +22,8 @@ from curvfed.strategies.config import ConfigError, RunConfig, flatten, home, par
 from curvfed.strategies.dotted import dotted, nested
 from curvfed.strategies.run_config import without_others
 from curvfed.strategies.schedule import pace
-from curvfed.strategies.store import Store, write_atomically
+from curvfed.strategies.store import Store
+from curvfed.tasks.atomic_file import write_atomically
 
 FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",
                             "debug", "test-data", "sinks", "mlflow.tracking-uri", "mlflow.experiment"})  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.strategies.config import ConfigError
-from curvfed.strategies.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 
 TABLES = {
     "rounds.csv": (

@@ -9,7 +9,7 @@ from typing import Any
 from curvfed.deployments.cluster import commands
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.strategies.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 
 
 def known(folder: ServerFolder) -> dict[str, str]:

@@ -22,7 +22,8 @@ from curvfed.deployments.pairs import Value, read_pairs
 from curvfed.deployments.tables import summary_table
 from curvfed.server_app.run_lock import is_written
 from curvfed.strategies.run_config import ConfigError, RunConfig, flatten
-from curvfed.strategies.store import Store, write_atomically
+from curvfed.strategies.store import Store
+from curvfed.tasks.atomic_file import write_atomically
 
 RUNS = "runs.json"
 """In the server's folder: what each of Flower's ids is called."""

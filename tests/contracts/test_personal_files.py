@@ -21,7 +21,8 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.personal import FixedFile, gather, scatter
 from curvfed.strategies.messages import Facts
 from curvfed.strategies.run_config import RunConfig
-from curvfed.strategies.store import Store, StoreError, write_atomically
+from curvfed.strategies.store import Store, StoreError
+from curvfed.tasks.atomic_file import write_atomically
 
 TRIES = 100
 SIZE = 20_000
