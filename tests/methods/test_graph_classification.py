@@ -388,7 +388,7 @@ def test_a_data_set_that_is_not_there_ends_the_run_of_all(sets, tmp_path, monkey
     with pytest.raises(CohortError) as caught:
         run(tmp_path, clients=4, dataset="MUTAG,AIDS", data_dir=str(sets))
     assert "2 of 4 clients of MUTAG,AIDS cannot take part" in str(caught.value)
-    assert "the raw files of AIDS" in failed(tmp_path / "run")
+    assert "the files of AIDS" in failed(tmp_path / "run")
 
 
 @pytest.mark.parametrize(("settings", "text"), [
