@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from curvfed.strategies.wire.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 
 BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
 HEADS = ("what", "against", "ratio", "goal", "range", "ours, s", "theirs, s", "ours, MB", "theirs, MB")

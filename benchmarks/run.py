@@ -44,7 +44,7 @@ from benchmarks.row import Place, Row, Rows
 from benchmarks.timing import Ratio
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.device import pick_device
-from curvfed.strategies.wire.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 
 PARTS: dict[str, Rows] = {
     "steps": steps.rows,

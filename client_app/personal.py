@@ -18,7 +18,8 @@ from curvfed.strategies.base.optimizer_state import copy_into
 from curvfed.strategies.base.training import Optimizer
 from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.strategies.wire.arrays import MessageError
-from curvfed.strategies.wire.store import StoreError, write_atomically
+from curvfed.strategies.wire.store import StoreError
+from curvfed.tasks.atomic_file import write_atomically
 
 PARAMETER, OPTIMIZER = "parameter/", "optimizer/"
 """What the names of personal tensors begin with, and those of the optimiser's."""

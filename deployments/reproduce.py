@@ -16,7 +16,7 @@ from curvfed.deployments.sweep.make import data_places, default_results, exit_st
 from curvfed.deployments.sweep.plan import Plan, read_plan
 from curvfed.deployments.sweep.results import Results
 from curvfed.deployments.sweep.runner import Resources
-from curvfed.strategies.wire.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 
 
 def read_all(scale: str) -> dict[str, list[Plan]]:

@@ -2,29 +2,18 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvfed.geometry.one_vs_rest import OneVsRest
+from curvfed.geometry.linear_classifier import LinearClassifier
 
 GRID = tuple(10.0**power for power in range(-2, 6))
 FOLDS = 5
 
 
-class Estimator(Protocol):
-    """A classifier in scikit-learn's manner."""
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
-        """Train."""
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Labels of points."""
-
-
 def best_c(
-    make: Callable[[float], Estimator],
+    make: Callable[[float], LinearClassifier],
     X: ArrayLike,
     y: ArrayLike,
     grid: Sequence[float] = GRID,
@@ -36,7 +25,7 @@ def best_c(
     Parameters
     ----------
     make : callable
-        C to a classifier. Those of `curvfed.geometry.svm` are trained on all folds at once.
+        C to a classifier.
     X : array (n, d)
     y : array (n,)
     grid : sequence of floats, > 0 and finite
@@ -60,11 +49,12 @@ def best_c(
         raise ValueError("a grid of C must have values, > 0 and finite")
     points, labels = np.asarray(X), np.asarray(y)
     kept = stratified_folds(labels, folds, seed)
-    model = make(costs[0])
-    if isinstance(model, OneVsRest):
-        right = model.held_out(points, labels, kept, costs).sum(axis=1)
-    else:
-        right = np.array([sum(_right(make(cost), points, labels, fold) for fold in kept) for cost in costs])
+    right = np.zeros(len(costs), int)
+    for fold in kept:
+        if not fold.all():
+            shown, hidden, wanted = points[fold], points[~fold], labels[~fold]
+            models = make(costs[0]).fit_each(shown, labels[fold], costs)
+            right += [np.count_nonzero(model.predict(hidden) == wanted) for model in models]
     best = np.flatnonzero(right == right.max())
     return costs[int(best[(best.size - 1) // 2])]
 
@@ -101,11 +91,3 @@ def stratified_folds(y: ArrayLike, folds: int, seed: int) -> NDArray[np.bool_]:
             kept[(dealt + np.arange(members.size)) % folds, members] = False
             dealt += members.size
     return kept
-
-
-def _right(model: Estimator, points: NDArray[Any], labels: NDArray[Any], kept: NDArray[np.bool_]) -> int:
-    """How many of those held out `model` classifies rightly."""
-    if kept.all():
-        return 0
-    model.fit(points[kept], labels[kept])
-    return int(np.count_nonzero(model.predict(points[~kept]) == labels[~kept]))

@@ -1,16 +1,69 @@
-"""The hard margin: the shortest normal that keeps all vectors at 1 or more."""
+"""Normals of linear classifiers: the hard margin, and soft ones with the squared hinge, many at once."""
+
+import contextlib
 
 import numpy as np
 from numpy.typing import NDArray
+
+from curvfed.geometry.newton import minimise
 
 Array = NDArray[np.float64]
 
 _LEAST = 1e-12  # margin, against the longest vector
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
+_TOLERANCE = 1e-12  # of a soft margin's gradient
 
 
 class NotSeparableError(ValueError):
     """No hyperplane through the reference point has each class on a side of its own."""
+
+
+def margins(products: Array, cost: float) -> Array:
+    """Normals (b, d) for b sets of vectors zᵢ = yᵢxᵢ, (b, d, n): hard margins where the cost is inf.
+
+    A set that has no hard margin gets a normal of zeros.
+    """
+    if np.isfinite(cost):
+        return soft_margin(products, cost)
+    normals = np.zeros(products.shape[:2])
+    for row, vectors in enumerate(products):
+        with contextlib.suppress(NotSeparableError):
+            normals[row] = hard_margin(vectors.T)
+    return normals
+
+
+def soft_margin(products: Array, cost: float) -> Array:
+    """argmin ½‖w‖² + C Σ max(0, 1 − w·zᵢ)² for b sets of vectors zᵢ = yᵢxᵢ.
+
+    Parameters
+    ----------
+    products : array (b, d, n), float64
+        The vectors zᵢ in columns; d is small.
+    cost : float ≥ 0
+        C.
+
+    Returns
+    -------
+    array (b, d), float64
+        The gradient's norm is ≤ 1e-12·2C Σ‖zᵢ‖ or what rounding leaves, (1 + 2C Σ‖zᵢ‖²)‖w‖·eps. The function is
+        strongly convex, so that w is at most as far from the minimiser as this norm; much less, as a rule, for the
+        function is quadratic in parts and Newton's last step is exact.
+
+    Notes
+    -----
+    Keerthi & DeCoste, A modified finite Newton method for fast solution of large scale linear SVMs (2005).
+    """
+
+    def squared_hinge(normals: Array) -> tuple[Array, Array, Array]:
+        slack = np.maximum(1 - (normals[:, None] @ products)[:, 0], 0)
+        value = 0.5 * np.square(normals).sum(axis=1) + (cost * slack * slack).sum(axis=1)
+        gradient = normals - 2 * (products @ (cost * slack)[..., None])[..., 0]
+        # The Hessian jumps where a slack becomes 0; any value between serves.
+        weighted = products * (2 * cost * (slack > 0))[:, None]
+        return value, gradient, np.eye(normals.shape[1]) + weighted @ products.mT
+
+    steepest = 2 * (cost * np.linalg.norm(products, axis=1)).sum(axis=1)
+    return minimise(squared_hinge, np.zeros(products.shape[:2]), _TOLERANCE * steepest)
 
 
 def hard_margin(products: Array) -> Array:

@@ -11,7 +11,7 @@ Mask = NDArray[np.bool_]
 _TOLERANCE = 1e-12  # of the gradient, for each score
 
 
-def fit_platt(scores: Array, positive: Mask, kept: Mask) -> Array:
+def fit_platt(scores: Array, positive: Mask) -> Array:
     """A and B of P(positive | score) = 1/(1 + exp(A·score + B)), by maximum likelihood.
 
     The targets are (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2) instead of 1 and 0, so that A and B are finite for scores that
@@ -21,8 +21,6 @@ def fit_platt(scores: Array, positive: Mask, kept: Mask) -> Array:
     ----------
     scores : array (b, n), float64
     positive : array (b, n), bool
-    kept : array (b, n), bool
-        What to fit to.
 
     Returns
     -------
@@ -34,17 +32,29 @@ def fit_platt(scores: Array, positive: Mask, kept: Mask) -> Array:
     Platt, Probabilistic outputs for support vector machines (1999), by the Newton method of Lin, Lin & Weng, A note on
     Platt's probabilistic outputs for support vector machines (2007).
     """
-    above = (positive & kept).sum(axis=1, keepdims=True)
-    below = (~positive & kept).sum(axis=1, keepdims=True)
+    above = positive.sum(axis=1, keepdims=True)
+    below = (~positive).sum(axis=1, keepdims=True)
     targets = np.where(positive, (above + 1) / (above + 2), 1 / (below + 2))
     # In units of the largest score the problem is well-conditioned, whatever C made of the scores.
-    unit = np.abs(np.where(kept, scores, 0)).max(axis=1, keepdims=True, initial=0)
+    unit = np.abs(scores).max(axis=1, keepdims=True, initial=0)
     unit[unit == 0] = 1
+    scaled = scores / unit
+
+    def cross_entropy(platt: Array) -> tuple[Array, Array, Array]:
+        exponent = platt[:, :1] * scaled + platt[:, 1:]
+        # −t log p − (1 − t) log(1 − p) with p = 1/(1 + eˢ) is t·s + log(1 + e⁻ˢ).
+        entropy = targets * exponent + np.logaddexp(0, -exponent)
+        small = np.exp(-np.abs(exponent))
+        residual = targets - np.where(exponent > 0, small, 1) / (1 + small)
+        curvature = small / (1 + small) ** 2
+        rows = np.stack([scaled, np.ones_like(scaled)], axis=1)
+        gradient = (rows @ residual[..., None])[..., 0]
+        return entropy.sum(axis=1), gradient, (rows * curvature[:, None]) @ rows.mT
+
     start = np.concatenate([np.zeros(above.shape), np.log((below + 1) / (above + 1))], axis=1)
-    weight = kept.astype(np.float64)
-    found = minimise(_cross_entropy, start, (scores / unit, targets, weight), _TOLERANCE * weight.sum(axis=1))
-    found[:, :1] /= unit
-    return found
+    found = minimise(cross_entropy, start, np.full(len(scores), _TOLERANCE * scores.shape[1]))
+    platt: Array = found / np.concatenate([unit, np.ones_like(unit)], axis=1)
+    return platt
 
 
 def log_platt(scores: Array, platt: Array) -> Array:
@@ -63,17 +73,3 @@ def log_platt(scores: Array, platt: Array) -> Array:
     """
     logs: Array = -np.logaddexp(0, platt[..., :1] * scores + platt[..., 1:])
     return logs
-
-
-def _cross_entropy(platt: Array, scores: Array, targets: Array, weight: Array) -> tuple[Array, Array, Array]:
-    exponent = platt[:, :1] * scores + platt[:, 1:]
-    small = np.exp(-np.abs(exponent))
-    # −t log p − (1 − t) log(1 − p) with p = 1/(1 + eˢ) is t·s + log(1 + e⁻ˢ).
-    entropy = targets * exponent + np.log1p(small) + np.maximum(-exponent, 0)
-    probability = np.where(exponent > 0, small, 1) / (1 + small)
-    residual = weight * (targets - probability)
-    curvature = weight * small / (1 + small) ** 2
-    gradient = np.stack([(residual * scores).sum(axis=1), residual.sum(axis=1)], axis=1)
-    mixed = (curvature * scores).sum(axis=1)
-    hessian = np.stack([(curvature * scores**2).sum(axis=1), mixed, mixed, curvature.sum(axis=1)], axis=1)
-    return (weight * entropy).sum(axis=1), gradient, hessian.reshape(-1, 2, 2)

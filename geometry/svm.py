@@ -3,18 +3,83 @@
 The loss is the squared hinge, as in the authors' program; the plain hinge of the paper's Eq. 7 is not offered.
 """
 
+from abc import abstractmethod
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
 from curvfed.geometry import poincare
 from curvfed.geometry.hull import convex_hull
-from curvfed.geometry.one_vs_rest import OneVsRest, checked_curvature, checked_points
+from curvfed.geometry.linear_classifier import Indices, LinearClassifier, checked_curvature, checked_points
+from curvfed.geometry.margin import NotSeparableError, margins
+from curvfed.geometry.platt import fit_platt, log_platt
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _PAIRS = 3  # closest pairs of extreme points between which reference points are tried
+
+
+class OneVsRest(LinearClassifier):
+    """A support vector machine for each class against the rest; a single one for two classes.
+
+    Parameters
+    ----------
+    C : float > 0
+        Cost of the squared hinge, at most 1e12; `math.inf` is the hard margin.
+
+    Attributes
+    ----------
+    platt_ : array (m, 2), float64
+        As `platt.fit_platt` returns it, fitted to the training data.
+
+    Notes
+    -----
+    Cross-validation of eight classes trains a thousand of these tiny machines. Trained as one batch, those of a fit take
+    the time that scikit-learn's LinearSVC takes for one or two of them.
+    """
+
+    platt_: Array
+
+    def _prepared(self, points: Array, labels: Indices) -> Callable[[], None]:
+        num = len(self.classes_)
+        sides: Mask = labels == np.arange(1 if num == 2 else 0, num)[:, None]
+        candidates = self._candidates(points, sides)
+        features = self._features(points, candidates)
+        signed = np.where(sides, 1, -1)[:, None, None] * features
+
+        def train() -> None:
+            normals = margins(signed.reshape(-1, *signed.shape[2:]), self.C).reshape(features.shape[:-1])
+            scores = (normals[..., None, :] @ features)[..., 0, :]
+            right = np.count_nonzero((scores > 0) == sides[:, None], axis=-1)
+            best = np.arange(len(sides)), right.argmax(axis=-1)
+            if np.isinf(self.C) and not normals[best].any(axis=-1).all():
+                raise NotSeparableError("C = inf, but a class cannot be separated from the rest; give a finite C")
+            self._store(normals[best], candidates[best])
+            self.platt_ = fit_platt(scores[best], sides)
+
+        return train
+
+    def _logs(self, scores: Array) -> Array:
+        logs = log_platt(scores, self.platt_)
+        return np.concatenate([log_platt(scores, -self.platt_), logs]) if len(logs) == 1 else logs
+
+    @abstractmethod
+    def _candidates(self, points: Array, sides: Mask) -> Array:
+        """Reference points (m, k, 2) to try, the likeliest first, for points (n, 2) and sides (m, n).
+
+        The one of best accuracy on the training data is taken, the first of equals.
+        """
+
+    @abstractmethod
+    def _features(self, points: Array, references: Array) -> Array:
+        """Features (..., d, n) of points (n, 2) for reference points (..., 2)."""
+
+    @abstractmethod
+    def _store(self, normals: Array, references: Array) -> None:
+        """Keep normals (m, d) and reference points (m, 2) as attributes."""
 
 
 class PoincareSVM(OneVsRest):
@@ -52,23 +117,17 @@ class PoincareSVM(OneVsRest):
     references_: Array
 
     def __init__(self, curvature: float, C: float, reference: ArrayLike | None = None) -> None:
-        super().__init__(C)
-        self.curvature = checked_curvature(curvature)
+        super().__init__(C, checked_curvature(curvature))
         self.reference = None if reference is None else checked_points(np.atleast_2d(reference), curvature)
 
-    def _checked(self, X: ArrayLike) -> Array:
-        return checked_points(X, self.curvature)
-
-    def _candidates(self, points: Array, sides: Mask, kept: Mask) -> Array:
-        shape = (len(kept), len(sides))
+    def _candidates(self, points: Array, sides: Mask) -> Array:
         if self.reference is not None:
             if len(self.reference) not in (1, len(sides)):
                 raise ValueError(f"{len(self.reference)} reference points for {len(sides)} classifiers")
-            return np.broadcast_to(self.reference[:, None], (*shape, 1, 2))
-        ends = [self._closest(points[side & fold], points[~side & fold]) for fold in kept for side in sides]
-        start, end = torch.from_numpy(np.array(ends)).unbind(dim=-2)
-        middle = poincare.exp(start, poincare.log(start, end, self.curvature) / 2, self.curvature)
-        return middle.numpy().reshape(*shape, _PAIRS, 2)
+            return np.broadcast_to(self.reference[:, None], (len(sides), 1, 2))
+        ends = np.array([self._closest(points[side], points[~side]) for side in sides])
+        start, end = torch.from_numpy(ends).unbind(dim=-2)
+        return poincare.exp(start, poincare.log(start, end, self.curvature) / 2, self.curvature).numpy()
 
     def _closest(self, first: Array, second: Array) -> Array:
         """The closest pairs of extreme points, (3, 2, 2); where there are fewer, the closest again in their place."""
@@ -87,12 +146,11 @@ class PoincareSVM(OneVsRest):
         origin = torch.tensor(references).unsqueeze(-2)
         return poincare.log(origin, torch.from_numpy(points), self.curvature).mT.contiguous().numpy()
 
-    def _store(self, coefficients: Array, references: Array) -> None:
-        self.normals_, self.references_ = coefficients, references
+    def _store(self, normals: Array, references: Array) -> None:
+        self.normals_, self.references_ = normals, references
 
-    def _scores(self, X: ArrayLike) -> Array:
-        features = self._features(self._checked(X), self.references_)
-        scores: Array = (self.normals_[:, None] @ features)[:, 0]
+    def _scores(self, points: Array) -> Array:
+        scores: Array = (self.normals_[:, None] @ self._features(points, self.references_))[:, 0]
         return scores
 
 
@@ -116,19 +174,16 @@ class EuclideanSVM(OneVsRest):
 
     intercepts_: Array
 
-    def _checked(self, X: ArrayLike) -> Array:
-        return checked_points(X)
-
-    def _candidates(self, points: Array, sides: Mask, kept: Mask) -> Array:
-        return np.zeros((len(kept), len(sides), 1, 2))
+    def _candidates(self, points: Array, sides: Mask) -> Array:
+        return np.zeros((len(sides), 1, 2))
 
     def _features(self, points: Array, references: Array) -> Array:
         rows = np.vstack([points.T, np.ones(len(points))])
         return np.broadcast_to(rows, (*references.shape[:-1], *rows.shape))
 
-    def _store(self, coefficients: Array, references: Array) -> None:
-        self.normals_, self.intercepts_ = coefficients[:, :2].copy(), coefficients[:, 2].copy()
+    def _store(self, normals: Array, references: Array) -> None:
+        self.normals_, self.intercepts_ = normals[:, :2].copy(), normals[:, 2].copy()
 
-    def _scores(self, X: ArrayLike) -> Array:
-        scores: Array = self.normals_ @ self._checked(X).T + self.intercepts_[:, None]
+    def _scores(self, points: Array) -> Array:
+        scores: Array = self.normals_ @ points.T + self.intercepts_[:, None]
         return scores

@@ -17,7 +17,7 @@ from curvfed.strategies.config.device import pick_device, placed
 from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import build_model, fixed_head, has_fixed_head, model_spec
 from curvfed.strategies.config.run_config import RunConfig, home
-from curvfed.strategies.wire.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import PoincareHead
 from curvfed.tasks.images.client_images import ClientImages

@@ -28,7 +28,8 @@ from curvfed.strategies.hull.public import Public
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.checks import check_measured
 from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, Header, Parts
-from curvfed.strategies.wire.store import Store, StoreError, write_atomically
+from curvfed.strategies.wire.store import Store, StoreError
+from curvfed.tasks.atomic_file import write_atomically
 
 log = logging.getLogger("curvfed")
 

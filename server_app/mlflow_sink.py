@@ -10,7 +10,7 @@ from pathlib import Path
 from curvfed.server_app.results import RunDirectory
 from curvfed.server_app.sinks import Sink
 from curvfed.strategies.base.dotted import Scalar
-from curvfed.strategies.wire.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 
 # By its own defaults MLflow reports its use to its makers, and a store that is gone would hold up a run for minutes.
 for _name, _value in {

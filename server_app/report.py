@@ -15,7 +15,7 @@ from curvfed.strategies.config.parse import fields, parse
 from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import FINE_TUNE, FORGET, KEYS, SHARES, TRAIN, UNMASK
-from curvfed.strategies.wire.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 
 MOST_DROPPED = 100
 """Dropped replies that are listed; of the others the number is told."""

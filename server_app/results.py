@@ -22,8 +22,9 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, flatten, home
 from curvfed.strategies.config.schedule import pace
-from curvfed.strategies.wire.store import Store, write_atomically
+from curvfed.strategies.wire.store import Store
 from curvfed.strategies.wire.stored_format import HEADING, read_settings
+from curvfed.tasks.atomic_file import write_atomically
 
 FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",
                             "debug", "test-data", "sinks", "mlflow.tracking-uri", "mlflow.experiment"})  # fmt: skip

@@ -1,7 +1,8 @@
-"""The error that data raise."""
+"""The error that data raise, and the hint to a name that is like a wrong one."""
 
 import contextlib
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
 
 
 class DataError(ValueError):
@@ -30,3 +31,10 @@ def naming(name: str) -> Iterator[None]:
     except DataError as error:
         error.names += (name,)
         raise
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the nearest of the known ones as a question, or a full stop."""
+    spelled = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), spelled, n=1)
+    return f'; did you mean "{spelled[near[0]]}"?' if near else "."

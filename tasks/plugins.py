@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.public_data import Located
 
 TASKS = ("nodes", "graphs", "images", "points")
 
@@ -146,7 +147,7 @@ def _spelled(name: str) -> str | None:
     return next((one for one in found("datasets") if one.lower() == name.lower()), None)
 
 
-def located(name: str, data_dir: Path, *kinds: type) -> tuple[tuple[Path, ...], Callable[[], Any]] | None:
+def located(name: str, data_dir: Path, *kinds: type) -> Located[Any] | None:
     """The files of a data set of another package, its module among them, and what reads them; None where there is none.
 
     Parameters
@@ -168,4 +169,4 @@ def located(name: str, data_dir: Path, *kinds: type) -> tuple[tuple[Path, ...], 
             raise DataError(f'the data set "{name}" is loaded as {type(raw).__name__}; allowed is {allowed}')
         return raw
 
-    return (*own.files(folder), Path(str(module.__file__))), read
+    return Located((*own.files(folder), Path(str(module.__file__))), read)

@@ -3,8 +3,6 @@
 import hashlib
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +10,8 @@ from typing import TypeVar
 import safetensors.torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
+
+from curvfed.tasks.atomic_file import remove_abandoned, replace
 
 Client = TypeVar("Client")
 Packed = tuple[dict[str, Tensor], dict[str, str]]
@@ -51,23 +51,12 @@ def write(folder: Path, clients: Iterable[Client], pack: Callable[[Client], Pack
     """
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        remove_abandoned(folder)
         for partition_id, client in enumerate(clients):
-            write_whole(_path(folder, partition_id), safetensors.torch.save(*pack(client)))
+            replace(_path(folder, partition_id), safetensors.torch.save(*pack(client)), private=True)
     except OSError as error:
         log.warning("prepared data cannot be kept in %s, every client process prepares its own: %s", folder, error)
 
 
 def _path(folder: Path, partition_id: int) -> Path:
     return folder / f"{partition_id}.safetensors"
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file of the cache so that it appears whole or not at all; OSError where it cannot be written."""
-    descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        os.replace(scratch, path)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise

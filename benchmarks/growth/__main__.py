@@ -31,7 +31,7 @@ from benchmarks.growth.figures import draw
 from benchmarks.growth.fit import exponent
 from benchmarks.growth.measure import Measured, Point, measure, told
 from benchmarks.growth.page import page
-from curvfed.strategies.wire.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 
 CAP = 60.0
 """Seconds for a curve."""

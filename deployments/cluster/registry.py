@@ -9,7 +9,7 @@ from typing import Any
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import flwr
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.strategies.wire.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 
 NODES, RUNS = "registered.json", "runs.json"
 """In the server's folder: the id of each node by its name, and the name of each run by its id."""

@@ -39,7 +39,11 @@ def predict_points(
     classifier = _classifier(run)
     brought = all(met.owns_data for met in run.clients.values())  # no client had a part of the run's data set
     # Beside the working folder, the data folder: a named data set must not be downloaded to be compared.
-    file = OLSSON if run.config.dataset.lower() == "olsson" else Path(run.config.dataset).expanduser()
+    file = (
+        Path(OLSSON.folders[0], OLSSON.files[0])
+        if run.config.dataset.lower() == "olsson"
+        else Path(run.config.dataset).expanduser()
+    )
     if isinstance(data, RawPoints):
         shown = _unlabelled("the data", data.points, run.config.points.curvature)
     elif not brought and is_own(run, str(data), [file, run.config.data_path / file]):

@@ -19,7 +19,7 @@ from curvfed.deployments.report.render import csv_text, html_table, latex, markd
 from curvfed.deployments.report.selection import Run
 from curvfed.deployments.sweep.plan import Plan
 from curvfed.server_app.page import Html, element, join, page
-from curvfed.strategies.wire.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 
 FORMATS = ("md", "html", "tex", "csv")
 

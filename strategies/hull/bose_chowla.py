@@ -65,7 +65,7 @@ class BoseChowla:
         return (self.numbers[slot] << self._counter) + 1
 
     def members(self, sums: Sums) -> Members:
-        """As in `LabelCode`."""
+        """As `BinaryCode.members`; raises also for a sum of more labels than the code tells apart."""
         distinct, where = np.unique(sums, return_inverse=True)
         counts = (distinct & np.uint64((1 << self._counter) - 1)).astype(np.int64)
         if counts.max(initial=0) > self.h:

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from curvfed.geometry.cross_validation import best_c
+from curvfed.geometry.linear_classifier import checked_curvature, checked_points
 from curvfed.geometry.logistic import Log0Logistic
-from curvfed.geometry.one_vs_rest import checked_curvature, checked_points
 from curvfed.geometry.svm import EuclideanSVM, PoincareSVM
 
 Array = NDArray[np.float64]
@@ -80,9 +81,7 @@ class Classifier:
         if not np.issubdtype(numbers.dtype, np.integer):
             raise ValueError(f"classifier: groups of type {numbers.dtype}; they must be integers")
 
-        def make(cost: float) -> Model:
-            return _make(kind, curvature, cost)
-
+        make = partial(_make, kind, curvature)
         cost = np.inf if hard else c or best_c(make, inside, numbers.astype(np.int64), seed=seed)
         return cls(kind, float(curvature), make(cost).fit(inside, numbers.astype(np.int64)))
 
@@ -158,14 +157,11 @@ class Classifier:
 
 
 def _make(kind: Kind, curvature: float, c: float) -> Model:
-    match kind:
-        case "poincare":
-            return PoincareSVM(curvature, c)
-        case "euclidean":
-            return EuclideanSVM(c)
-        case "logistic":
-            return Log0Logistic(curvature, c)
-    raise ValueError(f"classifier: kind {kind!r}; it must be one of {', '.join(_KINDS)}")
+    if kind not in _KINDS:
+        raise ValueError(f"classifier: kind {kind!r}; it must be one of {', '.join(_KINDS)}")
+    if kind == "euclidean":
+        return EuclideanSVM(c)
+    return PoincareSVM(curvature, c) if kind == "poincare" else Log0Logistic(curvature, c)
 
 
 def _inside(points: ArrayLike, curvature: float) -> Array:

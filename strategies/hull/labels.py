@@ -4,8 +4,6 @@ Every hull has a slot of its own, so a label occurs at most once per bin. A code
 own, of `width` slots each: slot s is number s mod width of word s // width.
 """
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,8 +16,15 @@ MAX_BITS = 62
 """Of a sum of labels, as of a bin: the prime above both is below 2⁶³, so that two residues add up in a uint64."""
 
 
-class LabelCode(Protocol):
-    """What both codes offer; `width` and `largest` are the same for every word.
+class BinaryCode:
+    """Slot i of a word is 2^i: any number of hulls may meet in a bin.
+
+    Parameters
+    ----------
+    num_labels : int
+        Slots, ≥ 1.
+    bits : int
+        Slots of a word at most. The labels are spread over as few words as that takes, evenly.
 
     Attributes
     ----------
@@ -31,12 +36,14 @@ class LabelCode(Protocol):
         No sum of labels of one word is larger.
     """
 
-    width: int
-    num_words: int
-    largest: int
+    def __init__(self, num_labels: int, bits: int) -> None:
+        self.num_words = -(-num_labels // bits)
+        self.width = -(-num_labels // self.num_words)
+        self.largest = 2**self.width - 1
 
     def label(self, slot: int) -> int:
-        """What a slot, 0 to `width`·`num_words` − 1, adds to its word."""
+        """What a slot, 0 to `width`·`num_words` − 1, adds to its word: 2^(slot mod width)."""
+        return 1 << slot % self.width
 
     def members(self, sums: Sums) -> Members:
         """Which slots of a word sums consist of.
@@ -52,32 +59,8 @@ class LabelCode(Protocol):
         Raises
         ------
         HullError
-            If one is no sum of labels, or of more labels than the code tells apart.
+            If one is no sum of labels.
         """
-
-
-class BinaryCode:
-    """Slot i of a word is 2^i: any number of hulls may meet in a bin.
-
-    Parameters
-    ----------
-    num_labels : int
-        Slots, ≥ 1.
-    bits : int
-        Slots of a word at most. The labels are spread over as few words as that takes, evenly.
-    """
-
-    def __init__(self, num_labels: int, bits: int) -> None:
-        self.num_words = -(-num_labels // bits)
-        self.width = -(-num_labels // self.num_words)
-        self.largest = 2**self.width - 1
-
-    def label(self, slot: int) -> int:
-        """2^(slot mod width)."""
-        return 1 << slot % self.width
-
-    def members(self, sums: Sums) -> Members:
-        """As in `LabelCode`."""
         if sums.size and int(sums.max()) > self.largest:
             raise undecodable("the sum in a bin is none of labels")
         return (sums[:, None] >> np.arange(self.width, dtype=np.uint64) & np.uint64(1)).astype(bool)

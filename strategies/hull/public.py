@@ -7,7 +7,7 @@ from functools import cached_property
 
 from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.hull.bose_chowla import BoseChowla
-from curvfed.strategies.hull.labels import MAX_BITS, BinaryCode, LabelCode
+from curvfed.strategies.hull.labels import MAX_BITS, BinaryCode
 from curvfed.strategies.hull.roots import prime_above
 from curvfed.strategies.hull.symbols import SPARE
 
@@ -82,7 +82,7 @@ class Public:
             raise ValueError(f"hull.epsilon={self.epsilon} with hull.radius={self.radius}: {error}") from error
 
     @cached_property
-    def labels(self) -> LabelCode:
+    def labels(self) -> BinaryCode | BoseChowla:
         """The label code over all slots.
 
         A word of the binary code takes as many slots as keep its sums in the bits that the bins need anyway. Further

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from curvfed.strategies.wire.stored_format import FORMAT, unreadable
+from curvfed.tasks.atomic_file import remove_abandoned, temporary_path
 
 _DTYPES = {
     np.dtype(name): code
@@ -39,18 +40,6 @@ _NAME = re.compile(r"^(\d{8})\.safetensors$")
 
 class StoreError(RuntimeError):
     """A stamp that is absent or unreadable."""
-
-
-def write_atomically(path: Path, data: bytes, private: bool = False) -> None:
-    """Put `data` in place of `path`, all or nothing; a private file is its owner's alone, from its first byte on."""
-    _remove_abandoned(path.parent, re.escape(path.name))
-    temporary = _temporary(path)
-    try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o666), "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 class Store:
@@ -102,10 +91,10 @@ class Store:
                 raise StoreError(f'"{name}" is {array.dtype}; allowed is one of {", ".join(map(str, _DTYPES))}')
         if self._known is None:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _remove_abandoned(self.folder)
+            remove_abandoned(self.folder)
             self._known = set(self.stamps())
         target = self._path(stamp)
-        temporary = _temporary(target)
+        temporary = temporary_path(target)
         spare = self.folder / ".spare"
         try:
             # Written over a file whose time is past, in pages that the system has at hand: four times quicker.
@@ -155,32 +144,6 @@ class Store:
 
     def _path(self, stamp: int) -> Path:
         return self.folder / f"{stamp:08d}.safetensors"
-
-
-def _temporary(path: Path) -> Path:
-    """What this process writes before it takes the place of `path`."""
-    return path.with_name(f".{path.name}-{os.getpid()}")
-
-
-def _remove_abandoned(folder: Path, name: str = r".+") -> None:
-    """Remove the temporary files, of one file or of all, whose writers were killed."""
-    for entry in os.scandir(folder):
-        found = re.fullmatch(rf"\.{name}-(\d+)", entry.name)
-        if found and not _is_other(int(found[1])):
-            Path(entry).unlink(missing_ok=True)
-
-
-def _is_other(process: int) -> bool:
-    """Whether this is the number of another process that runs."""
-    if process == os.getpid():
-        return False
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):  # of another user; or no number of a process
-        return True
-    return True
 
 
 def _write(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any], durable: bool) -> None:

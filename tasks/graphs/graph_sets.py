@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +16,9 @@ from curvfed.tasks.graphs.client_graph import ClientGraph, client_graph, pack, u
 from curvfed.tasks.graphs.partition import Booleans, Integers, induced, membership_digest, random_parts, random_split
 from curvfed.tasks.graphs.raw import RawGraphs
 from curvfed.tasks.graphs.sparse import csr
-from curvfed.tasks.graphs.tu import graph_dataset_names, is_path, raw_folder, unknown
+from curvfed.tasks.graphs.tu import graph_dataset_names, is_path, tu_files, unknown
 from curvfed.tasks.graphs.tu_files import find_files, raw_files, read_tu
+from curvfed.tasks.public_data import Located, find_path
 
 if TYPE_CHECKING:  # the module of all kinds of data, which imports this one
     from curvfed.tasks.graphs.data import GraphSpec
@@ -50,7 +50,7 @@ def load_graph_client(spec: "GraphSpec", partition_id: int, num_partitions: int,
             f"number must be a multiple of {len(names)}"
         )
     share, place = divmod(partition_id, len(names))
-    files, read = _locate(names[place], spec.data_dir)
+    located = _locate(names[place], spec.data_dir)
     # No client reads another's data set: what all agree on is how the graphs are dealt, not which they are.
     settings: dict[str, str | int | float] = {
         "datasets": ",".join(Path(name).name for name in names),
@@ -60,12 +60,12 @@ def load_graph_client(spec: "GraphSpec", partition_id: int, num_partitions: int,
         "normalize": spec.normalize,
         "num_partitions": num_partitions,
     }
-    folder = cache_dir / prepared.cache_key(settings, files)
+    folder = cache_dir / prepared.cache_key(settings, located.files)
     graph = prepared.read(folder, share, unpack)
     if graph is None:
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
         space = names[place] if len(names) > 1 else ""
-        graphs = deal(read(), spec, num_partitions // len(names), digest, space)
+        graphs = deal(located.read(), spec, num_partitions // len(names), digest, space)
         prepared.write(folder, graphs, pack)
         graph = graphs[share]
     return graph
@@ -102,19 +102,16 @@ def own_graphs(raw: RawGraphs, spec: "GraphSpec") -> ClientGraph:
     return _client(raw, np.arange(num_graphs), _split(num_graphs, spec), spec.normalize, "", "")
 
 
-def _locate(name: str, data_dir: Path) -> tuple[tuple[Path, ...], Callable[[], RawGraphs]]:
+def _locate(name: str, data_dir: Path) -> Located[RawGraphs]:
     """The raw files of a data set, and what reads them."""
     own = is_path(name)
     if own:
-        given = Path(name).expanduser()
-        path = next((path for path in (given, data_dir.expanduser() / given) if path.is_dir()), None)
-        if path is None:
-            raise DataError(f"no folder {given}, nor {data_dir / given}")
-        folder, name = find_files(path)
+        folder, name = find_files(find_path(name, data_dir, Path.is_dir))
     else:
-        folder = raw_folder(name, data_dir)
+        public = tu_files(name)
+        folder = public.fetched(data_dir, public.folder)
     # A folder is read as a node's own is, so that a model of the one fits the other.
-    return raw_files(folder, name), partial(read_tu, folder, name, own=own)
+    return Located(raw_files(folder, name), partial(read_tu, folder, name, own=own))
 
 
 def _split(num_graphs: int, spec: "GraphSpec") -> Booleans:

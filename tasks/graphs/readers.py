@@ -28,7 +28,7 @@ def read_planetoid(source: "Source", folder: Path) -> RawGraph:
 
     def unreadable(part: str) -> bool:
         try:
-            planetoid.read_file(str(folder), source.name, part)
+            planetoid.read_file(str(folder), source.title, part)
         except Exception:
             return True
         return False
@@ -36,15 +36,15 @@ def read_planetoid(source: "Source", folder: Path) -> RawGraph:
     with warnings.catch_warnings():  # the reader changes the filters; pickles of old SciPy and NumPy warn
         warnings.simplefilter("ignore")
         try:
-            data = planetoid.read_planetoid_data(str(folder), source.name)
+            data = planetoid.read_planetoid_data(str(folder), source.title)
             # The reader takes a cut list of test nodes as it is, and gives the others wrong rows.
-            if len(planetoid.read_file(str(folder), source.name, "tx")) != int(data.test_mask.sum()):
+            if len(planetoid.read_file(str(folder), source.title, "tx")) != int(data.test_mask.sum()):
                 raise ValueError("tx and test.index differ in length")
         except Exception as error:  # a damaged pickle may raise anything
             names = [name for name, part in zip(source.files, PLANETOID_PARTS, strict=True) if unreadable(part)]
             fault = f"{folder / names[0]} cannot be read" if names else f"the files in {folder} do not fit together"
             raise DataError(
-                f"{fault} ({type(error).__name__}); remove the folder and fetch {source.name} again"
+                f"{fault} ({type(error).__name__}); remove the folder and fetch {source.title} again"
             ) from error
     return _graph(source, folder, data.x, data.edge_index, data.y, (data.train_mask, data.val_mask, data.test_mask))
 
@@ -130,4 +130,4 @@ def _graph(
 
 
 def _damaged(source: "Source", path: Path, error: Exception) -> DataError:
-    return DataError(f"{path} cannot be read ({type(error).__name__}); remove it and fetch {source.name} again")
+    return DataError(f"{path} cannot be read ({type(error).__name__}); remove it and fetch {source.title} again")

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from curvfed.tasks import prepared
+from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.graphs.client_graph import ClientGraph
 
 IDLENESS = 0.5
@@ -76,6 +76,6 @@ def _write(path: Path, value: float) -> None:
     """A folder that cannot be written costs time at the next process, nothing else."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        prepared.write_whole(path, repr(value).encode())
+        write_atomically(path, repr(value).encode(), private=True)
     except OSError as error:
         log.warning("the Ollivier-Ricci curvature cannot be kept in %s: %s", path.parent, error)

@@ -1,88 +1,71 @@
 """The public data sets of graphs whose nodes are classified, by name: their files, and what is measured on them."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from curvfed.tasks.graphs import download
+from curvfed.tasks.public_data import PublicData
 
+PYG = "torch_geometric.datasets"
 PLANETOID_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 OGB_TABLES = ("edge", "node-feat", "node-label")
 OGB_SPLITS = ("train", "valid", "test")
 
 
-@dataclass(frozen=True)
-class Source:
+@dataclass(frozen=True, kw_only=True)
+class Source(PublicData):
     """A public data set: a row of `SOURCES`.
 
     Attributes
     ----------
-    collection, name : str
-        The class that fetches it and its `name` argument.
-    root : str
-        Where below the data folder that class is rooted.
-    folder : str
-        The data set's folder below `root`; the raw files lie in its `raw`.
-    files : tuple of str
-        The raw files, by their paths from `raw`.
     read : str
         The function of `curvfed.tasks.graphs.readers`: (source, raw folder) -> RawGraph.
     metric : str
         "accuracy" or "roc_auc".
     own_splits : bool
         Whether the data set's own splits are used rather than a random one.
-    package : str
-        Where that class is imported from.
     """
 
-    collection: str
-    name: str
-    root: str
-    folder: str
-    files: tuple[str, ...]
     read: str
-    metric: str
-    own_splits: bool
-    package: str = download.PYG
+    metric: str = "accuracy"
+    own_splits: bool = False
+
+
+def in_collection(origin: str, name: str, root: str, folder: str, *files: str) -> dict[str, Any]:
+    """What `PublicData` is made of for a data set that the class `origin` puts into `root/folder/raw`."""
+    module, _, collection = origin.rpartition(".")
+    return {
+        "title": name,
+        "folders": (f"{root}/{folder}/raw", f"{folder}/raw"),
+        "files": files,
+        "fetch": f"from {module} import {collection}; {collection}(root={{root}}, name={name!r})",
+        "root": root,
+        "origin": origin,
+    }
 
 
 def _planetoid(name: str) -> Source:
-    files = tuple(f"ind.{name.lower()}.{part}" for part in PLANETOID_PARTS)
-    return Source("Planetoid", name, "planetoid", name, files, "read_planetoid", "accuracy", own_splits=False)
+    files = [f"ind.{name.lower()}.{part}" for part in PLANETOID_PARTS]
+    return Source(**in_collection(f"{PYG}.Planetoid", name, "planetoid", name, *files), read="read_planetoid")
 
 
 def _amazon(name: str) -> Source:
-    files = (f"amazon_electronics_{name.lower()}.npz",)
-    return Source("Amazon", name, "amazon", name, files, "read_amazon", "accuracy", own_splits=False)
+    file = f"amazon_electronics_{name.lower()}.npz"
+    return Source(**in_collection(f"{PYG}.Amazon", name, "amazon", name, file), read="read_amazon")
 
 
 def _heterophilous(name: str, metric: str) -> Source:
     folder = name.lower().replace("-", "_")
-    return Source(
-        "HeterophilousGraphDataset",
-        name,
-        "heterophilous",
-        folder,
-        (f"{folder}.npz",),
-        "read_heterophilous",
-        metric,
-        own_splits=True,
-    )
+    files = in_collection(f"{PYG}.HeterophilousGraphDataset", name, "heterophilous", folder, f"{folder}.npz")
+    return Source(**files, read="read_heterophilous", metric=metric, own_splits=True)
 
 
 def _ogb(name: str, split: str) -> Source:
     tables = [f"{table}.csv.gz" for table in OGB_TABLES]
     splits = [f"../split/{split}/{part}.csv.gz" for part in OGB_SPLITS]
-    return Source(
-        # Not the class for PyTorch Geometric: it reads its own output by torch.load, which newer versions refuse.
-        "NodePropPredDataset",
-        name,
-        "ogb",
-        name.replace("-", "_"),
-        (*tables, *splits),
-        "read_ogb",
-        metric="accuracy",
-        own_splits=True,
-        package="ogb.nodeproppred",
-    )
+    # Not the class for PyTorch Geometric: it reads its own output by torch.load, which newer versions refuse.
+    origin = "ogb.nodeproppred.NodePropPredDataset"
+    files = in_collection(origin, name, "ogb", name.replace("-", "_"), *tables, *splits)
+    return Source(**files, package="ogb", read="read_ogb", own_splits=True)
 
 
 SOURCES = {

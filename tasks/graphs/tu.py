@@ -1,12 +1,12 @@
 """The sets of graphs by name: which they are, how a run names several, where their files lie."""
 
-import difflib
 import os
-from pathlib import Path
 
-from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs import download
-from curvfed.tasks.graphs.sources import SOURCES
+from curvfed.tasks.errors import DataError, did_you_mean
+from curvfed.tasks.graphs.sources import PYG, SOURCES, in_collection
+from curvfed.tasks.public_data import PublicData
+
+ORIGIN = f"{PYG}.TUDataset"
 
 REQUIRED = ("A", "graph_indicator", "graph_labels")
 """The files that every set has."""
@@ -80,41 +80,9 @@ def is_path(text: str) -> bool:
     return "/" in text or os.sep in text
 
 
-def raw_folders(name: str, data_dir: Path) -> list[Path]:
-    """The folders that are looked in for the raw files of a data set; a download goes to the first."""
-    base = data_dir.expanduser()
-    return [parent / name / "raw" for parent in (base / "tu", base)]
-
-
-def complete(name: str, data_dir: Path) -> Path | None:
-    """The first of these folders that holds the files that are needed, or None."""
-    files = [f"{name}_{part}.txt" for part in REQUIRED]
-    return next(
-        (folder for folder in raw_folders(name, data_dir) if all((folder / file).is_file() for file in files)), None
-    )
-
-
-def raw_folder(name: str, data_dir: Path) -> Path:
-    """The folder with the raw files of a data set, fetched by PyTorch Geometric where they are absent.
-
-    Raises
-    ------
-    DataError
-        If they can neither be found nor fetched; names the folders looked in and the command to fetch them.
-    """
-    if (found := complete(name, data_dir)) is not None:
-        return found
-    folders, root = raw_folders(name, data_dir), data_dir.expanduser() / "tu"
-    try:
-        download.fetch("TUDataset", name, root, name)
-    except OSError as error:
-        raise DataError(
-            f"the raw files of {name} ({name}_{{{','.join(REQUIRED)}}}.txt) are neither in {folders[0]} nor in "
-            f"{folders[1]}{download.absent(data_dir.expanduser())}, and they cannot be downloaded: {error}. On a machine "
-            "with a network run:\n"
-            f"{download.command('TUDataset', name, root)}\nand copy {root} here."
-        ) from error
-    return folders[0]
+def tu_files(name: str) -> PublicData:
+    """The raw files of a data set of the collection, which PyTorch Geometric fetches."""
+    return PublicData(**in_collection(ORIGIN, name, "tu", name, *(f"{name}_{part}.txt" for part in REQUIRED)))
 
 
 def _fault(item: str, known: list[str]) -> str:
@@ -128,8 +96,7 @@ def _fault(item: str, known: list[str]) -> str:
 
 def unknown(name: str) -> str:
     """What to say of a name that no set of graphs has: the nearest, and what is allowed."""
-    near = difflib.get_close_matches(name.lower(), _SPELLED, n=1)
-    hint = f'; did you mean "{_SPELLED[near[0]]}"?' if near else ";"
+    hint = did_you_mean(name, _SPELLED.values())
     return (
-        f'no set of graphs is called "{name}"{hint} allowed are {", ".join(GROUPS)} and the names of the TU collection'
+        f'no set of graphs is called "{name}"{hint} Allowed are {", ".join(GROUPS)} and the names of the TU collection'
     )

@@ -14,10 +14,11 @@ from curvfed.tasks import prepared
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.partition import Booleans, membership_digest, random_split
 from curvfed.tasks.images.client_images import ClientImages, client_images, pack, unpack
-from curvfed.tasks.images.datasets import Located, locate, locate_folder, source_of
+from curvfed.tasks.images.datasets import locate, locate_folder, source_of
 from curvfed.tasks.images.folder import fingerprint, is_image_folder
 from curvfed.tasks.images.label_partition import Deal, Integers, deal_out
 from curvfed.tasks.images.raw import TEST, TRAIN, RawImages
+from curvfed.tasks.public_data import Located
 
 __all__ = ["ClientImages", "ImageSpec", "is_image_folder", "load_client", "load_own", "load_test", "load_test_folder"]
 
@@ -163,7 +164,9 @@ def load_test_folder(path: Path, spec: ImageSpec, cache_dir: Path) -> ClientImag
     return _load_test(locate_folder(path), spec, spec.channels, cache_dir, whole=True)
 
 
-def _load_test(located: Located, spec: ImageSpec, channels: int, cache_dir: Path, whole: bool) -> ClientImages:
+def _load_test(
+    located: Located[RawImages], spec: ImageSpec, channels: int, cache_dir: Path, whole: bool
+) -> ClientImages:
     """`whole`: data without a test part are the test set; else some are held out for it."""
     seed = spec.seed if spec.test_subset else 0
     settings: dict[str, Any] = {name: getattr(spec, name) for name in ("dataset", "size", "test_subset")}
@@ -182,7 +185,7 @@ def _load_test(located: Located, spec: ImageSpec, channels: int, cache_dir: Path
     return client
 
 
-def _folder(cache_dir: Path, settings: dict[str, Any], located: Located) -> Path:
+def _folder(cache_dir: Path, settings: dict[str, Any], located: Located[RawImages]) -> Path:
     """Where the prepared images of these settings and files are kept."""
     folders = [path for path in located.files if path.is_dir()]
     settings = settings | {"dataset": settings["dataset"].lower(), "images": fingerprint(folders)}

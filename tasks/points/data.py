@@ -194,7 +194,7 @@ def _stamp(spec: PointSpec) -> Stamp:
 def _pooled(spec: PointSpec, stamp: Stamp) -> tuple[RawPoints, Booleans]:
     """All points of a data set, and which of them are for tests."""
     if (own := plugins.located(spec.dataset, spec.data_dir, RawPoints)) is not None:
-        raw = _kept(own[1](), spec)
+        raw = _kept(own.read(), spec)
     elif stamp is None:
         radius = spec.sample_radius / math.sqrt(-spec.curvature)
         points, labels, _ = two_classes(spec.num_points, radius, spec.reference, spec.margin, spec.curvature, spec.seed)

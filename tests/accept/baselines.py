@@ -13,7 +13,7 @@ from accept.lab import Lab, Outcome
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import OF_SGD, parse
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.wire.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.images.datasets import locate as locate_images
 
 PAGE = Path(__file__).parents[2] / "docs" / "baselines.md"

@@ -22,8 +22,10 @@ from curvfed.strategies.config.point_data import public
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.hull.baselines import NAMES as BASELINES
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.images.datasets import CIFAR10, SOURCES
-from curvfed.tasks.points.datasets import command
+from curvfed.tasks.graphs.sources import SOURCES
+from curvfed.tasks.images.datasets import CIFAR10
+from curvfed.tasks.images.datasets import SOURCES as IMAGES
+from curvfed.tasks.points.datasets import OLSSON
 
 ROOT = Path(__file__).parents[2]
 PRESETS = sorted((ROOT / "presets").rglob("*.toml"))
@@ -271,8 +273,7 @@ def said(capsys, *arguments: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch):
-    for fetch in ("fetch", "fetch_by"):
-        monkeypatch.setattr(f"curvfed.tasks.graphs.download.{fetch}", lambda *_: pytest.fail("check must not download"))
+    monkeypatch.setattr("curvfed.tasks.download.fetch", lambda *_: pytest.fail("check must not download"))
 
 
 def test_check_looks_at_graphs(capsys, cora_dir, tmp_path):
@@ -292,16 +293,21 @@ def test_check_looks_at_graphs(capsys, cora_dir, tmp_path):
     assert client.startswith("client 0 of 2: 12 graphs of ")
     told = said(capsys, "dataset=BZR,MUTAG", f"data-dir={tmp_path}", "num-supernodes=4")
     assert told[0].startswith(f"data: BZR is not in {tmp_path / 'tu' / 'BZR' / 'raw'} nor in ")
-    assert told[1] == f"data: MUTAG, all files in {tmp_path / 'tu' / 'MUTAG' / 'raw'}"
-    assert told[2].startswith("client 1 of 4: 12 graphs of ")
+    assert told[2] == f"data: MUTAG, all files in {tmp_path / 'tu' / 'MUTAG' / 'raw'}"
+    assert told[3].startswith("client 1 of 4: 12 graphs of ")
 
 
 def test_check_says_where_a_download_would_go(capsys, tmp_path):
     told = "data: Cora is not in {0}/planetoid/Cora/raw nor in {0}/Cora/raw; the run would try to download it to {0}"
-    assert said(capsys, "dataset=cora", f"data-dir={tmp_path}") == [told.format(tmp_path)]
+    command = SOURCES["cora"].command
+    assert said(capsys, "dataset=cora", f"data-dir={tmp_path}") == [
+        told.format(tmp_path) + ", as does",
+        command(tmp_path),
+    ]
     absent = tmp_path / "absent"
     assert said(capsys, "dataset=cora", f"data-dir={absent}") == [
-        told.format(absent) + ", a folder that is not there yet"
+        told.format(absent) + ", a folder that is not there yet, as does",
+        command(absent),
     ]
     assert not absent.exists()
 
@@ -365,7 +371,7 @@ def test_check_looks_at_images(capsys, tmp_path):
     absent = (
         f"data: MNIST is not in {tmp_path / 'MNIST' / 'raw'}; the run would try to download it to {tmp_path}, as does"
     )
-    assert said(capsys, *here, "dataset=MNIST") == [absent, SOURCES["mnist"].command(tmp_path)]
+    assert said(capsys, *here, "dataset=MNIST") == [absent, IMAGES["mnist"].command(tmp_path)]
     (told, _) = said(capsys, *here, "dataset=cifar10")
     assert f"not in {tmp_path / 'cifar-10-batches-py'} nor in {tmp_path / 'train'} nor" in told
     write_idx(tmp_path, num_train=20, num_test=20)
@@ -387,11 +393,11 @@ def test_check_looks_at_points(capsys, tmp_path):
     assert client in [f"client 0 of 2: {number} points in the disc, 2 classes" for number in (42, 43)]
     folder = tmp_path / "poincare"
     absent = f"data: Olsson is not in {folder}; the run would try to download it to {tmp_path}, as does"
-    assert said(capsys, *here, "dataset=Olsson")[:2] == [absent, command(tmp_path)]
+    assert said(capsys, *here, "dataset=Olsson")[:2] == [absent, OLSSON.command(tmp_path)]
     folder.mkdir()
     points = {"x_train": np.full((40, 2), 0.1), "y_train": np.arange(40) % 4}
     np.savez(folder / "olsson.npz", **points)
-    assert said(capsys, *here, "dataset=olsson")[0] == f"data: Olsson, {folder / 'olsson.npz'}"
+    assert said(capsys, *here, "dataset=olsson")[0] == f"data: Olsson, all files in {folder}"
     own.write_text("".join(f"0.{number},0.1,{number % 2}\n" for number in range(1, 9)))
     assert said(capsys, *here, f"dataset={own}")[0] == f"data: points in {own}"
     assert said(capsys, *here, "dataset=own.CSV")[0] == f"data: points in {own}"

@@ -501,7 +501,7 @@ def test_unknown_method_names_the_nearest_and_all():
 )
 def test_unknown_data_set_names_the_nearest(dataset, nearest):
     message = refused({"dataset": dataset})
-    assert message.startswith(f'dataset = "{dataset}": no such data set; did you mean "{nearest}"?; allowed are ')
+    assert message.startswith(f'dataset = "{dataset}": no such data set; did you mean "{nearest}"? Allowed are ')
     assert refused({"dataset": "points.npy"}).startswith('dataset = "points.npy": ')
 
 

@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 from graph_fixtures import write_amazon, write_minesweeper, write_ogb, write_planetoid
 
+from curvfed.tasks import download
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs import download
 from curvfed.tasks.graphs.data import GraphSpec, load_client
-from curvfed.tasks.graphs.datasets import complete
 from curvfed.tasks.graphs.sources import SOURCES
 
 
@@ -47,7 +46,7 @@ def test_absent_data_offline(tmp_path, dataset, package, collection, name, root,
     with pytest.raises(DataError) as error:
         load_client(GraphSpec(dataset, data_dir), 0, 1, tmp_path / "cache")
     assert time.monotonic() - start < 10
-    assert f"neither in {data_dir / root / folder} nor in {data_dir / folder}" in str(error.value)
+    assert f"are not in {data_dir / root / folder} nor in {data_dir / folder}" in str(error.value)
     install = "pip install ogb && " if package == OGB else ""
     code = f"from {package} import {collection}; {collection}(root={str(data_dir / root)!r}, name={name!r})"
     assert f'run:\n{install}python -c "{code}"\n' in str(error.value)
@@ -72,8 +71,9 @@ def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatc
     def played(code, *arguments, seconds):
         calls.append(arguments)
         if "torch_geometric" in code:
-            write_planetoid(Path(arguments[0]), arguments[1], folder=".")
-            (Path(arguments[0]) / arguments[1] / "processed").mkdir()
+            assert code.endswith("Planetoid(root=sys.argv[1], name='Cora')")
+            write_planetoid(Path(arguments[0]), "Cora", folder=".")
+            (Path(arguments[0]) / "Cora" / "processed").mkdir()
 
     monkeypatch.setattr(download, "_python", played)
     graph = load_client(GraphSpec("cora", tmp_path / "data"), 0, 1, tmp_path / "cache")
@@ -122,12 +122,10 @@ def test_arxiv_is_fetched_by_its_own_package(tmp_path):
 @pytest.mark.usefixtures("ogb")
 def test_the_command_fetches_what_is_looked_for(tmp_path):
     source, data = SOURCES["ogbn-arxiv"], tmp_path / "data folder"
-    install, _, fetch = download.command(source.collection, source.name, data / source.root, source.package).partition(
-        "&&"
-    )
+    install, _, fetch = source.command(data).partition("&&")
     assert install.split() == ["pip", "install", "ogb"]
     subprocess.run([sys.executable, *shlex.split(fetch)[1:]], check=True)
-    assert complete(source, data) == data / "ogb/ogbn_arxiv/raw"
+    assert source.folder(data) == data / "ogb/ogbn_arxiv/raw"
 
 
 def test_a_package_that_is_not_installed_is_named(tmp_path, ogb):
@@ -250,7 +248,7 @@ def test_arxiv_tables_that_do_not_fit_together(tmp_path, case):
 def test_one_absent_arxiv_table_is_absent_data(tmp_path, part):
     write_ogb(tmp_path)
     (tmp_path / "ogb/ogbn_arxiv" / f"{part}.csv.gz").unlink()
-    with pytest.raises(DataError, match=f"(?s){Path(part).name}.*are neither in .*pip install ogb"):
+    with pytest.raises(DataError, match=f"(?s){Path(part).name}.*are not in .*pip install ogb"):
         load_client(GraphSpec("ogbn-arxiv", tmp_path), 0, 1, tmp_path / "cache")
 
 

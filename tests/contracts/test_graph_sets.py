@@ -21,8 +21,8 @@ from graph_fixtures import (
     write_user_graph,
 )
 
+from curvfed.tasks import download
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs import download
 from curvfed.tasks.graphs.client_graph import client_graph
 from curvfed.tasks.graphs.data import GraphSpec, load_client, load_own
 from curvfed.tasks.graphs.graph_sets import deal, load_graph_client, standardize
@@ -94,9 +94,9 @@ def test_what_is_no_set_of_graphs(text):
         ("MUTAG,PROTIENS", r'no set of graphs is called "PROTIENS"; did you mean "PROTEINS"\?'),
         (
             "MUTAG,chm",
-            r'no set of graphs is called "chm"; did you mean "CHEM"\? allowed are CHEM, BIO, SN, BIO-CHEM-SN',
+            r'no set of graphs is called "chm"; did you mean "CHEM"\? Allowed are CHEM, BIO, SN, BIO-CHEM-SN',
         ),
-        ("MUTAG,own.graph", 'no set of graphs is called "own.graph"; allowed are CHEM'),
+        ("MUTAG,own.graph", 'no set of graphs is called "own.graph". Allowed are CHEM'),
     ],
 )
 def test_unfit_lists(text, fault):
@@ -122,7 +122,7 @@ print([name for name in ("torch_geometric", "scipy", "pymetis", "networkx", "skl
 
 @pytest.mark.parametrize(
     ("dataset", "text"),
-    [("mutga", 'no set of graphs is called "mutga"; did you mean "MUTAG"'), ("QM9", "allowed are CHEM")],
+    [("mutga", 'no set of graphs is called "mutga"; did you mean "MUTAG"'), ("QM9", "Allowed are CHEM")],
 )
 def test_an_unknown_set(tmp_path, dataset, text):
     with pytest.raises(DataError, match=text):
@@ -139,7 +139,7 @@ def test_absent_files_offline(tmp_path, monkeypatch, dataset, name):
     for text in (
         str(tmp_path / "none/tu" / name / "raw"),
         str(tmp_path / "none" / name / "raw"),
-        download.command("TUDataset", name, tmp_path / "none/tu"),
+        f"from torch_geometric.datasets import TUDataset; TUDataset(root={str(tmp_path / 'none/tu')!r}, name={name!r})",
     ):
         assert text in str(error.value)
     assert not (tmp_path / "none").exists()
@@ -152,7 +152,8 @@ def test_downloaded_files_are_used(tmp_path, monkeypatch):
     def played(code, *arguments, seconds):
         calls.append(arguments)
         if "TUDataset" in code:
-            write_tu(Path(arguments[0]), arguments[1], folder=".")
+            assert code.endswith("TUDataset(root=sys.argv[1], name='MUTAG')")
+            write_tu(Path(arguments[0]), "MUTAG", folder=".")
 
     monkeypatch.setattr(download, "_python", played)
     client = load_client(GraphSpec("mutag", tmp_path / "data"), 0, 1, tmp_path / "cache")

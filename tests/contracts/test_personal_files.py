@@ -21,7 +21,8 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.personal import FixedFile, gather, scatter
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import Facts
-from curvfed.strategies.wire.store import Store, StoreError, write_atomically
+from curvfed.strategies.wire.store import Store, StoreError
+from curvfed.tasks.atomic_file import write_atomically
 
 TRIES = 100
 SIZE = 20_000

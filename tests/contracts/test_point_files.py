@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from curvfed.tasks import download
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs import download
 from curvfed.tasks.points.data import PointSpec, load_client, load_own, load_pooled, load_test
-from curvfed.tasks.points.datasets import OLSSON_SHA256, OLSSON_URL, command
+from curvfed.tasks.points.datasets import OLSSON, OLSSON_SHA256, OLSSON_URL
 from curvfed.tasks.points.readers import read_points
 
 POINTS = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.25], [0.0, 0.0]])
@@ -318,20 +318,20 @@ def test_olsson_is_pooled(tmp_path):
 
 
 def test_olsson_is_downloaded(tmp_path, monkeypatch):
-    def fetch_by(code, root, folder):
+    def fetch(code, root, folder):
         compile(code, "fetch", "exec")
         assert OLSSON_URL in code
         assert OLSSON_SHA256 in code
         like_olsson(root / folder)
 
-    monkeypatch.setattr(download, "fetch_by", fetch_by)
+    monkeypatch.setattr(download, "fetch", fetch)
     assert load_client(PointSpec("olsson", tmp_path), 0, 1).points.shape == (34, 2)
 
 
 def test_a_download_is_checked(tmp_path):
     """The code of the command itself, with a file in the place of the address."""
     (tmp_path / "published").write_bytes(b"something else")
-    code = command(tmp_path).removeprefix('python -c "').removesuffix('"')
+    code = OLSSON.command(tmp_path).removeprefix('python -c "').removesuffix('"')
     code = code.replace(OLSSON_URL, (tmp_path / "published").as_uri())
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "AssertionError: not the published file" in done.stderr
@@ -344,12 +344,12 @@ def test_a_download_is_checked(tmp_path):
 
 
 def test_olsson_offline(tmp_path, monkeypatch):
-    def fetch_by(code, root, folder):
+    def fetch(code, root, folder):
         raise OSError("no answer within 8 s")
 
-    monkeypatch.setattr(download, "fetch_by", fetch_by)
+    monkeypatch.setattr(download, "fetch", fetch)
     with pytest.raises(DataError) as caught:
         load_client(PointSpec("olsson", tmp_path), 0, 2)
     message = str(caught.value)
-    assert f"is not in {tmp_path / 'poincare'}, and it cannot be downloaded: no answer within 8 s" in message
-    assert command(tmp_path) in message
+    assert f"are not in {tmp_path / 'poincare'}, and they cannot be downloaded: no answer within 8 s" in message
+    assert OLSSON.command(tmp_path) in message

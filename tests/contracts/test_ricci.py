@@ -137,7 +137,7 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(triangle_and_pair, tmp_path,
     def full(source: str, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("curvfed.tasks.prepared.os.replace", full)
+    monkeypatch.setattr("curvfed.tasks.atomic_file.os.replace", full)
     with caplog.at_level(logging.WARNING, "curvfed"):
         assert mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=tmp_path) == pytest.approx(OLLIVIER)
     assert "No space left on device" in caplog.text

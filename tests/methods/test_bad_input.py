@@ -14,7 +14,7 @@ from curvfed.deployments import simulate as command
 from curvfed.deployments.command import main
 from curvfed.server_app.meeting import CUT_OTHERWISE, CohortError
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.tasks.graphs import download
+from curvfed.tasks import download
 
 
 def graph(seed: int = 0, **changes) -> dict:

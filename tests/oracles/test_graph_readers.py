@@ -51,7 +51,7 @@ def test_heterophilous(tmp_path, dataset, folder, num_classes, metric):
         assert mask.T.tolist() == arrays[name].tolist()
     assert (graph.class_names, graph.metric) == (tuple(map(str, range(num_classes))), metric)
 
-    theirs = by_geometric(lambda: HeterophilousGraphDataset(str(tmp_path / "heterophilous"), SOURCES[dataset].name))
+    theirs = by_geometric(lambda: HeterophilousGraphDataset(str(tmp_path / "heterophilous"), SOURCES[dataset].title))
     assert torch.equal(graph.features, theirs.x)
     assert torch.equal(graph.labels, theirs.y)
     assert both_ways(graph.edge_index) == both_ways(theirs.edge_index) == known_pairs()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.wire.store import write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 
 WIDTH = 7.5  # inches
 DPI = 180
