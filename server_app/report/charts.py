@@ -18,6 +18,9 @@ FORMAN = "mean Forman–Ricci curvature"
 MOST_POINTS = 200
 """Points along a line; of more rounds an even choice is drawn, the first and the last among them."""
 
+MOST_CELLS = 200
+"""Rows, and columns, that a map of cells has room for."""
+
 # Pixels know no CSS variables: these stand out on the page's light paper and on its dark one.
 _LESS, _MORE, _NEUTRAL = "#2a8fd0", "#d9751a", "#87929d"
 

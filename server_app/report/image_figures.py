@@ -21,9 +21,6 @@ MOST_TOLD = 3
 MOST_NUMBERED = 12
 """Classes up to which a matrix has figures in its cells."""
 
-MOST_CELLS = 200
-"""Rows, and columns, that a map has room for."""
-
 ON_COLOUR = "#0e1317"
 """Text on a deep colour, on light paper and on dark."""
 
@@ -92,7 +89,7 @@ def confusion(run: RunFiles) -> Picture | None:
         return None
     names = _names(run, int(max(test.labels.max(), test.predicted.max())) + 1)
     total = len(names)
-    kept = charts.largest(np.bincount(test.labels, minlength=total).astype(np.float64), MOST_CELLS)
+    kept = charts.largest(np.bincount(test.labels, minlength=total).astype(np.float64), charts.MOST_CELLS)
     place = np.full(total + 1, -1)  # the last for what is predicted as no class
     place[kept] = np.arange(len(kept))
     row, column = place[test.labels], place[test.predicted]
@@ -207,7 +204,7 @@ def weights(run: RunFiles) -> Picture | None:
         return None
     shown = scored[charts.evenly(len(scored))]
     ratios = (weight * np.nansum(examples, axis=1, keepdims=True) / examples)[shown].T
-    kept = charts.largest(np.nansum(examples, axis=0), MOST_CELLS)
+    kept = charts.largest(np.nansum(examples, axis=0), charts.MOST_CELLS)
     kept = kept[np.isfinite(ratios[kept]).any(axis=1)]
     ratios = ratios[kept]
     low, high = float(np.nanmin(ratios)), float(np.nanmax(ratios))
@@ -236,4 +233,4 @@ def _weights_key(axes: Any, limit: float) -> None:
     axes.set(yticks=[])
     axes.xaxis.tick_top()
     words = "weight over share of the data"
-    axes.annotate(words, (1.06, 0.5), xycoords="axes fraction", va="center", color=style.SOFT)
+    axes.annotate(words, (1.06, 0.5), xycoords="axes fraction", va="center", color=style.SOFT, fontsize=8)

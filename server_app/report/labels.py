@@ -94,8 +94,10 @@ def numbers(axes: Any, values: Sequence[float], words: Sequence[str], log: bool,
 
 
 def fitted(text: str, room: float, size: float = SMALL) -> str:
-    """A text in lines of so many inches; words are cut short where there is no other way."""
-    tries = chain((wrapped(text, width) for width in range(max(len(text), 6), 5, -1)),
+    """A text in lines of so many inches: what is in brackets goes on a line of its own first, words are cut short last."""
+    parts = [wrapped(part, len(part) + 1) for part in text.replace(" (", "\n(", 1).split("\n")]
+    tries = chain([wrapped(text, len(text) + 1), "\n".join(parts)],
+                  (wrapped(text, width) for width in range(max(len(text), 6), 5, -1)),
                   (wrapped(text, length, length) for length in range(LONGEST, 5, -2)))  # fmt: skip
     return next((broken for broken in tries if inches(broken, size) <= room), wrapped(text, 5, 5))
 

@@ -19,9 +19,6 @@ MANY_CLIENTS = 30
 BAND = (10.0, 90.0)
 """Percentiles over the clients that the band runs between."""
 
-MOST_CELLS = 200
-"""Clients, and classes, that a map has room for."""
-
 LOSSES = {
     "cross-entropy": ("Cross-entropy", "nats"),
     "mse": ("Mean squared error of the scores of the classes", ""),
@@ -177,7 +174,7 @@ def classes(run: RunFiles) -> Picture | None:
     if not told:
         return None
     table = np.array([[counts.get(name, 0) for name in run.class_names] for counts in told.values()], dtype=np.float64)
-    rows, columns = (charts.largest(table.sum(axis=axis), MOST_CELLS) for axis in (1, 0))
+    rows, columns = (charts.largest(table.sum(axis=axis), charts.MOST_CELLS) for axis in (1, 0))
     shown = table[rows][:, columns].T
     axes = style.page_axes(0.9 + min(max(0.22 * len(columns), 0.6), 4.0))
     charts.cells(axes, -np.sqrt(shown / max(shown.max(), 1)), shown > 0)

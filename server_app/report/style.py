@@ -54,7 +54,8 @@ SMALLER = 11 / 12
 _RC: dict[str, Any] = {
     "text.parse_math": False, "text.color": INK, "axes.formatter.useoffset": False, "axes.titlesize": "medium",
     "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none",
-    "figure.constrained_layout.use": True, "axes.edgecolor": SOFT, "axes.labelcolor": INK, "axes.linewidth": 0.7,
+    "figure.constrained_layout.use": True, "figure.constrained_layout.w_pad": 0.06,
+    "axes.edgecolor": SOFT, "axes.labelcolor": INK, "axes.linewidth": 0.7,
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.grid": True,
     "grid.color": LINE, "grid.linewidth": 0.7, "xtick.color": SOFT, "ytick.color": SOFT,
     "lines.linewidth": 1.8, "lines.markersize": 6.0, "hatch.linewidth": 0.6,
