@@ -16,6 +16,9 @@ import curvfed
 from curvfed.strategies.base.dotted import nested
 from curvfed.strategies.config.all_keys import without_others
 
+TEMPLATES = "server_app/report/templates"
+"""What the page of a run is made of."""
+
 ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks")
 
 
@@ -53,7 +56,7 @@ def app_folder(method: str) -> Iterator[Path]:
 
 
 def modules(home: Path) -> dict[str, bytes]:
-    """What a run imports, by its path in the wheel; a file whose name is no module's is none of the app's."""
+    """What a run imports, and its templates, by the path in the wheel; other files are none of the app's."""
     package = Path(curvfed.__file__).parent
     found = {path: Path("curvfed", path.name) for path in package.glob("*.py")}
     for room in ROOMS:
@@ -61,4 +64,6 @@ def modules(home: Path) -> dict[str, bytes]:
     ours = {
         name: path for path, name in found.items() if all(word.isidentifier() for word in name.with_suffix("").parts)
     }
+    templates = [path for path in (home / TEMPLATES).glob("*.md") if path.name.split(".")[0].isidentifier()]
+    ours |= {Path("curvfed", path.relative_to(home)): path for path in templates}
     return {name.as_posix(): path.read_bytes() for name, path in sorted(ours.items())}

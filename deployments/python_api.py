@@ -19,7 +19,7 @@ from curvfed.deployments.preflight import preflight
 from curvfed.deployments.request import checked
 from curvfed.deployments.simulate import simulate as simulate_in_process
 from curvfed.deployments.tables import summary_table
-from curvfed.server_app.report import write_report
+from curvfed.server_app.report.page import write_report
 from curvfed.server_app.results import check_name, default_name
 from curvfed.server_app.run_tables import TABLES
 from curvfed.strategies.base.dotted import dotted

@@ -104,7 +104,7 @@ def _more(error: BaseException, config: RunConfig | None) -> str:
 def _report(directory: RunDirectory) -> bool:
     """Draw the report, and say whether it could be: that must not cost the run its results."""
     try:
-        from curvfed.server_app.report import write_report
+        from curvfed.server_app.report.page import write_report
 
         write_report(directory.path)
     except Exception:

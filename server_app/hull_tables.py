@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from curvfed.server_app.canvas import printable
 from curvfed.server_app.hull_file import HullFile
-from curvfed.server_app.page import Html, element, is_number, number, percent, table
-from curvfed.server_app.run_files import RunFiles
+from curvfed.server_app.report.run_files import RunFiles
+from curvfed.server_app.report.templates import Table
+from curvfed.server_app.report.units import is_number, number, percent, printable
 
 FIGURES = {
     "hull_points": "Training points of all clients",
@@ -33,15 +33,15 @@ PHASE_FIGURES = ("bytes_up_", "bytes_down_", "seconds_")
 """What the names of a phase's figures begin with."""
 
 
-def hull_tables(run: RunFiles) -> list[Html]:
+def hull_tables(run: RunFiles) -> list[Any]:
     """The protocol and every hull; nothing for a run of rounds."""
     return [*_protocol(run), *(_hulls(run.hulls) if run.hulls is not None else [])]
 
 
-def _protocol(run: RunFiles) -> list[Html]:
+def _protocol(run: RunFiles) -> list[Any]:
     metrics = run.summary.get("metrics") or {}
     rows = [(words, shown) for key, words in FIGURES.items() if (shown := _shown(key, metrics.get(key))) != "–"]
-    return [table([], rows, label="Protocol")] if rows else []
+    return [Table([], rows, "Protocol")] if rows else []
 
 
 def _shown(key: str, value: Any) -> str:
@@ -52,11 +52,11 @@ def _shown(key: str, value: Any) -> str:
     return f"{value:,g}" if key in ("hull_epsilon", "svm_c") and is_number(value) else number(value, 2)
 
 
-def _hulls(file: HullFile) -> list[Html]:
+def _hulls(file: HullFile) -> list[Any]:
     rows = [
         (one + 1, hull.client + 1, f"{hull.group + 1}", printable(file.names[hull.group]) or "–", len(hull.corners))
         for one, hull in enumerate(file.hulls)
     ]
     note = "Clients are anonymous: it is known which hulls have the same one, but no number says which one that is."
     header = ["hull", "client", "group", "class", "vertices"]
-    return [table(header, rows, "figures wide", label="Hulls"), element("p", note, class_="note")]
+    return [Table(header, rows, "Hulls", "figures wide"), note]

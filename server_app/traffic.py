@@ -1,9 +1,12 @@
 """What a run has sent, and what could be seen of it."""
 
+from typing import Any
+
 import numpy as np
 
-from curvfed.server_app.page import Html, amount, duration, element, is_number, size, table
-from curvfed.server_app.run_files import Columns, RunFiles, numbers
+from curvfed.server_app.report.run_files import Columns, RunFiles, numbers
+from curvfed.server_app.report.templates import Table
+from curvfed.server_app.report.units import amount, duration, is_number, size
 from curvfed.strategies.base.method import ENDS
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import EVALUATE, HULLS, KEYS, MEASURE, SHARES, UNMASK
@@ -24,7 +27,7 @@ SENT = {
 """What each phase of a one-shot run is for."""
 
 
-def messages(run: RunFiles) -> list[Html]:
+def messages(run: RunFiles) -> list[Any]:
     """Bytes of a run of rounds."""
     if not is_number(run.summary.get("bytes_up")) and not run.scores:
         return []
@@ -45,7 +48,7 @@ def messages(run: RunFiles) -> list[Html]:
         rows.append(("Personal parameters sent", "0 B", "0 B"))
         which = "all" if "*" in personal else ", ".join(personal)
         note += f" Personal parameters ({which}) stay with the client, and a reply that carries one is refused."
-    return [table(["", "per client and round", "whole run"], rows, label="Messages"), element("p", note, class_="note")]
+    return [Table(["", "per client and round", "whole run"], rows, "Messages"), note]
 
 
 def _sent(run: RunFiles, title: str, name: str) -> tuple[str, str, str]:
@@ -68,7 +71,7 @@ def _in_masking(columns: Columns, name: str) -> float:
     return float(np.nansum(numbers(columns, name)[np.array(there, dtype=bool)]))
 
 
-def phases(run: RunFiles) -> list[Html]:
+def phases(run: RunFiles) -> list[Any]:
     """Bytes and seconds of every phase of a one-shot run, in the order that they came."""
     metrics = run.summary.get("metrics") or {}
     names = [key.removeprefix("bytes_up_") for key in metrics if key.startswith("bytes_up_")]
@@ -85,4 +88,4 @@ def phases(run: RunFiles) -> list[Html]:
     note = f"Bytes of a phase are per client, {UNWRAPPED}."
     if HULLS in names:
         note += " What one client sends in phase hulls is masked: the masks cancel in the sum over the clients alone."
-    return [table(header, rows, label="Messages"), element("p", note, class_="note")]
+    return [Table(header, rows, "Messages"), note]

@@ -1,16 +1,13 @@
 """A figure for everything that grows: time and memory over the size, both axes logarithmic."""
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from benchmarks.growth.curves import CURVES
 from benchmarks.growth.fit import LEAST_BYTES, exponent
 from benchmarks.growth.measure import Measured
-from curvfed.deployments.report.figures import style
+from curvfed.server_app.report import labels, style
 
 _SECONDS = {
     -6: "1 µs",
@@ -49,12 +46,11 @@ def draw(grows: str, found: Mapping[str, Measured], stem: Path) -> None:
         for axes, (label, words) in zip(panels, (("time", _SECONDS), ("memory", _BYTES)), strict=True):
             _decades(axes, words)
             if len(sizes) > 1:
-                style.numbers(axes, sizes, [_short(size) for size in sizes], log=True)
+                labels.numbers(axes, sizes, [_short(size) for size in sizes], log=True)
                 axes.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
-            style.name(axes, grows, label)
-        style.legend(figure, keys)
-        measured = json.dumps([asdict(found[curve.name]) for curve in curves])
-        style.save(figure, stem, hashlib.sha256(measured.encode()).hexdigest())
+            labels.name(axes, grows, label)
+        labels.legend(figure, keys)
+        style.save(figure, stem)
 
 
 def _decades(axes: Any, words: Mapping[int, str]) -> None:

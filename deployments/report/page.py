@@ -1,24 +1,20 @@
 """All that a sweep shows: words, tables, figures, how the numbers differ from the paper's, what failed."""
 
 import base64
-import hashlib
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from curvfed.deployments import papers
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.report import figures
 from curvfed.deployments.report.cells import Cell, Sheet, sheet
-from curvfed.deployments.report.render import csv_text, html_table, latex, markdown, number, place_words
+from curvfed.deployments.report.render import HERE, csv_text, html_table, latex, markdown, number, place_words
 from curvfed.deployments.report.selection import Run
 from curvfed.deployments.sweep.plan import Plan
-from curvfed.server_app.page import Html, element, join, page
+from curvfed.server_app.report import style
+from curvfed.server_app.report.templates import render
 from curvfed.tasks.atomic_file import write_atomically
 
 FORMATS = ("md", "html", "tex", "csv")
@@ -42,6 +38,11 @@ class Drawn:
     words: str
     stem: Path
 
+    @property
+    def caption(self) -> str:
+        """What stands below it."""
+        return f"{self.title}. {self.words}".strip()
+
 
 @dataclass(frozen=True)
 class Part:
@@ -62,6 +63,13 @@ class Part:
     sheets: tuple[Sheet, ...]
     drawn: tuple[Drawn, ...]
     empty: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """Paragraphs on what the sweep is."""
+        source = f"{self.plan.source}." if self.plan.source else ""
+        scale = f"Scale: {self.plan.scale}." if self.plan.scale else ""
+        return [word for word in (f"{source} {scale}".strip(), self.plan.about.strip()) if word]
 
     @property
     def notes(self) -> list[str]:
@@ -107,7 +115,7 @@ def check(plan: Plan) -> None:
 
 
 def make_part(plan: Plan, runs: Sequence[Run], folder: Path, against: str = "") -> Part:
-    """Compute the tables and draw the figures into a folder; a figure whose data are those that it was drawn of stays.
+    """Compute the tables, and draw the figures into a folder.
 
     Raises
     ------
@@ -118,12 +126,15 @@ def make_part(plan: Plan, runs: Sequence[Run], folder: Path, against: str = "") 
     drawn, empty = [], []
     for index, spec in enumerate(plan.figures, 1):
         stem = folder / f"{plan.path.stem}-{index}"
+        title = str(spec.get("title", stem.name))
         try:
-            _draw(spec, runs, str(plan.path), stem)
+            figure = figures.draw(spec, runs, str(plan.path))
         except figures.NothingToDraw:
-            empty.append(str(spec.get("title", stem.name)))
-        else:
-            drawn.append(Drawn(str(spec.get("title", stem.name)), str(spec.get("words", "")), stem))
+            empty.append(title)
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        style.save(figure, stem)
+        drawn.append(Drawn(title, str(spec.get("words", "")), stem))
     return Part(plan, tuple(runs), sheets, tuple(drawn), tuple(empty))
 
 
@@ -141,10 +152,9 @@ def differences(one: Sheet) -> str:
         return f"None of the {len(known)} numbers differs from the paper's by more than the spreads of both."
     told = []
     for (row, (column, figure)), _, difference in sorted(far, key=lambda found: -abs(found[2]))[:SHOWN]:
-        kind = one.quantity((column, figure))
         keys = [place_words(one, key, value) for key, value in (*row, *column)]
         sign = "+" if difference > 0 else ""
-        told.append(f"{', '.join(keys)}: {sign}{number(difference, kind)}")
+        told.append(f"{', '.join(keys)}: {sign}{number(difference, one.quantity((column, figure)))}")
     return (
         f"{len(far)} of {len(known)} numbers differ from the paper's by more than the spreads of both; the most: "
         f"{'; '.join(told)}."
@@ -158,44 +168,29 @@ def _tolerance(cell: Cell) -> float:
 
 def markdown_part(part: Part, folder: Path, level: int = 1) -> str:
     """The part as Markdown, for a file in this folder."""
-    mark = "#" * level
-    lines = [f"{mark} {part.plan.title}", ""]
-    lines += [f"{word}\n" for word in _words(part)]
-    lines += [markdown(one) for one in part.sheets]
-    for one in part.drawn:
-        lines += [f"![{one.title}]({one.stem.relative_to(folder).as_posix()}.png)", "", f"*{_caption(one)}*", ""]
-    lines += [f"* {note}" for note in part.notes]
-    return "\n".join(lines).rstrip() + "\n"
+    places = [one.stem.relative_to(folder).as_posix() for one in part.drawn]
+    tables = [markdown(one) for one in part.sheets]
+    return render("part.md", HERE, part=part, level=level, places=places, tables=tables).rstrip() + "\n"
 
 
-def html_part(part: Part) -> Html:
-    """The part as a section of a page, its pictures in it."""
-    pictures = []
-    for one in part.drawn:
-        coded = base64.b64encode(one.stem.with_name(f"{one.stem.name}.svg").read_bytes()).decode()
-        image = Html(f'<img alt="{join(one.title)}" style="width:100%" src="data:image/svg+xml;base64,{coded}">')
-        pictures.append(element("figure", image, element("figcaption", _caption(one))))
-    return element(
-        "section",
-        element("h2", part.plan.title),
-        *(element("p", word) for word in _words(part)),
-        *(html_table(one) for one in part.sheets),
-        *pictures,
-        element("ul", *(element("li", note) for note in part.notes)) if part.notes else None,
-    )
+def html_part(part: Part) -> str:
+    """The part as a page, its pictures in it."""
+    files = [one.stem.with_name(f"{one.stem.name}.svg").read_bytes() for one in part.drawn]
+    pictures, tables = [base64.b64encode(file).decode() for file in files], [html_table(one) for one in part.sheets]
+    return render("part.html", HERE, part=part, title=part.plan.title, pictures=pictures, tables=tables)
 
 
 def write_part(part: Part, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     """Write the part in each of these formats, and return the files, figures among them."""
-    stem, made = part.plan.path.stem, [Path(f"{one.stem}.{kind}") for one in part.drawn for kind in ("png", "svg")]
-    texts = {
+    made = [one.stem.with_name(f"{one.stem.name}.{kind}") for one in part.drawn for kind in ("png", "svg")]
+    texts: dict[str, Any] = {
         "md": lambda: markdown_part(part, folder),
-        "html": lambda: page(part.plan.title, html_part(part)),
+        "html": lambda: html_part(part),
         "tex": lambda: "\n".join(latex(one) for one in part.sheets),
     }
     for kind in formats:
         if kind in texts:
-            made.append(_write(folder / f"{stem}.{kind}", texts[kind]()))
+            made.append(_write(folder / f"{part.plan.path.stem}.{kind}", texts[kind]()))
         else:
             made += list(write_csv(part, folder))
     return made
@@ -214,38 +209,6 @@ def _write(path: Path, text: str) -> Path:
     return path
 
 
-def _words(part: Part) -> list[str]:
-    source = f"{part.plan.source}." if part.plan.source else ""
-    scale = f"Scale: {part.plan.scale}." if part.plan.scale else ""
-    first = " ".join(word for word in (source, scale) if word)
-    return [word for word in (first, part.plan.about.strip()) if word]
-
-
-def _caption(one: Drawn) -> str:
-    return f"{one.title}. {one.words}".strip() if one.words else f"{one.title}."
-
-
 def _shortened(text: str) -> str:
     first = text.splitlines()[0] if text else ""
     return first if len(first) <= 200 else first[:199] + "…"
-
-
-def _draw(spec: Any, runs: Sequence[Run], source: str, stem: Path) -> None:
-    from curvfed.deployments.report.figures import style
-
-    told = [[run.planned.name, dict(run.row)] for run in runs]
-    digest = hashlib.sha256(json.dumps([spec, told, _code()], sort_keys=True, default=str).encode()).hexdigest()
-    if any(style.saved_digest(Path(f"{stem}.{kind}")) != digest for kind in ("png", "svg")):
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        style.save(figures.draw(spec, runs, source), stem, digest)
-
-
-@cache
-def _code() -> str:
-    """Of what draws: a picture made by other code, or beside other numbers of a paper, is out of date."""
-    import matplotlib
-
-    report, server = (Path(str(files(f"curvfed.{name}"))) for name in ("deployments.report", "server_app"))
-    drawn_by = [*report.rglob("*.py"), *papers.FOLDER.glob("*.toml"), *server.glob("*pictures.py")]
-    content = b"".join(file.read_bytes() for file in sorted(drawn_by))
-    return hashlib.sha256(content + matplotlib.__version__.encode()).hexdigest()

@@ -3,42 +3,35 @@
 import csv
 import io
 import math
-from collections.abc import Callable
+from typing import NamedTuple
+
+from markupsafe import Markup
 
 from curvfed.deployments.report.cells import LEVEL, Cell, Sheet
 from curvfed.deployments.report.quantities import Quantity
-from curvfed.deployments.sweep.plan import SUPERNODES
-from curvfed.server_app.page import Html, element, join, table
+from curvfed.deployments.report.words import Names
+from curvfed.server_app.report.templates import render
 from curvfed.strategies.methods import METHODS
+
+HERE = "curvfed.deployments.report"
 
 MINUS = "−"
 FAILED = "failed"
 
-KEY_WORDS = {
-    "method": "method", "dataset": "data set", SUPERNODES: "clients", "alpha": "α", "local-epochs": "local epochs",
-    "learning-rate": "learning rate", "embedding-dim": "dimension", "fraction-train": "share of clients a round",
-    "hyperfed.margin": "margin", "hyperfed.slope": "slope", "hull.epsilon": "ε",
-}  # fmt: skip
-"""What readers call a key; the others are called by their name, without its table."""
+_LATEX = str.maketrans({
+    "\\": r"\textbackslash ", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
+    "±": r"$\pm$", MINUS: "$-$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "α": r"$\alpha$", "ε": r"$\varepsilon$",
+    "<": "$<$", ">": "$>$", "^": r"\^{}", "~": r"\textasciitilde{}", "é": r"\'e",
+})  # fmt: skip
 
 
-def key_words(key: str) -> str:
-    """A key of the run config in the head of a table or beside an axis."""
-    return KEY_WORDS.get(key, key.rpartition(".")[2].replace("-", " "))
+class Shown(NamedTuple):
+    """A cell as readers see it: ours, the paper's, whether it is the best, and why runs of it failed."""
 
-
-def value_words(sheet: Sheet, key: str, value: object) -> str:
-    """A value as readers are told it."""
-    text = str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
-    return sheet.names.get(text, text)
-
-
-def place_words(sheet: Sheet, key: str, value: object) -> str:
-    """A value and, where it is a number, of what: names speak for themselves."""
-    words = value_words(sheet, key, value)
-    if isinstance(value, str) or words in sheet.names.values():
-        return words
-    return f"{words} clients" if key == SUPERNODES else f"{key_words(key)} = {words}"
+    text: str
+    paper: str
+    is_best: bool
+    errors: tuple[str, ...]
 
 
 def number(value: float, kind: Quantity) -> str:
@@ -48,55 +41,17 @@ def number(value: float, kind: Quantity) -> str:
 
 def markdown(sheet: Sheet) -> str:
     """A table in GitHub's Markdown, with its title above and its words below."""
-
-    def cell(one: Cell, kind: Quantity) -> str:
-        text = _text(sheet, one, kind)
-        return f"**{text}**" if one.is_best else text
-
-    lines = [f"| {' | '.join(_row_heads(sheet) + _column_heads(sheet))} |"]
-    lines.append("|" + " --- |" * len(_row_heads(sheet)) + " ---: |" * len(sheet.columns))
-    for heads, cells in _lines(sheet):
-        shown = [_with_paper(cell(one, kind), one, kind) if one else "" for one, kind in cells]
-        lines.append(f"| {' | '.join([*(f'`{head}`' if head in METHODS else head for head in heads), *shown])} |")
-    return "\n".join([*([f"**{sheet.title}**", ""] if sheet.title else []), *lines, "", legend(sheet), ""])
+    return _rendered("table.md", sheet)
 
 
 def latex(sheet: Sheet) -> str:
     """A `table` of booktabs."""
-
-    def cell(one: Cell, kind: Quantity) -> str:
-        text = _text(sheet, one, kind).replace("±", r"$\pm$").replace(MINUS, "$-$")
-        text = text.replace("↑", r"$\uparrow$").replace("↓", r"$\downarrow$")
-        return rf"\textbf{{{text}}}" if one.is_best else text
-
-    title = f"{sheet.title}. " if sheet.title else ""
-    lines = [r"\begin{table}", rf"\caption{{{_tex(title + legend(sheet))}}}", r"\centering"]
-    lines.append(rf"\begin{{tabular}}{{{'l' * len(_row_heads(sheet))}{'r' * len(sheet.columns)}}}")
-    lines += [
-        r"\toprule",
-        " & ".join(_tex(head) for head in _row_heads(sheet) + _column_heads(sheet)) + r" \\",
-        r"\midrule",
-    ]
-    for heads, cells in _lines(sheet):
-        shown = [_with_paper(cell(one, kind), one, kind, _tex) if one else "" for one, kind in cells]
-        lines.append(" & ".join([*map(_tex, heads), *shown]) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+    return _rendered("table.tex", sheet)
 
 
-def html_table(sheet: Sheet) -> Html:
+def html_table(sheet: Sheet) -> Markup:
     """A table of the app's own pages, with its title above and its words below."""
-
-    def cell(one: Cell | None, kind: Quantity) -> Html:
-        if one is None:
-            return element("td")
-        text = _text(sheet, one, kind)
-        why = {"title": "; ".join(one.errors)} if one.errors else {}
-        shown = element("b", text) if one.is_best else join(text)
-        return element("td", Html(_with_paper(shown, one, kind, lambda text: join(text))), **why)
-
-    rows = [[*names, *(cell(one, kind) for one, kind in cells)] for names, cells in _lines(sheet)]
-    body = table(_row_heads(sheet) + _column_heads(sheet), rows, label=sheet.title or "table")
-    return join(element("h3", sheet.title) if sheet.title else None, body, element("p", legend(sheet), class_="note"))
+    return Markup(_rendered("table.html", sheet))
 
 
 def csv_text(sheet: Sheet) -> str:
@@ -118,96 +73,58 @@ def csv_text(sheet: Sheet) -> str:
     return out.getvalue()
 
 
-def legend(sheet: Sheet) -> str:
-    """What the cells mean, in sentences, as far as the table has it."""
-    counts = sheet.counts
-    cells = sheet.cells.values()
-    words = [sheet.words.strip()] if sheet.words.strip() else []
-    if not _heads_say_figures(sheet):
-        words.append(f"Cells: {sheet.quantity(sheet.columns[0]).label}.")
-    if counts:
-        if max(counts) == 1:
-            words.append("One seed.")
-        else:
-            least = f"{min(counts)} to " if min(counts) < max(counts) else ""
-            words.append(f"Mean ± standard deviation over {least}{max(counts)} seeds.")
-    if any(cell.is_best for cell in cells):
-        words.append(f"Bold: the best of a {'row' if sheet.across else 'column'}, on the same data.")
-    if tested := [cell.paired for cell in cells if cell.paired and cell.paired.count > 1]:
-        test = f"above or below {sheet.against} by a paired t-test over the seeds, p < {LEVEL:g}"
-        marked = any(paired.mark for paired in tested)
-        words.append(f"↑ ↓: {test}, not corrected for the number of tests." if marked else f"None is {test}.")
-    if any(cell.printed for cell in cells):
-        words.append("In brackets: the paper's.")
-    empty = [cell for cell in cells if not cell.values and not cell.errors]
-    if any(not cell.lacking for cell in empty):
-        words.append("Empty: not run.")
-    if any(cell.lacking for cell in empty):
-        words.append("–: run, without such a figure.")
-    return " ".join(words)
+def place_words(sheet: Sheet, key: str, value: object) -> str:
+    """A value and, where it is a number, of what."""
+    return Names(sheet.names).told(key, value)
 
 
-def _row_heads(sheet: Sheet) -> list[str]:
-    return [key_words(key) for key, _ in sheet.rows[0]]
-
-
-def _heads_say_figures(sheet: Sheet) -> bool:
-    return len({figure for _, figure in sheet.columns}) > 1 or not sheet.columns[0][0]
-
-
-def _column_heads(sheet: Sheet) -> list[str]:
-    """The values that head a column, and what it has where the table has several figures or no other head."""
-    told = _heads_say_figures(sheet)
-    return [
-        ", ".join(
-            [place_words(sheet, key, value) for key, value in place]
-            + ([sheet.quantity((place, figure)).label] if told else [])
-        )
+def _rendered(template: str, sheet: Sheet) -> str:
+    names, cells = Names(sheet.names), sheet.cells
+    heads = [names.key(key) for key, _ in sheet.rows[0]]
+    of_figures = len({figure for _, figure in sheet.columns}) > 1 or not sheet.columns[0][0]
+    columns = [
+        ", ".join([names.told(*one) for one in place] + [sheet.quantity((place, figure)).label] * of_figures)
         for place, figure in sheet.columns
     ]
-
-
-def _lines(sheet: Sheet) -> list[tuple[list[str], list[tuple[Cell | None, Quantity]]]]:
-    return [
-        (
-            [value_words(sheet, key, value) for key, value in row],
-            [(sheet.cells.get((row, column)), sheet.quantity(column)) for column in sheet.columns],
-        )
+    rows = [
+        ([names.value(value) for _, value in row], [_shown(sheet, cells.get((row, column)), sheet.quantity(column))
+                                                    for column in sheet.columns])
         for row in sheet.rows
-    ]
+    ]  # fmt: skip
+    empty = [cell for cell in cells.values() if not cell.values and not cell.errors]
+    tested = [cell.paired for cell in cells.values() if cell.paired and cell.paired.count > 1]
+    legend = render(
+        "legend.txt", HERE, sheet=sheet, level=LEVEL, tested=bool(tested), marked=any(paired.mark for paired in tested),
+        label="" if of_figures else sheet.quantity(sheet.columns[0]).label, counts=sorted(sheet.counts),
+        best=any(cell.is_best for cell in cells.values()), printed=any(cell.printed for cell in cells.values()),
+        unrun=any(not cell.lacking for cell in empty), lacking=any(cell.lacking for cell in empty),
+    )  # fmt: skip
+    return render(
+        template, HERE, sheet=sheet, heads=heads, columns=columns, rows=rows, legend=" ".join(legend.split()),
+        methods=METHODS, tex=_tex,
+    )  # fmt: skip
 
 
-def _text(sheet: Sheet, cell: Cell, kind: Quantity) -> str:
-    """Mean ± spread, what marks it, and how many seeds where cells differ in that."""
-    if not cell.values:
-        return FAILED if cell.errors else "–" if cell.lacking else ""
-    text = number(cell.mean, kind)
-    if not math.isnan(cell.spread):
-        text += f" ± {number(cell.spread, kind)}"
-    text += f" {cell.paired.mark}" if cell.paired and cell.paired.mark else ""
-    if cell.missing or cell.errors or cell.lacking or len(sheet.counts) > 1:
-        text += f" n = {len(cell.values)}"
-        text += f", {len(cell.errors)} {FAILED}" if cell.errors else ""
-    return text
+def _shown(sheet: Sheet, cell: Cell | None, kind: Quantity) -> Shown:
+    """Mean ± spread, what marks it, how many seeds where cells differ in that, and the paper's number."""
+    if cell is None:
+        return Shown("", "", False, ())
+    text = FAILED if cell.errors else "–" if cell.lacking else ""
+    if cell.values:
+        text = number(cell.mean, kind) + ("" if math.isnan(cell.spread) else f" ± {number(cell.spread, kind)}")
+        text += f" {cell.paired.mark}" if cell.paired and cell.paired.mark else ""
+        if cell.missing or cell.errors or cell.lacking or len(sheet.counts) > 1:
+            text += f" n = {len(cell.values)}" + (f", {len(cell.errors)} {FAILED}" if cell.errors else "")
+    printed, paper = cell.printed, ""
+    if printed is not None:
+        spread = "" if printed.spread is None else f" ± {printed.spread:.{kind.decimals}f}"
+        paper = f"({printed.value:.{kind.decimals}f}{spread})"
+    return Shown(text, paper, cell.is_best, cell.errors)
 
 
-def _with_paper(text: str, cell: Cell, kind: Quantity, escape: Callable[[str], str] = str) -> str:
-    if cell.printed is None:
-        return text
-    printed = cell.printed
-    spread = "" if printed.spread is None else f" ± {printed.spread:.{kind.decimals}f}"
-    return f"{text} {escape(f'({printed.value:.{kind.decimals}f}{spread})')}".strip()
+def _tex(text: str) -> str:
+    return text.translate(_LATEX)
 
 
 def _exact(value: float) -> str:
     return "" if math.isnan(value) else repr(value)
-
-
-def _tex(text: str) -> str:
-    for letter, escaped in (
-        ("\\", r"\textbackslash "), ("&", r"\&"), ("%", r"\%"), ("_", r"\_"), ("#", r"\#"), ("$", r"\$"), ("{", r"\{"),
-        ("}", r"\}"), ("±", r"$\pm$"), (MINUS, "$-$"), ("↑", r"$\uparrow$"), ("↓", r"$\downarrow$"), ("α", r"$\alpha$"),
-        ("ε", r"$\varepsilon$"), ("<", "$<$"), (">", "$>$"), ("^", r"\^{}"), ("~", r"\textasciitilde{}"), ("é", r"\'e"),
-    ):  # fmt: skip
-        text = text.replace(letter, escaped)
-    return text

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from curvfed.deployments.simulate import simulate
-from curvfed.server_app.predictions import GlobalTest
-from curvfed.server_app.projection import project
+from curvfed.server_app.report.predictions import GlobalTest
+from curvfed.server_app.report.projection import project
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.config.run_config import RunConfig
 

@@ -13,7 +13,7 @@ from PIL import Image
 from playwright.sync_api import BrowserContext, Page
 from report_page import HOSTILE
 
-from curvfed.server_app.report import write_report
+from curvfed.server_app.report.page import write_report
 from curvfed.server_app.results import RunDirectory, failed_summary
 from curvfed.strategies.config.parse import parse
 

@@ -16,23 +16,25 @@ from flwr.cli.build import build_fab_from_disk
 from flwr.cli.install import install_from_fab
 
 from curvfed.deployments import bundle
-from curvfed.deployments.bundle import ROOMS, app_folder
+from curvfed.deployments.bundle import ROOMS, TEMPLATES, app_folder
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.config.all_keys import defaults
 
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's
 
 ROOT = Path(__file__).parents[2]
-MODULES = {
+FILES = {
     path.relative_to(ROOT).as_posix()
-    for path in [*(ROOT / "curvfed").glob("*.py"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))]
-}
+    for path in [*(ROOT / "curvfed").glob("*.py"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.py")),
+                 *(ROOT / TEMPLATES).iterdir()]
+}  # fmt: skip
 
 STRAY = (
     *("patients.json", "patients, 2024.json", "own.toml", "notes.md", "tasks.py", "own.py", "plot, 2.py"),
     *("results of runs/one/summary.json", "curvfed_results/one/config.toml", "deployments/results, old/report.json"),
     *("tasks/patients, 2024.json", "tasks/graphs/own.toml", "strategies/notes.md", "geometry/a, b.py"),
-    *("server_app/results, old/summary.json", "client_app/results of runs/plot.py", "curvfed/patients.json"),
+    *("server_app/results, old/summary.json", "server_app/report/templates/run, 2.md"),
+    *("client_app/results of runs/plot.py", "curvfed/patients.json"),
 )
 """What people leave in a checkout."""
 
@@ -65,8 +67,8 @@ def in_the_wheel(name: str) -> str:
 
 
 def test_a_checkout_is_sent_without_what_is_not_the_apps(dirty, tmp_path):
-    assert len(MODULES) > 200
-    assert packed(dirty, tmp_path) == MODULES | {"pyproject.toml"}
+    assert len(FILES) > 200
+    assert packed(dirty, tmp_path) == FILES | {"pyproject.toml"}
 
 
 def test_so_is_the_folder_made_for_a_run(dirty, tmp_path):
@@ -90,7 +92,7 @@ print(curvfed.__file__)
     told, where = done.stdout.splitlines()
     assert Path(where).is_relative_to(dirty)
     files = {path.relative_to(made).as_posix(): path for path in made.rglob("*") if path.is_file()}
-    assert set(files) == {in_the_wheel(name) for name in MODULES} | {"pyproject.toml"}
+    assert set(files) == {in_the_wheel(name) for name in FILES} | {"pyproject.toml"}
     assert packed(made, tmp_path / "there") == set(files)
     size = sum(path.stat().st_size for path in files.values())
     assert re.match(rf"{len(files)} files of the app, {size:,} bytes, ", told)
@@ -105,7 +107,7 @@ def test_the_folder_is_gone_after_the_run():
 def test_every_key_of_this_installation_is_declared(monkeypatch):
     """A SuperLink takes no others; those of plug-ins are in no file of ours."""
     keys = defaults() | {"fedexp.epsilon": 1e-3, "fedexp.name": "a", "own": True}
-    monkeypatch.setattr(bundle, "flatten", lambda config: keys)
+    monkeypatch.setattr(bundle, "without_others", lambda method: keys)
     with app_folder("fedavg") as folder:
         project = tomllib.loads((folder / "pyproject.toml").read_text())
     assert dotted(project["tool"]["flwr"]["app"]["config"]) == keys

@@ -16,42 +16,41 @@ import pytest
 from hull_run import make_hull_run
 from image_run import make_image_run
 from PIL import Image
-from report_page import HOSTILE, Page, drawn_texts
+from report_page import HOSTILE, Drawn, Page, drawn_texts, rows_of
+from report_page import drawn as drawn_alone
 
-from curvfed.server_app.hues import HUES
 from curvfed.server_app.hull_file import SWEEP
-from curvfed.server_app.hull_gallery import MOST_DOTS, hull_gallery
-from curvfed.server_app.hull_outcome import ACCURACIES, lead, result
-from curvfed.server_app.hull_pictures import GRID, MOST_KEYS, geodesic
 from curvfed.server_app.hull_tables import hull_tables
-from curvfed.server_app.page import Html
-from curvfed.server_app.report import write_report
+from curvfed.server_app.report.disc import GRID, MOST_DOTS
+from curvfed.server_app.report.geodesics import geodesic
+from curvfed.server_app.report.hull_figures import MOST_KEYS, hull_figures
+from curvfed.server_app.report.hull_results import ACCURACIES, results
+from curvfed.server_app.report.page import write_report
+from curvfed.server_app.report.run_files import RunFiles
+from curvfed.server_app.report.style import HUES
+from curvfed.server_app.report.templates import Table
 from curvfed.server_app.results import RunDirectory, failed_summary
-from curvfed.server_app.run_files import RunFiles
 from curvfed.strategies.config.parse import parse
 
 
-def draw(folder: Path, number: int = 0) -> Html:
-    return hull_gallery(RunFiles.read(folder))[number]
+def draw(folder: Path, number: int = 0) -> Drawn:
+    return drawn_alone(lambda run: hull_figures(run)[number], RunFiles.read(folder))
 
 
-def words(figure: Html) -> tuple[str, str]:
+def words(figure: Drawn) -> tuple[str, str]:
     """The picture in words, and its caption."""
-    label, caption = (re.search(p, figure) for p in ('aria-label="(.*?)"', "<figcaption>(.*?)</figcaption>"))
-    assert label is not None
-    assert caption is not None
-    return html.unescape(label[1]), html.unescape(caption[1])
+    return figure.label, figure.caption
 
 
-def texts(figure: Html) -> list[str]:
-    return [html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", figure)]
+def texts(figure: Drawn) -> list[str]:
+    return figure.texts
 
 
 class Drawing:
     """The paths of a picture of the whole disc, in the coordinates of the disc."""
 
-    def __init__(self, figure: Html) -> None:
-        found = re.findall(r'<path d="([^"]*)"[^>]*style="([^"]*)"', figure)
+    def __init__(self, figure: Drawn) -> None:
+        found = re.findall(r'<path d="([^"]*)"[^>]*style="([^"]*)"', figure.svg)
         (circle,) = (numbers(d) for d, style in found if "var(--soft)" in style and "C" in d)
         self.low, self.high = circle.min(axis=0), circle.max(axis=0)
         self.paths = [(re.split(r"(?=M)", d)[1:], style) for d, style in found]
@@ -85,9 +84,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def drawn(whole: Path) -> list[Html]:
+def drawn(whole: Path) -> list[Drawn]:
     """Its pictures."""
-    return hull_gallery(RunFiles.read(whole))
+    return [draw(whole, number) for number in range(4)]
 
 
 def test_the_page_is_complete_in_itself(whole: Path) -> None:
@@ -114,8 +113,7 @@ def test_the_page_is_complete_in_itself(whole: Path) -> None:
 
 def test_tables_tell_what_the_summary_does(whole: Path) -> None:
     parts = hull_tables(RunFiles.read(whole))
-    (whole.parent / "tables.html").write_text("".join(parts))
-    rows = Page(whole.parent / "tables.html").rows
+    rows = rows_of(parts)
     assert rows["Training points of all clients"] == ["180"]
     file = arrays(whole)
     assert rows["… that are vertices of hulls"] == [str(len(file["points"]))]
@@ -131,11 +129,6 @@ def test_tables_tell_what_the_summary_does(whole: Path) -> None:
         assert rows[str(one + 1)] == [str(client + 1), str(group + 1), str(file["names"][group]), str(count)]
 
 
-def rows_of(folder: Path, *parts: Html) -> dict[str, list[str]]:
-    (folder / "part.html").write_text("".join(parts))
-    return Page(folder / "part.html").rows
-
-
 def told(folder: Path, **changes: Any) -> dict[str, Any]:
     """Change figures of the summary, or metrics of it; and the summary then."""
     summary = json.loads((folder / "summary.json").read_text())
@@ -147,7 +140,8 @@ def told(folder: Path, **changes: Any) -> dict[str, Any]:
 
 
 def in_words(folder: Path) -> str:
-    return html.unescape(re.sub("<.*?>", "", str(lead(RunFiles.read(folder)))))
+    found = re.search(r'<p class="lead">(.*?)</p>', write_report(folder).read_text(), re.DOTALL)
+    return html.unescape(re.sub("<.*?>", "", found[1])) if found else ""
 
 
 def test_the_result_in_sentences(tmp_path: Path) -> None:
@@ -194,12 +188,12 @@ def test_a_run_may_train_another_classifier(tmp_path: Path) -> None:
     folder = make_hull_run(tmp_path, settings={"hull.classifier": "logistic"}, swept=True)
     assert in_words(folder).startswith("The logistic model trained on the secure sum of 3 clients' convex hulls has")
     run = RunFiles.read(folder)
-    assert rows_of(folder, *result(run))["this run"] == ["logistic model", "the clients' hulls", "86.04%"]
+    assert rows_of(results(run))["this run"] == ["logistic model", "the clients' hulls", "86.04%"]
     assert "Logistic model: 90.00% at 0.01" in words(draw(folder, 1))[0]
 
 
 def test_the_result_as_a_table(whole: Path, tmp_path: Path) -> None:
-    assert rows_of(tmp_path, *result(RunFiles.read(whole))) == {
+    assert rows_of(results(RunFiles.read(whole))) == {
         "": ["classifier", "trained on", "test accuracy"],
         "this run": ["Poincaré SVM", "the clients' hulls", "86.04%"],
         "FLE": ["Euclidean SVM", "the clients' hulls", "75.12%"],
@@ -208,7 +202,7 @@ def test_the_result_as_a_table(whole: Path, tmp_path: Path) -> None:
     folder = make_hull_run(tmp_path)
     told(folder, **dict.fromkeys(ACCURACIES, 0.5), personal_accuracy_mean=0.75, personal_accuracy_std=0.125,
          personal_accuracy_pooled=0.8, clients_left_out=1, new_accuracy=0.25, nodes_refused=0)  # fmt: skip
-    rows = rows_of(tmp_path, *result(RunFiles.read(folder)))
+    rows = rows_of(results(RunFiles.read(folder)))
     assert len(rows) == 1 + len(ACCURACIES) + 5
     assert rows["Accuracy on the clients' own test points"] == ["75.00% ± 12.50%"]
     assert rows["… pooled over the clients"] == ["80.00%"]
@@ -292,12 +286,12 @@ def test_figures_may_be_absent(tmp_path: Path) -> None:
     told = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(told | {"metrics": None, "global_accuracy": None}))
     run = RunFiles.read(folder)
-    assert re.findall(r'aria-label="(.*?)"', "".join([*hull_tables(run), *result(run)])) == ["Hulls"]
+    assert [part.label for part in [*hull_tables(run), *results(run)] if isinstance(part, Table)] == ["Hulls"]
     (folder / "summary.json").unlink()
-    assert len(hull_gallery(RunFiles.read(folder))) == 1
+    assert len(hull_figures(RunFiles.read(folder))) == 1
 
 
-def test_hulls_are_drawn_with_all_their_corners_in_order(whole: Path, drawn: list[Html]) -> None:
+def test_hulls_are_drawn_with_all_their_corners_in_order(whole: Path, drawn: list[Drawn]) -> None:
     drawing, file = Drawing(drawn[0]), arrays(whole)
     styles = {"fill-opacity: 0.12": ("points", "hull"), "dasharray": ("true_points", "true_hull")}
     for mark, (points, hulls) in styles.items():
@@ -313,7 +307,7 @@ def test_hulls_are_drawn_with_all_their_corners_in_order(whole: Path, drawn: lis
             assert turned[-1] - turned[0] == pytest.approx(2 * np.pi)
 
 
-def test_colours_of_groups_are_those_of_their_classes(whole: Path, drawn: list[Html]) -> None:
+def test_colours_of_groups_are_those_of_their_classes(whole: Path, drawn: list[Drawn]) -> None:
     """Groups are not numbered as the classes are."""
     drawing, file = Drawing(drawn[0]), arrays(whole)
     for label, hue in enumerate(HUES[:3]):
@@ -340,7 +334,7 @@ def test_every_dot_is_drawn_up_to_the_most(tmp_path: Path, per_hull: int) -> Non
     assert ("(3,000 are drawn)" in words(figure)[1]) == (per_hull == 3000)
 
 
-def test_crosses_are_on_what_is_predicted_wrongly(whole: Path, drawn: list[Html]) -> None:
+def test_crosses_are_on_what_is_predicted_wrongly(whole: Path, drawn: list[Drawn]) -> None:
     figure, file = drawn[0], arrays(whole)
     wrong = file["test_points"][file["test_labels"] != file["test_predicted"]]
     strokes = Drawing(figure).lines(*WRONG)
@@ -365,14 +359,14 @@ def test_lines_are_where_the_classifier_is_undecided(tmp_path: Path, curvature: 
     assert "The line is the classifier's decision, the diamond its reference point." in words(draw(folder))[1]
 
 
-def test_the_background_is_what_the_classifier_decides(whole: Path, drawn: list[Html]) -> None:
+def test_the_background_is_what_the_classifier_decides(whole: Path, drawn: list[Drawn]) -> None:
     figure, run = drawn[0], RunFiles.read(whole)
     assert run.hulls is not None
     assert run.hulls.classifier is not None
-    data = re.search(r'base64,([^"]*)"', figure)
+    data = re.search(r'base64,([^"]*)"', figure.svg)
     assert data is not None
     image = np.asarray(Image.open(io.BytesIO(base64.b64decode(data[1]))).convert("RGBA"))
-    upwards = re.search(r"matrix\(\S+ \S+ \S+ (\S+)", figure)
+    upwards = re.search(r"matrix\(\S+ \S+ \S+ (\S+)", figure.svg)
     image = image[::-1] if upwards is None or float(upwards[1]) > 0 else image  # from the lower left pixel on
     assert image.shape == (GRID, GRID, 4)
     colour_of = {tuple(int(hue[at : at + 2], 16) for at in (1, 3, 5)): hue for hue in HUES[:3]}
@@ -397,7 +391,7 @@ def test_without_its_classifier_there_is_no_background(tmp_path: Path, spoil: An
     else:
         spoil(folder / "model.safetensors")
     figure = draw(folder)
-    assert "base64" not in figure
+    assert "base64" not in figure.svg
     assert "background" not in words(figure)[1]
     assert len(Drawing(figure).lines("stroke-width: 1.1")) == 3
 
@@ -429,7 +423,7 @@ def test_points_near_the_origin_are_drawn_from_nearer(tmp_path: Path) -> None:
     assert "less wide" not in words(draw(make_hull_run(tmp_path / "far")))[1]
 
 
-def test_curves_over_epsilon(tmp_path: Path, drawn: list[Html]) -> None:
+def test_curves_over_epsilon(tmp_path: Path, drawn: list[Drawn]) -> None:
     assert [text for text in texts(drawn[1]) if "SVM" in text or "run" in text] == [
         "Poincaré SVM",
         "Euclidean SVM",
@@ -447,7 +441,7 @@ def test_curves_over_epsilon(tmp_path: Path, drawn: list[Html]) -> None:
     single = {name: values[:1] for name, values in gaps.items()}
     assert "Poincaré SVM: 50.00% at 10." in words(draw(make_hull_run(tmp_path / "one", changes=single), 1))[0]
     lost = gaps | {"sweep_epsilon": np.zeros(3)}
-    assert len(hull_gallery(RunFiles.read(make_hull_run(tmp_path / "lost", changes=lost)))) == 1
+    assert len(hull_figures(RunFiles.read(make_hull_run(tmp_path / "lost", changes=lost)))) == 1
 
 
 def test_many_hulls_are_a_small_page(tmp_path: Path) -> None:
@@ -502,7 +496,7 @@ def test_other_runs_have_none(tmp_path: Path) -> None:
     run = RunFiles.read(make_image_run(tmp_path, clients=2, rounds=2, classes=("a", "b"), images=20, dim=3))
     assert run.hulls is None
     assert "hulls.npz" not in run.absent
-    assert hull_gallery(run) == hull_tables(run) == []
+    assert hull_figures(run) == hull_tables(run) == []
 
 
 def rewrite(path: Path, **changes: Any) -> None:
@@ -556,8 +550,8 @@ def test_an_unfit_file_is_left_out(tmp_path: Path, spoil: Any) -> None:
     spoil(folder / "hulls.npz")
     run = RunFiles.read(folder)
     assert run.absent == ["rounds.csv", "clients.csv", "hulls.npz"]
-    assert hull_gallery(run) == []
-    assert re.findall(r'aria-label="(.*?)"', "".join(hull_tables(run))) == ["Protocol"]
+    assert hull_figures(run) == []
+    assert [part.label for part in hull_tables(run) if isinstance(part, Table)] == ["Protocol"]
     assert "secure sum of the clients' convex hulls has a test accuracy of 86.04%" in in_words(folder)
 
 

@@ -11,7 +11,6 @@ import sys
 import types
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +18,19 @@ import numpy as np
 import pytest
 from image_run import make_image_run
 from PIL import Image
-from report_page import HOSTILE, Page, drawn_texts
+from report_page import HOSTILE, Drawn, Page, drawn, drawn_texts, rows_of
 
-from curvfed.server_app import gallery, image_gallery, image_pictures, projection
-from curvfed.server_app.gallery import clients_table
-from curvfed.server_app.hues import HUES, hues
-from curvfed.server_app.image_pictures import Course
-from curvfed.server_app.outcome import lead, result
-from curvfed.server_app.page import Html
-from curvfed.server_app.pictures import MOST_POINTS
-from curvfed.server_app.predictions import GlobalTest
-from curvfed.server_app.projection import FAR, MOST_FEATURES, NEAR, project
-from curvfed.server_app.report import write_report
-from curvfed.server_app.run_files import RunFiles
+from curvfed.server_app.report import image_figures, projection, round_figures, style
+from curvfed.server_app.report.charts import MOST_POINTS
+from curvfed.server_app.report.client_table import client_table
+from curvfed.server_app.report.image_figures import Course
+from curvfed.server_app.report.page import write_report
+from curvfed.server_app.report.predictions import GlobalTest
+from curvfed.server_app.report.projection import FAR, MOST_FEATURES, NEAR, project
+from curvfed.server_app.report.round_results import results
+from curvfed.server_app.report.run_files import RunFiles
+from curvfed.server_app.report.style import HUES, hues
+from curvfed.server_app.report.templates import Picture
 from curvfed.server_app.run_tables import TABLES
 from curvfed.strategies.methods import METHODS
 
@@ -53,26 +52,14 @@ def small(root: Path, **changes: Any) -> Path:
     return make_image_run(root, **({"clients": 3, "rounds": 4, "classes": ANIMALS, "images": 90, "dim": 5} | changes))
 
 
-@dataclass(frozen=True)
-class Picture:
-    """One figure of a page taken apart."""
-
-    svg: str
-    label: str
-    caption: str
-    texts: list[str]
+def draw(what: Callable[[RunFiles], Picture | None], folder: Path) -> Drawn:
+    return drawn(what, RunFiles.read(folder))
 
 
-def draw(what: Callable[[RunFiles], Html | None], folder: Path) -> Picture:
-    """One picture alone: all of them take a second."""
-    figure = what(RunFiles.read(folder))
-    assert figure is not None
-    (svg,), (label,), (caption,) = (
-        re.findall(pattern, figure, re.DOTALL)
-        for pattern in ("<svg.*?</svg>", 'aria-label="(.*?)"', "<figcaption>(.*?)</figcaption>")
-    )
-    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
-    return Picture(svg, html.unescape(label), html.unescape(caption), [html.unescape(text) for text in texts])
+def lead(folder: Path) -> str:
+    """The result in sentences."""
+    found = re.search(r'<p class="lead">(.*?)</p>', write_report(folder).read_text(), re.DOTALL)
+    return html.unescape(re.sub("<.*?>", "", found[1])) if found else ""
 
 
 def pixels(svg: str) -> np.ndarray:
@@ -100,7 +87,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_picture_has_words_and_a_caption_and_is_complete_in_itself(whole: Path) -> None:
-    page = report(whole)
+    shown = report(whole)
     beginnings = [
         "Line chart of accuracy by round. Global: from ",
         "Line chart of test accuracy by round. ",
@@ -108,29 +95,29 @@ def test_every_picture_has_words_and_a_caption_and_is_complete_in_itself(whole: 
         "Matrix of 10 true by 10 predicted classes: ",
         "Scatter plot of the features of 2,000 test images of 10 classes. ",
         "Map of 5 clients by 20 rounds: ",
-        "A square per client and class, 5 clients and 10 classes; ",
+        "A cell per client and class, 5 clients and 10 classes; ",
     ]
-    assert [text[: len(beginning)] for text, beginning in zip(page.labels, beginnings, strict=True)] == beginnings
-    assert page.tags.count("figcaption") == page.tags.count("figure") == page.tags.count("svg")
-    assert "sizes in images" in page.text
-    assert page.rows["Calibration"] == ["0.30 s"]
-    assert page.rows["Fine-tuning"] == ["1.40 s"]
+    assert [text[: len(beginning)] for text, beginning in zip(shown.labels, beginnings, strict=True)] == beginnings
+    assert shown.tags.count("figcaption") == shown.tags.count("figure") == shown.tags.count("svg")
+    assert "sizes in images" in shown.text
+    assert shown.rows["Calibration"] == ["0.30 s"]
+    assert shown.rows["Fine-tuning"] == ["1.40 s"]
     # Nothing is asked of the network, and what is pointed at is there, once.
-    assert not {"script", "iframe", "object", "img", "base"} & set(page.tags)
-    pointing = [value for name, value in page.attributes if name in ("src", "href", "xlink:href", "action", "data")]
-    pointing += re.findall(r"url\(([^)]*)\)", page.source)
+    assert not {"script", "iframe", "object", "img", "base"} & set(shown.tags)
+    pointing = [value for name, value in shown.attributes if name in ("src", "href", "xlink:href", "action", "data")]
+    pointing += re.findall(r"url\(([^)]*)\)", shown.source)
     assert any(target.startswith("data:image/png") for target in pointing)
     assert all(target.startswith(("#", "data:")) for target in pointing)
-    assert "://" not in page.source
-    names = [value for name, value in page.attributes if name == "id"]
+    assert "://" not in shown.source
+    names = [value for name, value in shown.attributes if name == "id"]
     assert len(names) == len(set(names))
     assert {target[1:] for target in pointing if target.startswith("#")} <= set(names)
     # Equal files give equal bytes.
-    assert write_report(whole).read_text() == page.source
+    assert write_report(whole).read_text() == shown.source
     # Colours are the page's own, but for those of classes and of pixels.
-    drawings = "".join(re.findall(r"<svg.*?</svg>", page.source, re.DOTALL))
+    drawings = "".join(re.findall(r"<svg.*?</svg>", shown.source, re.DOTALL))
     literal = set(re.findall(r"(?:fill|stroke): (?!none)(?!var\()([^;\"]+)", drawings))
-    assert literal <= {*HUES, image_pictures._ON_COLOUR}
+    assert literal <= {*HUES, image_figures.ON_COLOUR}
 
 
 def test_accuracies_over_the_rounds_are_those_of_the_files(tmp_path: Path) -> None:
@@ -140,7 +127,7 @@ def test_accuracies_over_the_rounds_are_those_of_the_files(tmp_path: Path) -> No
     tuned = [100 * float(told["fine-tune", number]["personal_accuracy_mean"]) for number in "24"]
     trained = [row for row in rows(folder / "clients.csv") if row["phase"] == "train"]
     test = [100 * np.mean([float(row["test"]) for row in trained if row["round"] == number]) for number in "14"]
-    picture = draw(image_gallery.accuracy, folder)
+    picture = draw(image_figures.accuracy, folder)
     assert picture.label == (
         f"Line chart of accuracy by round. Global: from {first:.2f}% in round 1 to {last:.2f}% in round 4. Personal, after "
         f"local training: from {test[0]:.2f}% in round 1 to {test[1]:.2f}% in round 4. Global, calibrated: 96.12% in round "
@@ -150,19 +137,15 @@ def test_accuracies_over_the_rounds_are_those_of_the_files(tmp_path: Path) -> No
     assert names <= set(picture.texts)
 
 
-def test_single_points_lie_within_the_axes(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = []
-    monkeypatch.setattr(
-        image_pictures,
-        "to_svg",
-        lambda figure, alt: limits.append(np.sort([*figure.axes[0].get_ylim(), 10, 90])) or Html(),
-    )
-    line = Course("line", np.arange(2.0), np.array([40.0, 50.0]), ours=True)
+def test_single_points_lie_within_the_axes() -> None:
+    line = Course("line", np.arange(2.0), np.array([40.0, 50.0]), style.MEAN)
     for marker in "*D":
-        points = Course("points", np.ones(2), np.array([10.0, 90.0]), ours=True, marker=marker)
-        image_pictures.courses("points", [line, points], "", "")
-    assert all(within[1:3].tolist() == [10, 90] for within in limits)
-    assert len(limits) == 2
+        with style.applied(style.PAGE_SIZE):
+            axes = style.page_axes(3)
+            for one in (line, Course("points", np.ones(2), np.array([10.0, 90.0]), style.MEAN, marker)):
+                image_figures._draw_course(axes, one)
+        low, high = axes.get_ylim()
+        assert low < 10 < 90 < high
 
 
 def test_fine_tuned_scores_do_not_mix_with_those_of_the_rounds(tmp_path: Path) -> None:
@@ -175,34 +158,33 @@ def test_fine_tuned_scores_do_not_mix_with_those_of_the_rounds(tmp_path: Path) -
         for row in told:
             if row["phase"] == wanted:
                 assert values[list(at).index(float(row["round"])), int(row["partition"])] == float(row["test"])
-    (folder / "report.html").write_text("".join(clients_table(run)))
-    page = Page(folder / "report.html")
+    table = rows_of(client_table(run))
     last = {(row["phase"], row["partition"]): f"{100 * float(row['test']):.2f}%" for row in told if row["round"] == "4"}
-    header = page.rows["client"]
     for client in "012":
-        cells = dict(zip(header, page.rows[client], strict=True))
+        cells = dict(zip(table["client"], table[client], strict=True))
         assert cells["accuracy after"] == last["train", client]
         assert cells["fine-tuned"] == last["fine-tune", client]
 
 
 def test_a_run_without_a_global_model_shows_what_it_has(tmp_path: Path) -> None:
     folder = small(tmp_path / "tuned", method="fedrep", weights=False, global_test=False, fine_tuned=(4,))
-    picture = draw(image_gallery.accuracy, folder)
+    picture = draw(image_figures.accuracy, folder)
     assert picture.label.startswith("Line chart of accuracy by round. Personal, after local training: from ")
     assert picture.caption == "Mean over the clients of the accuracy of personal models on their own test images."
-    plain = RunFiles.read(small(tmp_path / "plain", method="fedrep", weights=False, global_test=False))
-    draws = (image_gallery.accuracy, image_gallery.confusion, image_gallery.features, image_gallery.weights)
+    folder = small(tmp_path / "plain", method="fedrep", weights=False, global_test=False)
+    plain = RunFiles.read(folder)
+    draws = (image_figures.accuracy, image_figures.confusion, image_figures.features, image_figures.weights)
     assert [what(plain) for what in draws] == [None] * 4
-    assert "After 4 rounds the 3 clients reach a mean test accuracy of <strong>95.12%" in str(lead(plain))
+    assert "After 4 rounds the 3 clients reach a mean test accuracy of 95.12%" in lead(folder)
     assert plain.absent == []
     alone = small(tmp_path / "alone", changes={"personal_accuracy_mean": None})
     (alone / "clients.csv").unlink()
-    assert re.fullmatch(r"Line chart of accuracy by round\. Global: [^:]*", draw(image_gallery.accuracy, alone).label)
+    assert re.fullmatch(r"Line chart of accuracy by round\. Global: [^:]*", draw(image_figures.accuracy, alone).label)
 
 
 def test_the_result_in_sentences(tmp_path: Path) -> None:
     def told(name: str, **changes: Any) -> str:
-        return re.sub("<.*?>", "", str(lead(RunFiles.read(small(tmp_path / name, **changes)))))
+        return lead(small(tmp_path / name, **changes))
 
     assert told("a", fine_tuned=(4,)) == (
         "After 4 rounds the global model has a test accuracy of 94.31%. The copies of it that the 3 clients fine-tuned "
@@ -219,16 +201,15 @@ def test_the_result_in_sentences(tmp_path: Path) -> None:
     assert untrained == "Before any training the global model has a test accuracy of 94.31%."
 
 
-def results(folder: Path) -> dict[str, list[str]]:
+def result(folder: Path) -> dict[str, list[str]]:
     """The rows of the table of results."""
-    (folder / "report.html").write_text("".join(result(RunFiles.read(folder))))
-    return Page(folder / "report.html").rows
+    return rows_of(results(RunFiles.read(folder)))
 
 
 def test_the_result_as_a_table(tmp_path: Path, whole: Path) -> None:
     told = [row for row in rows(whole / "rounds.csv") if row["phase"] == "train"][-1]
     trained = f"{100 * float(told['personal_accuracy_mean']):.2f}% ± {100 * float(told['personal_accuracy_std']):.2f}%"
-    assert results(whole) == {
+    assert result(whole) == {
         "": ["Last round (20)"],
         "Accuracy after fine-tuning": ["95.12% ± 2.13%"],
         "Accuracy before fine-tuning": ["92.51%"],
@@ -241,7 +222,7 @@ def test_the_result_as_a_table(tmp_path: Path, whole: Path) -> None:
         "Accuracy of the most frequent class alone": ["41.11%"],
         "Clients left out, without test data": ["0"],
     }
-    found = results(small(tmp_path, changes={"metrics": {"personal_accuracy_before": 0.9251, "new_accuracy": 0.5}}))
+    found = result(small(tmp_path, changes={"metrics": {"personal_accuracy_before": 0.9251, "new_accuracy": 0.5}}))
     assert found["Accuracy after local training"] == ["95.12% ± 2.13%"]
     assert found["Accuracy before local training"] == ["92.51%"]
     assert found["New accuracy"] == ["50.00%"]
@@ -251,7 +232,7 @@ def test_the_result_as_a_table(tmp_path: Path, whole: Path) -> None:
 def test_the_best_round_is_one_of_local_training(tmp_path: Path) -> None:
     best = {"round": 2, "personal_accuracy_mean": 0.5, "personal_accuracy_std": 0.25,
             "metrics": {"personal_accuracy_before": 0.4, "validation": 0.6}}  # fmt: skip
-    found = results(small(tmp_path, fine_tuned=(4,), changes={"best_validation": best}))
+    found = result(small(tmp_path, fine_tuned=(4,), changes={"best_validation": best}))
     assert found["Accuracy after fine-tuning"] == ["95.12% ± 2.13%", "–"]
     assert found["Accuracy after local training"][1] == "50.00% ± 25.00%"
     assert found["Accuracy before local training"] == ["–", "40.00%"]
@@ -270,14 +251,14 @@ def test_the_best_round_is_one_of_local_training(tmp_path: Path) -> None:
     ],
 )
 def test_the_loss_is_called_what_it_is(method: str, settings: dict[str, Any], name: str, unit: str) -> None:
-    told = gallery._loss_name(RunFiles("run", {"method": method}, settings))
+    told = round_figures.loss_name(RunFiles("run", {"method": method}, settings))
     assert told[0].endswith(name)
     assert told[1] == unit
 
 
 def test_every_method_has_a_loss_with_a_name(tmp_path: Path) -> None:
-    assert {method.loss for method in METHODS.values()} == set(gallery.LOSSES)
-    picture = draw(gallery._loss, small(tmp_path))
+    assert {method.loss for method in METHODS.values()} == set(round_figures.LOSSES)
+    picture = draw(round_figures.loss, small(tmp_path))
     assert picture.caption.startswith(
         "Triplet loss, of hyperbolic distances, on the training data during local training: "
     )
@@ -289,7 +270,7 @@ def test_the_matrix_counts_what_the_model_predicts(tmp_path: Path) -> None:
     labels = np.array([0] * 40 + [1] * 30 + [2] * 20)
     predicted = np.array([0] * 38 + [1, 2] + [1] * 20 + [0] * 9 + [-1] + [2] * 20)
     rewrite(folder, labels=labels, predicted=predicted)
-    picture = draw(image_gallery.confusion, folder)
+    picture = draw(image_figures.confusion, folder)
     assert picture.label == (
         "Matrix of 3 true by 3 predicted classes: 86.67% of 90 images are on the diagonal. Most often bee is taken for ant "
         "(9 of 30), then ant is taken for bee (1 of 40), then ant is taken for cat (1 of 40)."
@@ -304,7 +285,7 @@ def test_the_matrix_counts_what_the_model_predicts(tmp_path: Path) -> None:
     assert (image[..., 3] > 0).tolist() == [[True] * 3, [True, True, False], [False, False, True]]
     assert np.abs(image[1, 0, :3] - np.array(orange)).max() < np.abs(image[0, 1, :3] - np.array(orange)).max()
     rewrite(folder, labels=labels, predicted=labels)
-    assert "No class is taken for another." in draw(image_gallery.confusion, folder).caption
+    assert "No class is taken for another." in draw(image_figures.confusion, folder).caption
 
 
 def rewrite(folder: Path, **changes: Any) -> None:
@@ -316,7 +297,7 @@ def rewrite(folder: Path, **changes: Any) -> None:
 
 def test_small_shares_are_told_with_a_decimal() -> None:
     shares = [0.0004, 0.0005, 0.0349, 0.0994, 0.0996, 0.5, 1.0]
-    assert [image_pictures._share(share) for share in shares] == ["<.1", ".1", "3.5", "9.9", "10", "50", "100"]
+    assert [image_figures.short_share(share) for share in shares] == ["<.1", ".1", "3.5", "9.9", "10", "50", "100"]
 
 
 def test_classes_that_the_clients_do_not_name_have_numbers(tmp_path: Path) -> None:
@@ -324,8 +305,8 @@ def test_classes_that_the_clients_do_not_name_have_numbers(tmp_path: Path) -> No
     labels = np.arange(90) % 5
     rewrite(folder, labels=labels, predicted=(labels + (labels == 4)) % 6)
     names = [*ANIMALS, "3", "4", "5"]
-    assert [text for text in draw(image_gallery.confusion, folder).texts if text in names] == 2 * names
-    assert names[:5] == draw(image_gallery.features, folder).texts[:5]
+    assert [text for text in draw(image_figures.confusion, folder).texts if text in names] == 2 * names
+    assert names[:5] == draw(image_figures.features, folder).texts[:5]
 
 
 def test_of_very_many_classes_the_most_frequent_are_drawn(tmp_path: Path) -> None:
@@ -335,7 +316,7 @@ def test_of_very_many_classes_the_most_frequent_are_drawn(tmp_path: Path) -> Non
     predicted = labels.copy()
     predicted[300] = 230
     rewrite(folder, labels=labels, predicted=predicted)
-    picture = draw(image_gallery.confusion, folder)
+    picture = draw(image_figures.confusion, folder)
     assert "Drawn are the 200 most frequent of 250 classes." in picture.caption
     image = pixels(picture.svg)
     assert image.shape == (200, 200, 4)
@@ -362,7 +343,7 @@ def test_weights_are_drawn_over_shares(tmp_path: Path) -> None:
         total = sum(int(row["num_examples"]) for row in here)
         for row in here:
             ratios[int(row["partition"]), number] = float(row["weight"]) * total / int(row["num_examples"])
-    picture = draw(image_gallery.weights, folder)
+    picture = draw(image_figures.weights, folder)
     assert picture.label == (
         f"Map of 3 clients by 4 rounds: a client's weight in the aggregation is {np.nanmin(ratios):.2f} to "
         f"{np.nanmax(ratios):.2f} times its share of the training data."
@@ -384,7 +365,7 @@ def test_weights_are_drawn_over_shares(tmp_path: Path) -> None:
 
 def test_weights_that_are_shares_are_grey(tmp_path: Path) -> None:
     folder = small(tmp_path, notes=dict.fromkeys(range(1, 5), "averaged: no client moved"))
-    picture = draw(image_gallery.weights, folder)
+    picture = draw(image_figures.weights, folder)
     assert len(np.unique(pixels(picture.svg).reshape(-1, 4), axis=0)) == 1
     assert "is 1.00 to 1.00 times" in picture.label
     assert picture.caption.endswith("In 4 of 4 rounds averaged: no client moved.")
@@ -395,7 +376,7 @@ def test_many_clients_and_classes_are_shaded(tmp_path: Path) -> None:
     folder = make_image_run(tmp_path, clients=100, rounds=3, classes=classes, dim=64, images=3000)
     told = json.loads((folder / "clients.json").read_text())["clients"]
     counts = np.array([about["statistics"]["class_counts"] for about in told])
-    squares = draw(gallery._classes, folder)
+    squares = draw(round_figures.classes, folder)
     assert squares.label.startswith("A cell per client and class, 100 clients and 100 classes; the largest holds ")
     assert squares.caption.startswith("The colour of a cell deepens with the square root of the number of images")
     image = pixels(squares.svg).astype(int)
@@ -404,17 +385,17 @@ def test_many_clients_and_classes_are_shaded(tmp_path: Path) -> None:
     np.testing.assert_array_equal(image[..., 3] > 0, counts.T > 0)
     assert np.corrcoef(image[..., 3].ravel(), np.sqrt(counts.T).ravel())[0, 1] > 0.99
     assert 20 <= sum(text.startswith("class ") for text in squares.texts) <= 25
-    others = [draw(what, folder) for what in (image_gallery.confusion, image_gallery.features, image_gallery.weights)]
+    others = [draw(what, folder) for what in (image_figures.confusion, image_figures.features, image_figures.weights)]
     assert pixels(others[2].svg).shape == (100, 3, 4)
     assert all(len(picture.svg) < 300_000 for picture in [squares, *others])
 
 
 def test_of_many_rounds_some_are_drawn(tmp_path: Path) -> None:
     folder = small(tmp_path, rounds=MOST_POINTS + 40)
-    picture = draw(image_gallery.weights, folder)
+    picture = draw(image_figures.weights, folder)
     assert pixels(picture.svg).shape == (3, MOST_POINTS, 4)
     assert picture.label.startswith(f"Map of 3 clients by {MOST_POINTS + 40} rounds")
-    paths = re.findall(r' d="([^"]*)"', draw(image_gallery.accuracy, folder).svg)
+    paths = re.findall(r' d="([^"]*)"', draw(image_figures.accuracy, folder).svg)
     assert MOST_POINTS / 2 < max(path.count("L") for path in paths) < MOST_POINTS
 
 
@@ -464,7 +445,7 @@ def test_an_unfit_file_of_predictions_is_left_out(tmp_path: Path, spoil: Any) ->
     spoil(folder / "global_test.npz")
     run = RunFiles.read(folder)
     assert run.absent == ["global_test.npz"]
-    assert image_gallery.confusion(run) is image_gallery.features(run) is None
+    assert image_figures.confusion(run) is image_figures.features(run) is None
 
 
 def overwrite(path: Path, mark: bytes, at: int, data: bytes) -> None:
@@ -655,7 +636,7 @@ def test_umap_is_used_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.
     assert few is not None
     assert disc is not None
     assert "UMAP" not in few.how + disc.how
-    picture = draw(image_gallery.features, small(tmp_path))
+    picture = draw(image_figures.features, small(tmp_path))
     assert "UMAP of the tangent vectors" in picture.caption
     assert {"UMAP 1", "UMAP 2"} <= set(picture.texts)
 
@@ -670,7 +651,7 @@ def test_every_feature_is_a_dot_of_the_colour_of_its_class(
     folder = small(tmp_path, images=images, shown=shown)
     labels = np.arange(images) % classes
     rewrite(folder, labels=labels, predicted=labels)
-    picture = draw(image_gallery.features, folder)
+    picture = draw(image_figures.features, folder)
     assert picture.label.startswith(
         f"Scatter plot of the features of {shown:,} test images of {max(classes, 3)} classes."
     )

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from report_page import HOSTILE, Page, drawn_texts
 
 from curvfed.deployments.pairs import read_pairs
-from curvfed.server_app import pictures
-from curvfed.server_app.page import duration, element, percent, size
-from curvfed.server_app.report import MOST_DROPPED, write_report
+from curvfed.server_app.report import charts, round_figures
+from curvfed.server_app.report.page import MOST_DROPPED, write_report
+from curvfed.server_app.report.units import duration, percent, size
 from curvfed.server_app.results import RunDirectory, failed_summary
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
@@ -180,11 +180,11 @@ def test_auc_is_called_auc(tmp_path: Path) -> None:
 
 def test_every_picture_has_words_and_a_caption(tmp_path: Path) -> None:
     page = report(make_run(tmp_path))
-    lines, scatter, squares = page.labels[:3], page.labels[3], page.labels[4]
+    lines, scatter, cells = page.labels[:3], page.labels[3], page.labels[4]
     course = re.compile(r"Line chart of .* by round\. The mean over the clients goes from .* to .*\.")
     assert all(course.fullmatch(line) for line in lines)
     assert scatter.startswith("Scatter plot of 3 clients: mean Forman–Ricci curvature from -5.50 to -3.50, ")
-    assert squares == "A square per client and class, 3 clients and 2 classes; the largest holds 3 nodes."
+    assert cells == "A cell per client and class, 3 clients and 2 classes; the largest holds 3 nodes."
     assert page.tags.count("figcaption") == page.tags.count("figure") == page.tags.count("svg")
     assert "test accuracy (%)" in page.text
     assert "best validation: round 2" in page.text
@@ -311,10 +311,10 @@ def test_several_data_sets_are_named(tmp_path: Path) -> None:
         ["MUTAG", "20", "300", "7"], ["PROTEINS", "20", "300", "7"], ["MUTAG", "20", "300", "7"]
     ]  # fmt: skip
     assert "sizes in graphs" in page.text
-    squares = page.labels[4]
-    assert squares == "A square per client and class, 3 clients and 4 classes; the largest holds 3 graphs."
+    cells = page.labels[4]
+    assert cells == "A cell per client and class, 3 clients and 4 classes; the largest holds 3 graphs."
     drawings = dict(zip(page.labels, drawn_texts(page), strict=True))
-    assert [text for text in drawings[squares] if ":" in text] == ["MUTAG: 0", "MUTAG: 1", "PROTEINS: 0", "PROTEINS: 1"]
+    assert [text for text in drawings[cells] if ":" in text] == ["MUTAG: 0", "MUTAG: 1", "PROTEINS: 0", "PROTEINS: 1"]
     # At the ends of the lines of accuracy, from the client with the least to that with the most.
     last = [line.split(",") for line in (folder / "clients.csv").read_text().splitlines()]
     test = last[0].index("test")
@@ -339,7 +339,7 @@ def test_a_flat_method_keeps_the_ends_of_several_data_sets(tmp_path: Path) -> No
 def test_where_one_of_several_data_sets_is_left_its_classes_are_counted(tmp_path: Path) -> None:
     """The others' clients were refused, so that all that are left have the same classes."""
     page = report(make_run(tmp_path, spaces=("MUTAG",), refused={"node 2": "no files of BZR"}))
-    assert page.labels[4] == "A square per client and class, 3 clients and 2 classes; the largest holds 3 graphs."
+    assert page.labels[4] == "A cell per client and class, 3 clients and 2 classes; the largest holds 3 graphs."
     assert page.rows["1"][0] == "MUTAG"
 
 
@@ -371,7 +371,7 @@ class Axes:
 @given(st.lists(st.floats(20, 100) | st.sampled_from([20.0, 61.5, 62.0, 100.0]), min_size=1, max_size=22))
 def test_names_at_the_ends_of_lines_do_not_touch(ends: list[float]) -> None:
     axes, names = Axes(), [str(client) for client in range(len(ends))]
-    pictures._name_ends(axes, np.array([1.0, 2.0]), np.array([[50.0] * len(ends), ends]), names)
+    round_figures._name_ends(axes, np.array([1.0, 2.0]), np.array([[50.0] * len(ends), ends]), names)
     heights = [height for _, height in axes.places]
     assert sorted(name for name, _ in axes.places) == sorted(names)
     assert [ends[int(name)] for name, _ in axes.places] == sorted(ends)
@@ -396,8 +396,8 @@ def test_many_clients_and_rounds_stay_small(tmp_path: Path) -> None:
     page = report(make_run(tmp_path, clients=60, rounds=300, dropped=many))
     assert len(page.source) < 2_000_000
     assert "middle 80%" in page.text
-    assert max(path.count("L") for path in re.findall(r' d="([^"]*)"', page.source)) <= 2 * pictures.MOST_POINTS + 2
-    assert "(drawn are the 40 largest of 60 clients)" in page.text
+    assert max(path.count("L") for path in re.findall(r' d="([^"]*)"', page.source)) <= 2 * charts.MOST_POINTS + 2
+    assert any(label.startswith("A cell per client and class, 60 clients and 2 classes") for label in page.labels)
     assert "300 replies were dropped" in page.text
     assert page.source.count(">lost<") == MOST_DROPPED
 
@@ -422,9 +422,9 @@ def test_gaps_hold_what_was_measured_last() -> None:
         for number in range(12):
             last = last if np.isnan(values[number, client]) else values[number, client]
             expected[number, client] = last
-    np.testing.assert_array_equal(pictures.known(values), expected)
+    np.testing.assert_array_equal(charts.known(values), expected)
     means = [np.mean(row[~np.isnan(row)]) if (~np.isnan(row)).any() else np.nan for row in values]
-    np.testing.assert_allclose(pictures.row_means(values), means, rtol=1e-15)
+    np.testing.assert_allclose(charts.row_means(values), means, rtol=1e-15)
 
 
 def test_units() -> None:
@@ -435,4 +435,3 @@ def test_units() -> None:
         "0.0021 s", "3.00 s", "59.90 s", "1 min 00 s", "1 h 00 min"
     ]  # fmt: skip
     assert [percent(value) for value in (0.5, 1, None, float("nan"), True, "0.5")] == ["50.00%", "100.00%", *"––––"]
-    assert element("p", "<b>", element("i", "&"), title='"') == '<p title="&quot;">&lt;b&gt;<i>&amp;</i></p>'

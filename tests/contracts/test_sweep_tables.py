@@ -25,7 +25,6 @@ from curvfed.deployments.report.render import csv_text, html_table, latex, markd
 from curvfed.deployments.report.selection import Run
 from curvfed.deployments.sweep.plan import Planned, read_plan
 from curvfed.deployments.sweep.results import Results
-from curvfed.server_app.page import page
 
 METHODS = ("local", "fedavg", "flatland")
 CLIENTS = (10, 20)
@@ -99,7 +98,7 @@ def test_every_format_prints_the_same_cells(values, tmp_path):
     tex = cell.replace("±", r"$\pm$").replace("↑", r"$\uparrow$")
     assert rf"\textbf{{{tex}}} (80.5 $\pm$ 0.3)" in latex(made)
     path = tmp_path / "page.html"
-    path.write_text(page("a table", html_table(made)))
+    path.write_text(html_table(made))
     assert Page(path).rows["flatland"][0] == f"{cell} (80.5 ± 0.3)"
     assert (
         r"\caption{Cora. Cells: personal accuracy, best validation (\%). Mean $\pm$ standard deviation over 4 seeds."
@@ -399,7 +398,7 @@ def test_a_sentence_counts_what_differs_from_the_paper(values):
 def test_hostile_words_stay_words(values, tmp_path):
     made = sheet(SPEC | {"title": HOSTILE, "words": HOSTILE, "names": {"local": HOSTILE}}, runs_of(values), "here")
     path = tmp_path / "page.html"
-    path.write_text(page("a table", html_table(made)))
+    path.write_text(html_table(made))
     shown = Page(path)
     assert "script" not in shown.tags
     assert HOSTILE in shown.text

@@ -74,7 +74,9 @@ def test_the_wheel_is_whole(wheel):
     assert wanted | {"curvfed/pyproject.toml", "curvfed/py.typed", "curvfed/__init__.py"} <= names
     assert all(name.startswith(("curvfed/", "curvfed-")) for name in names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
-    assert {Path(name).suffix for name in names if name.startswith("curvfed/")} == {".py", ".toml", ".typed"}
+    assert {Path(name).suffix for name in names if name.startswith("curvfed/")} == {
+        *(".py", ".toml", ".typed", ".md", ".html", ".tex", ".txt"),
+    }
 
 
 def test_the_package_is_light_and_where_it_was_installed(installed, hostile):
@@ -103,14 +105,17 @@ def test_a_checkout_imports_nothing_twice(hostile, tmp_path):
 def test_what_the_papers_need_is_there(installed, hostile):
     code = """
 from curvfed.deployments import papers, reproduce
-from curvfed.deployments.report.page import _code
+from curvfed.deployments.report.render import HERE
+from curvfed.server_app.report.templates import render
 plans = reproduce.read_all("smoke")
-print({paper: len(group) for paper, group in plans.items()}, [papers.title(paper) for paper in plans], len(_code()))
+print({paper: len(group) for paper, group in plans.items()}, [papers.title(paper) for paper in plans])
+print(render("legend.txt", HERE, sheet={"words": "the templates are there"}))
 """
     told = call(installed, hostile, "-c", code)
     for paper in ("flatland", "hyperfed", "spherefed", "hull"):
         number = len(list((ROOT / "sweeps" / paper).glob("*.toml")))
         assert f"'{paper}': {number}" in told
+    assert "the templates are there" in told
 
 
 def test_the_program_and_the_python_calls(installed, hostile):

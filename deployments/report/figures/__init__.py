@@ -1,9 +1,8 @@
-"""The pictures of a sweep, in one style: each kind is a module here with `PARTS` and `draw`, found by its name."""
+"""The figures of a sweep: each kind is a module here with `PARTS` and `draw`, found by its name."""
 
 import contextlib
 import importlib
 import os
-import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +10,16 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.figures import style
 from curvfed.deployments.report.figures.series import NothingToDraw
 from curvfed.deployments.report.selection import Run, matching, settings_of
+from curvfed.server_app.report import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["COMMON", "NothingToDraw", "check", "draw", "kinds"]
+__all__ = ["COMMON", "KINDS", "NothingToDraw", "check", "draw"]
+
+KINDS = ("bars", "classes", "clients", "curvatures", "curves", "discs", "lines")
 
 COMMON = {"kind", "title", "words", "where", "names", "paper"}
 """What a spec of any kind may say: which kind, title, words for below it, which runs, words in the place of values, and
@@ -26,13 +27,6 @@ whose printed numbers go beside ours ("name, Table n")."""
 
 NOWHERE = Path(os.devnull, "run")
 """The folder of a run that has not been made."""
-
-HELPERS = {"series", "style", "words"}
-
-
-def kinds() -> list[str]:
-    """Names of all kinds."""
-    return sorted(one.name for one in pkgutil.iter_modules(__path__) if one.name not in HELPERS)
 
 
 def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
@@ -78,8 +72,8 @@ def check(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> None:
 def _read(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> tuple[ModuleType, list[Run]]:
     """Who draws the spec, and the runs that it shows."""
     kind = spec.get("kind")
-    if kind not in kinds():
-        raise UsageError(f"{source}: kind = {kind!r} in [[figures]]; allowed is one of {', '.join(kinds())}")
+    if kind not in KINDS:
+        raise UsageError(f"{source}: kind = {kind!r} in [[figures]]; allowed is one of {', '.join(KINDS)}")
     module = importlib.import_module(f"{__name__}.{kind}")
     if unknown := sorted(set(spec) - COMMON - module.PARTS):
         allowed = ", ".join(sorted(COMMON | module.PARTS))

@@ -7,12 +7,12 @@ from typing import Any, Generic, TypeVar
 
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.report.cells import Cell
-from curvfed.deployments.report.figures.style import ORDER, Look
-from curvfed.deployments.report.figures.words import Line, Names
 from curvfed.deployments.report.printed import match, numbers
 from curvfed.deployments.report.quantities import quantity
-from curvfed.deployments.report.selection import Place, Run, grouped, known_figure, known_key, known_name, place
-from curvfed.server_app.run_files import RunFiles
+from curvfed.deployments.report.selection import Place, Run, grouped, known_figure, known_key, known_name
+from curvfed.deployments.report.words import Line
+from curvfed.server_app.report.run_files import RunFiles
+from curvfed.server_app.report.style import columns_for
 from curvfed.server_app.run_tables import TABLES
 from curvfed.strategies.wire.messages import TRAIN
 
@@ -59,9 +59,21 @@ def keys_of(spec: Mapping[str, Any], part: str, source: str, default: Sequence[s
     return [known_key(str(key), source) for key in (found if isinstance(found, list) else [found])]
 
 
-def columns_of(
-    spec: Mapping[str, Any], part: str, kind: str, known: Callable[[str], str], source: str
-) -> list[tuple[str, ...]]:
+def one_of(spec: Mapping[str, Any], part: str, allowed: Mapping[str, Any], source: str) -> str:
+    """What a part of a spec chooses; the first of what is allowed if it is left out.
+
+    Raises
+    ------
+    UsageError
+    """
+    found = str(spec.get(part, next(iter(allowed))))
+    if found not in allowed:
+        kind, words = spec["kind"], ", ".join(allowed)
+        raise UsageError(f"{source}: {part} = {found!r} in a figure of kind {kind}; allowed are {words}")
+    return found
+
+
+def columns_of(spec: Mapping[str, Any], part: str, known: Callable[[str], str], source: str) -> list[tuple[str, ...]]:
     """The figures that a spec names: a panel for each, or for each inner list.
 
     Raises
@@ -70,10 +82,10 @@ def columns_of(
         If there are none, or `known`, which is asked for each, refuses one.
     """
     found = spec.get(part, [])
-    panels = [tuple(map(str, one)) if isinstance(one, list) else (str(one),) for one in
+    panels = [tuple(map(str, one if isinstance(one, list) else [one])) for one in
               (found if isinstance(found, list) else [found])]  # fmt: skip
     if not panels or not all(panels):
-        raise UsageError(f"{source}: a figure of kind {kind} needs {part}")
+        raise UsageError(f"{source}: a figure of kind {spec['kind']} needs {part}")
     for column in itertools.chain(*panels):
         known(column)
     return panels
@@ -107,9 +119,10 @@ def told_of_data(
     found: dict[Place, dict[int, T]] = {}
     for run in runs:
         told, seed = read_run(run), int(run.value("seed"))
-        if told is not None and found.setdefault(place(run, keys), {}).setdefault(seed, told) != told:
+        where = tuple((key, run.value(key)) for key in keys)
+        if told is not None and found.setdefault(where, {}).setdefault(seed, told) != told:
             raise UsageError(
-                f"{source}: runs of one panel ({', '.join(str(run.value(key)) for key in keys)}) have different data: name "
+                f"{source}: runs of one panel ({', '.join(str(value) for _, value in where)}) have different data: name "
                 "in panels or where what they differ in"
             )
     return {where: sorted(of_seed.items()) for where, of_seed in found.items()}
@@ -139,20 +152,20 @@ def panels_of(spec: Mapping[str, Any], runs: Sequence[Run], source: str, lines: 
         is_of_rounds, name = column.startswith(OF_ROUNDS), column.removeprefix(OF_ROUNDS)
         return of_rounds(name, source) if is_of_rounds else known_figure(name, runs, source)
 
-    wanted = columns_of(spec, "figures", spec["kind"], known, source)
+    wanted = columns_of(spec, "figures", known, source)
     found, printed = groups(runs, [*panels, *apart, *x], source), numbers(spec, source)
     told: dict[tuple[Place, tuple[str, ...]], dict[Line, dict[Place, Cell]]] = {}
-    for columns in wanted:
-        for where, group in found.items():
-            panel, line, at = where[: len(panels)], where[len(panels) : -len(x)], where[-len(x) :]
-            for column in columns:
+    for columns, (where, group) in itertools.product(wanted, found.items()):
+        panel, line, at = where[: len(panels)], where[len(panels) : -len(x)], where[-len(x) :]
+        for column in columns:
+            scale = quantity(column).scale
+            values = {
+                int(run.value("seed")): scale * value for run in group if (value := figure(run, column)) is not None
+            }
+            if values:
+                cell = Cell(dict(sorted(values.items())), printed=match(printed, group[0], where, column))
                 which = line, column if len(columns) > 1 else ""
-                scale = quantity(column).scale
-                values = {int(run.value("seed")): value for run in group if (value := figure(run, column)) is not None}
-                if values:
-                    cell = Cell({seed: scale * value for seed, value in sorted(values.items())},
-                                printed=match(printed, group[0], where, column))  # fmt: skip
-                    told.setdefault((panel, columns), {}).setdefault(which, {})[at] = cell
+                told.setdefault((panel, columns), {}).setdefault(which, {})[at] = cell
     if not told:
         raise NothingToDraw(f"{source}: no completed run has {', '.join(name for one in wanted for name in one)}")
     return [Panel(panel, columns, cells) for (panel, columns), cells in told.items()]
@@ -166,32 +179,19 @@ def figure(run: Run, column: str) -> float | None:
     return float(values[-1]) if len(values) else None
 
 
-def looks(lines: Sequence[Line]) -> dict[Line, Look]:
-    """A look for each of the lines: a method has its own colour, whatever the figure."""
-    lines = list(dict.fromkeys(lines))
-    methods = [dict(place).get("method") for place, _ in lines]
-    if None in methods or (len(set(methods)) == 1 and len(lines) > 1):
-        return {line: Look.of(number) for number, line in enumerate(lines)}
-    rest = [(tuple(one for one in place if one[0] != "method"), column) for place, column in lines]
-    turns = list(dict.fromkeys(rest))
-    return {
-        line: Look.of(ORDER.index(method) if method in ORDER else len(ORDER), turns.index(other))
-        for line, method, other in zip(lines, methods, rest, strict=True)
-    }
+def rows_of_figures(shown: Sequence[Panel[Any]]) -> int:
+    """The number of columns where several figures have several panels: a row for each figure. Else 0."""
+    figures, places = ({getattr(panel, part) for panel in shown} for part in ("columns", "place"))
+    return columns_for(len(places)) if len(figures) > 1 and 1 < len(places) <= 4 else 0
 
 
-def legend_keys(look: Mapping[Line, Look], names: Names, draw: Callable[[Look], Any]) -> list[tuple[Any, str]]:
-    """For a legend, a line each; what all have in common is not said, unless it is all there is."""
-    same = len({place for place, _ in look}) == 1 and len(look) > 1
-    told = {line: one for line, one in look.items() if line[1] or not same}
-    return [(draw(one), names.line((() if same else line[0], line[1]))) for line, one in told.items()]
+def is_number(places: Sequence[Place]) -> bool:
+    """Whether these places are values of one key that is a number."""
+    return all(len(place) == 1 and isinstance(place[0][1], int | float) and not isinstance(place[0][1], bool)
+               for place in places)  # fmt: skip
 
 
-def seeds_key(counts: set[int], mark: Any) -> list[tuple[Any, str]]:
-    """What spreads are of, for a legend; no mark where there is one seed."""
-    from matplotlib.lines import Line2D
-
-    if max(counts, default=0) < 2:
-        return [(Line2D([], [], linestyle="none"), "one seed")] if counts else []
-    number = f"{max(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
-    return [(mark, f"± standard deviation over {number} seeds")]
+def in_order(panel: Panel[Points]) -> list[Place]:
+    """Where the lines of a panel have points: numbers in ascending order, all else in that of the sweep."""
+    found = list(dict.fromkeys(place for cells in panel.lines.values() for place in cells))
+    return sorted(found, key=lambda place: place[0][1]) if is_number(found) else found

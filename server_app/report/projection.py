@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from curvfed.geometry import poincare
-from curvfed.server_app.page import percent
-from curvfed.server_app.predictions import GlobalTest
+from curvfed.server_app.report.predictions import GlobalTest
+from curvfed.server_app.report.units import percent
 
 Array = NDArray[np.float64]
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.hull_file import HullFile
-from curvfed.server_app.predictions import GlobalTest
+from curvfed.server_app.report.predictions import GlobalTest
+from curvfed.server_app.report.units import is_number
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
 from curvfed.strategies.wire.stored_format import read_settings
 
@@ -162,6 +163,27 @@ def own_classes(about: Mapping[str, Any]) -> list[str]:
     """The names of a client's classes, told apart from those of clients with other data sets."""
     space = f"{about['space']}: " if about.get("space") else ""
     return [f"{space}{name}" for name in about.get("class_names") or []]
+
+
+def class_counts(run: RunFiles) -> dict[int, dict[str, float]]:
+    """Examples by class of every client that tells them; not where they make no sense, since clients say what they like."""
+    found = {}
+    for about in run.clients:
+        names, counts = own_classes(about), (about.get("statistics") or {}).get("class_counts") or []
+        if counts and len(names) == len(counts) and all(is_number(count) and count >= 0 for count in counts):
+            found[int(about["partition"])] = dict(zip(names, counts, strict=True))
+    return found
+
+
+def curvatures(run: RunFiles) -> tuple[dict[int, float], dict[int, NDArray[np.float64]]]:
+    """The mean Forman–Ricci curvature of each client's graph, and the curvatures of its space, of those that tell them."""
+    forman: dict[int, Any] = {
+        about["partition"]: (about.get("statistics") or {}).get("forman") for about in run.clients
+    }
+    courses = zip(run.partitions, run.by_client("curvature")[1].T, strict=True)
+    finite = {client: course[np.isfinite(course)] for client, course in courses}
+    of_graphs = {client: float(value) for client, value in forman.items() if is_number(value)}
+    return of_graphs, {client: course for client, course in finite.items() if len(course)}
 
 
 def numbers(columns: Columns, name: str) -> NDArray[np.float64]:

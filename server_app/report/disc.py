@@ -1,0 +1,175 @@
+"""What a hull run leaves, drawn on the Poincaré disc: its points, hulls and decisions, scaled to radius 1."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curvfed.server_app.hull_file import HullFile
+from curvfed.server_app.report import charts, style
+from curvfed.server_app.report.geodesics import outline, perpendicular
+
+Array = NDArray[np.float64]
+
+GRID = 160
+"""Pixels along a side of the map of decisions."""
+
+MOST_DOTS = 3000
+"""Points that are drawn; of more the first, which the server has put in a random order."""
+
+MANY = 400
+"""Points, or corners, beyond which each is drawn smaller."""
+
+NEAR = 0.5
+"""Share of the disc's radius within which everything must lie for a closer view."""
+
+
+def view(points: Array) -> tuple[Array, float]:
+    """Centre and half the side of a square around everything: the whole disc unless all lies near its origin."""
+    if float(np.hypot(*points.T).max(initial=0.0 if len(points) else 1.0)) >= NEAR:
+        return np.zeros(2), 1.02
+    low, high = points.min(axis=0), points.max(axis=0)
+    extent = float((high - low).max())
+    return (low + high) / 2, 0.55 * extent if extent > 0 else 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Disc:
+    """A disc to draw on.
+
+    Attributes
+    ----------
+    file : HullFile
+    axes : matplotlib Axes
+    centre : array (2,)
+    half : float
+        Half the side of the view.
+    pixel : float
+        What a point of print is in the disc.
+    bold : float
+        How much thicker lines are than on the page of a run.
+    """
+
+    file: HullFile
+    axes: Any
+    centre: Array
+    half: float
+    pixel: float
+    bold: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Draw the rim, and set the view."""
+        from matplotlib.patches import Circle
+
+        (x, y), half = self.centre, self.half
+        self.axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=style.SOFT, linewidth=1.0))
+        self.axes.set(xlim=(x - half, x + half), ylim=(y - half, y + half), aspect="equal", xticks=[], yticks=[])
+        self.axes.spines[:].set_visible(half < 1)
+        self.axes.grid(False)
+
+    @cached_property
+    def of_group(self) -> list[int]:
+        """Numbers of the groups' colours: a group's is its class's; groups without a name take those after."""
+        classes = self.file.class_names
+        free = iter(range(len(classes), len(classes) + len(self.file.names)))
+        return [classes.index(name) if name in classes else next(free) for name in self.file.names]
+
+    @cached_property
+    def colours(self) -> list[str]:
+        """Of the classes, and of groups without a name."""
+        count = max([len(self.file.class_names), *(colour + 1 for colour in self.of_group)])
+        return list(style.hues(count))
+
+    def points(self, marked: bool = False) -> int:
+        """Draw training points in the colours of their classes, as dots or with markers; how many."""
+        kept, labels = scaled(self.file, self.file.sample.points[:MOST_DOTS]), self.file.sample.labels[:MOST_DOTS]
+        for label in np.unique(labels):
+            mine, colour = kept[labels == label], self.colours[label]
+            if marked:
+                look = {"marker": style.MARKERS[label % len(style.MARKERS)], "color": colour, "alpha": 0.45}
+                self.axes.scatter(*mine.T, s=7, linewidth=0, rasterized=True, **look)
+            else:
+                charts.dots(self.axes, mine, colour, 2.2 if len(kept) > MANY else 3.0, alpha=0.4)
+        return len(kept)
+
+    def hulls(self) -> None:
+        """Draw the hulls before quantisation, dashed, and those that the server decoded, filled."""
+        from matplotlib.colors import to_rgba
+
+        dashed = {"linewidth": 0.7 * self.bold, "linestyle": (0, (3, 2)), "alpha": 0.9}
+        true = [(label, scaled(self.file, corners)) for label, corners in self.file.true_hulls]
+        for colour in sorted({label for label, _ in true}):
+            lines = [outline(corners, self.pixel) for label, corners in true if label == colour]
+            charts.stroke(self.axes, lines, edgecolor=self.colours[colour], **dashed)
+        many = len(self.file.points) > MANY
+        for colour in sorted(set(self.of_group)):
+            shade = self.colours[colour]
+            mine = [scaled(self.file, one.corners) for one in self.file.hulls if self.of_group[one.group] == colour]
+            lines = [outline(corners, self.pixel) for corners in mine]
+            width = self.bold * (0.7 if many else 1.0)
+            charts.stroke(self.axes, lines, to_rgba(shade, 0.12), edgecolor=shade, linewidth=width)
+            charts.dots(self.axes, np.concatenate([np.zeros((0, 2)), *mine]), shade, 1.6 if many else 2.6)
+
+    def geodesics(self) -> int:
+        """Draw the classifier's decisions, and a diamond at each reference point; one alone in the text's colour."""
+        file, single = self.file, len(self.file.references) == 1
+        shades = [style.INK if single else self.colours[self.of_group[group]] for group in file.groups]
+        told = list(zip(shades, scaled(file, file.references), file.normals, strict=False))
+        for shade, reference, normal in told:
+            if normal.any():
+                width = self.bold * (1.8 if single else 1.1)
+                charts.stroke(
+                    self.axes, [perpendicular(reference, normal, self.pixel)], edgecolor=shade, linewidth=width
+                )
+        for shade, reference, _ in told:
+            edge = {"markeredgecolor": style.PAPER, "markeredgewidth": 0.8}
+            self.axes.plot(*reference, "D", color=shade, markersize=5, **edge)
+        return len(told)
+
+    def wrong(self) -> int:
+        """Cross out the test points that are predicted wrongly; how many are drawn."""
+        missed = self.file.test.labels != self.file.predicted
+        points = scaled(self.file, self.file.test.points[missed][:MOST_DOTS])
+        reach = 2.2 * self.pixel * np.array([[-1, -1], [1, 1], [-1, 1], [1, -1]]).reshape(2, 2, 2)
+        charts.stroke(self.axes, (points[:, None, None] + reach).reshape(-1, 2, 2), edgecolor=style.INK, linewidth=0.9)
+        return len(points)
+
+    def decisions(self) -> bool:
+        """Draw a light background of the colour of the group that the classifier decides for; whether there is one."""
+        from matplotlib.colors import to_rgb
+
+        if self.file.classifier is None:
+            return False
+        (x, y), half = self.centre, self.half
+        at = half * (2 * np.arange(GRID) + 1 - GRID) / GRID
+        grid = np.stack(np.meshgrid(x + at, y + at), axis=-1).reshape(-1, 2)
+        inside = np.square(grid).sum(axis=1) < 0.999**2
+        group = self.file.classifier.predict(grid[inside] / root(self.file))
+        pixels = np.zeros((GRID * GRID, 4))
+        pixels[inside, :3] = np.array([to_rgb(self.colours[colour]) for colour in self.of_group])[group]
+        pixels[inside, 3] = 0.13
+        image, extent = (
+            (255 * pixels).round().astype(np.uint8).reshape(GRID, GRID, 4),
+            (x - half, x + half, y - half, y + half),
+        )
+        self.axes.imshow(image, interpolation="none", origin="lower", extent=extent)
+        return True
+
+
+def root(file: HullFile) -> float:
+    """What a coordinate is multiplied by where the disc has radius 1."""
+    return math.sqrt(-file.curvature)
+
+
+def scaled(file: HullFile, points: Array) -> Array:
+    """Points (n, 2) where the disc has radius 1."""
+    return root(file) * points
+
+
+def everything(file: HullFile) -> Array:
+    """All points (n, 2) that must be in view."""
+    corners = [*(hull.corners for hull in file.hulls), *(one for _, one in file.true_hulls)]
+    return scaled(file, np.concatenate([file.sample.points[:MOST_DOTS], *corners]))

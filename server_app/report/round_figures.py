@@ -1,0 +1,184 @@
+"""The figures of every run of rounds: scores, losses, curvatures, and how the classes are dealt to the clients."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curvfed.server_app.report import charts, image_figures, labels, run_files, style, units
+from curvfed.server_app.report.hull_figures import hull_figures
+from curvfed.server_app.report.run_files import RunFiles
+from curvfed.server_app.report.templates import Picture
+from curvfed.strategies.methods import METHODS
+
+Array = NDArray[np.float64]
+
+MANY_CLIENTS = 30
+"""Beyond so many, a band takes the place of a line per client, and dots go unlabelled."""
+
+BAND = (10.0, 90.0)
+"""Percentiles over the clients that the band runs between."""
+
+LOSSES = {
+    "cross-entropy": ("Cross-entropy", "nats"),
+    "mse": ("Mean squared error of the scores of the classes", ""),
+    "triplet": ("Triplet loss, of hyperbolic distances,", ""),
+    "geodesic": ("Hyperbolic distance to the prototype of the right class", ""),
+}
+"""Training losses in words, and their units."""
+
+
+def figures(run: RunFiles) -> list[Picture]:
+    """Every picture of a page that the files have figures for."""
+    draws = (image_figures.accuracy, score, loss, image_figures.confusion, image_figures.features, image_figures.weights,
+             curvature_by_round, curvature_by_graph, classes)  # fmt: skip
+    with style.applied(style.PAGE_SIZE):
+        return hull_figures(run) + [picture for draw in draws if (picture := draw(run)) is not None]
+
+
+def score(run: RunFiles) -> Picture | None:
+    """The clients' test scores over the rounds, with the mean on validation data and the round that these choose."""
+    best, metrics = (run.summary.get(part) or {} for part in ("best_validation", "metrics"))
+    level = ("guessing", 0.5) if run.metric == "roc_auc" else None
+    if run.metric == "accuracy" and units.is_number(metrics.get("majority_accuracy")):
+        level = ("most frequent class alone", metrics["majority_accuracy"])
+    return _by_round(run, "test", f"test {run.metric_name} (%)", "score", level, best.get("round"))
+
+
+def loss(run: RunFiles) -> Picture | None:
+    """The clients' training losses over the rounds."""
+    name, unit = loss_name(run)
+    return _by_round(run, "loss", f"training loss{f' ({unit})' if unit else ''}", "loss", loss=name, unit=unit)
+
+
+def loss_name(run: RunFiles) -> tuple[str, str]:
+    """What the clients' training lowers, in words, and its unit."""
+    method = METHODS.get(run.summary.get("method") or "")
+    loss = method.loss if method else "cross-entropy"
+    name, unit = LOSSES[run.config.get("spherefed.loss", loss) if loss == "mse" else loss]
+    mixup = run.config.get("hyperfed.mixup", 0)
+    more = f" and {mixup:g} times the cross-entropy of mixed images" if loss == "triplet" and mixup else ""
+    return name + more, unit
+
+
+def curvature_by_round(run: RunFiles) -> Picture | None:
+    """The curvatures of the clients' spaces over the rounds."""
+    return _by_round(run, "curvature", charts.CURVATURE, "curvature")
+
+
+def _by_round(
+    run: RunFiles, column: str, axis: str, words: str, level: tuple[str, float] | None = None, best: Any = None,
+    **facts: Any,
+) -> Picture | None:  # fmt: skip
+    """Draw a column of `clients.csv` over the rounds, and in bold the mean of what each client measured last.
+
+    Parameters
+    ----------
+    level : (label, value), optional
+        A horizontal line to compare with.
+    best : float, optional
+        The round to mark.
+    """
+    rounds, values = run.by_client(column)
+    measured = np.isfinite(values).any(axis=1)
+    if measured.sum() < 2:
+        return None
+    factor, latest = 100.0 if words == "score" else 1.0, charts.known(values)
+    mean = charts.row_means(latest)
+    scored = np.flatnonzero(np.isfinite(mean))
+    ends = latest[-1][np.isfinite(latest[-1])]
+    clients, gaps = values.shape[1], not np.isfinite(values[measured]).all()
+    facts |= {
+        "column": column, "name": run.metric_name, "clients": clients, "many": clients > MANY_CLIENTS, "gaps": gaps,
+        "rounds": rounds[scored[[0, -1]]], "means": mean[scored[[0, -1]]], "ends": (ends.min(), ends.max()), "best": best,
+        "show": units.percent if words == "score" else units.number,
+    }  # fmt: skip
+    shown = scored[charts.evenly(len(scored))]
+    axes = style.page_axes(3.1)
+    _draw_clients(axes, rounds[shown], factor * latest[shown], factor * values[shown])
+    bold = {"color": style.MEAN, "label": "mean" if clients > 1 else "the client"}
+    axes.plot(rounds[shown], factor * mean[shown], linewidth=2.2, **bold)
+    if words == "score":
+        validation = factor * charts.row_means(charts.known(run.by_client("val")[1]))[shown]
+        if np.isfinite(validation).any():
+            axes.plot(
+                rounds[shown], validation, "--", color=style.OTHER, linewidth=1.3, label="mean on validation data"
+            )
+    if level is not None:
+        axes.axhline(factor * level[1], color=style.SOFT, linewidth=1.2, linestyle=":", label=level[0])
+    star = np.flatnonzero((rounds == best) & np.isfinite(mean))
+    if len(star):
+        edge = {"markeredgecolor": style.PAPER, "markeredgewidth": 0.8, "linestyle": "none", "zorder": 5}
+        axes.plot(rounds[star], factor * mean[star], "*", color=style.MEAN, markersize=13,
+                  label=f"best validation: round {best:.0f}", **edge)  # fmt: skip
+    charts.over_rounds(axes, axis)
+    if words == "score" and run.data_sets and clients <= MANY_CLIENTS:
+        _name_ends(axes, rounds, factor * values, [run.data_sets.get(partition, "") for partition in run.partitions])
+    labels.page_legend(axes)
+    return Picture(style.to_svg(axes, words), words, facts)
+
+
+def _draw_clients(axes: Any, rounds: Array, latest: Array, values: Array) -> None:
+    """Draw a thin line per client, or of many the band that most are in; nothing of a single one."""
+    if values.shape[1] > MANY_CLIENTS:
+        low, high = np.nanpercentile(latest, BAND, axis=1)
+        axes.fill_between(rounds, low, high, color=style.CLIENT, alpha=0.25, linewidth=0, label="middle 80%")
+    elif values.shape[1] > 1:
+        thin = {"color": style.CLIENT, "linewidth": 0.7, "alpha": 0.55}
+        for number, client in enumerate(values.T):
+            there = np.isfinite(client)
+            axes.plot(rounds[there], client[there], **thin, label="" if number else "a client")
+
+
+def _name_ends(axes: Any, rounds: Array, values: Array, names: list[str]) -> None:
+    """Names beside the last points of lines, those that would touch moved apart; none where there is no room for all."""
+    ends = sorted((client[there[-1]], rounds[there[-1]], name) for client, name in zip(values.T, names, strict=True)
+                  if len(there := np.flatnonzero(np.isfinite(client))))  # fmt: skip
+    low, high = axes.get_ylim()
+    steps = 0.045 * (high - low) * np.arange(len(ends))
+    if not len(ends) or steps[-1] > high - low:
+        return
+    heights = np.maximum.accumulate(np.array([value for value, _, _ in ends]) - steps) + steps
+    heights = np.minimum(heights, high - steps[::-1])
+    small = {"fontsize": 7, "color": style.SOFT, "va": "center", "annotation_clip": False}
+    for (value, at, name), height in zip(ends, heights, strict=True):
+        axes.annotate(units.printable(name), (at, value), (at + 0.02 * np.ptp(rounds), height), **small)
+
+
+def curvature_by_graph(run: RunFiles) -> Picture | None:
+    """Curvature against Forman-Ricci, of the clients that tell both."""
+    forman, courses = run_files.curvatures(run)
+    told = [
+        (forman[one], *courses[one][[0, -1]], str(one)) for one in run.partitions if one in forman and one in courses
+    ]
+    if not told:
+        return None
+    x, first, last, names = zip(*told, strict=True)
+    axes, many = style.page_axes(3.1), len(told) > MANY_CLIENTS
+    if many:
+        axes.scatter(x, last, s=14, color=style.MEAN, alpha=0.6, linewidth=0, label="after the last round")
+        labels.page_legend(axes)
+    else:
+        labels.page_legend(axes, charts.moved(axes, x, first, last))
+        for at, height, label in zip(x, last, names, strict=True):
+            axes.annotate(label, (at, height), xytext=(5, 3), textcoords="offset points", fontsize=8, color=style.INK)
+    axes.set(xlabel=f"{charts.FORMAN} of the client's graph", ylabel=charts.CURVATURE)
+    axes.margins(0.08)
+    facts = {"clients": len(told), "many": many, "forman": (min(x), max(x)), "last": (min(last), max(last))}
+    return Picture(style.to_svg(axes, "forman"), "forman", facts)
+
+
+def classes(run: RunFiles) -> Picture | None:
+    """Class counts as shaded cells, of the largest clients and classes where there are many."""
+    told = run_files.class_counts(run)
+    if not told:
+        return None
+    table = np.array([[counts.get(name, 0) for name in run.class_names] for counts in told.values()], dtype=np.float64)
+    rows, columns = (charts.largest(table.sum(axis=axis), charts.MOST_CELLS) for axis in (1, 0))
+    shown = table[rows][:, columns].T
+    axes = style.page_axes(0.9 + min(max(0.22 * len(columns), 0.6), 4.0))
+    charts.cells(axes, -np.sqrt(shown / max(shown.max(), 1)), shown > 0)
+    partitions, names = list(told), [run.class_names[column] for column in columns]
+    charts.name_cells(axes, [str(partitions[row]) for row in rows], names, "client", "class", most=20)
+    facts = {"drawn": (len(rows), len(columns)), "all": table.shape, "most": shown.max(), "things": run.examples}
+    return Picture(style.to_svg(axes, "classes"), "classes", facts)

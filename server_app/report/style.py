@@ -1,0 +1,172 @@
+"""The one style of all figures: colours, type, looks of lines, and files whose bytes depend on nothing else.
+
+Every look differs from those beside it in colour, marker and dashes at once: a figure can be read by the colour-blind,
+and in black and white. The page of a run takes figures as inline SVG in the page's own colours, light or dark; sweeps take
+them as files on white paper.
+"""
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from curvfed.tasks.atomic_file import write_atomically
+
+INK, SOFT, LINE, PAPER = "#1d2329", "#5b6570", "#e1e4e8", "#fdfdfc"
+MEAN, OTHER, CLIENT = "#0072b2", "#c04f00", "#7d8894"
+
+_VARIABLES = {INK: "ink", SOFT: "soft", LINE: "line", PAPER: "paper", MEAN: "mean", OTHER: "other", CLIENT: "client"}
+"""What templates/style.css.md calls these colours; on dark paper it has others for them."""
+
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#e69f00", "#000000", "#cc79a7", "#56b4e9")
+"""Okabe's and Ito's colours, without the yellow that is too light for lines."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">", "p", "h", "d")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+HATCHES = (
+    "", "///", "\\\\\\", "xxx", "---", "|||", "+++", "//--", "\\\\||", "//||", "\\\\--", "xx--", "xx||",
+)  # fmt: skip
+"""Of lines alone: in an SVG, dots take a hundred times the room."""
+
+HUES = (
+    "#2f86c8", "#e0781e", "#3f9d43", "#d6403f", "#8f6bc0", "#94624f", "#d977bd", "#7f8890", "#a3a227", "#1fb0c0",
+    "#4a5fd6", "#b8860b", "#2f8f78", "#b0305c", "#c061e8", "#6d7a3a", "#f0719a", "#5a7d9e", "#7fb34d", "#c9846b",
+)  # fmt: skip
+"""Colours of classes, which can be told apart on light paper and on dark."""
+
+_RAMP = ("#7b4fc9", "#2a7fd0", "#159a9c", "#3f9e3a", "#a39a1c", "#e07b1a", "#d43a3a", "#d052a8")
+
+WIDTH, LARGE, DPI = 7.5, 12.0, 180
+"""Of a file: inches, points of its type, which is shown at half its size, and dots per inch."""
+
+PAGE_WIDTH, PAGE_SIZE = 5.0, 9.5
+"""Of a picture of a page: inches, about the width of a phone, and points of its type."""
+
+SMALLER = 11 / 12
+"""Size of the type of ticks and legends over that of the rest."""
+
+_RC: dict[str, Any] = {
+    "text.parse_math": False, "text.color": INK, "axes.formatter.useoffset": False, "axes.titlesize": "medium",
+    "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none",
+    "figure.constrained_layout.use": True, "figure.constrained_layout.w_pad": 0.06,
+    "axes.edgecolor": SOFT, "axes.labelcolor": INK, "axes.linewidth": 0.7,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.grid": True,
+    "grid.color": LINE, "grid.linewidth": 0.7, "xtick.color": SOFT, "ytick.color": SOFT,
+    "lines.linewidth": 1.8, "lines.markersize": 6.0, "hatch.linewidth": 0.6,
+    "legend.frameon": False, "legend.handlelength": 2.4, "legend.columnspacing": 1.4, "legend.borderaxespad": 0.2,
+    "svg.fonttype": "none", "svg.hashsalt": "curvfed",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Look:
+    """What tells one of several lines, or bars, from the others."""
+
+    colour: str
+    marker: str
+    dashes: Any
+    hatch: str
+
+    @classmethod
+    def of(cls, number: int, turn: int = 0) -> "Look":
+        """The look of a number; those that share its colour differ in `turn`."""
+        cycles, at = (MARKERS, DASHES, HATCHES), number + turn
+        return cls(PALETTE[number % len(PALETTE)], *(cycle[at % len(cycle)] for cycle in cycles))
+
+    @property
+    def tint(self) -> tuple[float, float, float]:
+        """The colour as an area has it, on which hatches and dots can be seen."""
+        from matplotlib.colors import to_rgb
+
+        red, green, blue = to_rgb(self.colour)
+        return 0.45 + 0.55 * red, 0.45 + 0.55 * green, 0.45 + 0.55 * blue
+
+
+def hues(count: int) -> Sequence[str]:
+    """A colour for each of so many classes: `HUES`, or where there are more a ramp whose neighbours are alike."""
+    if count <= len(HUES):
+        return HUES
+    from matplotlib.colors import LinearSegmentedColormap, to_hex
+
+    ramp = LinearSegmentedColormap.from_list("ramp", _RAMP)
+    return [to_hex(ramp(place / (count - 1))) for place in range(count)]
+
+
+@contextmanager
+def applied(size: float = LARGE) -> Iterator[None]:
+    """matplotlib's defaults with ours on top, whatever the user's own settings, with type of so many points."""
+    import matplotlib
+
+    small = dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), size * SMALLER)
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        matplotlib.rcdefaults()
+        ours: Any = _RC | small | {"font.size": size}
+        matplotlib.rcParams.update(ours)
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # names come from other machines
+        yield
+
+
+def panels(count: int, columns: int = 0, height: float = 0.0, width: float = WIDTH) -> tuple[Any, list[Any]]:
+    """A figure with its axes, row by row.
+
+    Parameters
+    ----------
+    columns : int, optional
+        By default as many as look well.
+    height : float, optional
+        Of a panel, in inches.
+    """
+    from matplotlib.figure import Figure
+
+    columns = columns or columns_for(count)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(width, rows * (height or {1: 3.6, 2: 3.0}.get(columns, 2.6))))
+    every = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    for axes in every[count:]:
+        axes.remove()
+    return figure, every[:count]
+
+
+def columns_for(count: int) -> int:
+    """In how many columns so many panels stand."""
+    return count if count <= 3 else 2 if count == 4 else 3
+
+
+def page_axes(height: float) -> Any:
+    """The axes of a picture of a page, of this height in inches."""
+    return panels(1, height=height, width=PAGE_WIDTH)[1][0]
+
+
+def save(figure: Any, stem: Path) -> None:
+    """Write `stem`.png and `stem`.svg, on white. Equal figures give equal bytes, by the same version of matplotlib."""
+    for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+        file = BytesIO()
+        with applied():
+            figure.savefig(file, format=kind, dpi=DPI, metadata=metadata, facecolor="white")
+        write_atomically(stem.with_name(f"{stem.name}.{kind}"), file.getvalue())
+
+
+def to_svg(axes: Any, name: str) -> Markup:
+    """The picture of these axes as one inline element; `name` is unique in its page. To be called within `applied`."""
+    import matplotlib
+
+    matplotlib.rcParams["svg.hashsalt"] = name
+    buffer = StringIO()
+    axes.figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    text = buffer.getvalue()
+    box = re.search(r'viewBox="([^"]*)"', text)
+    content = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
+    # Its one style rule would hold for the whole page, and is in the page's own style.
+    content = re.sub(r"<style.*?</style>", "", content, flags=re.DOTALL).replace("xlink:href", "href")
+    used = set(re.findall(r"#([\w-]+)", content))
+    content = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", content)
+    content = re.sub(r' d="[^"]*"', lambda match: re.sub(r"(\.\d\d)\d+", r"\1", match[0]), content)
+    for colour, variable in _VARIABLES.items():
+        content = content.replace(colour, f"var(--{variable})")
+    return Markup(f'viewBox="{box[1] if box else ""}">{content}')

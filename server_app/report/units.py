@@ -1,0 +1,58 @@
+"""Figures as readers see them: percent, bytes, durations, counts; a dash stands for what is not there."""
+
+import math
+from typing import Any
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number, and no bool."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def percent(fraction: Any) -> str:
+    """A fraction as percent with two decimals."""
+    return f"{100 * fraction:.2f}%" if is_number(fraction) else "–"
+
+
+def spread(mean: Any, std: Any) -> str:
+    """Mean ± standard deviation in percent."""
+    return f"{percent(mean)} ± {percent(std)}" if is_number(mean) else "–"
+
+
+def size(count: Any) -> str:
+    """Bytes, in units of 1000."""
+    if not is_number(count):
+        return "–"
+    unit, *larger = "B", "kB", "MB", "GB", "TB"
+    while larger and abs(count) >= 999.95:
+        count, unit = count / 1000, larger.pop(0)
+    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+
+
+def duration(seconds: Any) -> str:
+    """Seconds to a sensible number of digits; from a minute on, minutes and hours."""
+    if not is_number(seconds):
+        return "–"
+    if seconds < 60:
+        return f"{seconds:.4f} s" if seconds < 0.1 else f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """A figure without a unit: an int with its thousands separated, a float with so many decimals."""
+    if not is_number(value):
+        return "–"
+    text = f"{value:,d}" if isinstance(value, int) else f"{value:,.{digits}f}"
+    return text.replace("-", "−")
+
+
+def amount(count: int, noun: str) -> str:
+    """A count and its noun, in the plural where it takes one."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def printable(name: str) -> str:
+    """A name as it fits beside an axis: names come from other machines."""
+    plain = "".join(letter if letter.isprintable() else "?" for letter in name)
+    return plain if len(plain) <= 18 else plain[:17] + "…"
