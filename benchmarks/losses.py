@@ -1,25 +1,20 @@
-"""Losses on curved heads against cross-entropy on a linear head, and against themselves with geoopt's distance.
+"""Losses on curved heads, from features to gradients, and the search for the prototypes that fix such heads."""
 
-From features of 128 images to the gradient with respect to them and, where they are trained, to the head's weights;
-100 classes, 20 dimensions, as a network's last layer sees them.
-"""
-
-from collections.abc import Callable
-from functools import lru_cache, partial
+import itertools
+from functools import cache, partial
 
 import geoopt
 import torch
+from textbook import prototypes_by_descent
 from torch import Tensor, nn
 
-from benchmarks.row import Place, Row
-from benchmarks.timing import Ratio, compare
-from curvfed.tasks.heads import HeadSpec, PoincareHead, head_start, make_head
+from benchmarks.measure import Call, Pair, Place, Row
+from curvfed.geometry.prototypes import uniform
+from curvfed.tasks.heads import HeadSpec, head_start, make_head
 from curvfed.tasks.images.models import ImageNet
 from curvfed.tasks.images.objectives import ObjectiveSpec, objective
 
-BATCH, CLASSES, DIM = 128, 100, 20
-REPEATS, CALLS = 9, 100
-SIZE = f"{BATCH} images, {CLASSES} classes, {DIM} dimensions"
+IMAGES, CLASSES, DIM = 128, 100, 20
 
 CURVED = {
     "hyperfed's triplet loss, one negative": ("poincare", ObjectiveSpec("triplet")),
@@ -31,81 +26,74 @@ CURVED = {
 
 
 def rows(place: Place) -> list[Row]:
-    """Every loss against the flat one; the hyperbolic ones also against geoopt."""
-    flat = [
-        Row(f"{name}, {SIZE}", "cross-entropy on a linear head", "twin", partial(against_flat, *loss), 1.5)
-        for name, loss in CURVED.items()
+    """Every loss against cross-entropy on a trained head; the hyperbolic ones also against geoopt's distance."""
+    size = f"{IMAGES} images, {CLASSES} classes, {DIM} dimensions"
+    flat, peer = "cross-entropy on a linear head", "the same with geoopt's distance"
+    all_losses, balls = CURVED.items(), {name: loss for name, (kind, loss) in CURVED.items() if kind == "poincare"}
+    return [
+        *(Row(f"{name}, {size}", flat, partial(_against_flat, *loss), 1.5, 9, 100) for name, loss in all_losses),
+        *(Row(f"{name}, {size}", peer, partial(_against_geoopt, loss), 1.0, 9, 100) for name, loss in balls.items()),
     ]
-    peers = [
-        Row(f"{name}, {SIZE}", "the same with geoopt's distance", "peer", partial(against_geoopt, loss[1]), 1.0)
-        for name, loss in CURVED.items()
-        if loss[0] == "poincare"
+
+
+def prototypes(place: Place) -> list[Row]:
+    """As many as CIFAR-100 has classes, in the paper's dimensions, from new starts: none is kept from before."""
+    seeds, classes = itertools.count(1_000), place.size(CLASSES, 5)
+    what = f"{CLASSES} prototypes in {DIM} dimensions"
+    descent = "1,000 steps down HyperFed's Eq. 5, which spread them less"
+
+    def search() -> object:
+        return uniform(classes, DIM, next(seeds))
+
+    return [
+        Row(what, descent, lambda: (search, partial(prototypes_by_descent, classes, DIM, 1_000)), repeats=3),
+        Row(what, "3 s", lambda: (search, 3.0), 1.0, 3),
     ]
-    return flat + peers
 
 
-def against_flat(kind: str, spec: ObjectiveSpec) -> Ratio:
-    """A loss on its fixed head against cross-entropy on a trained one."""
-    linear = HeadSpec("linear", CLASSES, DIM)
-    return _compare(_gradients(_net(_fixed(kind)), spec), _gradients(_net(linear), ObjectiveSpec("cross-entropy")))
+def _against_flat(kind: str, loss: ObjectiveSpec) -> Pair:
+    linear = _head(HeadSpec("linear", CLASSES, DIM))
+    return _gradients(_fixed(kind), loss), _gradients(linear, ObjectiveSpec("cross-entropy"))
 
 
-def against_geoopt(spec: ObjectiveSpec) -> Ratio:
-    """A loss on the Poincaré head and on one of geoopt's functions."""
-    ours = _net(_fixed("poincare"))
-    head = ours.head
-    assert isinstance(head, PoincareHead)
-    return _compare(_gradients(ours, spec), _gradients(ImageNet(nn.Sequential(), _Geoopt(head)), spec))
+def _against_geoopt(loss: ObjectiveSpec) -> Pair:
+    head = _fixed("poincare")
+    return _gradients(head, loss), _gradients(_Geoopt(head.prototypes.detach()), loss)
 
 
 class _Geoopt(nn.Module):
-    """Logits −d(exp0(z), w) by geoopt, of the prototypes of a fixed head."""
+    """Logits −d(exp0(z), w) by geoopt."""
 
-    def __init__(self, head: PoincareHead) -> None:
+    def __init__(self, prototypes: Tensor) -> None:
         super().__init__()
-        self._ball = geoopt.Stereographic(k=-1.0)
-        self.weight, self._prototypes = head.weight, head.prototypes.detach()
+        self._ball, self._prototypes = geoopt.Stereographic(k=-1.0), prototypes
+        self.weight = nn.Parameter(prototypes.clone(), requires_grad=False)  # its shape is asked for
 
     def forward(self, features: Tensor) -> Tensor:
-        """(n, d) -> (n, C)."""
         return -self._apart(features, self._prototypes)
 
     def distances(self, features: Tensor, classes: Tensor) -> Tensor:
-        """(n, d) and (n, k) -> (n, k)."""
         return self._apart(features, self._prototypes[classes])
 
     def _apart(self, features: Tensor, prototypes: Tensor) -> Tensor:
-        found: Tensor = self._ball.dist(self._ball.expmap0(features)[:, None], prototypes)
-        return found
+        return self._ball.dist(self._ball.expmap0(features)[:, None], prototypes)
 
 
-def _compare(ours: Callable[[], object], theirs: Callable[[], object]) -> Ratio:
-    torch.set_num_threads(1)
-    for _ in range(3):  # geoopt's scripts are compiled at the second call
-        ours(), theirs()
-    return compare(ours, theirs, REPEATS, CALLS)
+def _fixed(kind: str) -> nn.Module:
+    return _head(HeadSpec(kind, CLASSES, DIM, fixed=True, start="uniform"))
 
 
-def _fixed(kind: str) -> HeadSpec:
-    return HeadSpec(kind, CLASSES, DIM, fixed=True, start="uniform")
-
-
-def _net(spec: HeadSpec) -> ImageNet:
-    """A network whose images are its features."""
+@cache
+def _head(spec: HeadSpec) -> nn.Module:
     head = make_head(spec)
-    head.load_state_dict(_start(spec))
-    return ImageNet(nn.Sequential(), head)
+    head.load_state_dict(head_start(spec, 0))
+    return head
 
 
-@lru_cache
-def _start(spec: HeadSpec) -> dict[str, Tensor]:
-    """Looked for once: it takes longer than the measurement."""
-    return head_start(spec, 0)
-
-
-def _gradients(net: ImageNet, spec: ObjectiveSpec) -> Callable[[], object]:
-    generator = torch.Generator().manual_seed(0)
-    features = torch.randn(BATCH, DIM, generator=generator) / 4
-    labels = torch.randint(CLASSES, (BATCH,), generator=generator)
+def _gradients(head: nn.Module, spec: ObjectiveSpec) -> Call:
+    """Of a network whose images are its features."""
+    net, generator = ImageNet(nn.Sequential(), head), torch.Generator().manual_seed(0)
+    features = torch.randn(IMAGES, DIM, generator=generator) / 4
+    labels = torch.randint(CLASSES, (IMAGES,), generator=generator)
     loss, wanted = objective(spec), [features.requires_grad_(), *(p for p in net.parameters() if p.requires_grad)]
     return lambda: torch.autograd.grad(loss(net, features, labels), wanted)

@@ -2,9 +2,8 @@
 
 import pytest
 from app_runs import run
+from plain_loop import PlainLoop
 
-from benchmarks.plain_images import PlainImages
-from benchmarks.plain_loop import PlainLoop
 from curvfed.strategies.config import flatten, parse
 
 CLIENTS = 3
@@ -13,16 +12,12 @@ GRAPH = {"dataset": "trees", "local-epochs": 2}
 
 
 @pytest.mark.parametrize(
-    ("loop", "settings"),
-    [
-        (PlainLoop, GRAPH | {"method": "flatland"}),
-        (PlainImages, IMAGES | {"method": "fedavg"}),
-        (PlainImages, IMAGES | {"method": "hyperfed"}),
-    ],
+    "settings",
+    [GRAPH | {"method": "flatland"}, IMAGES | {"method": "fedavg"}, IMAGES | {"method": "hyperfed"}],
     ids=["flatland", "fedavg", "hyperfed"],
 )
-def test_a_plain_loop_trains_as_a_run_does(own_home, tmp_path, loop, settings):
+def test_a_plain_loop_trains_as_a_run_does(own_home, tmp_path, settings):
     whole = run(tmp_path, clients=CLIENTS, num_rounds=3, **{key.replace("-", "_"): v for key, v in settings.items()})
     told = [float(row["test"]) for row in whole.clients if row["round"] == "3" and row["phase"] == "train"]
-    plain = loop(parse(flatten(parse({})) | {"embedding-dim": 8, "num-rounds": 3} | settings), CLIENTS).run()
+    plain = PlainLoop(parse(flatten(parse({})) | {"embedding-dim": 8, "num-rounds": 3} | settings), CLIENTS).run()
     assert told == [scores["test"] for scores in plain]

@@ -1,0 +1,35 @@
+"""All rows by topic, and those that a word selects."""
+
+from collections.abc import Callable, Sequence
+
+from benchmarks import graphs, local_training, losses, networks, one_shot, operations, secure_sums, server, whole_runs
+from benchmarks.measure import Place, Row
+
+TOPICS: dict[str, Callable[[Place], list[Row]]] = {
+    "steps": local_training.rows,
+    "networks": networks.rows,
+    "operations": operations.rows,
+    "losses": losses.rows,
+    "graphs": graphs.rows,
+    "prototypes": losses.prototypes,
+    "server": server.rows,
+    "wire": server.wire,
+    "hulls": one_shot.hulls,
+    "decode": one_shot.decoding,
+    "secure-sum": secure_sums.rows,
+    "whole": whole_runs.rows,
+    "many-clients": whole_runs.many_clients,
+}
+"""In the order in which they are measured."""
+
+
+def chosen(words: Sequence[str], place: Place) -> list[tuple[str, Row]]:
+    """Topics with their rows: those whose topic is one of the words or whose name has one of them; all without words."""
+    rows = [(topic, row) for topic, make in TOPICS.items() for row in make(place)]
+    return [one for one in rows if not words or one[0] in words or any(word in one[1].what for word in words)]
+
+
+def one(name: str, place: Place) -> Row:
+    """The only row whose name has this in it."""
+    [(_, row)] = chosen([name], place)
+    return row

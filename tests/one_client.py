@@ -1,0 +1,58 @@
+"""One client of ten on its own: its steps, its rounds, its fine-tuning, without a server and without files."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from curvfed.client_app.client import Client
+from curvfed.client_app.learners.learner import copy_in
+from curvfed.strategies.aggregation import weighed
+from curvfed.strategies.aggregations import aggregation
+from curvfed.strategies.config import parse
+from curvfed.strategies.messages import Facts
+from curvfed.strategies.model_spec import fixed_head, model_spec
+from curvfed.strategies.split import Update
+
+CLIENTS = 10
+
+Settings = Mapping[str, Any]
+Call = Callable[[], object]
+
+
+def a_round(settings: Settings) -> Call:
+    """The second round of client 0, over and over: nothing is aggregated in between."""
+    client, facts = a_client(settings)
+    learner, server = client.learner, aggregation(client.config, facts, CLIENTS)
+    learner.round = 1
+    learner.receive(server.sent_to(0))
+    trained = learner.train()
+    reply = {name: np.array(array) for name, array in learner.share().items()}
+    server.aggregate(weighed({0: Update(client.task.num_examples, reply, trained.steps)}, client.config.weights))
+    learner.round = 2
+
+    def once() -> None:
+        learner.receive(server.sent_to(0))
+        learner.train()
+        learner.share()
+
+    return once
+
+
+def a_fine_tuning(settings: Settings) -> Call:
+    """The fine-tuning of client 0."""
+    client, _ = a_client(settings)
+    return client.learner.fine_tune
+
+
+def a_client(settings: Settings) -> tuple[Client, Facts]:
+    """The first of ten, with its model at its start; it writes nothing to the disk."""
+    config = parse(dict(settings))
+    client = Client(config, "benchmark", 0, {"partition-id": 0, "num-partitions": CLIENTS})
+    about = client.describe()
+    partitions = tuple(range(CLIENTS)) if client.method.lists_clients else ()
+    facts = Facts(about.task, about.num_features, about.class_names, about.shape, partitions=partitions)
+    client.prepare(facts, 0)
+    if client.fixed:
+        copy_in(fixed_head(model_spec(client.config, facts), config.seed), client.tensors)
+    return client, facts
