@@ -25,17 +25,15 @@ import psutil
 import torch
 from threadpoolctl import threadpool_limits
 
-from benchmarks import graphs, one_shot, secure_sums, server, whole_runs
+from benchmarks import graphs, one_shot, server, whole_runs
 from benchmarks.measure import Call, Told, peak_bytes, seconds
-from benchmarks.page import machine, write_tables
+from benchmarks.page import duration, machine, write_tables
 from curvfed.strategies.store import write_atomically
 
-MODEL = 25_000
-"""Parameters of a client's model, where the clients grow: about as many as a small GCN has."""
-MODELS = 5
-"""Where the parameters grow."""
+MODEL, MODELS = 25_000, 5
+"""Parameters of a model where the clients grow, about as many as a small GCN has; models where the parameters grow."""
 DEGREE, NODES = 10, 10_000
-"""Mean degree where the nodes of a graph grow, and nodes where its edges grow."""
+"""Mean degree where the nodes of a graph grow; nodes where its edges grow."""
 LEAST_BYTES = 2_000_000
 """Less is what the system's own accounts of a process come and go by."""
 HEADS = ("what", "time", "exponent", "expected", "memory", "exponent")
@@ -55,35 +53,31 @@ class Curve(NamedTuple):
     expected: float = 1
 
 
-def _clients(use: Callable[..., Any]) -> Callable[[int], Call]:
-    return lambda size: partial(use, *server.models(size, MODEL)[:2])
-
-
-def _parameters(use: Callable[..., Any]) -> Callable[[int], Call]:
-    return lambda size: partial(use, *server.models(MODELS, size)[:2])
+def _models(name: str, num: int = 0, length: int = 0) -> Callable[[int], Call]:
+    """An aggregation of as many models, or of models as large, as the size says."""
+    return lambda size: partial(server.AGGREGATE[name], *server.models(num or size, length or size)[:2])
 
 
 def _nodes(make: Callable[[int, int], Call]) -> Callable[[int], Call]:
     return lambda size: make(size, size * DEGREE // 2)
 
 
+RICCI, STEP, CUT = "Forman–Ricci curvature", "a training step of the Lorentz GCN", "partition into 10 parts"
 CURVES = {
-    "clients.average": Curve("average of the clients' models", CLIENTS, _clients(server.AGGREGATE["average"])),
-    "clients.consistent": Curve("consistent aggregation", CLIENTS, _clients(server.AGGREGATE["consistent"]), 2),
-    "clients.secure-sum": Curve("server's side of a secure sum of 2,500 entries", CLIENTS, secure_sums.server, 2),
+    "clients.average": Curve("average of the clients' models", CLIENTS, _models("average", length=MODEL)),
+    "clients.consistent": Curve("consistent aggregation", CLIENTS, _models("consistent", length=MODEL), 2),
+    "clients.secure-sum": Curve("server's side of a secure sum of 2,500 entries", CLIENTS, one_shot.sum_server, 2),
     "clients.description": Curve("the clients' descriptions, in-process, on trees", CLIENTS, whole_runs.descriptions),
     "clients.round": Curve("a whole round, in-process, on trees", CLIENTS, whole_runs.whole_round),
     "parameters.message": Curve("a model encoded and decoded", PARAMETERS, server.message),
-    "parameters.average": Curve("average of 5 models", PARAMETERS, _parameters(server.AGGREGATE["average"])),
-    "parameters.gram": Curve(
-        "inner products of 5 models' deviations", PARAMETERS, _parameters(server.AGGREGATE["gram"])
-    ),
-    "nodes.ricci": Curve("Forman–Ricci curvature", GRAPH, _nodes(graphs.ricci)),
-    "nodes.step": Curve("a training step of the Lorentz GCN", GRAPH, _nodes(graphs.step)),
-    "nodes.partition": Curve("partition into 10 parts", GRAPH, _nodes(graphs.parts)),
-    "edges.ricci": Curve("Forman–Ricci curvature", GRAPH, partial(graphs.ricci, NODES), 2),
-    "edges.step": Curve("a training step of the Lorentz GCN", GRAPH, partial(graphs.step, NODES)),
-    "edges.partition": Curve("partition into 10 parts", GRAPH, partial(graphs.parts, NODES)),
+    "parameters.average": Curve("average of 5 models", PARAMETERS, _models("average", MODELS)),
+    "parameters.gram": Curve("inner products of the deviations of 5 models", PARAMETERS, _models("gram", MODELS)),
+    "nodes.ricci": Curve(RICCI, GRAPH, _nodes(graphs.ricci)),
+    "nodes.step": Curve(STEP, GRAPH, _nodes(graphs.step)),
+    "nodes.partition": Curve(CUT, GRAPH, _nodes(graphs.parts)),
+    "edges.ricci": Curve(RICCI, GRAPH, partial(graphs.ricci, NODES), 2),
+    "edges.step": Curve(STEP, GRAPH, partial(graphs.step, NODES)),
+    "edges.partition": Curve(CUT, GRAPH, partial(graphs.parts, NODES)),
     "points.hull": Curve("convex hull", GRAPH, one_shot.hull),
     "points.quantise": Curve("quantiser, points to bins", GRAPH, one_shot.bins),
     "points.client": Curve("a client's work for hull, before masks", GRAPH, one_shot.hull_client),
@@ -109,16 +103,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     with threadpool_limits(1):
-        for name, curve in CURVES.items():
-            if any(word in name for word in options.only):
-                print(f"measuring {name}", flush=True)
-                told["curves"][name] = found = measure(curve, options.largest, options.cap)
-                print("   ", "; ".join(f"{one['size']:,}: {one['seconds']:.3g} s" for one in found["points"]))
-                write_atomically(path, (json.dumps(told, indent=1) + "\n").encode())
+        for name in (name for name in CURVES if any(word in name for word in options.only)):
+            print(f"measuring {name}", flush=True)
+            told["curves"][name] = found = measure(CURVES[name], options.largest, options.cap)
+            print("   ", "; ".join(f"{one['size']:,}: {duration(one['seconds'])}" for one in found["points"]))
+            write_atomically(path, (json.dumps(told, indent=1) + "\n").encode())
+    told["measured"] = here["measured"] if options.only else told["measured"]
     curves = {name: told["curves"][name] for name in CURVES if name in told["curves"]}
     write_atomically(options.to / "growth.svg", draw(curves))
-    of = {grows: [name for name in curves if name.startswith(grows)] for grows in GROWS}
-    tables = {f"more {grows}": [_cells(name, curves[name]) for name in names] for grows, names in of.items() if names}
+    tables: dict[str, list[list[str]]] = {}
+    for name, found in curves.items():
+        tables.setdefault(f"more {name.partition('.')[0]}", []).append(_cells(CURVES[name], found))
     write_tables(options.to.parent / f"{options.to.name}.md", told, HEADS, tables)
     return 0
 
@@ -135,8 +130,8 @@ def measure(curve: Curve, largest: float, cap: float) -> dict[str, Any]:
             break
         gc.collect()
         began, before = time.perf_counter(), process.memory_info().rss
-        call = curve.make(size)
-        data, repeats = process.memory_info().rss - before, 1
+        call, repeats = curve.make(size), 1
+        data = process.memory_info().rss - before
         if not isinstance(call, Told):
             once = seconds(call)
             repeats = 25 if once < 0.02 else 5 if once < 2 else 1
@@ -154,22 +149,17 @@ def exponent(points: Sequence[Mapping[str, Any]], key: str) -> float | None:
     """
     least = LEAST_BYTES if key == "bytes" else 0
     kept = [(one["size"], one[key]) for one in points if (one[key] or 0) > least]
-    upper = kept[-max(3, (len(kept) + 1) // 2) :]
-    return float(np.polyfit(*np.log(np.array(upper, float)).T, 1)[0]) if len(upper) > 1 else None
+    upper = np.log(np.array(kept[-max(3, (len(kept) + 1) // 2) :], float))
+    return float(np.polyfit(*upper.T, 1)[0]) if len(upper) > 1 else None
 
 
-def _cells(name: str, found: Mapping[str, Any]) -> list[str]:
-    points, curve = found["points"], CURVES[name]
-    time_slope, memory_slope = (
-        "" if (slope := exponent(points, key)) is None else f"{slope:.2f}" for key in ("seconds", "bytes")
-    )
-    last = points[-1]
-    at, duration = f" at {last['size']:,}", last["seconds"]
-    took = f"{duration:.3g} s" if duration >= 0.1 else f"{1e3 * duration:.3g} ms"
-    memory = "" if last["bytes"] is None else f"{last['bytes'] / 1e6:,.0f} MB{at}"
-    memory = "under 2 MB" if last["bytes"] is not None and last["bytes"] < LEAST_BYTES else memory
+def _cells(curve: Curve, found: Mapping[str, Any]) -> list[str]:
+    last, slopes = found["points"][-1], [exponent(found["points"], key) for key in ("seconds", "bytes")]
+    times, memories = ("" if slope is None else f"{slope:.2f}" for slope in slopes)
     left = f" (left out: {', '.join(f'{size:,}' for size in found['left_out'])})" if found["left_out"] else ""
-    return [curve.what + left, took + at, time_slope, f"{curve.expected:g}", memory, memory_slope]
+    at, size = f" at {last['size']:,}", last["bytes"]
+    memory = "" if size is None else f"{size / 1e6:,.0f} MB{at}" if size > LEAST_BYTES else "under 2 MB"
+    return [curve.what + left, duration(last["seconds"]) + at, times, f"{curve.expected:g}", memory, memories]
 
 
 def draw(curves: Mapping[str, Mapping[str, Any]]) -> bytes:
@@ -177,20 +167,18 @@ def draw(curves: Mapping[str, Mapping[str, Any]]) -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
+    to, parts = BytesIO(), (("seconds", "seconds", 1.0), ("bytes", "MB", 1e6))
     with matplotlib.rc_context({"svg.hashsalt": "growth", "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(9, 3 * len(GROWS)), layout="constrained")
         for grows, panels in zip(GROWS, figure.subplots(len(GROWS), 2), strict=True):
-            for axes, key, label in zip(panels, ("seconds", "bytes"), ("seconds", "MB"), strict=True):
-                for number, name in enumerate(name for name in curves if name.startswith(grows)):
-                    points = [one for one in curves[name]["points"] if key == "seconds" or one["bytes"]]
-                    values = [one[key] / (1e6 if key == "bytes" else 1) for one in points]
-                    look = {"marker": "os^Dv"[number], "label": CURVES[name].what}
-                    axes.plot([one["size"] for one in points], values, **look)
+            for axes, (key, label, unit) in zip(panels, parts, strict=True):
+                for marker, name in zip("os^Dv", (name for name in curves if name.startswith(grows)), strict=False):
+                    points = [(one["size"], one[key] / unit) for one in curves[name]["points"] if one[key]]
+                    axes.plot(*zip(*points, strict=True), marker=marker, label=CURVES[name].what)
                 axes.set(xscale="log", yscale="log", xlabel=grows, ylabel=label)
                 axes.grid(color="#dddddd")
             if panels[0].lines:
                 panels[0].legend(frameon=False, fontsize=8)
-        to = BytesIO()
         figure.savefig(to, format="svg", metadata={"Date": None})
     return to.getvalue()
 

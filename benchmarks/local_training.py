@@ -2,10 +2,15 @@
 
 A method whose learner is the plain one is timed by its steps: forward, loss, backward, pulls, optimiser. Where the learner
 does more, it is the client's round: receive, train, reply; then the ratio also counts the models that it trains besides.
-Methods whose local work is that of a row above them, or FedAvg's own, have no row.
+Networks of full size are held against a plain PyTorch loop on the same batches. What ours has beyond that loop: batches are
+shuffled and cut from bytes on the device, losses are checked, the method's own loss and head.
 """
 
+import multiprocessing
+import time
+from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +19,11 @@ import torch.nn.functional as F
 from one_client import CLIENTS, Settings, a_client, a_fine_tuning, a_round
 
 from benchmarks.measure import Call, Pair, Place, Row
+from curvfed.client_app.client import Client
 from curvfed.client_app.training import make_optimizer, train
 from curvfed.strategies.config import home, parse
 from curvfed.strategies.defaults import settled
 from curvfed.strategies.messages import Facts
-from curvfed.strategies.method import Method
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.model_spec import build_model, model_spec
 from curvfed.tasks.graphs.client_graph import ClientGraph
@@ -32,18 +37,25 @@ STEPS = 50
 WIDTH = 128
 
 GOALS = {"flatland": 1.15, "hyperfed": 1.05, "spherefed": 1.05}
-
-VARIANTS: dict[tuple[str, str], tuple[Settings, ...]] = {
-    ("nodes", "flatland"): ({}, {"local-epochs": 5}),  # a round of one step leaves the proximal term, which is 0, out
-    ("nodes", "fedprox"): ({"local-epochs": 5},),
-    ("nodes", "fedsage+"): ({}, {"fedsage.generator-rounds": 1}),  # a round that trains the generator, one after these
-    ("images", "hyperfed"): ({}, {"hyperfed.negatives": "all"}, {"hyperfed.mixup": 2.0}),
-}
-"""What a method of a task is timed with beyond its defaults; a method that is not here once, with these."""
+"""Of a method as it is by default."""
+ON_GRAPHS: tuple[tuple[str, Settings], ...] = (
+    ("flatland", {}), ("flatland", {"local-epochs": 5}),  # a round of one step leaves the proximal term, which is 0, out
+    ("flatland-constant", {}), ("flatland-euclidean", {}), ("local-lorentz", {}), ("fedprox", {"local-epochs": 5}),
+    ("fed-pub", {}), ("fedgnn", {}), ("fedgta", {}), ("fedhgcn", {}),
+    ("fedsage+", {}), ("fedsage+", {"fedsage.generator-rounds": 1}),  # a round that trains the generator, one after these
+    ("ditto", {}), ("scaffold", {}), ("moon", {}),
+)  # fmt: skip
+ON_IMAGES: tuple[tuple[str, Settings], ...] = (
+    ("fedprox", {}), ("fedbabu", {}), ("fedrep", {}), ("ditto", {}), ("scaffold", {}), ("feddyn", {}), ("moon", {}),
+    ("pfedme", {}), ("fedrod", {}), ("apple", {}), ("fedmtl", {}), ("spherefed", {}),
+    ("hyperfed", {}), ("hyperfed", {"hyperfed.negatives": "all"}), ("hyperfed", {"hyperfed.mixup": 2.0}),
+    ("hyperfed-shared", {}), ("hyperfed-geodesic", {}),
+)  # fmt: skip
+"""Methods with keys beyond their defaults: every kind of local work once but FedAvg's."""
 
 
 def rows(place: Place) -> list[Row]:
-    """Single layers, on the CPU, then every method on graphs and on images."""
+    """Single layers, on the CPU, then methods on graphs and on images."""
     graph = {"dataset": place.graph, "data-dir": str(place.data or ""), "device": place.device}
     linear = f"Lorentz linear layer {WIDTH} to {WIDTH}, 300 nodes, forward and backward"
     layer = f"Lorentz layer with centroid and gate, client of {place.graph}, forward and backward"
@@ -51,35 +63,27 @@ def rows(place: Place) -> list[Row]:
         Row(linear, "linear layer", _linear_against_flat, None, 9, 100),
         Row(layer, "GCN layer", partial(_layer_against_flat, place), None, 9, 50),
     ]
-    on_graphs = [
-        _row(place, method, graph, variant, "fedavg's GCN of equal width", STEPS)
-        for method in _distinct("nodes")
-        for variant in VARIANTS.get(("nodes", method), ({},))
-    ]
+    gcn = "fedavg's GCN of equal width"
+    on_graphs = [_row(place, method, graph, variant, gcn, STEPS) for method, variant in ON_GRAPHS]
 
     def tuned() -> Pair:
         settings = graph | {"fine-tune-epochs": 10}
         return a_fine_tuning(settings | {"method": "adafgl"}), a_fine_tuning(settings | {"method": "fedavg"})
 
     adafgl = Row(f"adafgl: 10 passes of its own network, {place.graph}", "as many of fedavg's GCN", tuned, repeats=7)
-    return [*(layers if place.processor == "cpu" else []), *on_graphs, adafgl, *_on_images(place)]
-
-
-def _on_images(place: Place) -> list[Row]:
-    base: dict[str, Any] = {"dataset": "digits", "partition": "iid", "device": place.device}
+    images: dict[str, Any] = {"dataset": "digits", "partition": "iid", "device": place.device}
     if place.data:
-        base |= {"dataset": "mnist", "data-dir": str(place.data)}
-        base |= {"images.train-subset": 6000, "images.test-subset": 1000}
-    found = []
-    for method in _distinct("images"):
+        images |= {"dataset": "mnist", "data-dir": str(place.data)}
+        images |= {"images.train-subset": 6000, "images.test-subset": 1000}
+    on_images = []
+    for method, variant in ON_IMAGES:
         # The heads' share shows beside a network of a size that is used; learners repeat passes, whatever the network.
-        model = {"model": "convnet" if METHODS[method].learner == "plain" else "cnn"}
-        against = f"fedavg, {model['model']}"
-        for variant in VARIANTS.get(("images", method), ({},)):
-            found.append(_row(place, method, base | model, variant, against, 1))
-        if place.processor == "cuda":
-            found.append(_row(place, method, base | model | {"mixed-precision": True}, {}, f"{against}, bfloat16", 1))
-    return found
+        base = images | {"model": "convnet" if METHODS[method].learner == "plain" else "cnn"}
+        against = f"fedavg, {base['model']}"
+        on_images.append(_row(place, method, base, variant, against, 1))
+        if place.processor == "cuda" and not variant:
+            on_images.append(_row(place, method, base | {"mixed-precision": True}, {}, f"{against}, bfloat16", 1))
+    return [*(layers if place.processor == "cpu" else []), *on_graphs, adafgl, *on_images]
 
 
 def _row(place: Place, method: str, base: Settings, variant: Settings, against: str, passes: int) -> Row:
@@ -91,38 +95,16 @@ def _row(place: Place, method: str, base: Settings, variant: Settings, against: 
         settings = {**base, **variant, "method": method}
         config = settled(parse(dict(settings)), tasks_of(settings["dataset"])[0])
         twin = {**base, "method": "fedavg", "optimizer": config.optimizer, "local-epochs": config.local_epochs}
-        if plain:
-            return _steps(settings, place.size(passes, 1)), _steps(twin, place.size(passes, 1))
-        return a_round(settings), a_round(twin)
+        if not plain:
+            return a_round(settings), a_round(twin)
+        ours, theirs = (a_client(one)[0].learner for one in (settings, twin))
+        num = place.size(passes, 1)
+        return lambda: ours.descend(num), lambda: theirs.descend(num)
 
     what = ("steps" if plain else "a round at the client") + " in bfloat16" * mixed
     goal = None if variant or mixed else GOALS.get(method)
     repeats, calls = 7 if passes > 1 else 5, 1 if plain else 1 + passes // 10
     return Row(f"{method}{changed}: {what}, {base['dataset']}", against, make, goal, repeats, calls)
-
-
-def _distinct(task: str) -> list[str]:
-    """The methods of a task by what a client computes, each kind of local work once, FedAvg's left out."""
-    seen, found = {_local_work(METHODS["fedavg"])}, []
-    for name, method in METHODS.items():
-        work = _local_work(method)
-        # AdaFGL's rounds are FedAvg's; its fine-tuning has a row of its own.
-        if task in method.tasks and work not in seen and method.learner != "adafgl":
-            seen.add(work)
-            found.append(name)
-    return found
-
-
-def _local_work(method: Method) -> tuple[Any, ...]:
-    fixed = method.head_from != "training"
-    model = (method.space, method.head, fixed, method.learns_curvature, method.selection)
-    return (*model, method.loss, method.proximal, method.sparsity, method.learner)
-
-
-def _steps(settings: Settings, passes: int) -> Call:
-    """Passes over client 0's examples, by its learner's steps."""
-    client, _ = a_client(settings)
-    return lambda: client.learner.descend(passes)
 
 
 def own_graph(place: Place) -> ClientGraph:
@@ -172,3 +154,109 @@ def _layer_against_flat(place: Place) -> Pair:
         torch.autograd.grad(out, (x, layer.weight, layer.bias), ones)
 
     return lorentz, flat
+
+
+NETWORKS = ("resnet18", "mobilenetv2")
+IMAGES = {"cpu": 64, "cuda": 640}
+"""Of each client, by the kind of the device."""
+PASSES = 3
+"""Of a client that trains beside another one."""
+
+
+def networks(place: Place) -> list[Row]:
+    """Every network, method and precision against the loop; then precisions, the compiler, and clients side by side."""
+    on, found = place.processor, []
+    for network, precision, method in product(NETWORKS, ("float32", "bfloat16"), ("fedavg", "hyperfed", "spherefed")):
+        make = partial(_against_loop, place, network, method, precision == "bfloat16")
+        what = f"{method}: steps of {network} in {precision}, on {on}"
+        found.append(Row(what, "a plain PyTorch loop with cross-entropy", make, 1.05, 3))
+    for network in NETWORKS:
+        make = partial(_precisions, place, network)
+        found.append(Row(f"fedavg: steps of {network} in bfloat16, on {on}", "in float32", make, repeats=3))
+    compiled = f"fedavg: steps of resnet18 whose body torch.compile has made, on {on}"
+    beside = f"2 clients with resnet18 in processes side by side, on {on}: until both have trained"
+    two, alone = (partial(_side_by_side, place, number) for number in (2, 1))
+    return [
+        *found,
+        Row(compiled, "as it is", partial(_compiled, place), repeats=3),
+        Row(beside, "one alone", lambda: (two, alone), repeats=3, told=True),
+    ]
+
+
+def _against_loop(place: Place, network: str, method: str, mixed: bool) -> Pair:
+    ours, theirs = _client(place, network, method, mixed), _client(place, network, "fedavg", mixed)
+    return lambda: ours.learner.descend(1), _plain_loop(theirs, mixed)
+
+
+def _precisions(place: Place, network: str) -> Pair:
+    ours, theirs = (_client(place, network, "fedavg", mixed) for mixed in (True, False))
+    return lambda: ours.learner.descend(1), lambda: theirs.learner.descend(1)
+
+
+def _compiled(place: Place) -> Pair:
+    """The first call compiles, which takes about a minute."""
+    network = place.size("resnet18", "cnn")
+    client, other = (_client(place, network, "fedavg", False) for _ in range(2))
+    net: Any = other.model
+    body = torch.compile(net.body)
+    return _plain_loop(other, False, lambda images: net.head(body(images))), _plain_loop(client, False)
+
+
+def _plain_loop(client: Client, mixed: bool, model: Callable[[Any], Any] | None = None) -> Call:
+    """The steps that anyone would write, on batches that are made already."""
+    own, task = client.model, client.task
+    own.train()
+    batches = [(batch.inputs, batch.labels) for batch in task.batches(own)]
+    optimizer = torch.optim.SGD(own.parameters(), 0.01)
+
+    def steps() -> None:
+        total = torch.zeros((), device=client.device)
+        for images, labels in batches:
+            optimizer.zero_grad()
+            with torch.autocast(images.device.type, torch.bfloat16, enabled=mixed):
+                loss = F.cross_entropy((model or own)(images), labels)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            total += loss.detach()
+        total.item()  # until all is done on a device that works by itself
+
+    return steps
+
+
+def _client(place: Place, network: str, method: str, mixed: bool) -> Client:
+    most = 10 * IMAGES[place.processor] if place.data else 640  # of digits
+    settings: dict[str, Any] = {
+        "dataset": "mnist" if place.data else "digits", "data-dir": str(place.data or ""), "partition": "iid",
+        "model": network, "method": method, "batch-size": 64, "mixed-precision": mixed, "optimizer": "sgd",
+        "images.train-subset": most, "images.test-subset": 100, "device": place.device,
+    }  # fmt: skip
+    return a_client(settings)[0]
+
+
+def _side_by_side(place: Place, number: int) -> float:
+    """Seconds from the moment when all processes are ready until the last has trained."""
+    context = multiprocessing.get_context("spawn")
+    line = context.Barrier(number + 1, timeout=120)
+    processes = [context.Process(target=_train, args=(place, line), daemon=True) for _ in range(number)]
+    for process in processes:
+        process.start()
+    line.wait()
+    began = time.perf_counter()
+    line.wait()
+    seconds = time.perf_counter() - began
+    for process in processes:  # before the line that they leave is gone
+        process.join()
+    return seconds
+
+
+def _train(place: Place, line: Any) -> None:
+    try:
+        torch.set_num_threads(1)
+        client = _client(place, place.size("resnet18", "cnn"), "fedavg", False)
+        client.learner.descend(1)
+        line.wait()
+        client.learner.descend(PASSES)
+        line.wait()
+    except BaseException:
+        line.abort()  # the one that waits is told
+        raise

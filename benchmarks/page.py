@@ -65,3 +65,8 @@ def write_tables(page: Path, told: Mapping[str, Any], heads: Sequence[str], tabl
         lines += ["", f"**{title}**", ""]
         lines += [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
     write_atomically(page, "\n".join([before + BEGIN, *lines, "", END + after]).encode())
+
+
+def duration(seconds: float) -> str:
+    """In seconds, or in milliseconds below a tenth of one."""
+    return f"{seconds:.3g} s" if seconds >= 0.1 else f"{1e3 * seconds:.3g} ms"

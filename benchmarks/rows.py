@@ -2,21 +2,21 @@
 
 from collections.abc import Callable, Sequence
 
-from benchmarks import graphs, local_training, losses, networks, one_shot, operations, secure_sums, server, whole_runs
+from benchmarks import graphs, local_training, one_shot, operations, server, whole_runs
 from benchmarks.measure import Place, Row
 
 TOPICS: dict[str, Callable[[Place], list[Row]]] = {
     "steps": local_training.rows,
-    "networks": networks.rows,
-    "operations": operations.rows,
-    "losses": losses.rows,
+    "networks": local_training.networks,
+    "operations": operations.operations,
+    "losses": operations.losses,
     "graphs": graphs.rows,
-    "prototypes": losses.prototypes,
+    "prototypes": operations.prototypes,
     "server": server.rows,
     "wire": server.wire,
     "hulls": one_shot.hulls,
     "decode": one_shot.decoding,
-    "secure-sum": secure_sums.rows,
+    "secure-sum": one_shot.secure_sum,
     "whole": whole_runs.rows,
     "many-clients": whole_runs.many_clients,
 }

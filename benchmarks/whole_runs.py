@@ -28,18 +28,22 @@ from curvfed.strategies.config import parse
 CLIENTS, NODES = 10, 3
 
 RAY = (
-    ("round", "flatland, {}, 10 clients: a round beyond its training, after the first", 0.15, 1.0),
-    ("flower", "from the command to the ServerApp's first line", 10.0, None),
-    ("meeting", "from there until the clients are known and the start is made: Ray's workers import", 10.0, None),
-    ("first", "the first round beyond a later one: models", 1.0, None),
-    ("report", "after the last round: model, summary, report with its pictures", 2.0, None),
-)
+    ("round", "flwr run in Ray, flatland, {}, 10 clients: a round beyond its training, after the first", 0.15, 1.0),
+    ("flower", "flwr run in Ray, from the command to the ServerApp's first line", 10.0, None),
+    (
+        "meeting", "flwr run in Ray, from there until the clients are known and the start is made: Ray's workers import",
+        10.0, None,
+    ),
+    ("first", "flwr run in Ray, the first round beyond a later one: models", 1.0, None),
+    ("report", "flwr run in Ray, after the last round: model, summary, report with its pictures", 2.0, None),
+)  # fmt: skip
 """Parts of a run by Flower in Ray, their budgets in seconds, and goals."""
+OVER_GRPC = "flwr run over gRPC with TLS on loopback, 3 nodes, {}: a round beyond its training"
 START = (
-    ("torch", "import torch", 2.0, None),
-    ("imports", "other imports", 1.0, 1.0),
-    ("handler", "data, model and one training round, data cached", 1.0, 1.0),
-    ("beyond", "both of these", 1.0, 1.0),
+    ("torch", "a client's process on a real node: import torch", 2.0, None),
+    ("imports", "a client's process on a real node: other imports", 1.0, 1.0),
+    ("handler", "a client's process on a real node: data, model and one training round, data cached", 1.0, 1.0),
+    ("beyond", "a client's process on a real node: both of these", 1.0, 1.0),
 )
 """Parts of a client's process, likewise."""
 
@@ -68,31 +72,23 @@ def rows(place: Place) -> list[Row]:
         images |= {"images.train-subset": 6000, "images.test-subset": 2000}
     images |= {"method": "hyperfed", "num-rounds": 5, "batch-size": 64, "embedding-dim": 20, "fine-tune-epochs": 0}
     of_graph = partial(_against_loop, graph | {"num-rounds": place.size(100, 2)}, CLIENTS)
-    by_grpc = f"flwr run over gRPC with TLS on loopback, 3 nodes, {place.graph}: a round beyond its training"
-
-    def budget(what: str, seconds: float, found: Callable[[], list[Any]], goal: float | None, repeats: int = 1) -> Row:
-        return Row(what, f"{seconds:g} s", lambda: (iter(found()).__next__, seconds), goal, repeats, told=True)
-
-    def of_ray(part: str) -> list[float]:
-        return [_by_ray(place)[part]]
-
-    def of_start(part: str) -> list[float]:
-        return [one[part] for one in _starts(place)]
-
+    of_images = partial(_against_loop, images, 20)
+    grpc = partial(_by_grpc, graph | {"num-rounds": place.size(5, 2)})
     return [
         Row(f"in-process run, flatland, {place.graph}, 10 clients, 100 rounds", loop, of_graph, 1.1, 3),
-        Row(
-            f"in-process run, hyperfed, {images['dataset']}, 20 clients, 5 rounds", loop,
-            partial(_against_loop, images, 20), 1.1, 3,
+        Row(f"in-process run, hyperfed, {images['dataset']}, 20 clients, 5 rounds", loop, of_images, 1.1, 3),
+        *(
+            _budget(words.format(place.graph), one, partial(_by_ray, place, part), goal)
+            for part, words, one, goal in RAY
         ),
-        *(budget(f"flwr run in Ray, {told.format(place.graph)}", seconds, partial(of_ray, part), goal)
-          for part, told, seconds, goal in RAY[:1]),
-        budget(by_grpc, 3.0, partial(_by_grpc, graph | {"num-rounds": place.size(5, 2)}), None),
-        *(budget(f"flwr run in Ray, {told}", seconds, partial(of_ray, part), goal)
-          for part, told, seconds, goal in RAY[1:]),
-        *(budget(f"a client's process on a real node: {told}", seconds, partial(of_start, part), goal, 5)
-          for part, told, seconds, goal in START),
-    ]  # fmt: skip
+        _budget(OVER_GRPC.format(place.graph), 3.0, grpc),
+        *(_budget(words, one, partial(_starts, place, part), goal, 5) for part, words, one, goal in START),
+    ]
+
+
+def _budget(what: str, most: float, found: Callable[[], list[float]], goal: float | None = None, num: int = 1) -> Row:
+    """A row of figures that are found, each held against the same number of seconds."""
+    return Row(what, f"{most:g} s", lambda: (iter(found()).__next__, most), goal, num, told=True)
 
 
 def _graph(place: Place) -> dict[str, Any]:
@@ -116,8 +112,7 @@ def round_overhead(rows: Sequence[Mapping[str, str]], workers: int) -> float:
 
 
 @cache
-def _by_ray(place: Place) -> dict[str, float]:
-    """Seconds of one `flwr run` by its parts, and of a later round beyond its training."""
+def _run_in_ray(place: Place) -> dict[str, float]:
     with _command("run", _graph(place) | {"num-rounds": place.size(30, 3)}, CLIENTS) as (process, run):
         began = time.perf_counter()
         while not run.exists() and process.poll() is None:
@@ -135,6 +130,11 @@ def _by_ray(place: Place) -> dict[str, float]:
     }
 
 
+def _by_ray(place: Place, part: str) -> list[float]:
+    """Seconds of a part of one `flwr run`, or of a later round beyond its training."""
+    return [_run_in_ray(place)[part]]
+
+
 def _by_grpc(settings: Mapping[str, Any]) -> list[float]:
     """Mean seconds of a later round beyond the slowest client's training."""
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "cluster", shares(NODES)) as running:
@@ -145,8 +145,7 @@ def _by_grpc(settings: Mapping[str, Any]) -> list[float]:
 
 
 @cache
-def _starts(place: Place) -> list[dict[str, float]]:
-    """Seconds by part of fresh processes that answer one message each."""
+def _started(place: Place) -> list[dict[str, float]]:
     graph, found = own_graph(place), []
     with tempfile.TemporaryDirectory() as folder:
         node = {"partition-id": 0, "num-partitions": CLIENTS, "state-path": f"{folder}/node"}
@@ -154,10 +153,15 @@ def _starts(place: Place) -> list[dict[str, float]]:
         settings |= {"features": graph.features.shape[1], "classes": graph.class_names}
         command = [sys.executable, str(TESTS / "client_start.py"), json.dumps(settings)]
         for _ in range(place.size(5, 1)):
-            done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=TESTS.parent)
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
             parts = json.loads(done.stdout.splitlines()[-1])
             found.append(parts | {"beyond": parts["imports"] + parts["handler"]})
     return found
+
+
+def _starts(place: Place, part: str) -> list[float]:
+    """Seconds of a part of fresh processes that answer one message each."""
+    return [one[part] for one in _started(place)]
 
 
 def many_clients(place: Place) -> list[Row]:

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from curvfed.tasks.points.uniform import uniform_points
+
 Points = Any  # NumPy arrays (..., 2), whose operators are typed as anything
 
 
@@ -51,6 +53,11 @@ def _at(coefficients: list[int], point: int, prime: int) -> int:
     for coefficient in reversed(coefficients):
         value = (value * point + coefficient) % prime
     return value
+
+
+def sample(num: int, radius: float = 0.95) -> Points:
+    """Points spread evenly over a hyperbolic disc of this Euclidean radius, that of the paper's synthetic sets."""
+    return uniform_points(num, radius, -1.0, np.random.default_rng(0))
 
 
 def graham_scan(points: Points, curvature: float) -> list[int]:
