@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not rows:
         parser.error(f"--only: no row has {' or '.join(options.only)} in its name")
     logging.getLogger("curvfed").addHandler(logging.NullHandler())
-    console, figures = Console(), []
+    console, figures = Console(), list[dict[str, Any]]()
     content = {"measured": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(device), "rows": figures}
     for number, (topic, row) in enumerate(rows, 1):
         console.print(f"[{number}/{len(rows)}] {topic}: {row.what} / {row.against}", markup=False, highlight=False)

@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     path = options.to / "growth.json"
     here = {"measured": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(), "curves": {}}
-    told = json.loads(path.read_text()) if path.exists() else here
+    told: dict[str, Any] = json.loads(path.read_text()) if path.exists() else here
     if options.only and told["machine"] != here["machine"]:
         told = here  # points of two machines make no curve
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -149,8 +149,8 @@ def exponent(points: Sequence[Mapping[str, Any]], key: str) -> float | None:
     """
     least = LEAST_BYTES if key == "bytes" else 0
     kept = [(one["size"], one[key]) for one in points if (one[key] or 0) > least]
-    upper = np.log(np.array(kept[-max(3, (len(kept) + 1) // 2) :], float))
-    return float(np.polyfit(*upper.T, 1)[0]) if len(upper) > 1 else None
+    sizes, values = np.log(np.array(kept[-max(3, (len(kept) + 1) // 2) :], float).reshape(-1, 2)).T
+    return float(np.polyfit(sizes, values, 1)[0]) if len(sizes) > 1 else None
 
 
 def _cells(curve: Curve, found: Mapping[str, Any]) -> list[str]:

@@ -95,8 +95,8 @@ def measure(row: Row, quick: bool = False) -> Ratio:
                 call()
         pairs = [(_figure(ours, row, calls), _figure(theirs, row, calls)) for _ in range(repeats)]
         ratios = [one / other for one, other in pairs]
-        medians = [statistics.median(values) for values in zip(*pairs, strict=True)]
-        return Ratio(*medians, min(ratios), max(ratios), *map(peak_bytes, timed))
+        ours_median, theirs_median = (statistics.median(values) for values in zip(*pairs, strict=True))
+        return Ratio(ours_median, theirs_median, min(ratios), max(ratios), *map(peak_bytes, timed[:2]))
 
 
 def _figure(call: Call | float, row: Row, calls: int) -> float:

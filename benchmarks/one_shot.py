@@ -97,7 +97,7 @@ def _against_textbook(num: int, bits: int) -> Pair:
     return decode_bins(num, bits), partial(plain_decode, symbols.tolist(), prime, 1 << bits)
 
 
-def _scan(points: Any) -> list[int]:
+def _scan(points: Any) -> Any:
     return graham_scan(points, -1.0)
 
 
@@ -147,7 +147,7 @@ def _run(clients: int, gone: int, length: int, threshold: int = 0) -> Run:
     return run.until("unmask")
 
 
-def _client(clients: int, gone: int, length: int) -> float:
+def _client(clients: int, gone: int, length: int) -> Any:
     members = _run(clients, gone, length).members
     return statistics.median(members[client].seconds for client in range(gone, clients))
 

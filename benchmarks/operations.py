@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import cache, partial
+from typing import Any
 
 import geoopt
 import torch
@@ -118,17 +119,14 @@ class _Geoopt(nn.Module):
         self._ball, self._prototypes = geoopt.Stereographic(k=-1.0), prototypes
         self.weight = nn.Parameter(prototypes.clone(), requires_grad=False)  # its shape is asked for
 
-    def forward(self, features: Tensor) -> Tensor:
-        return -self._apart(features, self._prototypes)
+    def forward(self, features: Tensor) -> Any:
+        return -self._ball.dist(self._ball.expmap0(features)[:, None], self._prototypes)
 
-    def distances(self, features: Tensor, classes: Tensor) -> Tensor:
-        return self._apart(features, self._prototypes[classes])
-
-    def _apart(self, features: Tensor, prototypes: Tensor) -> Tensor:
-        return self._ball.dist(self._ball.expmap0(features)[:, None], prototypes)
+    def distances(self, features: Tensor, classes: Tensor) -> Any:
+        return self._ball.dist(self._ball.expmap0(features)[:, None], self._prototypes[classes])
 
 
-def _fixed(kind: str) -> nn.Module:
+def _fixed(kind: str) -> Any:
     return _head(HeadSpec(kind, CLASSES, DIM, fixed=True, start="uniform"))
 
 

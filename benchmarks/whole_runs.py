@@ -149,7 +149,7 @@ def _started(place: Place) -> list[dict[str, float]]:
     graph, found = own_graph(place), []
     with tempfile.TemporaryDirectory() as folder:
         node = {"partition-id": 0, "num-partitions": CLIENTS, "state-path": f"{folder}/node"}
-        settings = {"config": _graph(place) | {"results-dir": folder}, "node": node}
+        settings: dict[str, Any] = {"config": _graph(place) | {"results-dir": folder}, "node": node}
         settings |= {"features": graph.features.shape[1], "classes": graph.class_names}
         command = [sys.executable, str(TESTS / "client_start.py"), json.dumps(settings)]
         for _ in range(place.size(5, 1)):
@@ -213,7 +213,7 @@ def _watched(name: str, clients: int, rounds: int, fraction: float) -> Watched:
     settings = MANY_SETTINGS[name] | {"num-rounds": rounds + 1, "fraction-train": fraction}
     if settings["dataset"] == "digits":
         settings["images.train-subset"] = clients
-    times, memory, peaks = [], [], [0.0]
+    times, memory, peaks = list[float](), list[float](), [0.0]
     with _command("simulate", settings, clients) as (process, run):
         watched, table = psutil.Process(process.pid), run / "rounds.csv"
         while len(times) < rounds and process.poll() is None:
