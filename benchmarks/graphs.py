@@ -2,22 +2,21 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import networkx as nx
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from textbook import forman_by_counting
-from torch import Tensor
+from one_client import graph_steps, own_graph
+from textbook import both_directions, forman_by_counting
 
-from benchmarks.local_training import graph_steps, own_graph
 from benchmarks.measure import Call, Pair, Place, Row
 from curvfed.geometry.curvature import forman_ricci
 from curvfed.tasks.graphs.client_graph import ClientGraph
 from curvfed.tasks.graphs.partition import clean_edges, metis_parts
 
-FEATURES, CLASSES, PARTS = 32, 7, 10
-"""Of graphs that are drawn."""
+FEATURES, CLASSES, PARTS = 32, 7, 10  # of graphs that are drawn
 
 
 def rows(place: Place) -> list[Row]:
@@ -34,25 +33,23 @@ def rows(place: Place) -> list[Row]:
 
 def _million(nodes: int) -> Pair:
     """Both directions of 500,000 edges, with triangles, as social graphs have them."""
-    edges = _clustered(nodes)[:, : 5 * nodes]
-    return partial(forman_ricci, torch.cat([edges, edges.flip(0)], dim=1), nodes), 3.0
+    return partial(forman_ricci, both_directions(_clustered(nodes)[: 5 * nodes]), nodes), 3.0
 
 
 def _against_loop(nodes: int) -> Pair:
     edges = _clustered(nodes)
-    ours = partial(forman_ricci, torch.cat([edges, edges.flip(0)], dim=1), nodes)
-    return ours, lambda: forman_by_counting(edges.T.tolist(), nodes, triangles=True)
+    return partial(forman_ricci, both_directions(edges), nodes), partial(forman_by_counting, edges, nodes, True)
 
 
-def _clustered(nodes: int) -> Tensor:
-    """Edges (2, m), five for each node, of a power-law graph in which half of the new edges close a triangle."""
-    return torch.from_numpy(np.array(nx.powerlaw_cluster_graph(nodes, 5, 0.5, seed=0).edges).T.copy())
+def _clustered(nodes: int) -> list[tuple[int, int]]:
+    """Edges, five for each node, of a power-law graph in which half of the new edges close a triangle."""
+    return list(nx.powerlaw_cluster_graph(nodes, 5, 0.5, seed=0).edges)
 
 
 def _sparse_against_dense(place: Place) -> Pair:
-    graph = own_graph(place)
+    graph = own_graph(place.graph, place.data)
     dense = replace(graph, features=graph.features.to_dense())
-    return graph_steps(graph, "fedavg"), graph_steps(dense, "fedavg")
+    return graph_steps(graph, "fedavg", 50), graph_steps(dense, "fedavg", 50)
 
 
 def ricci(nodes: int, edges: int) -> Call:
@@ -66,7 +63,7 @@ def parts(nodes: int, edges: int) -> Call:
     return lambda: metis_parts(clean_edges(raw, nodes), nodes, PARTS, 0)
 
 
-def step(nodes: int, edges: int) -> Call:
+def step(nodes: int, edges: int) -> Any:
     """A training step of FlatLand's network, all nodes at once."""
     generator = torch.Generator().manual_seed(0)
     role = torch.randint(3, (nodes,), generator=generator)

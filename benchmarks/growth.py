@@ -26,16 +26,13 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from benchmarks import graphs, one_shot, server, whole_runs
-from benchmarks.measure import Call, Told, peak_bytes, seconds
+from benchmarks.measure import Call, peak_bytes, seconds
 from benchmarks.page import duration, machine, write_tables
 from curvfed.strategies.store import write_atomically
 
-MODEL, MODELS = 25_000, 5
-"""Parameters of a model where the clients grow, about as many as a small GCN has; models where the parameters grow."""
-DEGREE, NODES = 10, 10_000
-"""Mean degree where the nodes of a graph grow; nodes where its edges grow."""
-LEAST_BYTES = 2_000_000
-"""Less is what the system's own accounts of a process come and go by."""
+MODEL, MODELS = 25_000, 5  # parameters where the clients grow, as a small GCN has; models where the parameters grow
+DEGREE, NODES = 10, 10_000  # mean degree where the nodes of a graph grow; nodes where its edges grow
+LEAST_BYTES = 2_000_000  # less is what the system's own accounts of a process come and go by
 HEADS = ("what", "time", "exponent", "expected", "memory", "exponent")
 
 CLIENTS = (10, 20, 50, 100, 200, 500, 1_000)
@@ -45,11 +42,11 @@ BINS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 
 
 class Curve(NamedTuple):
-    """What is measured at several sizes: from a size `make` makes what is timed; `expected` is the exponent of the time."""
+    """What is measured at several sizes: from a size `make` makes what is timed, or its figures."""
 
     what: str
     sizes: tuple[int, ...]
-    make: Callable[[int], Call | Told]
+    make: Callable[[int], Call | dict[str, Any]]
     expected: float = 1
 
 
@@ -132,13 +129,13 @@ def measure(curve: Curve, largest: float, cap: float) -> dict[str, Any]:
         began, before = time.perf_counter(), process.memory_info().rss
         call, repeats = curve.make(size), 1
         data = process.memory_info().rss - before
-        if not isinstance(call, Told):
+        if callable(call):
             once = seconds(call)
             repeats = 25 if once < 0.02 else 5 if once < 2 else 1
-            call = Told(statistics.median(seconds(call) for _ in range(repeats)), peak_bytes(call))
-        points.append({"size": size, **call._asdict(), "repeats": repeats})
+            call = {"seconds": statistics.median(seconds(call) for _ in range(repeats)), "bytes": peak_bytes(call)}
+        points.append({"size": size, **call, "repeats": repeats})
         total = time.perf_counter() - began
-        spent, held = spent + total, data + (call.bytes or 0)
+        spent, held = spent + total, data + (call["bytes"] or 0)
     return {"points": points, "left_out": wanted[len(points) :], "cap": cap}
 
 

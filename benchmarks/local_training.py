@@ -8,35 +8,26 @@ shuffled and cut from bytes on the device, losses are checked, the method's own 
 
 import multiprocessing
 import time
-from collections.abc import Callable
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from one_client import CLIENTS, Settings, a_client, a_fine_tuning, a_round
+from one_client import Settings, a_client, a_fine_tuning, a_round, own_graph
+from plain_loop import plain_steps
 
-from benchmarks.measure import Call, Pair, Place, Row
-from curvfed.client_app.training import make_optimizer, train
-from curvfed.strategies.config import home, parse
+from benchmarks.measure import Pair, Place, Row
+from curvfed.strategies.config import parse
 from curvfed.strategies.defaults import settled
-from curvfed.strategies.messages import Facts
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.model_spec import build_model, model_spec
-from curvfed.tasks.graphs.client_graph import ClientGraph
 from curvfed.tasks.graphs.client_task import client_task
-from curvfed.tasks.graphs.data import GraphSpec, load_client
 from curvfed.tasks.graphs.lorentz_ops import lorentz_linear
 from curvfed.tasks.graphs.node_models import LorentzLayer
 from curvfed.tasks.registry import tasks_of
 
-STEPS = 50
-WIDTH = 128
-
-GOALS = {"flatland": 1.15, "hyperfed": 1.05, "spherefed": 1.05}
-"""Of a method as it is by default."""
+STEPS, WIDTH = 50, 128
+GOALS = {"flatland": 1.15, "hyperfed": 1.05, "spherefed": 1.05}  # of a method as it is by default
 ON_GRAPHS: tuple[tuple[str, Settings], ...] = (
     ("flatland", {}), ("flatland", {"local-epochs": 5}),  # a round of one step leaves the proximal term, which is 0, out
     ("flatland-constant", {}), ("flatland-euclidean", {}), ("local-lorentz", {}), ("fedprox", {"local-epochs": 5}),
@@ -106,37 +97,21 @@ def _row(place: Place, method: str, base: Settings, variant: Settings, against: 
     return Row(f"{method}{changed}: {what}, {base['dataset']}", against, make, goal, repeats, calls)
 
 
-def own_graph(place: Place) -> ClientGraph:
-    """Client 0's of ten."""
-    return load_client(GraphSpec(place.graph, place.data or Path()), 0, CLIENTS, home() / "cache")
-
-
-def graph_steps(graph: ClientGraph, method: str, num: int = STEPS) -> Call:
-    """Training steps of a method's model on a graph."""
-    config = settled(parse({"method": method}), "nodes")
-    facts = Facts("nodes", graph.features.shape[1], graph.class_names)
-    task = client_task(graph, facts.class_names, torch.device("cpu"))
-    model = build_model(model_spec(config, facts), 0)
-    optimizer = make_optimizer(dict(model.named_parameters()), config)
-    return lambda: train(model, task, optimizer, num)
-
-
 def _linear_against_flat() -> Pair:
     """M space + time mᵀ + b against M x + b."""
     generator = torch.Generator().manual_seed(0)
     x, weight, ones = (torch.randn(n, WIDTH, generator=generator) / 8 for n in (300, WIDTH, 300))
     bias, column = torch.zeros(WIDTH, requires_grad=True), torch.zeros(WIDTH, requires_grad=True)
     radius = torch.ones((), requires_grad=True)
-    own = (x.requires_grad_(), weight.requires_grad_(), bias, column, radius)
-    return (
-        lambda: torch.autograd.grad(lorentz_linear(*own), own, ones),
-        lambda: torch.autograd.grad(F.linear(x, weight, bias), (x, weight, bias), ones),
-    )
+    flat = (x.requires_grad_(), weight.requires_grad_(), bias)
+    curved = (*flat, column, radius)
+    gradients = torch.autograd.grad
+    return lambda: gradients(lorentz_linear(*curved), curved, ones), lambda: gradients(F.linear(*flat), flat, ones)
 
 
 def _layer_against_flat(place: Place) -> Pair:
     """FlatLand's layer in the middle of its network against the GCN's, on the adjacency of client 0's graph."""
-    graph = own_graph(place)
+    graph = own_graph(place.graph, place.data)
     task = client_task(graph, graph.class_names, torch.device("cpu"))
     adjacency = next(iter(task.batches(torch.nn.Identity()))).inputs.adjacency
     layer, radius = LorentzLayer(WIDTH, WIDTH, gate=True), torch.ones((), requires_grad=True)
@@ -156,10 +131,7 @@ def _layer_against_flat(place: Place) -> Pair:
 
 
 NETWORKS = ("resnet18", "mobilenetv2")
-IMAGES = {"cpu": 64, "cuda": 640}
-"""Of each client, by the kind of the device."""
-PASSES = 3
-"""Of a client that trains beside another one."""
+IMAGES = {"cpu": 64, "cuda": 640}  # of each client
 
 
 def networks(place: Place) -> list[Row]:
@@ -184,7 +156,7 @@ def networks(place: Place) -> list[Row]:
 
 def _against_loop(place: Place, network: str, method: str, mixed: bool) -> Pair:
     ours, theirs = _client(place, network, method, mixed), _client(place, network, "fedavg", mixed)
-    return lambda: ours.learner.descend(1), _plain_loop(theirs, mixed)
+    return lambda: ours.learner.descend(1), plain_steps(theirs, mixed)
 
 
 def _precisions(place: Place, network: str) -> Pair:
@@ -196,30 +168,8 @@ def _compiled(place: Place) -> Pair:
     """The first call compiles, which takes about a minute."""
     network = place.size("resnet18", "cnn")
     client, other = (_client(place, network, "fedavg", False) for _ in range(2))
-    net: Any = other.model
-    body = torch.compile(net.body)
-    return _plain_loop(other, False, lambda images: net.head(body(images))), _plain_loop(client, False)  # type: ignore[no-untyped-call]
-
-
-def _plain_loop(client: Any, mixed: bool, model: Callable[[Any], Any] | None = None) -> Call:
-    """The steps that anyone would write, on batches that are made already."""
-    own, task = client.model, client.task
-    own.train()
-    batches = [(batch.inputs, batch.labels) for batch in task.batches(own)]
-    optimizer = torch.optim.SGD(own.parameters(), 0.01)
-
-    def steps() -> None:
-        total = torch.zeros((), device=client.device)
-        for images, labels in batches:
-            optimizer.zero_grad()
-            with torch.autocast(images.device.type, torch.bfloat16, enabled=mixed):
-                loss = F.cross_entropy((model or own)(images), labels)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            total += loss.detach()
-        total.item()  # until all is done on a device that works by itself
-
-    return steps
+    body: Any = torch.compile(other.model.body)
+    return plain_steps(other, False, lambda images: other.model.head(body(images))), plain_steps(client, False)
 
 
 def _client(place: Place, network: str, method: str, mixed: bool) -> Any:
@@ -249,13 +199,9 @@ def _side_by_side(place: Place, number: int) -> float:
 
 
 def _train(place: Place, line: Any) -> None:
-    try:
-        torch.set_num_threads(1)
-        client = _client(place, place.size("resnet18", "cnn"), "fedavg", False)
-        client.learner.descend(1)
-        line.wait()
-        client.learner.descend(PASSES)
-        line.wait()
-    except BaseException:
-        line.abort()  # the one that waits is told
-        raise
+    torch.set_num_threads(1)
+    client = _client(place, place.size("resnet18", "cnn"), "fedavg", False)
+    client.learner.descend(1)
+    line.wait()
+    client.learner.descend(3)
+    line.wait()

@@ -1,19 +1,19 @@
 """A row of the table, and the loop that measures it: pairs of calls in turn, so that both share the machine's moods."""
 
+import contextlib
 import ctypes
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from threadpoolctl import threadpool_limits
 
 Call = Callable[[], Any]
 Pair = tuple[Call, Call | float]
-Size = TypeVar("Size")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Place:
         """The data set of graphs."""
         return "cora" if self.data else "trees"
 
-    def size(self, full: Size, quick: Size) -> Size:
+    def size(self, full: Any, quick: Any) -> Any:
         """One of two sizes."""
         return quick if self.quick else full
 
@@ -57,13 +57,6 @@ class Row(NamedTuple):
     repeats: int = 5
     calls: int = 1
     told: bool = False
-
-
-class Told(NamedTuple):
-    """Seconds and bytes that a call measured itself."""
-
-    seconds: float
-    bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -100,9 +93,7 @@ def measure(row: Row, quick: bool = False) -> Ratio:
 
 
 def _figure(call: Call | float, row: Row, calls: int) -> float:
-    if not callable(call):
-        return call
-    return float(call()) if row.told else seconds(call, calls)
+    return call if not callable(call) else float(call()) if row.told else seconds(call, calls)
 
 
 def seconds(call: Call, calls: int = 1) -> float:
@@ -121,9 +112,8 @@ def peak_bytes(call: Call) -> int | None:
         call()
         return torch.cuda.max_memory_allocated() - before
     try:
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim:  # what the allocator keeps would serve the call unseen
-            trim(0)
+        with contextlib.suppress(AttributeError):  # what the allocator keeps would serve the call unseen
+            ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")  # Linux forgets the peak so far
         before = _resident("VmRSS")
         call()
@@ -133,5 +123,5 @@ def peak_bytes(call: Call) -> int | None:
 
 
 def _resident(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+    _, _, rest = Path("/proc/self/status").read_text().partition(f"{field}:")
+    return 1024 * int(rest.split()[0])

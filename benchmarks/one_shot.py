@@ -2,7 +2,6 @@
 
 import copy
 import statistics
-import time
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -12,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from flint import fmpz_mod_ctx, fmpz_mod_poly_ctx, nmod_poly
 from scipy.spatial import ConvexHull
-from secure_sums import Run, session, vectors
+from secure_sums import Clock, Run, session, vectors
 from textbook import graham_scan, plain_decode, sample
 
 from benchmarks.measure import Call, Pair, Place, Row, seconds
@@ -23,25 +22,22 @@ from curvfed.strategies.hull.local import local_hulls
 from curvfed.strategies.hull.public import Public
 from curvfed.strategies.hull.roots import prime_above
 from curvfed.strategies.hull.symbols import SPARE, decode, encode
-from curvfed.strategies.secure_sum import SUM_PRIME, Collector, checksum
+from curvfed.strategies.secure_sum import SUM_PRIME
 
-BITS = 24
-"""Of the bins' indices: 10⁷ bins, as ε = 0.01 has within a radius of 0.999."""
+BITS = 24  # of the bins' indices: 10⁷ bins, as ε = 0.01 has within a radius of 0.999
 
 
 def hulls(place: Place) -> list[Row]:
     """Of as many points as a large client has."""
     large, small = place.size(100_000, 500), place.size(10_000, 100)
-    qhull, polar = "Qhull on them as Euclidean points", "their norms and angles alone"
+    qhull, scan, polar = "Qhull on them as Euclidean points", "the paper's scan", "their norms and angles alone"
 
     def against(ours: Call, theirs: Callable[..., Any], num: int) -> Pair:
         return ours, partial(theirs, sample(num))
 
     return [
         Row("hyperbolic hull of 100,000 points", qhull, lambda: against(hull(large), ConvexHull, large), 1.5, 9),
-        Row(
-            "hyperbolic hull of 10,000 points", "the paper's scan", lambda: against(hull(small), _scan, small), 0.01, 1
-        ),
+        Row("hyperbolic hull of 10,000 points", scan, lambda: against(hull(small), graham_scan, small), 0.01, 1),
         Row("bins of 100,000 points, ε = .01", polar, lambda: against(bins(large, 0.95), _polar, large), None, 9),
     ]
 
@@ -97,17 +93,11 @@ def _against_textbook(num: int, bits: int) -> Pair:
     return decode_bins(num, bits), partial(plain_decode, symbols.tolist(), prime, 1 << bits)
 
 
-def _scan(points: Any) -> Any:
-    return graham_scan(points, -1.0)
-
-
 def _polar(points: Any) -> Any:
     return np.hypot(points[:, 0], points[:, 1]), np.arctan2(points[:, 1], points[:, 0])
 
 
-LENGTH = 2_500
-"""Entries of a vector, but in the sum of a thousand clients."""
-REPEATS = 7
+LENGTH, REPEATS = 2_500, 7  # entries of a vector, but in the sum of a thousand clients
 
 
 def secure_sum(place: Place) -> list[Row]:
@@ -122,28 +112,12 @@ def secure_sum(place: Place) -> list[Row]:
     ]
 
 
-class _Clock:
-    """A client that adds up the seconds of its steps."""
-
-    def __init__(self, member: Any) -> None:
-        self._member, self.seconds = member, 0.0
-
-    def __getattr__(self, name: str) -> Any:
-        def timed(*arguments: Any) -> Any:
-            started = time.perf_counter()
-            found = getattr(self._member, name)(*arguments)
-            self.seconds += time.perf_counter() - started
-            return found
-
-        return timed
-
-
 @cache
 def _run(clients: int, gone: int, length: int, threshold: int = 0) -> Run:
     """A sum of which the first clients vanish after their shares went out, ready to be recovered; 0 is two thirds."""
     of = session(clients, modulus=SUM_PRIME, length=length, threshold=threshold)
     run = Run(of, vectors(of), dict.fromkeys(range(gone), "deliver"))
-    run.members = {client: _Clock(member) for client, member in run.members.items()}
+    run.members = {client: Clock(member) for client, member in run.members.items()}
     return run.until("unmask")
 
 
@@ -171,22 +145,6 @@ def _against_its_parts(clients: int, gone: int, length: int, threshold: int) -> 
     return lambda: ready.pop().total(), bare
 
 
-def sum_server(clients: int) -> Call:
+def sum_server(clients: int) -> Any:
     """All that a server does for one secure sum that a tenth leaves: the clients' messages are there from the start."""
-    run = _run(clients, clients // 10, LENGTH)
-    masked = {client: (one, checksum(one, run.session, client)) for client, one in run.masked.items()}
-
-    def collect() -> Any:
-        collector = Collector(run.session)
-        for what, messages in (("keys", run.keys), ("shares", run.shares), ("masked", masked)):
-            for client, message in messages.items():
-                getattr(collector, f"take_{what}")(client, *(message if what == "masked" else (message,)))
-            getattr(collector, f"close_{what}")()
-            if what == "shares":
-                for client in run.shares:
-                    collector.delivery(client)
-        for client, revealed in run.revealed.items():
-            collector.take_revealed(client, revealed)
-        return collector.total()
-
-    return collect
+    return _run(clients, clients // 10, LENGTH).server_again

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-import geoopt
 import torch
-from peer_maps import CURVATURES, DTYPES, OPERATIONS, Operation, Points, bound, directions, points
+from peer_maps import CURVATURES, DTYPES, OPERATIONS, GeooptHead, Operation, Points, bound, directions, points
 from textbook import prototypes_by_descent
 from torch import Tensor, nn
 
@@ -65,6 +64,7 @@ def _batch(space: str, dtype: torch.dtype, curvature: float, num: int) -> Points
 
 
 IMAGES, CLASSES, DIM = 128, 100, 20
+FIXED: dict[str, Any] = {"fixed": True, "start": "uniform"}
 
 CURVED = {
     "hyperfed's triplet loss, one negative": ("poincare", ObjectiveSpec("triplet")),
@@ -102,36 +102,17 @@ def prototypes(place: Place) -> list[Row]:
 
 
 def _against_flat(kind: str, loss: ObjectiveSpec) -> Pair:
-    linear = _head(HeadSpec("linear", CLASSES, DIM))
-    return _gradients(_fixed(kind), loss), _gradients(linear, ObjectiveSpec("cross-entropy"))
+    return _gradients(_head(kind, **FIXED), loss), _gradients(_head("linear"), ObjectiveSpec("cross-entropy"))
 
 
 def _against_geoopt(loss: ObjectiveSpec) -> Pair:
-    head = _fixed("poincare")
-    return _gradients(head, loss), _gradients(_Geoopt(head.prototypes.detach()), loss)
-
-
-class _Geoopt(nn.Module):
-    """Logits −d(exp0(z), w) by geoopt."""
-
-    def __init__(self, prototypes: Tensor) -> None:
-        super().__init__()
-        self._ball, self._prototypes = geoopt.Stereographic(k=-1.0), prototypes
-        self.weight = nn.Parameter(prototypes.clone(), requires_grad=False)  # its shape is asked for
-
-    def forward(self, features: Tensor) -> Any:
-        return -self._ball.dist(self._ball.expmap0(features)[:, None], self._prototypes)
-
-    def distances(self, features: Tensor, classes: Tensor) -> Any:
-        return self._ball.dist(self._ball.expmap0(features)[:, None], self._prototypes[classes])
-
-
-def _fixed(kind: str) -> Any:
-    return _head(HeadSpec(kind, CLASSES, DIM, fixed=True, start="uniform"))
+    head = _head("poincare", **FIXED)
+    return _gradients(head, loss), _gradients(GeooptHead(head.prototypes.detach()), loss)
 
 
 @cache
-def _head(spec: HeadSpec) -> nn.Module:
+def _head(kind: str, **of: Any) -> Any:
+    spec = HeadSpec(kind, CLASSES, DIM, **of)
     head = make_head(spec)
     head.load_state_dict(head_start(spec, 0))
     return head

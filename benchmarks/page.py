@@ -18,10 +18,9 @@ VERSIONS = ("torch", "numpy", "scipy", "flwr", "ray", "geoopt", "hypll", "python
 
 def machine(device: str = "cpu") -> dict[str, Any]:
     """What the figures are of."""
-    cpus = Path("/proc/cpuinfo")
-    names = [line for line in cpus.read_text().splitlines() if line.startswith("model name")] if cpus.exists() else []
+    cpus = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     return {
-        "processor": names[0].partition(":")[2].strip() if names else platform.machine(),
+        "processor": cpus.partition("model name\t: ")[2].partition("\n")[0] or platform.machine(),
         "cores": os.cpu_count(),
         "memory_gb": round(psutil.virtual_memory().total / 1e9),
         "system": platform.system(),
@@ -30,13 +29,7 @@ def machine(device: str = "cpu") -> dict[str, Any]:
 
 
 def around(page: Path) -> tuple[str, str]:
-    """What stands before and after the tables.
-
-    Raises
-    ------
-    ValueError
-        If the page cannot be read, lacks a mark, or they are in the wrong order.
-    """
+    """What stands before and after the tables; a ValueError says why a page cannot have any."""
     try:
         before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     except OSError as error:
@@ -48,13 +41,7 @@ def around(page: Path) -> tuple[str, str]:
 
 
 def write_tables(page: Path, told: Mapping[str, Any], heads: Sequence[str], tables: Mapping[str, Any]) -> None:
-    """Replace the tables of a page, rows of cells by title; `told` has the date and the machine of all figures.
-
-    Raises
-    ------
-    ValueError
-        As `around`; the page is left as it was.
-    """
+    """Replace the tables of a page, rows of cells by title; `told` has the date and the machine of all figures."""
     before, after = around(page)
     of = told["machine"]
     versions = ", ".join(f"{name} {number}" for name, number in of["versions"].items())

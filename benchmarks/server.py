@@ -66,21 +66,13 @@ def _against_clarabel() -> Pair:
     """Our exact solver against an interior-point solver on the same quadratic programme."""
     rng, num = np.random.default_rng(0), CLIENTS
     deviations = rng.standard_normal((num, 3 * num)) + rng.standard_normal(3 * num)
-    products = deviations @ deviations.T
-    identity = sparse.identity(num, format="csc")
-    constraints = sparse.vstack([sparse.csc_matrix(np.ones((1, num))), -identity, identity, -identity], format="csc")
+    products, one = deviations @ deviations.T, sparse.identity(num, format="csc")
+    rows = sparse.vstack([sparse.csc_matrix(np.ones((1, num))), -one, one, -one], format="csc")
     bounds = np.concatenate([[1.0], np.zeros(num), np.full(num, (1 + RADIUS) / num), np.full(num, (RADIUS - 1) / num)])
     cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(3 * num)]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
-    problem = (
-        sparse.triu(sparse.csc_matrix(products), format="csc"),
-        np.zeros(num),
-        constraints,
-        bounds,
-        cones,
-        settings,
-    )
+    problem = sparse.triu(products, format="csc"), np.zeros(num), rows, bounds, cones, settings
     return partial(min_norm_point, products, radius=RADIUS), lambda: clarabel.DefaultSolver(*problem).solve()
 
 

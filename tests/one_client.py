@@ -1,18 +1,25 @@
 """One client of ten on its own: its steps, its rounds, its fine-tuning, without a server and without files."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.learners.learner import copy_in
+from curvfed.client_app.training import make_optimizer, train
 from curvfed.strategies.aggregation import weighed
 from curvfed.strategies.aggregations import aggregation
-from curvfed.strategies.config import parse
+from curvfed.strategies.config import home, parse
+from curvfed.strategies.defaults import settled
 from curvfed.strategies.messages import Facts
-from curvfed.strategies.model_spec import fixed_head, model_spec
+from curvfed.strategies.model_spec import build_model, fixed_head, model_spec
 from curvfed.strategies.split import Update
+from curvfed.tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks.graphs.client_task import client_task
+from curvfed.tasks.graphs.data import GraphSpec, load_client
 
 CLIENTS = 10
 
@@ -56,3 +63,18 @@ def a_client(settings: Settings) -> tuple[Client, Facts]:
     if client.fixed:
         copy_in(fixed_head(model_spec(client.config, facts), config.seed), client.tensors)
     return client, facts
+
+
+def own_graph(dataset: str, folder: Path | None) -> ClientGraph:
+    """Client 0's of ten."""
+    return load_client(GraphSpec(dataset, folder or Path()), 0, CLIENTS, home() / "cache")
+
+
+def graph_steps(graph: ClientGraph, method: str, num: int) -> Call:
+    """Training steps of a method's model on a graph."""
+    config = settled(parse({"method": method}), "nodes")
+    facts = Facts("nodes", graph.features.shape[1], graph.class_names)
+    task = client_task(graph, facts.class_names, torch.device("cpu"))
+    model = build_model(model_spec(config, facts), 0)
+    optimizer = make_optimizer(dict(model.named_parameters()), config)
+    return lambda: train(model, task, optimizer, num)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import geoopt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from curvfed.geometry import lorentz, poincare
 
@@ -106,3 +106,18 @@ def points(space: str, curvature: float, dtype: torch.dtype, x: Tensor, y: Tenso
     u = lorentz.log(x, y, curvature)[:, 1:].to(dtype).double()
     u = torch.cat([(u * x[:, 1:]).sum(-1, keepdim=True) / x[:, :1], u], dim=-1)
     return {"x": x.to(dtype), "y": y.to(dtype), "u": u.to(dtype), "v": v}
+
+
+class GeooptHead(nn.Module):
+    """Logits −d(exp0(z), w) by geoopt."""
+
+    def __init__(self, prototypes: Tensor) -> None:
+        super().__init__()
+        self._ball, self._prototypes = geoopt.Stereographic(k=-1.0), prototypes
+        self.weight = nn.Parameter(prototypes.clone(), requires_grad=False)  # its shape is asked for
+
+    def forward(self, features: Tensor) -> Any:
+        return -self._ball.dist(self._ball.expmap0(features)[:, None], self._prototypes)
+
+    def distances(self, features: Tensor, classes: Tensor) -> Any:
+        return self._ball.dist(self._ball.expmap0(features)[:, None], self._prototypes[classes])

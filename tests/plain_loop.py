@@ -1,11 +1,14 @@
-"""A run's training in one plain loop: what a run must reach bit for bit, and the limit of its speed."""
+"""Training in plain loops: what a run must reach bit for bit, and the limits of its speed and of a client's steps."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
+from curvfed.client_app.client import Client
 from curvfed.client_app.data import load_data, make_task, num_features, shape
 from curvfed.client_app.training import Proximal, make_optimizer, seed_dropout, train
 from curvfed.strategies.aggregation import Update
@@ -99,3 +102,24 @@ def _load(model: torch.nn.Module, arrays: Any) -> None:
     with torch.no_grad():
         for name, array in arrays.items():
             state[name].copy_(torch.from_numpy(np.asarray(array)))
+
+
+def plain_steps(client: Client, mixed: bool, model: Callable[[Any], Any] | None = None) -> Callable[[], None]:
+    """The steps that anyone would write, on batches that are made already."""
+    own, task = client.model, client.task
+    own.train()
+    batches = [(batch.inputs, batch.labels) for batch in task.batches(own)]
+    optimizer = torch.optim.SGD(own.parameters(), 0.01)
+
+    def steps() -> None:
+        total = torch.zeros((), device=client.device)
+        for images, labels in batches:
+            optimizer.zero_grad()
+            with torch.autocast(images.device.type, torch.bfloat16, enabled=mixed):
+                loss = F.cross_entropy((model or own)(images), labels)
+            loss.backward()
+            optimizer.step()
+            total += loss.detach()
+        total.item()  # until all is done on a device that works by itself
+
+    return steps

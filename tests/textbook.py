@@ -60,7 +60,7 @@ def sample(num: int, radius: float = 0.95) -> Points:
     return uniform_points(num, radius, -1.0, np.random.default_rng(0))
 
 
-def graham_scan(points: Points, curvature: float) -> list[int]:
+def graham_scan(points: Points, curvature: float = -1.0) -> list[int]:
     """Pan et al., Algorithms 1 and 2, step by step: arrays where a step is on all points, else two coordinates."""
     start = int((points**2).sum(axis=1).argmax())
     normal = -_log(points[start], np.zeros(2), curvature)
@@ -121,3 +121,9 @@ def forman_by_counting(edges: Any, num_nodes: int, triangles: bool) -> dict[tupl
         for i in range(num_nodes)
         for j in neighbours[i]
     }
+
+
+def both_directions(edges: Any) -> torch.Tensor:
+    """Columns (2, 2m) of both directions of each edge."""
+    edges = list(edges)
+    return torch.tensor([*edges, *[(j, i) for i, j in edges]], dtype=torch.int64).reshape(-1, 2).T.contiguous()

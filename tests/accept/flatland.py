@@ -157,7 +157,7 @@ def through_flower(lab: Lab) -> Iterator[Outcome]:
     import csv
     import sys
 
-    from benchmarks.whole_runs import round_overhead
+    from command_runs import round_overhead
 
     lab.wait()
     command = [sys.executable, "-m", "curvfed", "run", *lab.command(SHORT, "flower")[4:]]

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from command_runs import round_overhead
 
 from benchmarks import __main__ as command
-from benchmarks import growth, whole_runs
+from benchmarks import growth
 from benchmarks.measure import Place, Row, measure
 from benchmarks.rows import TOPICS, chosen, one
 
@@ -39,7 +40,7 @@ def test_every_row_is_set_up_and_runs(row):
 @pytest.mark.parametrize("name", growth.CURVES)
 def test_every_curve_has_work_that_can_be_repeated(name):
     if name in ("clients.round", "clients.description"):
-        assert growth.CURVES[name].make(3).seconds > 0
+        assert growth.CURVES[name].make(3)["seconds"] > 0
         return
     call = growth.CURVES[name].make(20 if name.startswith(("clients", "bins")) else 1_000)
     call()
@@ -134,7 +135,7 @@ def test_an_exponent_is_that_of_the_upper_half_and_of_three_points_at_least():
 
 def test_what_a_round_costs_beyond_training_leaves_the_first_out():
     rows = [{"phase": "train", "seconds": seconds, "seconds_training": "2"} for seconds in ("9", "3", "5")]
-    assert whole_runs.round_overhead([*rows, {"phase": "evaluate"}], workers=2) == 3
+    assert round_overhead([*rows, {"phase": "evaluate"}], workers=2) == 3
 
 
 def test_the_page_on_cost_has_every_curve():

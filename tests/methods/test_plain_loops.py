@@ -1,8 +1,10 @@
 """The loops that whole runs are measured against do the same training: the same scores, bit for bit."""
 
 import pytest
+import torch
 from app_runs import run
-from plain_loop import PlainLoop
+from one_client import a_client
+from plain_loop import PlainLoop, plain_steps
 
 from curvfed.strategies.config import flatten, parse
 
@@ -21,3 +23,14 @@ def test_a_plain_loop_trains_as_a_run_does(own_home, tmp_path, settings):
     told = [float(row["test"]) for row in whole.clients if row["round"] == "3" and row["phase"] == "train"]
     plain = PlainLoop(parse(flatten(parse({})) | {"embedding-dim": 8, "num-rounds": 3} | settings), CLIENTS).run()
     assert told == [scores["test"] for scores in plain]
+
+
+def test_plain_steps_are_as_many_on_as_many_images(own_home):
+    settings = {"dataset": "digits", "partition": "iid", "model": "cnn", "method": "fedavg", "optimizer": "sgd"}
+    client, _ = a_client(settings)
+    batches = list(client.task.batches(client.model))
+    assert len(batches) == client.task.num_steps
+    assert sum(len(batch.labels) for batch in batches) == client.task.num_examples
+    before = [parameter.detach().clone() for parameter in client.model.parameters()]
+    plain_steps(client, mixed=False)()
+    assert not any(torch.equal(one, other) for one, other in zip(before, client.model.parameters(), strict=True))

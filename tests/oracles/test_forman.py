@@ -4,14 +4,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from textbook import forman_by_counting
+from textbook import both_directions, forman_by_counting
 
 from curvfed.geometry.curvature import forman_ricci
-
-
-def both_directions(edges) -> torch.Tensor:
-    edges = list(edges)
-    return torch.tensor([*edges, *[(j, i) for i, j in edges]], dtype=torch.int64).reshape(-1, 2).T
 
 
 @st.composite
