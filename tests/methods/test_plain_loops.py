@@ -26,7 +26,8 @@ def test_a_plain_loop_trains_as_a_run_does(own_home, tmp_path, settings):
 
 
 def test_plain_steps_are_as_many_on_as_many_images(own_home):
-    settings = {"dataset": "digits", "partition": "iid", "model": "cnn", "method": "fedavg", "optimizer": "sgd"}
+    settings = {"dataset": "digits", "partition": "iid", "model": "cnn", "method": "fedavg"}
+    settings |= {"optimizer": "sgd", "images.train-subset": 640, "images.test-subset": 50}
     client, _ = a_client(settings)
     batches = list(client.task.batches(client.model))
     assert len(batches) == client.task.num_steps
