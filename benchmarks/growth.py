@@ -174,8 +174,9 @@ def draw(curves: Mapping[str, Mapping[str, Any]]) -> bytes:
                     axes.plot(*zip(*points, strict=True), marker=marker, label=CURVES[name].what)
                 axes.set(xscale="log", yscale="log", xlabel=grows, ylabel=label)
                 axes.grid(color="#dddddd")
+                axes.minorticks_off()
             if panels[0].lines:
-                panels[0].legend(frameon=False, fontsize=8)
+                panels[0].legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1))
         figure.savefig(to, format="svg", metadata={"Date": None})
     return to.getvalue()
 
