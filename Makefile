@@ -36,7 +36,7 @@ test: setup tree ## lint, types, import layers, tests
 	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal -m "not long" --ignore=tests/hosts --ignore=tests/e2e --ignore=tests/long
 	$(VENV)/bin/pytest --numprocesses=2 --dist=loadfile -m "not long" tests/e2e
 
-test-long: setup ## what takes longer: the installed wheel by Flower, plug-ins on a cluster, the benchmarks' own tests
+test-long: setup ## what takes longer: the installed wheel by Flower, plug-ins on a cluster, every row of the benchmarks once
 	$(VENV)/bin/pytest tests/long
 	$(VENV)/bin/pytest -m long --ignore=tests/long --ignore=tests/hosts
 
@@ -51,7 +51,7 @@ paper: setup ## the papers' tables and figures from our own runs, into docs/resu
 	$(PY) -m curvfed paper --to docs/results $(if $(DATA),--data "$(DATA)") $(if $(SCALE),--scale $(SCALE)) $(ARGS)
 
 bench: setup ## ratios against peers and against the limit, on trees or with DATA=folder on Cora
-	$(PY) -m benchmarks.run $(if $(DATA),--data "$(DATA)") $(ARGS)
+	$(PY) -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 compat: ## the end-to-end run once more under Flower 1.41
 	$(MAKE) VENV=.venv-compat .venv-compat/.compat-stamp

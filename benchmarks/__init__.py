@@ -1,1 +1,7 @@
-"""Speed, stated as ratios measured side by side in one run."""
+"""Ratios to limits and peers, and how cost grows."""
+
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path.append(str(TESTS))  # plain loops, textbook programs and peers' maps are oracles there

@@ -1,73 +1,82 @@
-"""What is made of a graph once, and what a step takes by how its features are kept."""
+"""What is made of a graph: curvatures of edges, partitions, training steps by how its features are kept."""
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import networkx as nx
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
+from one_client import graph_steps, own_graph
+from textbook import both_directions, forman_by_counting
 
-from benchmarks.row import Place, Row
-from benchmarks.steps import stepper
-from benchmarks.timing import Ratio, against_budget, compare, seconds
+from benchmarks.measure import Call, Pair, Place, Row
 from curvfed.geometry.curvature import forman_ricci
-from curvfed.strategies.config.run_config import home
-from curvfed.tasks.graphs.data import GraphSpec, load_client
+from curvfed.tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks.graphs.partition import clean_edges, metis_parts
 
-REPEATS = 7
-MILLION = 1_000_000
+FEATURES, CLASSES, PARTS = 32, 7, 10  # of graphs that are drawn
 
 
 def rows(place: Place) -> list[Row]:
     """Curvatures of edges, and sparse features."""
+    nodes = place.size(2_000, 50)
+    by_products, by_loop = "Forman–Ricci by sparse products, 2,000 nodes", "counting in a Python loop"
+    sparse = f"GCN steps on sparse features, {place.graph}"
     return [
-        Row("Forman–Ricci curvatures of 1M edges", "3 s", "budget", forman_of_a_million, 1.0),
-        Row(
-            "Forman–Ricci by sparse products, 2,000 nodes", "counting in a Python loop", "peer", forman_against_loop, 1.0
-        ),
-        Row(
-            f"GCN steps on sparse features, {place.graph}", "on the same features dense", "twin",
-            lambda: sparse_against_dense(place), 1.0,
-        ),
-    ]  # fmt: skip
+        Row("Forman–Ricci curvatures of 1M edges", "3 s", partial(_million, place.size(100_000, 50)), 1.0, 3),
+        Row(by_products, by_loop, partial(_against_loop, nodes), 1.0, 7),
+        Row(sparse, "on the same features dense", partial(_sparse_against_dense, place), 1.0, 7),
+    ]
 
 
-def sparse_against_dense(place: Place) -> Ratio:
-    """Training steps of the flat GCN with CSR features and with the same features as a dense matrix."""
-    graph = load_client(GraphSpec(place.graph, place.folder), 0, 10, home() / "cache")
+def _million(nodes: int) -> Pair:
+    """Both directions of 500,000 edges, with triangles, as social graphs have them."""
+    return partial(forman_ricci, both_directions(_clustered(nodes)[: 5 * nodes]), nodes), 3.0
+
+
+def _against_loop(nodes: int) -> Pair:
+    edges = _clustered(nodes)
+    return partial(forman_ricci, both_directions(edges), nodes), partial(forman_by_counting, edges, nodes, True)
+
+
+def _clustered(nodes: int) -> list[tuple[int, int]]:
+    """Edges, five for each node, of a power-law graph in which half of the new edges close a triangle."""
+    return list(nx.powerlaw_cluster_graph(nodes, 5, 0.5, seed=0).edges)
+
+
+def _sparse_against_dense(place: Place) -> Pair:
+    graph = own_graph(place.graph, place.data)
     dense = replace(graph, features=graph.features.to_dense())
-    return compare(stepper(graph, "fedavg"), stepper(dense, "fedavg"), REPEATS)
+    return graph_steps(graph, "fedavg", 50), graph_steps(dense, "fedavg", 50)
 
 
-def forman_of_a_million() -> Ratio:
-    """Both directions of 500,000 edges between 100,000 nodes, with triangles, as social graphs have them."""
-    edges, num_nodes = _clustered(100_000, 5)
-    chosen = _both(edges[:, : MILLION // 2])
-    return against_budget(lambda: seconds(lambda: forman_ricci(chosen, num_nodes)), 3.0, 3)
+def ricci(nodes: int, edges: int) -> Call:
+    """Curvatures of all edges."""
+    return partial(forman_ricci, torch.from_numpy(clean_edges(_drawn(nodes, edges), nodes)), nodes)
 
 
-def forman_against_loop() -> Ratio:
-    """Curvatures of all edges of a random graph with many triangles."""
-    half, num_nodes = _clustered(2000, 5)
-    edges = _both(half)
-
-    def loop() -> list[int]:
-        neighbours: dict[int, set[int]] = {node: set() for node in range(num_nodes)}
-        for i, j in edges.t().tolist():
-            neighbours[i].add(j)
-        return [
-            4 - len(neighbours[i]) - len(neighbours[j]) + 3 * len(neighbours[i] & neighbours[j])
-            for i, j in edges.t().tolist()
-        ]
-
-    return compare(lambda: forman_ricci(edges, num_nodes), loop, REPEATS)
+def parts(nodes: int, edges: int) -> Call:
+    """The graph cut into `PARTS` parts by METIS, after its edges were cleaned."""
+    raw = _drawn(nodes, edges)
+    return lambda: metis_parts(clean_edges(raw, nodes), nodes, PARTS, 0)
 
 
-def _clustered(num_nodes: int, each: int) -> tuple[Tensor, int]:
-    """Edges (2, m) of a power-law graph in which half of the new edges close a triangle."""
-    graph = nx.powerlaw_cluster_graph(num_nodes, each, 0.5, seed=0)
-    return torch.from_numpy(np.array(graph.edges).T.copy()), num_nodes
+def step(nodes: int, edges: int) -> Any:
+    """A training step of FlatLand's network, all nodes at once."""
+    generator = torch.Generator().manual_seed(0)
+    role = torch.randint(3, (nodes,), generator=generator)
+    graph = ClientGraph(
+        features=torch.randn(nodes, FEATURES, generator=generator),
+        edge_index=torch.from_numpy(clean_edges(_drawn(nodes, edges), nodes)),
+        labels=torch.randint(CLASSES, (nodes,), generator=generator),
+        train=role == 0, val=role == 1, test=role == 2, class_names=tuple(map(str, range(CLASSES))),
+        metric="accuracy", forman=0.0, forman_plain=0.0, digest="", partition_digest="",
+    )  # fmt: skip
+    return graph_steps(graph, "flatland", 1)
 
 
-def _both(edges: Tensor) -> Tensor:
-    return torch.cat([edges, edges.flip(0)], dim=1)
+def _drawn(nodes: int, edges: int) -> NDArray[np.int64]:
+    """Pairs drawn at random, (2, edges): a few loops and doubled ones among them."""
+    return np.random.default_rng(0).integers(0, nodes, (2, edges))

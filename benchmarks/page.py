@@ -1,94 +1,59 @@
-"""The table of docs/benchmarks.md, between its two marks, from what was measured."""
+"""Tables of a page, between two marks, and the machine that they are of."""
 
+import os
+import platform
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import psutil
+import torch
 
 from curvfed.tasks.atomic_file import write_atomically
 
 BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
-HEADS = ("what", "against", "ratio", "goal", "range", "ours, s", "theirs, s", "ours, MB", "theirs, MB")
+VERSIONS = ("torch", "numpy", "scipy", "flwr", "ray", "geoopt", "hypll", "python-flint")
 
 
-class PageError(ValueError):
-    """A page without the two marks."""
-
-
-def write_table(
-    page: Path, figures: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, Any]], machine: str
-) -> None:
-    """Put the tables of seconds and of errors in place of those before.
-
-    Raises
-    ------
-    PageError
-        As `around`; the page is left as it was.
-    """
-    before, after = around(page)
-    write_atomically(page, f"{before}{BEGIN}\n{machine}\n\n{table(figures)}{error_table(errors)}{END}{after}".encode())
+def machine(device: str = "cpu") -> dict[str, Any]:
+    """What the figures are of."""
+    cpus = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    return {
+        "processor": cpus.partition("model name\t: ")[2].partition("\n")[0] or platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9),
+        "system": platform.system(),
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in VERSIONS},
+    } | ({} if device == "cpu" else {"gpu": torch.cuda.get_device_name(device)})
 
 
 def around(page: Path) -> tuple[str, str]:
-    """What stands before and after the tables.
-
-    Raises
-    ------
-    PageError
-        If the page cannot be read, lacks a mark, or they are in the wrong order.
-    """
+    """What stands before and after the tables; a ValueError says why a page cannot have any."""
     try:
-        text = page.read_text(encoding="utf-8")
+        before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     except OSError as error:
-        raise PageError(f"{page} cannot be read: {error.strerror}") from None
-    before, begin, rest = text.partition(BEGIN)
+        raise ValueError(f"{page} cannot be read: {error.strerror}") from None
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise PageError(f"{page} has no lines {BEGIN} and {END} to put the table between")
+        raise ValueError(f"{page} has no lines {BEGIN} and {END} to put the table between")
     return before, after
 
 
-def table(figures: Sequence[Mapping[str, Any]]) -> str:
-    """Markdown, a heading row for every part; a row that failed says why."""
-    lines, part = [], None
-    for one in figures:
-        if one["part"] != part:
-            part = one["part"]
-            lines += ["", f"**{part}**", "", "| " + " | ".join(HEADS) + " |", "| --- " * len(HEADS) + "|"]
-        lines.append("| " + " | ".join(_cells(one)) + " |")
-    return "\n".join(lines).lstrip() + "\n\n"
+def write_tables(page: Path, told: Mapping[str, Any], heads: Sequence[str], tables: Mapping[str, Any]) -> None:
+    """Replace the tables of a page, rows of cells by title; `told` has the date and the machine of all figures."""
+    before, after = around(page)
+    of = told["machine"]
+    versions = ", ".join(f"{name} {number}" for name, number in of["versions"].items())
+    processor = f"{of['gpu']}, {of['processor']}" if "gpu" in of else of["processor"]
+    where = f"{processor}, {of['cores']} cores, {of['memory_gb']} GB, {of['system']}; {versions}"
+    lines = [f"Measured on {told['measured'][:10]}: {where}."]
+    for title, rows in tables.items():
+        lines += ["", f"**{title}**", ""]
+        lines += [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
+    write_atomically(page, "\n".join([before + BEGIN, *lines, "", END + after]).encode())
 
 
-def error_table(errors: Sequence[Mapping[str, Any]]) -> str:
-    """Markdown of the operations' errors, in the units of `benchmarks.operations.Spread`; nothing without any."""
-    if not errors:
-        return ""
-    lines = [
-        "**errors of the operations**, ours / theirs, in units of eps", "",
-        "| what | dtype | against | largest by its condition | largest | median | not finite |", "| --- " * 7 + "|",
-    ]  # fmt: skip
-    for one in errors:
-        ours, theirs = one["ours"], one["theirs"]
-        pairs = [f"{ours[key]:.2g} / {theirs[key]:.2g}" for key in ("conditioned", "largest", "median")]
-        lines.append(
-            "| "
-            + " | ".join([one["what"], one["dtype"], one["against"], *pairs, f"{ours['bad']} / {theirs['bad']}"])
-            + " |"
-        )
-    return "\n".join(lines) + "\n\n"
-
-
-def _cells(one: Mapping[str, Any]) -> list[str]:
-    if "error" in one:
-        return [one["what"], one["against"], f"failed: {one['error']}", *[""] * 6]
-    goal = "" if one["goal"] is None else f"≤ {one['goal']:g}, {'met' if one['met'] else '**missed**'}"
-    seconds = [f"{one[key]:.3g}" for key in ("ours", "theirs")]
-    memory = [megabytes(one[key]) for key in ("ours_bytes", "theirs_bytes")]
-    spread = f"{one['low']:.3g}–{one['high']:.3g}"
-    return [one["what"], one["against"], f"{one['ratio']:.3g}", goal, spread, *seconds, *memory]
-
-
-def megabytes(value: int | None) -> str:
-    """Of memory, whole ones: less is not told from what the allocator does."""
-    if value is None:
-        return ""
-    return f"{value / 1e6:.0f}" if value >= 1e6 else "< 1"
+def duration(seconds: float) -> str:
+    """In seconds, or in milliseconds below a tenth of one."""
+    return f"{seconds:.3g} s" if seconds >= 0.1 else f"{1e3 * seconds:.3g} ms"

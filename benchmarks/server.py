@@ -1,71 +1,111 @@
-"""What the server does with the arrivals of a round: inner products, weights, sums."""
+"""What the server does with the replies of a round, and what a message costs beside copying its numbers."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import clarabel
 import numpy as np
-from threadpoolctl import threadpool_limits
+from flwr.app import RecordDict
+from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
+from flwr.proto.recorddict_pb2 import RecordDict as Proto
+from numpy.typing import NDArray
+from scipy import sparse
 
-from benchmarks.gram import gram_against_one_product, make_models
-from benchmarks.row import Place, Row
-from benchmarks.timing import Ratio, compare
+from benchmarks.measure import Call, Pair, Place, Row
 from curvfed.geometry.min_norm import min_norm_point
-from curvfed.strategies.base.aggregation import Average, Update
+from curvfed.strategies.base.aggregation import Average, Replies, Update
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.deviations import gram
 from curvfed.strategies.methods.hyperfed import Consistent
+from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
+from curvfed.strategies.wire.messages import TRAIN, Header, Reply, decode_reply, encode_reply
 
-REPEATS = 5
-CLIENTS, RESNET18 = 20, 11_000_000
-RADIUS = 0.2  # the default of hyperfed.radius
+CLIENTS, RESNET18, RADIUS = 20, 11_000_000, 0.2  # the last is the default of hyperfed.radius
+
+AGGREGATE: dict[str, Callable[[Arrays, Replies], Any]] = {
+    "average": lambda start, replies: Average(start).aggregate(replies),
+    "consistent": lambda start, replies: Consistent(start, RADIUS, "unit").aggregate(replies),
+    "gram": lambda start, replies: gram(start, [reply.arrays for reply in replies.values()]),
+}
+"""A round's aggregation by fedavg and by HyperFed, and the inner products of the deviations from the start."""
 
 
 def rows(place: Place) -> list[Row]:
     """Twenty clients' models of the size of ResNet18."""
-    of = f"{CLIENTS} models of {RESNET18 // 1_000_000}M float32"
-    product = "one matrix product of as many numbers"
+    of, product = f"{CLIENTS} models of 11M float32", "one matrix product of as many numbers"
+    point = "weights of the point of least norm, 20 deviations, radius .2"
+
+    def against(theirs: Callable[[Any], Any], ours: str) -> Pair:
+        start, replies, matrix = models(CLIENTS, place.size(RESNET18, 1_000))
+        return partial(AGGREGATE[ours], start, replies), partial(theirs, matrix)
+
+    to_product = partial(against, lambda matrix: matrix @ matrix.T)
+    to_reading = partial(against, lambda matrix: [row.max() for row in matrix])
     return [
-        Row(f"Gram matrix of the deviations of {of}", product, "limit", gram_against_one_product),
-        Row(f"consistent aggregation of {of}", product, "limit", consistent_against_one_product, 1.3),
-        Row(f"average of {of}", "read the bytes once", "limit", average_against_reading, 1.3),
-        Row(
-            "weights of the point of least norm, 20 deviations, radius .2", "Clarabel", "peer",
-            min_norm_against_clarabel,
-        ),
-    ]  # fmt: skip
+        Row(f"Gram matrix of the deviations of {of}", product, partial(to_product, "gram")),
+        Row(f"consistent aggregation of {of}", product, partial(to_product, "consistent"), 1.3),
+        Row(f"average of {of}", "read the bytes once", partial(to_reading, "average"), 1.3),
+        Row(point, "Clarabel", _against_clarabel, None, 15, 10),
+    ]
 
 
-def consistent_against_one_product(num: int = CLIENTS, length: int = RESNET18) -> Ratio:
-    """A whole round's aggregation, as HyperFed's run makes it, against rows @ rows.T; one BLAS thread for both."""
-    start, arrivals, matrix = make_models(num, length)
-    replies = {partition: Update(100 + partition, arrays) for partition, arrays in enumerate(arrivals)}
-    with threadpool_limits(1, user_api="blas"):
-        return compare(
-            lambda: Consistent(start, RADIUS, "unit").aggregate(replies),
-            lambda: matrix @ matrix.T,
-            REPEATS,
-        )
-
-
-def average_against_reading(num: int = CLIENTS, length: int = RESNET18) -> Ratio:
-    """fedavg's aggregation against the largest of all entries, which reads every byte once."""
-    start, arrivals, matrix = make_models(num, length)
-    replies = {partition: Update(100 + partition, arrays) for partition, arrays in enumerate(arrivals)}
-    return compare(lambda: Average(start).aggregate(replies), lambda: [row.max() for row in matrix], REPEATS)
-
-
-def min_norm_against_clarabel(num: int = CLIENTS, radius: float = 0.2) -> Ratio:
-    """Our exact solver against an interior-point solver on the same quadratic programme."""
-    import clarabel
-    from scipy import sparse
-
+def models(num: int, length: int) -> tuple[Arrays, Replies, NDArray[np.float32]]:
+    """A start, replies whose models are pieces of the rows of one matrix, and the matrix."""
     rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((num, length), dtype=np.float32)
+    replies = {client: Update(100 + client, _pieces(row)) for client, row in enumerate(matrix)}
+    return _pieces(rng.standard_normal(length, dtype=np.float32)), replies, matrix
+
+
+def _pieces(row: NDArray[np.float32], num: int = 50) -> Arrays:
+    return {f"{number}.weight": piece for number, piece in enumerate(np.array_split(row, num))}
+
+
+def _against_clarabel() -> Pair:
+    """Our exact solver against an interior-point solver on the same quadratic programme."""
+    rng, num = np.random.default_rng(0), CLIENTS
     deviations = rng.standard_normal((num, 3 * num)) + rng.standard_normal(3 * num)
-    gram = deviations @ deviations.T
-    identity = sparse.identity(num, format="csc")
-    constraints = sparse.vstack([sparse.csc_matrix(np.ones((1, num))), -identity, identity, -identity], format="csc")
-    bounds = np.concatenate([[1.0], np.zeros(num), np.full(num, (1 + radius) / num), np.full(num, (radius - 1) / num)])
+    products, one = deviations @ deviations.T, sparse.identity(num, format="csc")
+    rows = sparse.vstack([sparse.csc_matrix(np.ones((1, num))), -one, one, -one], format="csc")
+    bounds = np.concatenate([[1.0], np.zeros(num), np.full(num, (1 + RADIUS) / num), np.full(num, (RADIUS - 1) / num)])
     cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(3 * num)]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
-    objective = sparse.triu(sparse.csc_matrix(gram), format="csc")
+    problem = sparse.triu(products, format="csc"), np.zeros(num), rows, bounds, cones, settings
+    return partial(min_norm_point, products, radius=RADIUS), lambda: clarabel.DefaultSolver(*problem).solve()
 
-    def theirs() -> object:
-        return clarabel.DefaultSolver(objective, np.zeros(num), constraints, bounds, cones, settings).solve()
 
-    return compare(lambda: min_norm_point(gram, radius=radius), theirs, repeats=15, calls=10)
+def wire(place: Place) -> list[Row]:
+    """Of 1 million and of 11 million float32."""
+    million, resnet18 = place.size(1_000_000, 1_000), place.size(RESNET18, 1_000)
+    arrays, copies = "arrays of {} float32 into a message and out of it", "copy them twice"
+    reply = "a reply of 11M float32, encoded, through Flower's bytes for gRPC and decoded"
+    return [
+        Row(arrays.format("1M"), copies, partial(_against_copies, million), 1.5, 9),
+        Row(arrays.format("11M"), copies, partial(_against_copies, resnet18), 1.5, 9),
+        Row(reply, "Flower's part of it alone", partial(_against_flower, resnet18), 1.5, 9),
+    ]
+
+
+def message(parameters: int) -> Call:
+    """A model into a record, and out of it."""
+    start, *_ = models(0, parameters)
+    return lambda: decode_arrays(encode_arrays(start))
+
+
+def _against_copies(num: int) -> Pair:
+    array = np.random.default_rng(0).standard_normal(num, dtype=np.float32)
+    return lambda: decode_arrays(encode_arrays({"weight": array})), lambda: (array.copy(), array.copy())
+
+
+def _against_flower(num: int) -> Pair:
+    """The way of a whole reply between processes, against making and reading its bytes alone."""
+    header, array = Header("benchmark", TRAIN, 1), np.random.default_rng(0).standard_normal(num, dtype=np.float32)
+    reply = Reply(header, 0, num_examples=1, arrays={"weight": array})
+    record = encode_reply(reply)
+    return lambda: decode_reply(_through_flower(encode_reply(reply)), header), lambda: _through_flower(record)
+
+
+def _through_flower(record: RecordDict) -> RecordDict:
+    return recorddict_from_proto(Proto.FromString(recorddict_to_proto(record).SerializeToString()))

@@ -1,7 +1,9 @@
 """Whole secure sums, message by message, with clients that vanish: shared by the tests of the secure sum."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +54,7 @@ class Run:
         self.shares: dict[int, Shares] = {}
         self.notes: dict[int, dict[int, bytes]] = {}
         self.masked: dict[int, Residues] = {}
+        self.checks: dict[int, bytes] = {}
         self.revealed: dict[int, dict[int, bytes]] = {}
 
     def until(self, last: str) -> "Run":
@@ -62,6 +65,24 @@ class Run:
 
     def total(self) -> Residues:
         return self.until("unmask").collector.total()
+
+    def server_again(self) -> Residues:
+        """The sum by a new collector that gets all the messages of a run that has ended."""
+        collector = Collector(self.session)
+        for p, keys in self.keys.items():
+            collector.take_keys(p, keys)
+        collector.close_keys()
+        for p, shares in self.shares.items():
+            collector.take_shares(p, shares)
+        collector.close_shares()
+        for p in self.shares:
+            collector.delivery(p)
+        for p, masked in self.masked.items():
+            collector.take_masked(p, masked, self.checks[p])
+        collector.close_masked()
+        for p, revealed in self.revealed.items():
+            collector.take_revealed(p, revealed)
+        return collector.total()
 
     def _there(self, step: str) -> list[int]:
         if self.stored:
@@ -89,10 +110,27 @@ class Run:
     def _mask(self) -> None:
         for p in self._there("mask"):
             self.masked[p] = self.members[p].mask(self.values[p])
-            self.collector.take_masked(p, self.masked[p], checksum(self.masked[p], self.session, p))
+            self.checks[p] = checksum(self.masked[p], self.session, p)
+            self.collector.take_masked(p, self.masked[p], self.checks[p])
         self.collector.close_masked()
 
     def _unmask(self) -> None:
         for p in self._there("unmask"):
             self.revealed[p] = self.members[p].unmask(self.collector.survivors)
             self.collector.take_revealed(p, self.revealed[p])
+
+
+class Clock:
+    """A client that adds up the seconds of its steps."""
+
+    def __init__(self, member: Any) -> None:
+        self._member, self.seconds = member, 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        def timed(*arguments: Any) -> Any:
+            started = time.perf_counter()
+            found = getattr(self._member, name)(*arguments)
+            self.seconds += time.perf_counter() - started
+            return found
+
+        return timed

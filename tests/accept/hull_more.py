@@ -70,30 +70,28 @@ def secure_averages(lab: Lab) -> Iterator[Outcome]:
 
 def hull_speed(lab: Lab) -> Iterator[Outcome]:
     """Seconds and ratios; nothing else runs meanwhile."""
-    from benchmarks.decode import decode_seconds
-    from benchmarks.hulls import against_qhull, against_the_scan
-    from benchmarks.secure_sum import recovery
+    from textbook import graham_scan, sample
+
+    from benchmarks.measure import Place, Row, measure
+    from benchmarks.one_shot import decode_bins, hull
+    from benchmarks.rows import one
 
     lab.wait()
-    found = recovery(50, 4, threshold=34)
+    found = measure(one("recovery of a secure sum", Place()))
     yield Outcome(
         "server recovery, 50 clients, threshold 34, 4 vanished, 2,500 numbers",
         "<= 0.1 s",
-        f"{found.seconds:.3f} s, {found.megabytes:.1f} MB",
-        found.seconds <= 0.1,
+        f"{found.ours:.3f} s, {(found.ours_bytes or 0) / 1e6:.1f} MB",
+        found.ours <= 0.1,
     )
-    large = recovery(1000, 100)
-    yield Outcome(
-        "1,000 clients, sparse, 10% vanished",
-        "reported",
-        f"{large.seconds:.2f} s, {large.megabytes:.1f} MB, {large.neighbours} neighbours each, "
-        f"messages {large.gathering:.0f} MB",
-        True,
-    )
+    large = measure(one("a tenth of them gone: the server", Place()))
+    yield Outcome("1,000 clients, sparse, 10% vanished, 10,000 numbers", "reported", f"{large.ours:.2f} s", True)
     for bits, which in ((25, "25 bits"), (31, "31 bits, as at the defaults")):
-        seconds = decode_seconds(bits=bits)
+        seconds = measure(Row("decode", "0.6 s", lambda bits=bits: (decode_bins(5_000, bits), 0.6))).ours  # type: ignore[misc]
         yield Outcome(f"decode at 5,000 bins, a prime of {which}", "<= 0.6 s", f"{seconds:.2f} s", seconds <= 0.6)
-    scan, qhull = against_the_scan(), against_qhull()
+    points = sample(100_000)
+    scan = measure(Row("hull", "scan", lambda: (hull(100_000), lambda: graham_scan(points, -1.0)), repeats=1))
+    qhull = measure(one("hyperbolic hull of 100,000 points", Place()))
     yield Outcome(
         "hull of 100,000 points against the paper's scan",
         ">= 100 times as fast",

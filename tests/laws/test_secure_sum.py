@@ -355,3 +355,10 @@ def test_what_a_fixed_point_is_exact_for():
     assert residues.dtype == np.uint64
     assert coder.decode(residues).tolist() == numbers.tolist()
     assert coder.encode([])[0].shape == (0,)
+
+
+def test_a_server_that_gets_the_same_messages_again_has_the_same_sum():
+    of = session(6, threshold=4)
+    run = Run(of, vectors(of), {0: "deliver"}).until("unmask")
+    again = run.server_again()
+    assert again.tolist() == run.collector.total().tolist() == plain_sum(of, run.values, range(1, 6))

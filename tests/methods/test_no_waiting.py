@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 import torch
+from one_client import a_client
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmarks.steps import a_client
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs import lorentz_ops
 

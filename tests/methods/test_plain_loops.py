@@ -1,10 +1,11 @@
 """The loops that whole runs are measured against do the same training: the same scores, bit for bit."""
 
 import pytest
+import torch
 from app_runs import run
+from one_client import a_client
+from plain_loop import PlainLoop, plain_steps
 
-from benchmarks.plain_images import PlainImages
-from benchmarks.plain_loop import PlainLoop
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
 
@@ -14,16 +15,24 @@ GRAPH = {"dataset": "trees", "local-epochs": 2}
 
 
 @pytest.mark.parametrize(
-    ("loop", "settings"),
-    [
-        (PlainLoop, GRAPH | {"method": "flatland"}),
-        (PlainImages, IMAGES | {"method": "fedavg"}),
-        (PlainImages, IMAGES | {"method": "hyperfed"}),
-    ],
+    "settings",
+    [GRAPH | {"method": "flatland"}, IMAGES | {"method": "fedavg"}, IMAGES | {"method": "hyperfed"}],
     ids=["flatland", "fedavg", "hyperfed"],
 )
-def test_a_plain_loop_trains_as_a_run_does(own_home, tmp_path, loop, settings):
+def test_a_plain_loop_trains_as_a_run_does(own_home, tmp_path, settings):
     whole = run(tmp_path, clients=CLIENTS, num_rounds=3, **{key.replace("-", "_"): v for key, v in settings.items()})
     told = [float(row["test"]) for row in whole.clients if row["round"] == "3" and row["phase"] == "train"]
-    plain = loop(parse(flatten(parse({})) | {"embedding-dim": 8, "num-rounds": 3} | settings), CLIENTS).run()
+    plain = PlainLoop(parse(flatten(parse({})) | {"embedding-dim": 8, "num-rounds": 3} | settings), CLIENTS).run()
     assert told == [scores["test"] for scores in plain]
+
+
+def test_plain_steps_are_as_many_on_as_many_images(own_home):
+    settings = {"dataset": "digits", "partition": "iid", "model": "cnn", "method": "fedavg"}
+    settings |= {"optimizer": "sgd", "images.train-subset": 640, "images.test-subset": 50}
+    client, _ = a_client(settings)
+    batches = list(client.task.batches(client.model))
+    assert len(batches) == client.task.num_steps
+    assert sum(len(batch.labels) for batch in batches) == client.task.num_examples
+    before = [parameter.detach().clone() for parameter in client.model.parameters()]
+    plain_steps(client, mixed=False)()
+    assert not any(torch.equal(one, other) for one, other in zip(before, client.model.parameters(), strict=True))

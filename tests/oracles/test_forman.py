@@ -4,26 +4,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from textbook import both_directions, forman_by_counting
 
 from curvfed.geometry.curvature import forman_ricci
-
-
-def both_directions(edges) -> torch.Tensor:
-    edges = list(edges)
-    return torch.tensor([*edges, *[(j, i) for i, j in edges]], dtype=torch.int64).reshape(-1, 2).T
-
-
-def brute_force(edges, num_nodes, triangles):
-    """{(i, j): value} by the definition, over sets of neighbours."""
-    neighbours = {i: set() for i in range(num_nodes)}
-    for i, j in edges:
-        neighbours[i].add(j)
-        neighbours[j].add(i)
-    return {
-        (i, j): 4 - len(neighbours[i]) - len(neighbours[j]) + 3 * triangles * len(neighbours[i] & neighbours[j])
-        for i in range(num_nodes)
-        for j in neighbours[i]
-    }
 
 
 @st.composite
@@ -41,7 +24,7 @@ def test_equals_brute_force_in_any_column_order(graph, triangles):
     order = list(range(edge_index.shape[1]))
     random.shuffle(order)
     edge_index = edge_index[:, order]
-    expected = brute_force(edges, num_nodes, triangles)
+    expected = forman_by_counting(edges, num_nodes, triangles)
     value = forman_ricci(edge_index, num_nodes, triangles)
     assert value.tolist() == [expected[i, j] for i, j in edge_index.T.tolist()]
 
@@ -53,7 +36,7 @@ def test_more_nodes_than_one_block_of_rows():
     pairs += [(0, 60 * k) for k in range(1, 41)] + [(60 * k, 60 * k + 60) for k in range(1, 40)]
     edges = {(max(p), min(p)) for p in pairs if p[0] != p[1]}
     edge_index = both_directions(edges)
-    expected = brute_force(edges, 2500, True)
+    expected = forman_by_counting(edges, 2500, True)
     assert forman_ricci(edge_index, 2500).tolist() == [expected[i, j] for i, j in edge_index.T.tolist()]
 
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.gram import gram_ratio
 from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.deviations import gram, is_buffer, moved
@@ -106,12 +105,6 @@ def test_memory_does_not_grow_with_the_models(num):
     finally:
         tracemalloc.stop()
     assert peak < 2**20 * 14  # 8 MB of a block, and a few K × K
-
-
-def test_the_benchmark_tells_a_rate_and_memory():
-    ratio, extra = gram_ratio(4, 300_000)
-    assert 0 < ratio < 100
-    assert 0 < extra < 300 * 2**20
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.floats(-2, 2)), min_size=1, max_size=5), st.integers(0, 9))

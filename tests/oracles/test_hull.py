@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mpf
+from textbook import graham_scan, sample
 
-from benchmarks.hulls import graham_scan, sample
 from curvfed.geometry.hull import convex_hull, from_klein, thin, to_klein
 
 CURVATURES = [-1.0, -0.0015, -0.0071, -4.0]

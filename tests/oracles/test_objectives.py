@@ -7,6 +7,7 @@ import mpmath
 import pytest
 import torch
 from mpmath import mpf
+from peer_maps import GeooptHead
 from scipy import stats
 from torch import nn
 
@@ -281,3 +282,17 @@ def test_riemannian_sgd_on_euclidean_parameters_is_sgd(decay):
         models.append(model)
     riemannian, plain = (torch.nn.utils.parameters_to_vector(model.body.parameters()) for model in models)
     assert (riemannian - plain).abs().max() <= 1e-16
+
+
+@pytest.mark.parametrize(("loss", "negatives"), [("triplet", "one"), ("triplet", "all"), ("geodesic", "one")])
+def test_the_same_loss_with_geoopts_distance(loss, negatives):
+    model, labels = model_of(dtype=torch.float64), labels_of(20)
+    peer = ImageNet(model.body, GeooptHead(model.head.prototypes.detach()))
+    found = []
+    for net in (model, peer):
+        images = images_of(20, dtype=torch.float64).requires_grad_()
+        torch.manual_seed(0)  # of the negatives that are drawn
+        value = objective(ObjectiveSpec(loss, negatives=negatives))(net, images, labels)
+        found.append((value.detach(), *torch.autograd.grad(value, images)))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)

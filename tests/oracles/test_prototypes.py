@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import kstest
+from textbook import prototypes_by_descent
 
 from curvfed.geometry import prototypes
 from curvfed.geometry.prototypes import orthonormal, uniform
@@ -150,3 +151,11 @@ def test_orthonormal_rows_have_no_preferred_direction():
 def test_too_many_orthonormal_rows():
     with pytest.raises(ValueError, match="4 rows in 3 dimensions; at most 3 are orthogonal, use uniform"):
         orthonormal(4, 3, 0)
+
+
+def test_the_papers_descent_spreads_them_less():
+    apart = 2 * torch.eye(100)
+    found = prototypes_by_descent(100, 20, 1_000)
+    assert torch.allclose(found.norm(dim=1), torch.ones(100))
+    ours = uniform(100, 20, 0).float()
+    assert (ours @ ours.T - apart).max() < (found @ found.T - apart).max() < 0.7

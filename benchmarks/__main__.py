@@ -1,0 +1,93 @@
+"""Measure rows, each ours against a limit, the flat twin, a peer or a budget.
+
+    python -m benchmarks [--data FOLDER] [--only WORD ...] [--device cuda] [--out FILE.json] [--page docs/benchmarks.md]
+
+With a folder of data sets on Cora and MNIST, else on the built-in trees and digits. `--only` selects topics, or rows by a
+part of their names. What each row is, and what it showed where: docs/benchmarks.md.
+"""
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.measure import Place, Row, measure
+from benchmarks.page import around, machine, write_tables
+from benchmarks.rows import TOPICS, chosen
+from curvfed.strategies.config.device import pick_device
+from curvfed.tasks.atomic_file import write_atomically
+
+HEADS = ("what", "against", "ratio", "goal", "range", "ours, s", "theirs, s", "ours, MB", "theirs, MB")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, tell each row as it comes, and write the figures; 1 if a row failed, else 0."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("--data", type=Path, help="folder of the public data sets; without it the built-in ones")
+    words = f"a part of a row's name, or a topic: {', '.join(TOPICS)}"
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help=words)
+    parser.add_argument("--out", type=Path, help="where to write the figures as JSON")
+    parser.add_argument("--page", type=Path, help="page whose tables are to be replaced, such as docs/benchmarks.md")
+    parser.add_argument("--device", default="cpu", help="of steps and networks: cpu, cuda or cuda:N")
+    parser.add_argument("--quick", action="store_true", help="small sizes, once: whether every row works")
+    options = parser.parse_args(arguments)
+    try:
+        device = str(pick_device(options.device))
+        if options.page:
+            around(options.page)  # before the minutes that the figures take
+    except ValueError as error:
+        parser.error(str(error))
+    if options.data and not options.data.is_dir():
+        parser.error(f"--data: {options.data} is no folder")
+    rows = chosen(options.only, Place(options.data, device, options.quick))
+    if not rows:
+        parser.error(f"--only: no row has {' or '.join(options.only)} in its name")
+    logging.getLogger("curvfed").addHandler(logging.NullHandler())
+    console, figures = Console(), list[dict[str, Any]]()
+    content = {"measured": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(device), "rows": figures}
+    for number, (topic, row) in enumerate(rows, 1):
+        console.print(f"[{number}/{len(rows)}] {topic}: {row.what} / {row.against}", markup=False, highlight=False)
+        one = _figures(topic, row, options.quick)
+        figures.append(one)
+        console.print("    " + "  ".join(filter(None, _cells(one)[2:])), markup=False, highlight=False, soft_wrap=True)
+        if options.out:  # at once: an interrupt loses only the row that is being measured
+            write_atomically(options.out, (json.dumps(content, indent=1) + "\n").encode())
+    if options.page:
+        titles = dict.fromkeys(one["part"] for one in figures)
+        tables = {title: [_cells(one) for one in figures if one["part"] == title] for title in titles}
+        write_tables(options.page, content, HEADS, tables)
+    goals = [one["met"] for one in figures if one.get("met") is not None]
+    failed = sum("error" in one for one in figures)
+    console.print(f"{sum(goals)} of {len(goals)} goals met" + (f", {failed} failed" if failed else ""))
+    return 1 if failed else 0
+
+
+def _figures(topic: str, row: Row, quick: bool) -> dict[str, Any]:
+    words = {"part": topic, "what": row.what, "against": row.against, "goal": row.goal}
+    try:
+        found = measure(row, quick)
+    except Exception as error:
+        return words | {"error": f"{type(error).__name__}: {error}"}
+    met = None if row.goal is None else found.ratio <= row.goal
+    return words | asdict(found) | {"ratio": found.ratio, "met": met}
+
+
+def _cells(one: Mapping[str, Any]) -> list[str]:
+    if "error" in one:
+        return [one["what"], one["against"], f"failed: {one['error']}", *[""] * (len(HEADS) - 3)]
+    goal = "" if one["goal"] is None else f"≤ {one['goal']:g}, {'met' if one['met'] else '**missed**'}"
+    ratio, low, high, ours, theirs = (f"{one[key]:.3g}" for key in ("ratio", "low", "high", "ours", "theirs"))
+    memory = ["" if (size := one[key]) is None else f"{size / 1e6:.0f}" if size >= 1e6 else "< 1"
+              for key in ("ours_bytes", "theirs_bytes")]  # fmt: skip
+    return [one["what"], one["against"], ratio, goal, f"{low}–{high}", ours, theirs, *memory]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

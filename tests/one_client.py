@@ -1,0 +1,81 @@
+"""One client of ten on its own: its steps, its rounds, its fine-tuning, without a server and without files."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from curvfed.client_app.client import Client
+from curvfed.strategies.base.aggregation import weighed
+from curvfed.strategies.base.average import Update
+from curvfed.strategies.base.learner import copy_in
+from curvfed.strategies.base.training import make_optimizer, train
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.halves import aggregation
+from curvfed.strategies.config.model_spec import build_model, fixed_head, model_spec
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import home
+from curvfed.strategies.wire.messages import Facts
+from curvfed.tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks.graphs.client_task import client_task
+from curvfed.tasks.graphs.data import GraphSpec, load_client
+
+CLIENTS = 10
+
+Settings = Mapping[str, Any]
+Call = Callable[[], object]
+
+
+def a_round(settings: Settings) -> Call:
+    """The second round of client 0, over and over: nothing is aggregated in between."""
+    client, facts = a_client(settings)
+    learner, server = client.learner, aggregation(client.config, facts, CLIENTS)
+    learner.round = 1
+    learner.receive(server.sent_to(0))
+    trained = learner.train()
+    reply = {name: np.array(array) for name, array in learner.share().items()}
+    server.aggregate(weighed({0: Update(client.task.num_examples, reply, trained.steps)}, client.config.weights))
+    learner.round = 2
+
+    def once() -> None:
+        learner.receive(server.sent_to(0))
+        learner.train()
+        learner.share()
+
+    return once
+
+
+def a_fine_tuning(settings: Settings) -> Call:
+    """The fine-tuning of client 0."""
+    client, _ = a_client(settings)
+    return client.learner.fine_tune
+
+
+def a_client(settings: Settings) -> tuple[Client, Facts]:
+    """The first of ten, with its model at its start; it writes nothing to the disk."""
+    config = parse(dict(settings))
+    client = Client(config, "benchmark", 0, {"partition-id": 0, "num-partitions": CLIENTS})
+    about = client.describe()
+    partitions = tuple(range(CLIENTS)) if client.method.lists_clients else ()
+    facts = Facts(about.task, about.num_features, about.class_names, about.shape, partitions=partitions)
+    client.prepare(facts, 0)
+    if client.fixed:
+        copy_in(fixed_head(model_spec(client.config, facts), config.seed), client.tensors)
+    return client, facts
+
+
+def own_graph(dataset: str, folder: Path | None) -> ClientGraph:
+    """Client 0's of ten."""
+    return load_client(GraphSpec(dataset, folder or Path()), 0, CLIENTS, home() / "cache")
+
+
+def graph_steps(graph: ClientGraph, method: str, num: int) -> Call:
+    """Training steps of a method's model on a graph."""
+    config = settled(parse({"method": method}), "nodes")
+    facts = Facts("nodes", graph.features.shape[1], graph.class_names)
+    task = client_task(graph, facts.class_names, torch.device("cpu"))
+    model = build_model(model_spec(config, facts), 0)
+    optimizer = make_optimizer(dict(model.named_parameters()), config)
+    return lambda: train(model, task, optimizer, num)
