@@ -32,7 +32,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.halves import made
-from curvfed.strategies.config.parse import fields, parse
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.methods.fednova import FedNovaServer
 from curvfed.strategies.methods.hyperfed import Consistent
@@ -365,10 +365,10 @@ def strategy(
         )
     arguments = inspect.signature(FedAvg).parameters
     sampling = {key: value for key, value in keys.items() if key in arguments}
-    tables = [key for key, _ in fields() if "." in key and method.startswith(key.partition(".")[0])]
+    own = {name: f"{table}.{kebab(name)}" for table, part in METHODS[method].keys.items() for name in part.model_fields}
     raw: dict[str, Any] = {"method": method}
     for key in keys.keys() - sampling.keys():
-        raw[next((own for own in tables if own.endswith(f".{kebab(key)}")), kebab(key))] = keys[key]
+        raw[own.get(key, kebab(key))] = keys[key]
     config = settled(parse(raw), METHODS[method].tasks[0])
     patterns = METHODS[method].personal if personal is None else personal
     return AggregationStrategy(

@@ -11,9 +11,10 @@ from curvfed.deployments.data_check import look_at_data
 from curvfed.deployments.keys_in_use import is_in_use
 from curvfed.deployments.pairs import Value
 from curvfed.deployments.request import Request, read_request, what_is_summed
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.model_spec import encoder
-from curvfed.strategies.config.parse import allowed, fields
+from curvfed.strategies.config.parse import all_fields, allowed
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.tasks.images.datasets import source_of
 
@@ -49,9 +50,10 @@ def key_table(request: Request, data: Data | None, everything: bool) -> Table:
         column.overflow = "fold"
     task = request.task if data is None else data.task
     run = settled(request.config, task)
-    given = flatten(request.config)
-    in_effect = flatten(run) | {"model": _model(run, task, data)}
-    for key, field in fields():
+    others = defaults() | request.settings  # keys of other methods, which this run's configuration does not have
+    given = others | flatten(request.config)
+    in_effect = others | flatten(run) | {"model": _model(run, task, data)}
+    for key, field in all_fields():
         chosen = in_effect[key] != given[key]
         origin = "auto" if chosen else "set" if key in request.settings else "default"
         if everything or key in request.settings or is_in_use(key, run, task):

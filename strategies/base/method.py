@@ -41,8 +41,8 @@ class Method:
     summary : str
         One line for tables and help texts.
     space : str
-        "flat", "lorentz", "split" or "disc": the family of models it trains; `curvfed.strategies.config.model_spec` names the
-        encoder that it stands for on a task, where the configuration names none.
+        "flat", "lorentz", "split" or "disc": the family of models it trains. Where the configuration names no encoder,
+        `curvfed.strategies.config.model_spec` names the one that this stands for on a task.
     personal : tuple of str
         Patterns of the parameter names that stay with the client; all others, but for a fixed head, are shared.
     head : str

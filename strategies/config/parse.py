@@ -65,12 +65,16 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
         raw = expanded(raw, every)
     except ValueError as error:
         raise ConfigError(f'{EXTRA} = "{raw[EXTRA]}": {error}') from None
-    row = _row(raw.get("method", every["method"]))
     _check_names(raw, every)
-    kind = config_class(row, str(raw.get("aggregation")))
+    method = raw.get("method", every["method"])
+    kind = config_class(_row(method), str(raw.get("aggregation"))) if isinstance(method, str) else RunConfig
     known = dict(fields(kind))
-    config = _validated(kind, {key: value for key, value in raw.items() if key in known}, known)
-    _check_others({key: value for key, value in raw.items() if key not in known and value != every[key]})
+    config, wrong = _read(kind, {key: value for key, value in raw.items() if key in known}, known)
+    wrong += _wrong_of_others(
+        {key: value for key, value in raw.items() if key not in known and not _is(value, every[key])}
+    )
+    if config is None or wrong:
+        raise ConfigError("\n".join(wrong))
     _check_method(config)
     if config.dataset == AUTO:
         config = config.model_copy(update={"dataset": BUILT_IN[config.row.tasks[0]]})
@@ -79,30 +83,38 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     return config
 
 
-def _row(method: object) -> Method:
+def _row(method: str) -> Method:
     """The row of a method.
 
     Raises
     ------
     ConfigError
+        If there is none.
     """
-    if isinstance(method, str) and method in METHODS:
+    if method in METHODS:
         return METHODS[method]
-    if reason := brought()[1].get(str(method)):
+    if reason := brought()[1].get(method):
         raise ConfigError(f'method = "{method}" is left out: {reason}')
-    near = difflib.get_close_matches(str(method), METHODS, n=1)
+    near = difflib.get_close_matches(method, METHODS, n=1)
     hint = f'; did you mean "{near[0]}"?' if near else ""
     raise ConfigError(
         f'method = "{method}"{hint}; allowed is one of {", ".join(METHODS)}. {plugins.EVERYWHERE.capitalize()}'
     )
 
 
-def _check_others(raw: Mapping[str, Any]) -> None:
-    """Keys of other methods, which do nothing here; those that have their defaults need no look into the methods' files."""
+def _is(value: Any, default: Scalar) -> bool:
+    """Whether they are the same, of the same type: True equals 1."""
+    return type(value) is type(default) and bool(value == default)
+
+
+def _wrong_of_others(raw: Mapping[str, Any]) -> list[str]:
+    """What is wrong with keys of other methods, which do nothing here; to keys that have their defaults nobody looks."""
+    wrong: list[str] = []
     for table in dict.fromkeys(key.partition(".")[0] for key in raw):
         keys = table_of(table)
         inner = {key.partition(".")[2]: value for key, value in raw.items() if key.startswith(f"{table}.")}
-        _validated(keys, inner, dict(_fields_of(keys)), f"{table}.")
+        wrong += _read(keys, inner, dict(_fields_of(keys)), f"{table}.")[1]
+    return wrong
 
 
 def _check_names(raw: Mapping[str, Any], every: Mapping[str, Scalar]) -> None:
@@ -116,17 +128,15 @@ def _check_names(raw: Mapping[str, Any], every: Mapping[str, Scalar]) -> None:
             raise ConfigError(f'unknown key "{key}"{hint}')
 
 
-def _validated(
+def _read(
     kind: type[AnyTable], raw: Mapping[str, Any], known: Mapping[str, FieldInfo], prefix: str = ""
-) -> AnyTable:
-    """A table of these keys; `prefix` is what a message puts before their names."""
+) -> tuple[AnyTable | None, list[str]]:
+    """A table of these keys, or a line for each that is wrong; `prefix` is what stands before their names there."""
     try:
-        return kind.model_validate(nested(raw))
+        return kind.model_validate(nested(raw)), []
     except ValidationError as error:
         wrong = dict.fromkeys(_key(one["loc"], known) for one in error.errors())
-        raise ConfigError(
-            "\n".join(f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(known[key])}" for key in wrong)
-        ) from None
+        return None, [f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(known[key])}" for key in wrong]
 
 
 def _check_method(config: RunConfig) -> None:

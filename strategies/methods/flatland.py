@@ -55,12 +55,14 @@ METHODS = {
         space="lorentz",
         personal=LORENTZ_PERSONAL,
         proximal="flatland.proximal",
+        keys={"flatland": Keys},
     ),
     "flatland-shared": Method(
         "flatland without decoupling: time-like parameters and curvature are averaged too",
         space="lorentz",
         learns_curvature=True,
         proximal="flatland.proximal",
+        keys={"flatland": Keys},
     ),
     "flatland-euclidean": Method(
         "flatland's decoupling on a flat GCN: one ordinary unit per layer takes the place of the time coordinate",
@@ -68,5 +70,6 @@ METHODS = {
         personal=("*.time", "*.to_time", "*.time_bias", "*.gate"),
         proximal="flatland.proximal",
         tasks=("nodes",),
+        keys={"flatland": Keys},
     ),
 }

@@ -201,8 +201,8 @@ METHODS = {
         loss="triplet",
         aggregation="consistent",
         tasks=IMAGES,
-        keys={"hyperfed": Keys},
         server=server,
+        keys={"hyperfed": Keys},
     ),
     "hyperfed-averaged": Method(
         "hyperfed with the average in place of consistent aggregation",
@@ -211,6 +211,7 @@ METHODS = {
         head_from="server",
         loss="triplet",
         tasks=IMAGES,
+        keys={"hyperfed": Keys},
     ),
     "hyperfed-fixed": Method(
         "hyperfed whose prototypes are fixed but not shared: every client spreads its own",
@@ -221,6 +222,7 @@ METHODS = {
         loss="triplet",
         aggregation="consistent",
         tasks=IMAGES,
+        keys={"hyperfed": Keys},
     ),
     "hyperfed-shared": Method(
         "hyperfed whose prototypes are shared but not fixed: they are trained and aggregated with the rest",
@@ -229,6 +231,7 @@ METHODS = {
         loss="triplet",
         aggregation="consistent",
         tasks=IMAGES,
+        keys={"hyperfed": Keys},
     ),
     "hyperfed-geodesic": Method(
         "hyperfed that draws an image to the prototype of its class alone: the geodesic distance in place of the triplet",
@@ -240,5 +243,6 @@ METHODS = {
         tasks=IMAGES,
         # Its gradient keeps its length however near the prototype is: at the .1 of the others it never settles.
         settings={"images": {"learning_rate": 0.02}},
+        keys={"hyperfed": Keys},
     ),
 }

@@ -155,7 +155,7 @@ def test_check_shows_the_tables_that_the_run_has_a_use_for(capsys, arguments):
 
 def test_check_shows_what_was_set_whatever_has_a_use_for_it(capsys):
     found = shown(capsys, "method=fedavg", "moon.mu=2")
-    assert found["moon.mu"] == ["2.0", "set"]
+    assert found["moon.mu"] == ["2", "set"]
     assert "moon.temperature" not in found
 
 

@@ -196,8 +196,8 @@ def test_a_shell_completes_commands_keys_presets_and_names():
     assert completed("curvfed pre", 1) == ["predict", "presets"]
     assert completed("curvfed simulate qu", 2) == ["quick"]
     assert completed("curvfed run num-", 2) == ["num-rounds=", "num-supernodes="]
-    assert completed("curvfed cluster run quick method = fedp", 6) == ["fedprox", "fedper"]  # bash parts words at "="
-    assert completed("curvfed check method=fedp", 2) == ["method=fedprox", "method=fedper"]
+    assert completed("curvfed cluster run quick method = fedp", 6) == ["fedper", "fedprox"]  # bash parts words at "="
+    assert completed("curvfed check method=fedp", 2) == ["method=fedper", "method=fedprox"]
     assert completed("curvfed check dataset=cor", 2) == ["dataset=cora"]
     assert completed("curvfed sweep flatland/figure-0", 2) == [f"flatland/figure-{n}" for n in ("02", "04", "05", "06")]
     assert completed("curvfed presets hull-o", 2) == ["hull-olsson"]

@@ -13,14 +13,14 @@ from pydantic import ValidationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN, FlowerName
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.parse import BASES, allowed, fields, parse
+from curvfed.strategies.config.parse import BASES, all_fields, allowed, parse
 from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.methods import METHODS, Method
 from curvfed.tasks.graphs.models import MODELS
 from curvfed.tasks.images.nets import NETS
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
-FIELDS = dict(fields())
+FIELDS = dict(all_fields())
 LARGE = 10**9
 
 DATASETS = {
@@ -155,7 +155,7 @@ def fits(raw: dict[str, Any]) -> bool:
         )
         and (raw.get("fine-tune") != "closed-form" or method.head == "sphere")
         and not (raw.get("fine-tune") in ("all", "head") and method.tunes_own_network)
-        and raw.get("gcfl.eps1", 0.05) <= raw.get("gcfl.eps2", 0.1)
+        and (raw.get("method") != "gcfl" or raw.get("gcfl.eps1", 0.05) <= raw.get("gcfl.eps2", 0.1))
         and not (raw.get("resume") and not raw.get("run-name"))
         and (not raw.get("secure-sum") or summable(raw, method, common[0]))
         and (
@@ -229,7 +229,8 @@ def test_defaults_of_pyproject_are_those_of_the_model():
     given_to_flower = tables(tomllib.loads(PYPROJECT.read_text())["tool"]["flwr"]["app"]["config"])
     of_the_model = defaults()
     assert given_to_flower == of_the_model
-    assert list(given_to_flower) == list(of_the_model) == list(FIELDS)
+    assert list(given_to_flower) == list(of_the_model)
+    assert set(of_the_model) == set(FIELDS)
     assert [type(item) for item in given_to_flower.values()] == [type(item) for item in of_the_model.values()]
 
 
@@ -239,7 +240,9 @@ def test_parse_keeps_every_value_and_flatten_is_its_inverse(free, tied):
     config = parse(raw)
     flat = flatten(config)
     built_in = {} if raw.get("dataset", "auto") != "auto" else {"dataset": config.dataset}
-    assert flat == defaults() | raw | built_in
+    given = {key: item for key, item in (raw | built_in).items() if key in flat}
+    others = {key for row in METHODS.values() for key in row.keys} - {key.partition(".")[0] for key in flat}
+    assert flat == {key: item for key, item in defaults().items() if key.partition(".")[0] not in others} | given
     assert parse(flat) == config
     assert hash(parse(flat)) == hash(config)
 
@@ -652,7 +655,7 @@ FROM_REST = (
             "the clients weigh what they mask",
         ),
         ({"method": "fedrep", "aggregation": "fednova"}, FROM_REST.format("sgd", "auto", "fedrep")),
-        ({"gcfl.eps1": 0.2}, "gcfl.eps1 = 0.2 and gcfl.eps2 = 0.1: allowed is eps1 <= eps2"),
+        ({"method": "gcfl", "gcfl.eps1": 0.2}, "gcfl.eps1 = 0.2 and gcfl.eps2 = 0.1: allowed is eps1 <= eps2"),
         ({"train-size": 0.7, "test-size": 0.4}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),
         ({"train-size": 0.7}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),
         ({"test-size": 0.3, "method": "ccvr"}, "train-size = 0.75 and test-size = 0.3: allowed is a sum of at most 1"),

@@ -62,7 +62,7 @@ def test_the_example_is_listed_and_documented(project):
 
 
 def test_the_command_runs_and_both_halves_work(project):
-    """A step of 1 and mu of 0 is fedavg to the bit; the page's own settings are not."""
+    """A step of 1 and mu of 0 is fedavg but for rounding; with either half at work it is not."""
     words = shlex.split(block("sh"))
     assert words[:2] == ["curvfed", "simulate"]
     small = ["num-supernodes=2", "num-rounds=2", "local-epochs=2", "embedding-dim=8"]
@@ -80,9 +80,11 @@ def test_the_command_runs_and_both_halves_work(project):
         models[name] = load_file(folder / "model.safetensors")
         with (folder / "rounds.csv").open(newline="") as file:
             assert [row["round"] for row in csv.DictReader(file) if row["phase"] == "train"] == ["1", "2"]
-    assert all(np.array_equal(array, models["fedavg"][name]) for name, array in models["neutral"].items())
-    for name in ("page", "client"):
-        assert any(not np.array_equal(array, models["fedavg"][key]) for key, array in models[name].items())
+    gap = {
+        name: max(np.abs(array - models["fedavg"][key]).max() for key, array in model.items())
+        for name, model in models.items()
+    }
+    assert gap["neutral"] < 1e-5 < 1e-4 < min(gap["page"], gap["client"])
 
 
 def test_the_names_of_parameters_are_the_models():

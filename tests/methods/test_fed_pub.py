@@ -194,8 +194,8 @@ def replies_of(rng, partitions, examples, shift=None):
 
 
 def fresh(scale=3.0):
-    return FedPubServer({"w": np.zeros((2, 3), np.float32), "k": np.array(0, np.float32), EMBEDDING: np.zeros(4, np.float32)},
-                      scale)  # fmt: skip
+    start = {"w": np.zeros((2, 3), np.float32), "k": np.array(0, np.float32), EMBEDDING: np.zeros(4, np.float32)}
+    return FedPubServer(start, scale)
 
 
 def close(start, expected):

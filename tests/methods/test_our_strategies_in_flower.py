@@ -131,7 +131,7 @@ def test_an_aggregation_goes_by_its_own_name_too():
     ends = []
     for chosen in (strategy("pfedme", beta=0.5), strategy("interpolated", beta=0.5)):
         ends.append(started(chosen).arrays["w"].numpy())
-        assert type(chosen.aggregation).__name__ == "Interpolated"
+        assert type(chosen.aggregation).__name__ == "PFedMeServer"
     np.testing.assert_array_equal(*ends)
 
 

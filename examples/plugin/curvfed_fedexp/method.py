@@ -87,7 +87,7 @@ def _square(start: Arrays, end: Arrays, names: list[str]) -> float:
 
 
 def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> FedExp:
-    """What the row names: made at the server from the shared parameters, the keys of this package and those of every run."""
+    """The server half, made of the shared parameters, this package's keys and those of every run."""
     return FedExp(arrays, keys.epsilon)
 
 
