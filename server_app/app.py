@@ -8,9 +8,9 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from curvfed.server_app.hull_run import HullRun
 from curvfed.server_app.results import RunDirectory, failed_summary, write_failure
 from curvfed.server_app.rounds import Rounds
+from curvfed.server_app.run import Run
 from curvfed.server_app.sinks import check_installed
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
@@ -41,14 +41,20 @@ def main(grid: Grid, context: Context) -> None:
         directory.lock.release()
 
 
+def _kind_of_run(config: RunConfig) -> type[Run]:
+    """Rounds, or the one shot of hulls, which alone needs its decoder and its classifiers."""
+    if config.row.is_one_shot:
+        return HullRun
+    return Rounds
+
+
 def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     """Run in an open run directory; a failure is written there before it is raised."""
     log.info("run directory: %s", directory.path)
     every = defaults()
     chosen = [f"{key}={value}" for key, value in flatten(config).items() if value != every[key]]
-    log.info("configuration: %s; config.toml has all of it", "  ".join(chosen) or "the every")
-    one_shot = config.row.is_one_shot
-    run: HullRun | Rounds = (HullRun if one_shot else Rounds)(config, grid, directory)
+    log.info("configuration: %s; config.toml has all of it", "  ".join(chosen) or "the defaults")
+    run = _kind_of_run(config)(config, grid, directory)
     try:
         run.run()
     except BaseException as error:

@@ -15,8 +15,9 @@ from curvfed.server_app.report.round_figures import figures
 from curvfed.server_app.report.run_files import CALIBRATIONS, RunFiles, numbers
 from curvfed.server_app.report.templates import Table, render
 from curvfed.server_app.report.units import duration, is_number
-from curvfed.strategies.config.parse import fields, parse
-from curvfed.strategies.config.run_config import flatten
+from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.parse import fields
+from curvfed.strategies.config.run_config import RunConfig, config_class
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import FINE_TUNE, FORGET, KEYS, SHARES, TRAIN, UNMASK
 from curvfed.tasks.atomic_file import write_atomically
@@ -151,8 +152,8 @@ def _commands(run: RunFiles) -> dict[str, str]:
 
 def _changed(run: RunFiles) -> list[str]:
     """Keys whose values are not the defaults."""
-    defaults = flatten(parse({}))
-    return [key for key, value in run.config.items() if key not in defaults or defaults[key] != value]
+    every = defaults()
+    return [key for key, value in run.config.items() if key not in every or every[key] != value]
 
 
 def _toml(value: Any) -> str:
@@ -168,7 +169,9 @@ def _plain(value: Any) -> str:
 
 def _configuration(run: RunFiles) -> dict[str, Any]:
     """All keys as a table, and how many of them differ from the defaults."""
-    meanings, changed = {key: field.description or "" for key, field in fields()}, _changed(run)
+    method = METHODS.get(str(run.config.get("method")))
+    kind = config_class(method, str(run.config.get("aggregation"))) if method else RunConfig
+    meanings, changed = {key: field.description or "" for key, field in fields(kind)}, _changed(run)
     chosen, rows = run.summary.get("settled") or {}, []
     for key, value in run.config.items():
         cell = Markup("<td><{0}>{1}</{0}>{2}</td>").format(

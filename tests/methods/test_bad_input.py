@@ -369,7 +369,7 @@ def test_the_exit_status_of_the_command(tmp_path, capsys, monkeypatch):
     assert Run(tmp_path / "good").summary["num_clients"] == 2
     assert main(["simulate", *settings, "run-name=good"]) == 2
     assert "exists; allowed is a new name" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["good", "home"]
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["good"]
     assert main(["simulate", *settings, "metod=fedavg"]) == 2
     assert "method" in capsys.readouterr().err
 
