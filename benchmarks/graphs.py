@@ -13,8 +13,8 @@ from textbook import both_directions, forman_by_counting
 
 from benchmarks.measure import Call, Pair, Place, Row
 from curvfed.geometry.curvature import forman_ricci
-from curvfed.tasks.graphs.client_graph import ClientGraph
-from curvfed.tasks.graphs.partition import clean_edges, metis_parts
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.partition import clean_edges, metis_parts
 
 FEATURES, CLASSES, PARTS = 32, 7, 10  # of graphs that are drawn
 

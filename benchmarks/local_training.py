@@ -22,8 +22,8 @@ from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.client_task import client_task
-from curvfed.tasks.graphs.lorentz_ops import lorentz_linear
-from curvfed.tasks.graphs.node_models import LorentzLayer
+from curvfed.tasks.graphs.lorentz.layers import lorentz_linear
+from curvfed.tasks.graphs.models.node_models import LorentzLayer
 from curvfed.tasks.registry import tasks_of
 
 STEPS, WIDTH = 50, 128

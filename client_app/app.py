@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 
 from curvfed.client_app import hull, secure
 from curvfed.client_app.client import Client
-from curvfed.client_app.live import forget, live_client
+from curvfed.client_app.clients_in_memory import forget, live_client
 from curvfed.client_app.node_config import is_real, partition_id, told
 from curvfed.client_app.resources import memory_errors
 from curvfed.strategies.base.errors import ConfigError

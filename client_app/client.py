@@ -43,7 +43,7 @@ from curvfed.strategies.config.schedule import learning_rate
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, Description, Facts
 from curvfed.strategies.wire.store import Store, StoreError
-from curvfed.tasks.graphs.functional import EMBEDDING, embed
+from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING, embed
 
 ROUND, FINE_TUNING, NOISE = 0, 1, 2
 """Streams of a client's draws."""

@@ -9,9 +9,9 @@ from curvfed.client_app.data import Data
 from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.client_graph import ClientGraph
-from curvfed.tasks.graphs.curved import CURVATURE_MAPS, graph_statistics
-from curvfed.tasks.graphs.ricci import mean_ricci
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.lorentz.curvature import CURVATURE_MAPS, graph_statistics
+from curvfed.tasks.graphs.lorentz.ricci import mean_ricci
 
 REACH = 4.0
 """k starts within ±4 standard deviations: beyond, either map would hardly move any more."""

@@ -15,10 +15,11 @@ from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.client_graph import ClientGraph
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.client_task import statistics as graph_statistics
-from curvfed.tasks.graphs.data import GraphSpec, load_client, load_own, own
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.clients import load_client, load_own, own
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.images import data as images
 from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import ImageTask

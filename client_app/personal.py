@@ -14,7 +14,7 @@ from safetensors.numpy import save
 from torch import Tensor
 
 from curvfed.client_app.node_config import absolute
-from curvfed.strategies.base.optimizer_state import copy_into
+from curvfed.strategies.base.optimizers.state import copy_into
 from curvfed.strategies.base.training import Optimizer
 from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.strategies.wire.arrays import MessageError

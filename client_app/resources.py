@@ -16,8 +16,8 @@ from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.device import pick_device, placed
 from curvfed.strategies.config.model_spec import MODELS, build_model
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.tasks.graphs.client_graph import ClientGraph
-from curvfed.tasks.graphs.model_spec import ModelSpec
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.models.model_spec import ModelSpec
 from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.models import ImageModelSpec
 

@@ -8,11 +8,11 @@ from rich.table import Table
 
 from curvfed.client_app.data import Data, shape
 from curvfed.deployments.data_check import look_at_data
-from curvfed.deployments.keys_in_use import is_in_use
 from curvfed.deployments.pairs import Value
 from curvfed.deployments.request import Request, read_request, what_is_summed
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.keys_in_use import is_in_use
 from curvfed.strategies.config.model_spec import encoder
 from curvfed.strategies.config.parse import all_fields, allowed
 from curvfed.strategies.config.run_config import RunConfig, flatten

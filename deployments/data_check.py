@@ -13,10 +13,10 @@ from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.datasets import locate
-from curvfed.tasks.graphs.sources import SOURCES
-from curvfed.tasks.graphs.tu import graph_dataset_names, is_path, tu_files
-from curvfed.tasks.graphs.tu_files import find_files
+from curvfed.tasks.graphs.data.datasets import locate
+from curvfed.tasks.graphs.data.sources import SOURCES
+from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path, tu_files
+from curvfed.tasks.graphs.data.tu_files import find_files
 from curvfed.tasks.images import data as images
 from curvfed.tasks.images.datasets import locate as locate_images
 from curvfed.tasks.images.datasets import locate_folder, source_of

@@ -2,7 +2,7 @@
 
 from curvfed.deployments.data_check import look_at_data
 from curvfed.deployments.request import Request
-from curvfed.server_app.results import check_name
+from curvfed.server_app.directory.run_directory import check_name
 from curvfed.strategies.config.device import pick_device
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curvfed.client_app.live import forget_all
+from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.client_app.node_config import IN_MEMORY
 from curvfed.deployments import predict
 from curvfed.deployments.inprocess import simulated_nodes
@@ -19,16 +19,16 @@ from curvfed.deployments.preflight import preflight
 from curvfed.deployments.request import checked
 from curvfed.deployments.simulate import simulate as simulate_in_process
 from curvfed.deployments.tables import summary_table
+from curvfed.server_app.directory.run_directory import check_name, default_name
+from curvfed.server_app.directory.tables import TABLES
 from curvfed.server_app.report.page import write_report
-from curvfed.server_app.results import check_name, default_name
-from curvfed.server_app.run_tables import TABLES
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.run_log import log_to_stdout
-from curvfed.strategies.wire.stored_format import read_settings
 from curvfed.tasks.in_memory import KINDS, check_data
 
 if TYPE_CHECKING:  # pandas takes a second to import

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
-from curvfed.server_app.sinks import check_installed
+from curvfed.server_app.sinks.sinks import check_installed
 from curvfed.strategies.base.dotted import EXTRA
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
@@ -17,7 +17,7 @@ from curvfed.strategies.hull.public import Public
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.secure_sum.session import Session
-from curvfed.tasks.graphs.tu import graph_dataset_names
+from curvfed.tasks.graphs.data.tu import graph_dataset_names
 from curvfed.tasks.registry import tasks_of
 
 

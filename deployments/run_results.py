@@ -19,7 +19,7 @@ COMPLETED = "finished:completed"
 
 def named(settings: Mapping[str, Value], config: RunConfig) -> dict[str, Value]:
     """The settings with an absolute results-dir and a run-name: the run directory is then known whatever happens."""
-    from curvfed.server_app.results import default_name  # takes a while to import
+    from curvfed.server_app.directory.run_directory import default_name  # takes a while to import
 
     name = config.run_name or default_name(config)
     return dict(settings) | {"results-dir": str(config.results_path.absolute()), "run-name": name}

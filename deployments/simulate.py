@@ -20,7 +20,7 @@ from curvfed.deployments.request import read_request
 from curvfed.deployments.tables import summary_table
 from curvfed.server_app.app import main as server_main
 from curvfed.server_app.app import reason
-from curvfed.server_app.results import default_name
+from curvfed.server_app.directory.run_directory import default_name
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse

@@ -8,10 +8,10 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from curvfed.server_app.results import RunDirectory, failed_summary, write_failure
+from curvfed.server_app.directory.run_directory import RunDirectory, failed_summary, write_failure
 from curvfed.server_app.rounds import Rounds
 from curvfed.server_app.run import Run
-from curvfed.server_app.sinks import check_installed
+from curvfed.server_app.sinks.sinks import check_installed
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
@@ -44,6 +44,8 @@ def main(grid: Grid, context: Context) -> None:
 def _kind_of_run(config: RunConfig) -> type[Run]:
     """Rounds, or the one shot of hulls, which alone needs its decoder and its classifiers."""
     if config.row.is_one_shot:
+        from curvfed.server_app.one_shot.hull_run import HullRun
+
         return HullRun
     return Rounds
 

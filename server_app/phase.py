@@ -10,8 +10,8 @@ from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from curvfed.server_app.figures import column, mean_std, personal_figures
-from curvfed.server_app.meeting import Federation
+from curvfed.server_app.federation import Federation
+from curvfed.server_app.personal_figures import column, mean_std, personal_figures
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.wire.arrays import MessageError, check_arrays, encode_arrays, one_line
 from curvfed.strategies.wire.checks import check_metrics

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
-from curvfed.server_app import state as checkpoints
 from curvfed.server_app.calibrating import SUMS, awaited, calibrated_head, checked
-from curvfed.server_app.figures import personal_figures
+from curvfed.server_app.directory import checkpoint as checkpoints
+from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.directory.summary import LAST
 from curvfed.server_app.global_model import GlobalModel, fixed_parameters
-from curvfed.server_app.masking import masked_sums, masked_training
+from curvfed.server_app.personal_figures import personal_figures
 from curvfed.server_app.phase import Letter, Phase
 from curvfed.server_app.progress import PHASE_SILENCE, ROUND_SILENCE, Progress, percent, short
 from curvfed.server_app.replies import check_work, not_finite
-from curvfed.server_app.results import RunDirectory
 from curvfed.server_app.run import RoundError, Run
-from curvfed.server_app.secure import Check, check_session
-from curvfed.server_app.summary import LAST
+from curvfed.server_app.secure.masked_phases import masked_sums, masked_training
+from curvfed.server_app.secure.secure_sum import Check, check_session
 from curvfed.strategies.base.aggregation import Aggregation, Average, Update, weighed
 from curvfed.strategies.base.alignment import alignment
 from curvfed.strategies.base.average import AggregationError, Arrays

@@ -7,13 +7,13 @@ from typing import Any
 
 from flwr.serverapp import Grid
 
-from curvfed.server_app.meeting import Federation, meet
+from curvfed.server_app.directory.checkpoint import State
+from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.directory.summary import summary
+from curvfed.server_app.federation import Federation, meet
 from curvfed.server_app.phase import Letter, Phase, run_phase
-from curvfed.server_app.results import RunDirectory
-from curvfed.server_app.secure import Check
-from curvfed.server_app.sinks import Sinks
-from curvfed.server_app.state import State
-from curvfed.server_app.summary import summary
+from curvfed.server_app.secure.secure_sum import Check
+from curvfed.server_app.sinks.sinks import Sinks
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.wire.messages import HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header

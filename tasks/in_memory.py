@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.raw import RawGraph, RawGraphs
-from curvfed.tasks.graphs.user_file import check_graphs
+from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
+from curvfed.tasks.graphs.data.user_file import check_graphs
 from curvfed.tasks.images.raw import RawImages, raw_images
 from curvfed.tasks.points.readers import RawPoints, numbered, raw_points
 

@@ -33,7 +33,7 @@ class DataSet:
         "nodes", "graphs", "images" or "points".
     load : callable
         From the folder of the public data sets (`data-dir`) to the raw data, which are then cut, split and normalised as
-        ours are: RawGraph, RawGraphs (`curvfed.tasks.graphs.raw`), RawImages (`curvfed.tasks.images.raw`) or RawPoints
+        ours are: RawGraph, RawGraphs (`curvfed.tasks.graphs.data.raw`), RawImages (`curvfed.tasks.images.raw`) or RawPoints
         (`curvfed.tasks.points.readers`).
     files : callable
         From the same folder to the files that are read. What was prepared is prepared anew when one of them, or the

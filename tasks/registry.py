@@ -4,8 +4,8 @@ from pathlib import Path
 
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import did_you_mean
-from curvfed.tasks.graphs.sources import SOURCES
-from curvfed.tasks.graphs.tu import GROUPS, NAMES, ORIGIN, graph_dataset_names, is_path
+from curvfed.tasks.graphs.data.sources import SOURCES
+from curvfed.tasks.graphs.data.tu import GROUPS, NAMES, ORIGIN, graph_dataset_names, is_path
 from curvfed.tasks.images.datasets import ALIASES, source_of
 from curvfed.tasks.images.datasets import SOURCES as IMAGES
 from curvfed.tasks.points.datasets import NAMES as POINTS

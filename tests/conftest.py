@@ -23,12 +23,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A home below tmp_path, no clients left in memory, no report (it takes longer than the run), the log to pytest."""
-    import curvfed.client_app.live
+    import curvfed.client_app.clients_in_memory
     import curvfed.server_app.app
 
     home = tmp_path / "home"
     monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setattr(curvfed.client_app.live, "_live", curvfed.client_app.live._live.__class__())
+    monkeypatch.setattr(
+        curvfed.client_app.clients_in_memory, "_live", curvfed.client_app.clients_in_memory._live.__class__()
+    )
     monkeypatch.setattr(curvfed.server_app.app, "_report", lambda directory: None)
     # With a handler there already the app adds none: its own would hold on to this test's stdout.
     log, quiet = logging.getLogger("curvfed"), logging.NullHandler()

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from curvfed.tasks.graphs.data import ClientGraph, GraphSpec, load_client
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.clients import load_client
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 
 PLANTED_NODES = 640
 PLANTED_MAIN = 600

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.server_app.results import RunDirectory, failed_summary
+from curvfed.server_app.directory.run_directory import RunDirectory, failed_summary
 from curvfed.strategies.config.parse import parse
 
 

@@ -18,9 +18,10 @@ from curvfed.strategies.config.model_spec import build_model, fixed_head, model_
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import home
 from curvfed.strategies.wire.messages import Facts
-from curvfed.tasks.graphs.client_graph import ClientGraph
 from curvfed.tasks.graphs.client_task import client_task
-from curvfed.tasks.graphs.data import GraphSpec, load_client
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.clients import load_client
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 
 CLIENTS = 10
 

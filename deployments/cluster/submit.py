@@ -15,7 +15,7 @@ from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.pairs import Value, read_pairs
 from curvfed.deployments.processes import Interrupted, interrupt, signals, wait_until
 from curvfed.deployments.run_results import COMPLETED, ExpectedSummary, named, toml_pairs
-from curvfed.server_app.run_lock import is_written
+from curvfed.server_app.directory.run_lock import is_written
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.run_config import RunConfig

@@ -11,9 +11,9 @@ from curvfed.client_app.node_config import IN_MEMORY
 from curvfed.client_app.personal import scatter
 from curvfed.deployments.predict.shown import Prediction, Shown, is_own, most_likely, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
-from curvfed.tasks.graphs.client_graph import ClientGraph
 from curvfed.tasks.graphs.client_task import GraphTask
-from curvfed.tasks.graphs.tu import graph_dataset_names, is_path
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path
 from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.metrics import score
 

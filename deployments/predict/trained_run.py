@@ -11,7 +11,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from curvfed.client_app.personal import state_folder
-from curvfed.server_app.state import Checkpoint
+from curvfed.server_app.directory.checkpoint import Checkpoint
 from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.method import ONE_SHOT
@@ -20,10 +20,10 @@ from curvfed.strategies.config.halves import aggregation, kept_patterns
 from curvfed.strategies.config.model_spec import is_fixed
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.wire.messages import Facts
 from curvfed.strategies.wire.records import tuples
 from curvfed.strategies.wire.store import Store
-from curvfed.strategies.wire.stored_format import read_settings
 
 
 class PredictError(ValueError):

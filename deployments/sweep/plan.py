@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, check_key, pop_supernodes, read_toml
-from curvfed.server_app.results import FREE_TO_CHANGE
+from curvfed.server_app.directory.run_directory import FREE_TO_CHANGE
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
-from curvfed.tasks.graphs.tu import is_path
+from curvfed.tasks.graphs.data.tu import is_path
 from curvfed.tasks.points.readers import READERS
 
 PLACES = ("data-dir", "results-dir", "run-name", "resume", "threads", "device", "round-timeout")

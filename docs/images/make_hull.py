@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Polygon
 
 from curvfed.deployments.simulate import simulate
-from curvfed.server_app.hull_file import HullFile
+from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.report.geodesics import outline
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.config.run_config import RunConfig

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from curvfed.deployments.simulate import simulate
-from curvfed.server_app.report.predictions import GlobalTest
+from curvfed.server_app.directory.global_test_file import GlobalTest
 from curvfed.server_app.report.projection import project
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.config.run_config import RunConfig

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.hull_results import is_one_shot
-from curvfed.server_app.report.run_files import RunFiles
 from curvfed.server_app.report.templates import Table
 from curvfed.server_app.report.units import is_number, number, percent
 from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.server_app.hull_file import HullFile
+from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.geodesics import outline, perpendicular
 

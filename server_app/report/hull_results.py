@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from curvfed.server_app.hull_tables import FIGURES, PHASE_FIGURES
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.report.hull_tables import FIGURES, PHASE_FIGURES
 from curvfed.server_app.report.round_results import SHOWN, other_figures
-from curvfed.server_app.report.run_files import RunFiles
 from curvfed.server_app.report.templates import Table
 from curvfed.server_app.report.units import is_number, number, percent, spread
 from curvfed.strategies.methods import METHODS

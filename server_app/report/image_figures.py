@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
 from curvfed.server_app.report import charts, labels, style, units
 from curvfed.server_app.report.projection import project
-from curvfed.server_app.report.run_files import CALIBRATIONS, RunFiles
 from curvfed.server_app.report.templates import Picture
 from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN
 

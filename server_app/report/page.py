@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from curvfed.server_app import traffic
-from curvfed.server_app.hull_tables import hull_tables
-from curvfed.server_app.report import hull_results, round_results
+from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles, numbers
+from curvfed.server_app.report import hull_results, round_results, traffic
 from curvfed.server_app.report.client_table import client_table
+from curvfed.server_app.report.hull_tables import hull_tables
 from curvfed.server_app.report.round_figures import figures
-from curvfed.server_app.report.run_files import CALIBRATIONS, RunFiles, numbers
 from curvfed.server_app.report.templates import Table, render
 from curvfed.server_app.report.units import duration, is_number
 from curvfed.strategies.config.all_keys import defaults

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from curvfed.geometry import poincare
-from curvfed.server_app.report.predictions import GlobalTest
+from curvfed.server_app.directory.global_test_file import GlobalTest
 from curvfed.server_app.report.units import percent
 
 Array = NDArray[np.float64]

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.server_app.report import charts, image_figures, labels, run_files, style, units
+from curvfed.server_app.directory import run_files
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.report import charts, image_figures, labels, style, units
 from curvfed.server_app.report.hull_figures import hull_figures
-from curvfed.server_app.report.run_files import RunFiles
 from curvfed.server_app.report.templates import Picture
 from curvfed.strategies.methods import METHODS
 

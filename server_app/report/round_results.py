@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from curvfed.server_app.report.run_files import RunFiles
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.templates import Table
 from curvfed.server_app.report.units import number, percent, spread
 from curvfed.strategies.wire.messages import TRAIN

@@ -8,9 +8,9 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from curvfed.strategies.base.adam import Adam
+from curvfed.strategies.base.optimizers.adam import Adam
+from curvfed.strategies.base.optimizers.sgd import SGD
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.sgd import SGD
 from curvfed.tasks.task import Batch, Task
 
 Loss = Callable[[nn.Module, Batch], Tensor]

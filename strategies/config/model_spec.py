@@ -12,9 +12,9 @@ from curvfed.strategies.base.method import HEAD
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import CURVATURE, Facts
 from curvfed.tasks import plugins
-from curvfed.tasks.graphs.model_spec import ModelSpec
-from curvfed.tasks.graphs.models import MODELS as GRAPH_MODELS
-from curvfed.tasks.graphs.models import build
+from curvfed.tasks.graphs.models.model_spec import ModelSpec
+from curvfed.tasks.graphs.models.registry import MODELS as GRAPH_MODELS
+from curvfed.tasks.graphs.models.registry import build
 from curvfed.tasks.heads import head_start
 from curvfed.tasks.images.models import ImageModelSpec, build_image_model, head_spec
 from curvfed.tasks.images.nets import NETS

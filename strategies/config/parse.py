@@ -25,7 +25,7 @@ from curvfed.strategies.methods import METHODS, brought, table_of
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.partition import PARTITIONS as GRAPH_PARTITIONS
+from curvfed.tasks.graphs.data.partition import PARTITIONS as GRAPH_PARTITIONS
 from curvfed.tasks.images.label_partition import PARTITIONS as LABEL_PARTITIONS
 from curvfed.tasks.points.partition import PARTITIONS as POINT_PARTITIONS
 from curvfed.tasks.registry import tasks_of

@@ -12,7 +12,7 @@ from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.training import train
-from curvfed.tasks.graphs.adaptive import AdaptiveNet, AdaptiveSpec, homophily_confidence
+from curvfed.tasks.graphs.models.adaptive import AdaptiveNet, AdaptiveSpec, homophily_confidence
 from curvfed.tasks.task import Batch
 
 
@@ -46,7 +46,7 @@ MOST_NODES = 6_000
 class AdaFglClient(Learner):
     """Rounds as in FedAvg, whose model is the federated knowledge extractor; then `fine-tune-epochs` passes of stage 2.
 
-    Stage 2 is `curvfed.tasks.graphs.adaptive`. It starts anew at every fine-tuning, from the same weights at every
+    Stage 2 is `curvfed.tasks.graphs.models.adaptive`. It starts anew at every fine-tuning, from the same weights at every
     client, and goes on with the run's optimiser and dropout, at its learning rate. The network is that of the last
     pass, where the authors take the best by validation.
 

@@ -7,9 +7,9 @@ from curvfed.strategies.base.aggregation import Aggregation, Replies
 from curvfed.strategies.base.average import Arrays, split_average
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.base.own_starts import Matrix, Starts, cosines
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.tasks.graphs.functional import EMBEDDING
+from curvfed.strategies.base.start_per_client import Matrix, Starts, cosines
+from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING
 
 
 class Keys(Table):
@@ -45,9 +45,9 @@ class FedPubServer(Starts):
     embeddings of i and j, over the clients j that replied in the round, i included. Numbers of examples do not enter.
 
     The embedding comes with the shared parameters, from the client, as in the authors' code
-    (`curvfed.tasks.graphs.functional`); the masks that it depends on stay there. The paper has all clients take part;
-    the code decides that a client which does not reply keeps the start that it has, and that one which never replied
-    starts from the plain average by examples. A client without examples has learnt nothing: it is given a start, but is
+    (`curvfed.tasks.graphs.models.functional_embedding`); the masks that it depends on stay there. The paper has all clients
+    take part; the code decides that a client which does not reply keeps the start that it has, and that one which never
+    replied starts from the plain average by examples. A client without examples has learnt nothing: it is given a start, but is
     in nobody's.
 
     Parameters

@@ -14,8 +14,8 @@ from curvfed.strategies.base.average import AggregationError, Arrays, split_aver
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, copy_in, host
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.base.own_starts import Matrix, Starts, cosines
 from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.start_per_client import Matrix, Starts, cosines
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.label_propagation import moments, propagate, smoothing_confidence

@@ -7,8 +7,8 @@ from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.deviations import moved
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.method import IMAGES, Method
+from curvfed.strategies.base.optimizers.sgd import gradient_weight
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.sgd import gradient_weight
 
 
 class FedNovaServer(Average):

@@ -21,7 +21,7 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import Correction, Trained, make_optimizer, train
 from curvfed.strategies.wire.arrays import MessageError, check_arrays
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.neighbours import (
+from curvfed.tasks.graphs.models.neighbour_generator import (
     FeatureGenerator,
     GeneratorSpec,
     NeighbourGenerator,

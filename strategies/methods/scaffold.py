@@ -15,8 +15,8 @@ from curvfed.strategies.base.deviations import is_buffer, moved
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, copies, copy_in, host, part
 from curvfed.strategies.base.method import GRAPHS, IMAGES, PLAIN_MEAN, SGD_FROM_REST, Method
+from curvfed.strategies.base.optimizers.sgd import gradient_weight
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.sgd import gradient_weight
 from curvfed.strategies.base.training import Correction, Pull, Trained
 from curvfed.strategies.wire.arrays import check_arrays
 

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.selection import induced, selected
 from curvfed.tasks.graphs.inputs import GraphBatches, GraphInputs
-from curvfed.tasks.graphs.selection import induced, selected
 from curvfed.tasks.metrics import score
 from curvfed.tasks.task import Batch, Task
 
@@ -147,7 +147,7 @@ class SelectedNodeTask(NodeTask):
     graph, class_names, device
         As `GraphTask`.
     node_share : float
-        In (0, 1]: how many of the nodes training sees (`curvfed.tasks.graphs.selection`). Training nodes are all among
+        In (0, 1]: how many of the nodes training sees (`curvfed.tasks.graphs.data.selection`). Training nodes are all among
         them.
     """
 

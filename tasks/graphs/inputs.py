@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from curvfed.tasks.graphs.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.sparse import Constant, memberships, neighbour_sums, normalized_adjacency
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from curvfed.tasks import prepared
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.partition import Booleans, membership_digest, random_split
+from curvfed.tasks.graphs.data.partition import Booleans, membership_digest, random_split
 from curvfed.tasks.images.client_images import ClientImages, client_images, pack, unpack
 from curvfed.tasks.images.datasets import locate, locate_folder, source_of
 from curvfed.tasks.images.folder import fingerprint, is_image_folder

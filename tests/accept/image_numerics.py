@@ -114,7 +114,7 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
     from curvfed.client_app.client import Client
     from curvfed.deployments.predict import TrainedRun
     from curvfed.server_app.calibrating import WEIGHT
-    from curvfed.server_app.state import CALIBRATED
+    from curvfed.server_app.directory.checkpoint import CALIBRATED
     from curvfed.strategies.base.calibration import Sums, plain_sum, solve
     from curvfed.strategies.wire.messages import CALIBRATE
 

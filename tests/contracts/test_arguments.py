@@ -12,17 +12,17 @@ from image_fixtures import write_classes, write_idx
 from rich.console import Console
 
 from curvfed.deployments.command import main
-from curvfed.deployments.keys_in_use import is_in_use
 from curvfed.deployments.pairs import UsageError, pop_supernodes, read_pairs
 from curvfed.deployments.tables import LABELS, summary_table
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.keys_in_use import is_in_use
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.point_data import public
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.hull.baselines import NAMES as BASELINES
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.graphs.sources import SOURCES
+from curvfed.tasks.graphs.data.sources import SOURCES
 from curvfed.tasks.images.datasets import CIFAR10
 from curvfed.tasks.images.datasets import SOURCES as IMAGES
 from curvfed.tasks.points.datasets import OLSSON

@@ -28,7 +28,7 @@ from curvfed.deployments.cluster.flower_commands import Command
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
 from curvfed.deployments.command import main
 from curvfed.deployments.processes import free_ports
-from curvfed.server_app.run_lock import RunLock, is_written
+from curvfed.server_app.directory.run_lock import RunLock, is_written
 from curvfed.strategies.base.errors import ConfigError
 
 
@@ -798,7 +798,7 @@ def test_a_wrong_configuration_is_refused_before_anything_is_sent(folder, fake, 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from curvfed.server_app.run_lock import RunLock
+from curvfed.server_app.directory.run_lock import RunLock
 lock = RunLock(Path(sys.argv[1]))
 lock.acquire()
 print("held", flush=True)

@@ -16,7 +16,7 @@ from curvfed.deployments import inprocess
 from curvfed.deployments.command import main
 from curvfed.deployments.pairs import UsageError, read_pairs
 from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
-from curvfed.server_app.results import RunDirectory
+from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.registry import catalogue, tasks_of

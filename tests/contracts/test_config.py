@@ -16,7 +16,7 @@ from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import BASES, all_fields, allowed, parse
 from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.methods import METHODS, Method
-from curvfed.tasks.graphs.models import MODELS
+from curvfed.tasks.graphs.models.registry import MODELS
 from curvfed.tasks.images.nets import NETS
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"

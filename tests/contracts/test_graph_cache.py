@@ -9,7 +9,8 @@ import sys
 import pytest
 from graph_fixtures import same, write_user_graph
 
-from curvfed.tasks.graphs.data import GraphSpec, load_client
+from curvfed.tasks.graphs.data.clients import load_client
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 
 CLIENTS = 4
 
@@ -19,7 +20,8 @@ def test_a_prepared_client_needs_torch_alone(cora_dir, tmp_path):
     program = f"""
 import json, sys
 from pathlib import Path
-from curvfed.tasks.graphs.data import GraphSpec, load_client
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.data.clients import load_client
 graph = load_client(GraphSpec("cora", Path({str(cora_dir)!r})), 2, {CLIENTS}, Path({str(tmp_path)!r}))
 heavy = ["torch_geometric", "pymetis", "scipy", "networkx", "sklearn", "matplotlib"]
 print(json.dumps([graph.digest, [name for name in heavy if name in sys.modules]]))

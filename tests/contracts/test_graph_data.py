@@ -20,7 +20,8 @@ from graph_fixtures import (
 )
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data import GraphSpec, load_client, load_own, normalize_rows
+from curvfed.tasks.graphs.data.clients import load_client, load_own
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
 
 CLIENTS = 4
 
@@ -193,7 +194,8 @@ def test_a_node_needs_no_heavy_import_for_its_own_graph(tmp_path):
     program = f"""
 import sys
 from pathlib import Path
-from curvfed.tasks.graphs.data import GraphSpec, load_own
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.data.clients import load_own
 load_own(Path({str(tmp_path / "own.pt")!r}), GraphSpec("", Path()))
 print([name for name in ("torch_geometric", "pymetis", "networkx", "sklearn") if name in sys.modules])
 """

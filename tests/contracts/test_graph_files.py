@@ -16,8 +16,9 @@ from graph_fixtures import write_amazon, write_minesweeper, write_ogb, write_pla
 
 from curvfed.tasks import download
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data import GraphSpec, load_client
-from curvfed.tasks.graphs.sources import SOURCES
+from curvfed.tasks.graphs.data.clients import load_client
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.data.sources import SOURCES
 
 
 @pytest.fixture

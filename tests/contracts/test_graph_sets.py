@@ -23,13 +23,14 @@ from graph_fixtures import (
 
 from curvfed.tasks import download
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.client_graph import client_graph
-from curvfed.tasks.graphs.data import GraphSpec, load_client, load_own
-from curvfed.tasks.graphs.graph_sets import deal, load_graph_client, standardize
-from curvfed.tasks.graphs.raw import MAX_DEGREE, RawGraph, RawGraphs
-from curvfed.tasks.graphs.tu import GROUPS, NAMES, graph_dataset_names
-from curvfed.tasks.graphs.tu_files import read_tu
-from curvfed.tasks.graphs.user_file import read_user_file
+from curvfed.tasks.graphs.data.client_graph import client_graph
+from curvfed.tasks.graphs.data.clients import load_client, load_own
+from curvfed.tasks.graphs.data.graph_sets import deal, load_graph_client, standardize
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraph, RawGraphs
+from curvfed.tasks.graphs.data.tu import GROUPS, NAMES, graph_dataset_names
+from curvfed.tasks.graphs.data.tu_files import read_tu
+from curvfed.tasks.graphs.data.user_file import read_user_file
 
 GRAPHS = 24
 CLIENTS = 5
@@ -112,7 +113,7 @@ def test_no_two_sets_share_a_name():
 def test_names_are_told_without_heavy_imports():
     program = """
 import sys
-from curvfed.tasks.graphs.tu import graph_dataset_names
+from curvfed.tasks.graphs.data.tu import graph_dataset_names
 graph_dataset_names("CHEM,BIO")
 print([name for name in ("torch_geometric", "scipy", "pymetis", "networkx", "sklearn") if name in sys.modules])
 """
@@ -376,8 +377,9 @@ def test_prepared_clients_are_read_back_by_torch_alone(mutag_dir, tmp_path):
     program = f"""
 import json, sys
 from pathlib import Path
-from curvfed.tasks.graphs.data import GraphSpec, load_client, load_own
-from curvfed.tasks.graphs.graph_sets import load_graph_client
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.data.clients import load_client, load_own
+from curvfed.tasks.graphs.data.graph_sets import load_graph_client
 graph = load_client(GraphSpec("mutag,dd", Path({str(tmp_path)!r})), 2, 4, Path({str(tmp_path / "cache")!r}))
 heavy = ["torch_geometric", "pymetis", "scipy", "networkx", "sklearn", "matplotlib"]
 seen = [graph.digest, graph.space, graph.task, graph.partition_digest, graph.graph_of_node.tolist()]
@@ -392,8 +394,9 @@ def test_reading_needs_no_pytorch_geometric(mutag_dir, tmp_path):
     program = f"""
 import sys
 from pathlib import Path
-from curvfed.tasks.graphs.data import GraphSpec, load_client, load_own
-from curvfed.tasks.graphs.graph_sets import load_graph_client
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.data.clients import load_client, load_own
+from curvfed.tasks.graphs.data.graph_sets import load_graph_client
 load_client(GraphSpec("mutag", Path({str(mutag_dir)!r})), 0, 2, Path({str(tmp_path)!r}))
 print("torch_geometric" in sys.modules)
 """

@@ -19,17 +19,17 @@ from PIL import Image
 from report_page import HOSTILE, Drawn, Page, drawn_texts, rows_of
 from report_page import drawn as drawn_alone
 
-from curvfed.server_app.hull_file import SWEEP
-from curvfed.server_app.hull_tables import hull_tables
+from curvfed.server_app.directory.hull_file import SWEEP
+from curvfed.server_app.directory.run_directory import RunDirectory, failed_summary
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.disc import GRID, MOST_DOTS
 from curvfed.server_app.report.geodesics import geodesic
 from curvfed.server_app.report.hull_figures import MOST_KEYS, hull_figures
 from curvfed.server_app.report.hull_results import ACCURACIES, results
+from curvfed.server_app.report.hull_tables import hull_tables
 from curvfed.server_app.report.page import write_report
-from curvfed.server_app.report.run_files import RunFiles
 from curvfed.server_app.report.style import HUES
 from curvfed.server_app.report.templates import Table
-from curvfed.server_app.results import RunDirectory, failed_summary
 from curvfed.strategies.config.parse import parse
 
 

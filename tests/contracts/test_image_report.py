@@ -20,18 +20,18 @@ from image_run import make_image_run
 from PIL import Image
 from report_page import HOSTILE, Drawn, Page, drawn, drawn_texts, rows_of
 
+from curvfed.server_app.directory.global_test_file import GlobalTest
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.directory.tables import TABLES
 from curvfed.server_app.report import image_figures, projection, round_figures, style
 from curvfed.server_app.report.charts import MOST_POINTS
 from curvfed.server_app.report.client_table import client_table
 from curvfed.server_app.report.image_figures import Course
 from curvfed.server_app.report.page import write_report
-from curvfed.server_app.report.predictions import GlobalTest
 from curvfed.server_app.report.projection import FAR, MOST_FEATURES, NEAR, project
 from curvfed.server_app.report.round_results import results
-from curvfed.server_app.report.run_files import RunFiles
 from curvfed.server_app.report.style import HUES, hues
 from curvfed.server_app.report.templates import Picture
-from curvfed.server_app.run_tables import TABLES
 from curvfed.strategies.methods import METHODS
 
 ENTRY = b"PK\x01\x02"

@@ -14,11 +14,11 @@ from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu, write_
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-import curvfed.client_app.live
+import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
 from curvfed.deployments.command import main
 from curvfed.deployments.predict import TrainedRun
-from curvfed.tasks.graphs import trees
+from curvfed.tasks.graphs.data import trees
 
 CLIENTS, ROUNDS = 3, 12
 TRAINED = {"embedding_dim": 32, "num_rounds": ROUNDS}
@@ -32,7 +32,7 @@ def own_home(tmp_path_factory):
         patch.setenv("HOME", str(home))
         patch.setattr(curvfed.server_app.app, "_report", lambda directory: None)
         yield home
-        curvfed.client_app.live._live.clear()
+        curvfed.client_app.clients_in_memory._live.clear()
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-import curvfed.client_app.live
+import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
 from curvfed.deployments.command import main
 from curvfed.strategies.base.dotted import dotted
@@ -49,7 +49,7 @@ def own_home(tmp_path_factory):
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.setattr(curvfed.server_app.app, "_report", lambda directory: None)
         yield
-        curvfed.client_app.live._live.clear()
+        curvfed.client_app.clients_in_memory._live.clear()
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from app_runs import Run, run
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-import curvfed.client_app.live
+import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
 from curvfed.deployments.command import main
 from curvfed.deployments.predict import TrainedRun
@@ -29,7 +29,7 @@ def own_home(tmp_path_factory):
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.setattr(curvfed.server_app.app, "_report", lambda directory: None)
         yield
-        curvfed.client_app.live._live.clear()
+        curvfed.client_app.clients_in_memory._live.clear()
 
 
 @pytest.fixture(scope="module")

@@ -276,7 +276,7 @@ def test_data_in_memory_are_let_go_and_resumed(tmp_path):
     items, _ = nodes(tmp_path)
     once = curvfed.simulate("fedper", data=items, run_name="once", **SMALL)
     begun = curvfed.simulate("fedper", data=items, run_name="begun", **SMALL | {"num_rounds": 1})
-    assert not curvfed.client_app.live._live
+    assert not curvfed.client_app.clients_in_memory._live
     assert curvfed.simulate("fedper", data=items, run_name="begun", resume=True, **SMALL).path == begun.path
     mine, theirs = (load_file(one.path / "model.safetensors") for one in (begun, once))
     assert all((mine[name] == theirs[name]).all() for name in mine)

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from curvfed.geometry import ollivier
-from curvfed.tasks.graphs.client_graph import ClientGraph, client_graph
-from curvfed.tasks.graphs.ricci import mean_ricci
+from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
+from curvfed.tasks.graphs.lorentz.ricci import mean_ricci
 
 OLLIVIER = (3 * 3 / 4 + 1) / 4
 """Of `triangle_and_pair`: the lazy walks from two corners of a triangle differ in a quarter of their mass, those from the

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from curvfed.server_app.run_tables import TABLES, append, check_table, truncate
+from curvfed.server_app.directory.tables import TABLES, append, check_table, truncate
 from curvfed.strategies.base.errors import ConfigError
 
 OURS = ",".join(TABLES["rounds.csv"])

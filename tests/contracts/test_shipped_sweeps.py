@@ -19,7 +19,7 @@ from curvfed.deployments.report.page import check
 from curvfed.deployments.report.render import csv_text, html_table, latex, markdown
 from curvfed.deployments.report.selection import Run, matching
 from curvfed.deployments.sweep.plan import SUPERNODES, Plan, read_plan
-from curvfed.server_app.run_tables import TABLES
+from curvfed.server_app.directory.tables import TABLES
 from curvfed.strategies.base.dotted import dotted
 
 ROOT = Path(__file__).parents[2]

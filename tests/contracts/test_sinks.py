@@ -12,13 +12,13 @@ import pytest
 from app_runs import Run, run
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-import curvfed.server_app.mlflow_sink
-import curvfed.server_app.tensorboard_sink
-from curvfed.server_app import sinks
-from curvfed.server_app.mlflow_sink import (
+import curvfed.server_app.sinks.mlflow_sink
+import curvfed.server_app.sinks.tensorboard_sink
+from curvfed.server_app.sinks import sinks
+from curvfed.server_app.sinks.mlflow_sink import (
     MlflowClient,  # by way of our module, which keeps MLflow from reporting its use
 )
-from curvfed.server_app.tensorboard_sink import TensorBoard
+from curvfed.server_app.sinks.tensorboard_sink import TensorBoard
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
@@ -188,7 +188,12 @@ def test_a_package_that_is_not_there_is_named_before_anything_begins(name, found
 
 
 def test_those_not_asked_for_are_not_imported(tmp_path, monkeypatch):
-    for name in ("tensorboard", "mlflow", "curvfed.server_app.tensorboard_sink", "curvfed.server_app.mlflow_sink"):
+    for name in (
+        "tensorboard",
+        "mlflow",
+        "curvfed.server_app.sinks.tensorboard_sink",
+        "curvfed.server_app.sinks.mlflow_sink",
+    ):
         monkeypatch.setitem(sys.modules, name, None)  # to import it is an error
     assert run(tmp_path, **DIGITS | {"num_rounds": 1}).summary["status"] == "completed"
 
@@ -210,9 +215,9 @@ def test_one_that_fails_costs_the_run_nothing(when, tmp_path, monkeypatch, caplo
             self._folder = directory.path / "other"
 
     alone = run(tmp_path, "alone", num_rounds=3, **DIGITS)
-    monkeypatch.setattr(curvfed.server_app.mlflow_sink, "MLflow", Other)
+    monkeypatch.setattr(curvfed.server_app.sinks.mlflow_sink, "MLflow", Other)
     failing = type("Failing", (TensorBoard,), {when: fail})
-    monkeypatch.setattr(curvfed.server_app.tensorboard_sink, "TensorBoard", failing)
+    monkeypatch.setattr(curvfed.server_app.sinks.tensorboard_sink, "TensorBoard", failing)
     rounds = 3 if when == "round" else 2
     with caplog.at_level(logging.WARNING, "curvfed"):
         told = run(tmp_path, "told", num_rounds=rounds, sinks=BOTH, **DIGITS)

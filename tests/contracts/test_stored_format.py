@@ -10,8 +10,8 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.wire.store import Store, StoreError
-from curvfed.strategies.wire.stored_format import read_settings
 
 STORED = Path(__file__).parent / "format_1"
 BEGUN = {"method": "flatland", "dataset": "trees", "embedding_dim": 2}

@@ -22,8 +22,8 @@ from curvfed.deployments.report import figures
 from curvfed.deployments.report.figures import NothingToDraw, looks
 from curvfed.deployments.report.selection import Run
 from curvfed.deployments.sweep.plan import Planned
+from curvfed.server_app.directory.tables import TABLES
 from curvfed.server_app.report import style
-from curvfed.server_app.run_tables import TABLES
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.points.uniform import two_classes
 

@@ -6,7 +6,8 @@ import networkx as nx
 import torch
 from graph_fixtures import load_all, pairs
 
-from curvfed.tasks.graphs.data import GraphSpec, load_client
+from curvfed.tasks.graphs.data.clients import load_client
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 
 
 def test_trees_differ_from_client_to_client_and_not_with_their_number(tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.tu_files import find_files, raw_files, read_tu
+from curvfed.tasks.graphs.data.tu_files import find_files, raw_files, read_tu
 
 
 def dense(raw):

@@ -11,7 +11,8 @@ import torch
 from graph_fixtures import user_fields, write_user_graph
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data import GraphSpec, load_client, load_own
+from curvfed.tasks.graphs.data.clients import load_client, load_own
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 
 NODES = 60
 NOBODY = torch.zeros(NODES, dtype=torch.bool)

@@ -16,7 +16,10 @@ from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods.adafgl import AdaFglClient
-from curvfed.tasks.graphs.adaptive import (
+from curvfed.tasks.graphs.client_task import NodeTask
+from curvfed.tasks.graphs.data.client_graph import client_graph
+from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.models.adaptive import (
     LABEL_STEPS,
     UNKNOWN,
     AdaptiveNet,
@@ -27,11 +30,8 @@ from curvfed.tasks.graphs.adaptive import (
     signed_weights,
     smoothed_features,
 )
-from curvfed.tasks.graphs.client_graph import client_graph
-from curvfed.tasks.graphs.client_task import NodeTask
-from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.model_spec import ModelSpec
-from curvfed.tasks.graphs.models import build
+from curvfed.tasks.graphs.models.model_spec import ModelSpec
+from curvfed.tasks.graphs.models.registry import build
 from curvfed.tasks.graphs.sparse import Constant
 
 NODES, FEATURES, CLASSES = 9, 4, 3

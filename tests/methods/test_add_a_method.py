@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from curvfed.tasks.graphs.models import MODELS, ModelSpec, build
+from curvfed.tasks.graphs.models.registry import MODELS, ModelSpec, build
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "add-a-method.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from graph_fixtures import user_fields, write_user_graph
 
 from curvfed.deployments import simulate as command
 from curvfed.deployments.command import main
-from curvfed.server_app.meeting import CUT_OTHERWISE, CohortError
+from curvfed.server_app.federation import CUT_OTHERWISE, CohortError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks import download
 
@@ -277,7 +277,7 @@ def test_nobody_is_left(tmp_path):
 
 
 def test_fewer_nodes_than_replies_are_needed(tmp_path, monkeypatch):
-    monkeypatch.setattr("curvfed.server_app.meeting.NODE_WAIT", 0.01)
+    monkeypatch.setattr("curvfed.server_app.federation.NODE_WAIT", 0.01)
     with pytest.raises(CohortError, match="3 of 3 nodes can take part, needed are 5"):
         run(tmp_path, min_replies=5)
     assert failed(tmp_path / "run")["rounds"] == 0

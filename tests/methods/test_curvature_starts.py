@@ -10,7 +10,7 @@ from app_runs import Fault, Recorder, all_bytes, all_numbers, array_names, forge
 from graph_fixtures import tu_graphs, write_tu
 
 import curvfed.geometry.ollivier
-from curvfed.tasks.graphs import trees
+from curvfed.tasks.graphs.data import trees
 
 SETS = ("MUTAG", "BZR", "PROTEINS")
 SIZES = (24, 16, 12)

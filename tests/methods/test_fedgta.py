@@ -18,10 +18,10 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods.fedgta import CONFIDENCE, MOMENTS, FedGtaClient, FedGtaServer, shares
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 from curvfed.strategies.wire.exchange import CohortError
-from curvfed.tasks.graphs.client_graph import client_graph
 from curvfed.tasks.graphs.client_task import NodeTask
-from curvfed.tasks.graphs.model_spec import ModelSpec
-from curvfed.tasks.graphs.models import build
+from curvfed.tasks.graphs.data.client_graph import client_graph
+from curvfed.tasks.graphs.models.model_spec import ModelSpec
+from curvfed.tasks.graphs.models.registry import build
 
 NODES, FEATURES, CLASSES, ORDER = 30, 7, 4, 3
 DTYPES = [(torch.float32, 2e-6), (torch.float64, 1e-13)]

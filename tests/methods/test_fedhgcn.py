@@ -10,11 +10,12 @@ from graph_fixtures import write_tu
 
 from curvfed.deployments.command import main
 from curvfed.strategies.config.model_spec import build_model
-from curvfed.strategies.methods import METHODS, flatland
-from curvfed.tasks.graphs.client_graph import client_graph
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.methods import flatland as flatland_file
 from curvfed.tasks.graphs.client_task import NodeTask, SelectedNodeTask, client_task
-from curvfed.tasks.graphs.model_spec import ModelSpec
-from curvfed.tasks.graphs.selection import MAX_RADIUS, importance, induced, selected
+from curvfed.tasks.graphs.data.client_graph import client_graph
+from curvfed.tasks.graphs.data.selection import MAX_RADIUS, importance, induced, selected
+from curvfed.tasks.graphs.models.model_spec import ModelSpec
 
 NODES, FEATURES = 30, 6
 CPU, CLASSES = torch.device("cpu"), ("a", "b", "c")
@@ -170,7 +171,7 @@ def test_whole_graphs_are_never_seen_whole():
 def test_without_selection_it_is_flatland_shared_at_constant_curvature(dataset, tmp_path, monkeypatch):
     write_tu(tmp_path)
     shared = replace(METHODS["flatland-shared"], learns_curvature=False)
-    monkeypatch.setitem(flatland.METHODS, "flatland-shared", shared)
+    monkeypatch.setitem(flatland_file.METHODS, "flatland-shared", shared)
     settings = {"dataset": dataset, "data_dir": str(tmp_path), "local_epochs": 2, "flatland__proximal": 0.0}
     flatland = run(tmp_path, "shared", method="flatland-shared", **settings)
     whole = run(tmp_path, "whole", method="fedhgcn", fedhgcn__ratio=1.0, **settings)

@@ -7,7 +7,7 @@ from app_runs import Recorder, array_names, partition_of, real_nodes, run
 from graph_fixtures import user_fields
 from tiny_learning import assert_near, gradient, local_of, state
 
-from curvfed.server_app.results import default_name
+from curvfed.server_app.directory.run_directory import default_name
 from curvfed.strategies.base.average import AggregationError, Update, split_average
 from curvfed.strategies.base.learner import host
 from curvfed.strategies.base.model_state import named_state
@@ -18,12 +18,18 @@ from curvfed.strategies.methods.fedsage import GRADIENT, KEPT, MISSING, PACKAGE,
 from curvfed.strategies.methods.fedsage import FedSageServer as Server
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 from curvfed.strategies.wire.exchange import CohortError
-from curvfed.tasks.graphs.client_graph import client_graph
 from curvfed.tasks.graphs.client_task import NodeTask
+from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.model_spec import ModelSpec
-from curvfed.tasks.graphs.models import build
-from curvfed.tasks.graphs.neighbours import FeatureGenerator, GeneratorSpec, feature_loss, impaired, mended
+from curvfed.tasks.graphs.models.model_spec import ModelSpec
+from curvfed.tasks.graphs.models.neighbour_generator import (
+    FeatureGenerator,
+    GeneratorSpec,
+    feature_loss,
+    impaired,
+    mended,
+)
+from curvfed.tasks.graphs.models.registry import build
 
 NODES, FEATURES, CLASSES = 10, 3, 2
 EDGES = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (3, 6), (4, 7), (5, 8), (2, 3)]  # node 9 has none

@@ -22,10 +22,10 @@ from app_runs import (
 )
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu
 
-from curvfed.server_app.meeting import CohortError
+from curvfed.server_app.federation import CohortError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.wire.arrays import decode_arrays
-from curvfed.tasks.graphs.raw import MAX_DEGREE
+from curvfed.tasks.graphs.data.raw import MAX_DEGREE
 
 SETS = "MUTAG,BZR,PROTEINS"
 SPACES = {  # graphs, features, classes, and of a fifth of the graphs those to train on

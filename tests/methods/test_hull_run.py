@@ -22,7 +22,7 @@ from hull_nodes import (
 )
 from safetensors import safe_open
 
-import curvfed.client_app.live
+import curvfed.client_app.clients_in_memory
 from curvfed.geometry.hull import convex_hull
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.hull.classifier import Classifier
@@ -157,7 +157,7 @@ def test_two_clients_are_enough(tmp_path):
 
 def test_every_message_may_come_to_another_process(tmp_path):
     def fresh(request, handle):
-        curvfed.client_app.live._live.clear()
+        curvfed.client_app.clients_in_memory._live.clear()
         return handle(request)
 
     assert figures(hull_run(tmp_path / "one", intercept=fresh)) == figures(hull_run(tmp_path / "two"))

@@ -11,7 +11,7 @@ from image_fixtures import write_classes
 from method_page import assert_matched, documented_methods
 from safetensors.numpy import load_file
 
-from curvfed.client_app import live
+from curvfed.client_app import clients_in_memory as live
 from curvfed.client_app.data import load_data
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.rounds import RoundError

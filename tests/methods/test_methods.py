@@ -10,7 +10,7 @@ from app_runs import CLIENTS, Recorder, array_names, partition_of, phase_of, run
 from graph_fixtures import user_fields
 
 import curvfed.server_app.app
-from curvfed.client_app import live
+from curvfed.client_app import clients_in_memory as live
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.model_spec import model_spec
 from curvfed.strategies.config.parse import parse
@@ -20,8 +20,9 @@ from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_task import NodeTask
-from curvfed.tasks.graphs.data import GraphSpec, load_client
-from curvfed.tasks.graphs.models import build
+from curvfed.tasks.graphs.data.clients import load_client
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.models.registry import build
 
 REPORT = curvfed.server_app.app._report
 SUMMARY = {
@@ -390,17 +391,17 @@ def test_dropout_differs_from_round_to_round_and_from_client_to_client(tmp_path)
 
 def test_more_clients_than_a_process_keeps_set_up(tmp_path, monkeypatch):
     plain = run(tmp_path, "a", num_rounds=3)
-    monkeypatch.setattr("curvfed.client_app.live.LIVE_CLIENTS", 1)
+    monkeypatch.setattr("curvfed.client_app.clients_in_memory.LIVE_CLIENTS", 1)
     for name, taken, kept in [("b", 0, 1), ("c", 2**60, CLIENTS)]:
-        monkeypatch.setattr("curvfed.client_app.live.LIVE_BYTES", taken)
+        monkeypatch.setattr("curvfed.client_app.clients_in_memory.LIVE_BYTES", taken)
         live.forget_all()
         assert same(run(tmp_path, name, num_rounds=3).model, plain.model)
         assert len(live._live) == kept
 
 
 def test_a_process_that_takes_too_much_goes_back_to_few_clients(own_home, monkeypatch):
-    monkeypatch.setattr("curvfed.client_app.live.LIVE_CLIENTS", 2)
-    monkeypatch.setattr("curvfed.client_app.live._taken", lambda: taken)
+    monkeypatch.setattr("curvfed.client_app.clients_in_memory.LIVE_CLIENTS", 2)
+    monkeypatch.setattr("curvfed.client_app.clients_in_memory._taken", lambda: taken)
     live.forget_all()
     kept = []
     for number in range(12):

@@ -15,9 +15,9 @@ from curvfed.deployments.sweep import task
 from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE
 from curvfed.deployments.sweep.task import CUT_OFF, make
 from curvfed.server_app.app import reason
-from curvfed.server_app.hull_run import HullRun
+from curvfed.server_app.directory.run_lock import RunLock
+from curvfed.server_app.one_shot.hull_run import HullRun
 from curvfed.server_app.rounds import Rounds
-from curvfed.server_app.run_lock import RunLock
 
 
 @pytest.fixture

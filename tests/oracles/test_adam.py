@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from curvfed.strategies.base.adam import Adam
+from curvfed.strategies.base.optimizers.adam import Adam
 
 SHAPES = {"first.weight": (5, 7), "first.bias": (5,), "gate": (), "k": (), "frozen": (3,)}
 RATE = 0.01

@@ -12,11 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from curvfed.strategies.base.adam import Adam
-from curvfed.tasks.graphs.client_graph import ClientGraph, client_graph
-from curvfed.tasks.graphs.curved import CURVATURE_MAPS, ESTIMATOR_WIDTH, NUM_STATISTICS, CurvedNet, graph_statistics
+from curvfed.strategies.base.optimizers.adam import Adam
+from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.models import ModelSpec, build
+from curvfed.tasks.graphs.lorentz.curvature import (
+    CURVATURE_MAPS,
+    ESTIMATOR_WIDTH,
+    NUM_STATISTICS,
+    CurvedNet,
+    graph_statistics,
+)
+from curvfed.tasks.graphs.models.registry import ModelSpec, build
 from curvfed.tasks.graphs.sparse import Constant
 
 NODES, FEATURES, CLASSES = 12, 6, 3

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from curvfed.strategies.base.aggregation import Average, Update
 from curvfed.strategies.base.average import AggregationError
-from curvfed.strategies.base.sgd import gradient_weight
+from curvfed.strategies.base.optimizers.sgd import gradient_weight
 from curvfed.strategies.methods.fednova import FedNovaServer
 
 EPS = float(np.finfo(np.float64).eps)

@@ -7,10 +7,11 @@ import pytest
 import torch
 from graph_fixtures import PLANTED_NODES, planted, write_amazon, write_heterophilous, write_ogb
 
-from curvfed.tasks.graphs.data import GraphSpec, load_client
-from curvfed.tasks.graphs.datasets import locate
-from curvfed.tasks.graphs.partition import clean_edges
-from curvfed.tasks.graphs.sources import SOURCES
+from curvfed.tasks.graphs.data.clients import load_client
+from curvfed.tasks.graphs.data.datasets import locate
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.data.partition import clean_edges
+from curvfed.tasks.graphs.data.sources import SOURCES
 
 HETEROPHILOUS = [
     ("roman-empire", "roman_empire", 3, "accuracy"),

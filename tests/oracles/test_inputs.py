@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.client_task import NodeTask, WholeGraphTask, client_task
+from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.inputs import GraphBatches, GraphInputs
-from curvfed.tasks.graphs.models import MODELS, ModelSpec, build
+from curvfed.tasks.graphs.models.registry import MODELS, ModelSpec, build
 from curvfed.tasks.graphs.sparse import memberships, neighbour_sums
 
 CPU = torch.device("cpu")

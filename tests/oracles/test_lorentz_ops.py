@@ -7,7 +7,7 @@ from torch import Tensor
 
 from curvfed.geometry.lorentz import exp0, inner, lift, normalize
 from curvfed.geometry.safe_math import max_radius
-from curvfed.tasks.graphs.lorentz_ops import convolve, distance_logits, exp0_factor, lorentz_linear
+from curvfed.tasks.graphs.lorentz.layers import convolve, distance_logits, exp0_factor, lorentz_linear
 from curvfed.tasks.graphs.sparse import Constant, normalized_adjacency
 
 NODES, WIDTH, CLASSES = 9, 5, 3

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from curvfed.tasks.graphs.client_graph import client_graph
+from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.models import ModelSpec, build
-from curvfed.tasks.graphs.node_models import GCN, LorentzGCN, SplitGCN
+from curvfed.tasks.graphs.models.node_models import GCN, LorentzGCN, SplitGCN
+from curvfed.tasks.graphs.models.registry import ModelSpec, build
 from curvfed.tasks.graphs.sparse import Constant, normalized_adjacency
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")

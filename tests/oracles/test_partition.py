@@ -7,7 +7,7 @@ from graph_fixtures import planted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.tasks.graphs.partition import (
+from curvfed.tasks.graphs.data.partition import (
     clean_edges,
     fill_empty,
     induced,

@@ -8,8 +8,8 @@ import numpy as np
 from curvfed.deployments.report.figures.series import NothingToDraw, keys_of, told_of_data
 from curvfed.deployments.report.selection import Run
 from curvfed.deployments.report.words import Names
+from curvfed.server_app.directory.run_files import RunFiles, class_counts
 from curvfed.server_app.report import labels, style
-from curvfed.server_app.report.run_files import RunFiles, class_counts
 
 PARTS = {"panels"}
 """`panels`: keys that tell them apart, the data set and alpha if left out. Of several seeds the first is drawn."""

@@ -14,9 +14,9 @@ from curvfed.deployments.report.figures.series import NothingToDraw, groups, key
 from curvfed.deployments.report.quantities import quantity
 from curvfed.deployments.report.selection import Place, Run
 from curvfed.deployments.report.words import Line, Names
+from curvfed.server_app.directory.run_files import IN_ROUNDS, RunFiles
 from curvfed.server_app.report import labels, style
 from curvfed.server_app.report.charts import known
-from curvfed.server_app.report.run_files import IN_ROUNDS, RunFiles
 from curvfed.strategies.wire.messages import FINE_TUNE
 
 PARTS = {"bars", "panels", "at", "column", "base"}

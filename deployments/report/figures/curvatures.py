@@ -10,8 +10,8 @@ from curvfed.deployments.report.figures.looks import Keys
 from curvfed.deployments.report.figures.series import NothingToDraw, groups, keys_of, told_of_data
 from curvfed.deployments.report.selection import Run
 from curvfed.deployments.report.words import Names
+from curvfed.server_app.directory.run_files import RunFiles, curvatures
 from curvfed.server_app.report import charts, labels, style
-from curvfed.server_app.report.run_files import RunFiles, curvatures
 
 PARTS = {"of", "against", "panels"}
 """`of`: "space", the clients' sectional curvatures, by default, or "graph", the mean Forman–Ricci curvature of each

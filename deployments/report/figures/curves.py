@@ -21,8 +21,8 @@ from curvfed.deployments.report.figures.series import (
 from curvfed.deployments.report.quantities import quantity
 from curvfed.deployments.report.selection import Place, Run
 from curvfed.deployments.report.words import Line, Names
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, labels, style
-from curvfed.server_app.report.run_files import RunFiles
 from curvfed.strategies.wire.messages import TRAIN
 
 PARTS = {"y", "lines", "panels", "smooth", "phase"}

@@ -11,7 +11,7 @@ from curvfed.deployments.report.figures.looks import Keys
 from curvfed.deployments.report.figures.series import NothingToDraw, groups, keys_of
 from curvfed.deployments.report.selection import Place, Run
 from curvfed.deployments.report.words import Names
-from curvfed.server_app.hull_file import HullFile
+from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.report import charts, labels, style
 from curvfed.server_app.report.disc import Disc, everything, view
 from curvfed.server_app.report.geodesics import perpendicular

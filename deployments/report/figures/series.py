@@ -11,9 +11,9 @@ from curvfed.deployments.report.printed import match, numbers
 from curvfed.deployments.report.quantities import quantity
 from curvfed.deployments.report.selection import Place, Run, grouped, known_figure, known_key, known_name
 from curvfed.deployments.report.words import Line
-from curvfed.server_app.report.run_files import RunFiles
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.directory.tables import TABLES
 from curvfed.server_app.report.style import columns_for
-from curvfed.server_app.run_tables import TABLES
 from curvfed.strategies.wire.messages import TRAIN
 
 OF_ROUNDS = "rounds."

@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import torch
 
-from curvfed.tasks.graphs.raw import RawGraph, raw_graph
+from curvfed.tasks.graphs.data.raw import RawGraph, raw_graph
 from curvfed.tasks.plugins import DataSet
 
 SIZES, WITHIN, BETWEEN = [75] * 4, 0.08, 0.005

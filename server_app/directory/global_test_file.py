@@ -1,0 +1,73 @@
+"""What the global model makes of the test images at the server, as it is kept in a run directory."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curvfed.server_app.directory.npz import read_npz
+
+SPACES = ("flat", "sphere", "poincare")
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalTest:
+    """The content of `global_test.npz`.
+
+    Attributes
+    ----------
+    labels : int array (n,)
+        0 or more.
+    predicted : int array (n,)
+        -1 where the model's output was not finite.
+    features : float array (m, d), m <= n
+        Of the first m images.
+    prototypes : float array (C, d) or None
+        What features are compared with: unit vectors, or in space "poincare" points of the unit ball.
+    space : str
+        "flat", "sphere" (features count by their direction) or "poincare" (they are tangent vectors at the origin).
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit together.
+    """
+
+    labels: NDArray[np.intp]
+    predicted: NDArray[np.intp]
+    features: NDArray[np.float64]
+    prototypes: NDArray[np.float64] | None = None
+    space: str = "flat"
+
+    def __post_init__(self) -> None:
+        shapes = {self.labels.shape, self.predicted.shape, (self.labels.size,)}
+        if len(shapes) > 1 or not self.labels.size or min(self.labels.min(), self.predicted.min() + 1) < 0:
+            raise ValueError("labels and predicted must be of one length, 1 or more, from 0 and from -1 on")
+        if self.features.ndim != 2 or len(self.features) > len(self.labels):
+            raise ValueError(
+                f"features of shape {self.features.shape}: allowed is (m, d), m at most {len(self.labels)}"
+            )
+        if self.prototypes is not None and self.prototypes.shape[1:] != self.features.shape[1:]:
+            raise ValueError(f"prototypes of shape {self.prototypes.shape} for features of {self.features.shape}")
+        if self.space not in SPACES:
+            raise ValueError(f'space "{self.space}": allowed is one of {", ".join(SPACES)}')
+
+    @classmethod
+    def read(cls, path: Path) -> "GlobalTest | None":
+        """Read the file; None if there is none.
+
+        Raises
+        ------
+        OSError, ValueError
+            If it cannot be read, or does not hold what it should.
+        """
+        if not path.exists():
+            return None
+        told = read_npz(path)
+        try:
+            prototypes = told["prototypes"].astype(np.float64) if "prototypes" in told else None
+            labels, predicted = (told[name].astype(np.intp) for name in ("labels", "predicted"))
+            return cls(labels, predicted, told["features"].astype(np.float64), prototypes, str(told["space"]))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{path} does not hold what it should: {error}") from None

@@ -1,0 +1,226 @@
+"""What a run directory tells, read back. Whatever is absent or cut off counts as empty: a run may end anywhere."""
+
+import csv
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curvfed.server_app.directory.global_test_file import GlobalTest
+from curvfed.server_app.directory.hull_file import HullFile
+from curvfed.server_app.report.units import is_number
+from curvfed.strategies.config.settings_file import read_settings
+from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
+
+Columns = Mapping[str, tuple[str, ...]]
+
+IN_ROUNDS = (TRAIN, EVALUATE)
+"""Phases of the rounds themselves. Others, such as fine-tuning, measure other models."""
+
+CALIBRATIONS = (CALIBRATE, CCVR)
+"""Phases after the last round that make the global model's classifier anew."""
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The files of one run.
+
+    Attributes
+    ----------
+    name : str
+    summary : dict
+    config : dict
+        By dotted key.
+    clients : list of dict
+        Their descriptions, by partition.
+    refused : dict of name to reason
+    class_names : list of str
+        Where every client has classes of its own, each with the name of its data set.
+    own_ends : bool
+        Whether the layers that touch features and classes stayed with each client.
+    rounds, scores : columns
+        `rounds.csv` and `clients.csv`: cells by column and row, "" for what was not measured.
+    absent : list of str
+        The files that are not there, or cannot be read.
+    global_test : GlobalTest or None
+        `global_test.npz`, which runs without a test set at the server do not have.
+    hulls : HullFile or None
+        `hulls.npz`, which one-shot runs alone have.
+    """
+
+    name: str
+    summary: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    clients: list[dict[str, Any]] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    class_names: list[str] = field(default_factory=list)
+    own_ends: bool = False
+    rounds: Columns = field(default_factory=dict)
+    scores: Columns = field(default_factory=dict)
+    absent: list[str] = field(default_factory=list)
+    global_test: GlobalTest | None = None
+    hulls: HullFile | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> "RunFiles":
+        """Read what is in a run directory."""
+        absent: list[str] = []
+
+        def load(name: str, parse: Any) -> Any:
+            try:
+                return parse(folder / name)
+            except (OSError, ValueError, csv.Error):
+                absent.append(name)
+                return {}
+
+        clients = load("clients.json", _json)
+        return cls(
+            name=folder.resolve().name,
+            summary=load("summary.json", _json),
+            config=load("config.toml", read_settings),
+            clients=sorted(clients.get("clients", []), key=lambda about: about["partition"]),
+            refused=clients.get("refused", {}),
+            class_names=_all_classes(clients),
+            own_ends=bool(clients.get("facts", {}).get("own_ends", False)),
+            rounds=load("rounds.csv", _columns),
+            scores=load("clients.csv", _columns),
+            absent=absent,
+            global_test=load("global_test.npz", GlobalTest.read) or None,
+            hulls=load("hulls.npz", HullFile.read) or None,
+        )
+
+    def by_client(self, name: str, *phases: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """A column of `clients.csv` as a table, of its rows of some phases, by default `IN_ROUNDS`.
+
+        Returns
+        -------
+        rounds : array (R,)
+            Ascending.
+        values : array (R, C)
+            A column per partition of `self.partitions`, NaN where it was not measured.
+        """
+        there = _among(self.scores, phases or IN_ROUNDS)
+        of_round, of_client = self._rows
+        rounds, at_round = np.unique(of_round[there], return_inverse=True)
+        at_client = np.searchsorted(self.partitions, of_client[there])
+        values = np.full((len(rounds), len(self.partitions)), np.nan)
+        told = numbers(self.scores, name)[there]
+        known = np.isfinite(told)
+        values[at_round[known], at_client[known]] = told[known]
+        return rounds, values
+
+    def by_round(self, name: str, *phases: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Rounds (R,) and a column (R,) of `rounds.csv`, of those rows of some phases where it was measured."""
+        rounds, values = numbers(self.rounds, "round"), numbers(self.rounds, name)
+        there = _among(self.rounds, phases) & np.isfinite(values)
+        return rounds[there], values[there]
+
+    @cached_property
+    def partitions(self) -> list[int]:
+        """The clients that `clients.csv` has rows of."""
+        return [int(partition) for partition in np.unique(self._rows[1])]
+
+    @cached_property
+    def _rows(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Round and partition of every row of `clients.csv`."""
+        return numbers(self.scores, "round"), numbers(self.scores, "partition")
+
+    @property
+    def metric(self) -> str:
+        """What the data set is scored by."""
+        if self.clients:
+            return str(self.clients[0].get("metric", "accuracy"))
+        return "roc_auc" if "roc_auc" in (self.summary.get("metrics") or {}) else "accuracy"
+
+    @property
+    def metric_name(self) -> str:
+        """The same in words."""
+        return {"roc_auc": "ROC-AUC"}.get(self.metric, self.metric)
+
+    @property
+    def examples(self) -> str:
+        """What the clients hold, in the plural."""
+        tasks = {about.get("task") for about in self.clients} & {"nodes", "graphs", "images", "points"}
+        return str(tasks.pop()) if len(tasks) == 1 else "examples"
+
+    @property
+    def fine_tuned(self) -> bool:
+        """Whether the clients' last models are the global one, fine-tuned."""
+        return bool((self.by_round("personal_accuracy_mean", FINE_TUNE)[0] == self.summary.get("rounds")).any())
+
+    @property
+    def data_sets(self) -> dict[int, str]:
+        """The name of each client's own data set, where there are several."""
+        return {about["partition"]: about["space"] for about in self.clients if about.get("space")}
+
+
+def own_classes(about: Mapping[str, Any]) -> list[str]:
+    """The names of a client's classes, told apart from those of clients with other data sets."""
+    space = f"{about['space']}: " if about.get("space") else ""
+    return [f"{space}{name}" for name in about.get("class_names") or []]
+
+
+def class_counts(run: RunFiles) -> dict[int, dict[str, float]]:
+    """Examples by class of every client that tells them; not where they make no sense, since clients say what they like."""
+    found = {}
+    for about in run.clients:
+        names, counts = own_classes(about), (about.get("statistics") or {}).get("class_counts") or []
+        if counts and len(names) == len(counts) and all(is_number(count) and count >= 0 for count in counts):
+            found[int(about["partition"])] = dict(zip(names, counts, strict=True))
+    return found
+
+
+def curvatures(run: RunFiles) -> tuple[dict[int, float], dict[int, NDArray[np.float64]]]:
+    """The mean Forman–Ricci curvature of each client's graph, and the curvatures of its space, of those that tell them."""
+    forman: dict[int, Any] = {
+        about["partition"]: (about.get("statistics") or {}).get("forman") for about in run.clients
+    }
+    courses = zip(run.partitions, run.by_client("curvature")[1].T, strict=True)
+    finite = {client: course[np.isfinite(course)] for client, course in courses}
+    of_graphs = {client: float(value) for client, value in forman.items() if is_number(value)}
+    return of_graphs, {client: course for client, course in finite.items() if len(course)}
+
+
+def numbers(columns: Columns, name: str) -> NDArray[np.float64]:
+    """A column as numbers, NaN for what is empty or none; as long as the others where it is not there."""
+    cells = columns.get(name) or ("",) * len(next(iter(columns.values()), ()))
+    return np.array([_number(cell) for cell in cells], dtype=np.float64)
+
+
+def _among(columns: Columns, phases: Collection[str]) -> NDArray[np.bool_]:
+    return np.array([phase in phases for phase in columns.get("phase", ())], dtype=bool)
+
+
+def _all_classes(clients: dict[str, Any]) -> list[str]:
+    told = clients.get("clients", [])
+    common = clients.get("facts", {}).get("class_names", [])
+    if common and not any(about.get("space") for about in told):
+        return list(common)
+    return list(dict.fromkeys(name for about in told for name in own_classes(about)))
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return float("nan")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text())
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} holds no table")
+    return found
+
+
+def _columns(path: Path) -> Columns:
+    with path.open(newline="") as file:
+        header, *rows = csv.reader(file)
+    # The last row is short if the run died while it was being written.
+    whole = [row for row in rows if len(row) == len(header) and row[0].isdigit()]
+    return dict(zip(header, zip(*whole, strict=True), strict=True)) if whole else {}

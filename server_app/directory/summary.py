@@ -1,0 +1,72 @@
+"""The figures of a run so far, as `summary.json` has them."""
+
+from typing import Any
+
+import numpy as np
+
+from curvfed.server_app.directory.checkpoint import State
+from curvfed.server_app.directory.run_directory import versions
+from curvfed.server_app.federation import Federation
+from curvfed.server_app.personal_figures import majority_accuracy, personal_figures
+from curvfed.strategies.config.run_config import RunConfig
+
+LAST = 3
+"""Rounds whose global accuracy is averaged: at small alpha a single one can swing by 20 points."""
+
+
+def summary(
+    config: RunConfig, state: State, federation: Federation, aggregation: dict[str, float], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """All keys but status and error.
+
+    Parameters
+    ----------
+    aggregation : dict
+        The aggregation's own figures.
+    settings : dict
+        What the run chose where its configuration leaves the choice, by key.
+    """
+    figures = personal_figures(state.latest, federation.descriptions)
+    totals = state.totals
+    rounds = max(totals.get("rounds", 0), 1)
+    last, calibrated = state.scored.get("last", []), state.scored.get("calibrated")
+    metrics = (
+        figures.pop("metrics")
+        | aggregation
+        | {
+            "majority_accuracy": majority_accuracy(federation.descriptions),
+            "heterogeneity": federation.heterogeneity(),
+            "replies_dropped": int(totals.get("dropped", 0)),
+            "nodes_refused": len(federation.refused),
+        }
+    )
+    if len(last) == LAST:
+        metrics["global_accuracy_last3"] = float(np.mean(last))
+    if calibrated is not None:
+        metrics |= {"global_accuracy_uncalibrated": last[-1], "global_accuracy_calibrated": calibrated}
+    if reason := state.scored.get("not_calibrated"):
+        metrics["not_calibrated"] = reason
+    return {
+        "method": config.method,
+        "dataset": _dataset(config, federation),
+        "seed": config.seed,
+        "num_clients": len(federation.nodes),
+        "rounds": state.round,
+        "global_accuracy": calibrated if calibrated is not None else last[-1] if last else None,
+        **figures,
+        "metrics": metrics,
+        "settled": settings,
+        "best_validation": state.best,
+        "bytes_up": totals.get("bytes_up", 0.0) / rounds,
+        "bytes_down": totals.get("bytes_down", 0.0) / rounds,
+        "seconds": totals.get("seconds"),
+        "seconds_training": totals.get("seconds_training", 0.0),
+        "seconds_aggregation": totals.get("seconds_aggregation", 0.0),
+        "versions": versions(),
+    }
+
+
+def _dataset(config: RunConfig, federation: Federation) -> str:
+    """What was really used: nodes may have brought data of their own."""
+    own = sum(not about.partition_digest for about in federation.descriptions.values())
+    return f"own data of {own} nodes" if own else config.dataset

@@ -1,0 +1,50 @@
+"""TensorBoard: event files in the run directory."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from torch.utils.tensorboard import SummaryWriter
+
+from curvfed.server_app.sinks.sink import Sink
+from curvfed.strategies.base.dotted import Scalar
+
+FLUSH = 10
+"""Seconds after which at the latest a figure is in the file."""
+
+
+class TensorBoard(Sink):
+    """Event files in `tensorboard/` of a run directory.
+
+    Parameters
+    ----------
+    path : Path
+        The run directory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._folder = path / "tensorboard"
+
+    def start(self, config: Mapping[str, Scalar]) -> None:
+        """Begin with an empty folder: a file cannot be cut off after a round, and all rounds follow."""
+        for file in self._folder.glob("events.out.tfevents.*"):
+            file.unlink()
+        # The step tells a TensorBoard that is open to forget what it has read of this run.
+        self._writer = SummaryWriter(str(self._folder), purge_step=0, flush_secs=FLUSH)
+        self._writer.add_text("configuration", _list(config), 0)
+
+    def round(self, number: int, figures: Mapping[str, float]) -> None:
+        """One curve per figure."""
+        for name, value in figures.items():
+            self._writer.add_scalar(name, value, number)
+
+    def end(self, rounds: int, figures: Mapping[str, float], texts: Mapping[str, str]) -> None:
+        """One point per figure."""
+        for name, value in figures.items():
+            self._writer.add_scalar(f"summary/{name}", value, rounds)
+        self._writer.add_text("summary", _list(texts), rounds)
+        self._writer.close()
+
+
+def _list(values: Mapping[str, Scalar]) -> str:
+    """Markdown that is shown as it stands."""
+    return "\n".join(f"    {key} = {value}" for key, value in values.items())

@@ -1,0 +1,98 @@
+"""SGD with momentum as torch computes it, with a state that is a plain dictionary by parameter name."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+from torch.optim.sgd import sgd
+
+from curvfed.strategies.base.optimizers.state import copy_into
+
+
+class SGD:
+    """SGD with heavy-ball momentum, by torch's functional form; `adam.py` says why not by `torch.optim`.
+
+    On the parameters of a network, which are flat, this is Riemannian SGD too: the exponential map is addition.
+
+    Parameters
+    ----------
+    parameters : mapping of str to Parameter
+        What is trained.
+    learning_rate, momentum, weight_decay : float
+    """
+
+    def __init__(
+        self, parameters: Mapping[str, nn.Parameter], learning_rate: float, momentum: float, weight_decay: float
+    ) -> None:
+        self._parameters = dict(parameters)
+        self.learning_rate, self._momentum, self._weight_decay = learning_rate, momentum, weight_decay
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the momentum. A first step of zeros before it is torch's first step: momentum · 0 + gradient."""
+        self._buffers: dict[str, Tensor] = {}
+        if self._momentum:
+            self._buffers = {name: torch.zeros_like(parameter) for name, parameter in self._parameters.items()}
+
+    def zero_grad(self) -> None:
+        """Drop the gradients."""
+        for parameter in self._parameters.values():
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """One step along the gradients; parameters without one stay."""
+        moved = [name for name, parameter in self._parameters.items() if parameter.grad is not None]
+        sgd(
+            [self._parameters[name] for name in moved],
+            [gradient for name in moved if (gradient := self._parameters[name].grad) is not None],
+            [self._buffers.get(name) for name in moved],
+            foreach=True,
+            weight_decay=self._weight_decay,
+            momentum=self._momentum,
+            lr=self.learning_rate,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+        )
+
+    def state(self) -> dict[str, Tensor]:
+        """Momentum as "momentum/name"; the tensors are those in use."""
+        return {f"momentum/{name}": buffer for name, buffer in self._buffers.items()}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Inverse of `state`; values are copied.
+
+        Raises
+        ------
+        KeyError
+            If a parameter's state is absent.
+        ValueError
+            If one has another shape.
+        """
+        copy_into(self.state(), tensors)
+
+
+def gradient_weight(steps: ArrayLike, momentum: float) -> NDArray[np.float64]:
+    """‖a‖₁ of SGD with momentum ρ from rest: how many gradients' worth τ steps go, [τ − ρ(1 − ρ^τ)/(1 − ρ)]/(1 − ρ).
+
+    The gradient of step i goes into every later step with a power of ρ, so that it weighs aᵢ = (1 − ρ^(τ−i+1))/(1 − ρ)
+    (Wang et al., Section 3.1); this is their sum.
+
+    Parameters
+    ----------
+    steps : array of numbers ≥ 0
+        τ.
+    momentum : float
+        In [0, 1).
+
+    Returns
+    -------
+    array, float64
+        As `steps`. Relative error ≤ 8·eps/(1 − ρ)².
+    """
+    counts, rest = np.asarray(steps, np.float64), 1 - momentum
+    weight: NDArray[np.float64] = (counts - momentum * (1 - momentum**counts) / rest) / rest
+    return weight

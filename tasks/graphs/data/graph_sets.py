@@ -1,0 +1,189 @@
+"""Clients of graph classification: a set of graphs split, dealt out, and each client's features made."""
+
+import hashlib
+import json
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from curvfed.tasks import prepared
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph, pack, unpack
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
+from curvfed.tasks.graphs.data.partition import (
+    Booleans,
+    Integers,
+    induced,
+    membership_digest,
+    random_parts,
+    random_split,
+)
+from curvfed.tasks.graphs.data.raw import RawGraphs
+from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path, tu_files, unknown
+from curvfed.tasks.graphs.data.tu_files import find_files, raw_files, read_tu
+from curvfed.tasks.graphs.sparse import csr
+from curvfed.tasks.public_data import Located, find_path
+
+if TYPE_CHECKING:  # the module of all kinds of data, which imports this one
+    from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+
+
+def load_graph_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_dir: Path) -> ClientGraph:
+    """The data of client `partition_id` of `num_partitions`, of graph classification.
+
+    Of D data sets client p holds graphs of data set p modulo D (Xie et al., 2021: one data set, one client). A data set
+    is split, once over all its graphs, and dealt out at random to the clients that hold it. The first call prepares
+    these and keeps them below `cache_dir`; later ones read one file. `spec.partition` is passed by.
+
+    Raises
+    ------
+    DataError
+        Absent or unfit data, clients that cannot be shared out evenly to the data sets, more clients than graphs, or a
+        `partition_id` out of range.
+    """
+    if not 0 <= partition_id < num_partitions:
+        raise DataError(
+            f"partition-id is {partition_id}; with {num_partitions} clients it must be in 0..{num_partitions - 1}"
+        )
+    names = graph_dataset_names(spec.dataset)
+    if names is None:
+        raise DataError(unknown(spec.dataset))
+    if num_partitions % len(names):
+        raise DataError(
+            f"{num_partitions} clients cannot be shared out evenly to {len(names)} data sets ({', '.join(names)}); their "
+            f"number must be a multiple of {len(names)}"
+        )
+    share, place = divmod(partition_id, len(names))
+    located = _locate(names[place], spec.data_dir)
+    # No client reads another's data set: what all agree on is how the graphs are dealt, not which they are.
+    settings: dict[str, str | int | float] = {
+        "datasets": ",".join(Path(name).name for name in names),
+        "seed": spec.seed,
+        "train_size": spec.train_size,
+        "test_size": spec.test_size,
+        "normalize": spec.normalize,
+        "num_partitions": num_partitions,
+    }
+    folder = cache_dir / prepared.cache_key(settings, located.files)
+    graph = prepared.read(folder, share, unpack)
+    if graph is None:
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+        space = names[place] if len(names) > 1 else ""
+        graphs = deal(located.read(), spec, num_partitions // len(names), digest, space)
+        prepared.write(folder, graphs, pack)
+        graph = graphs[share]
+    return graph
+
+
+def deal(
+    raw: RawGraphs, spec: GraphSpec, num_clients: int, partition_digest: str = "", space: str = ""
+) -> list[ClientGraph]:
+    """The clients of one data set: split over all its graphs, then dealt out at random, shares differing by one at most.
+
+    `partition_digest` is what clients of several data sets agree on; without it, it is that of who got which graph.
+
+    Raises
+    ------
+    DataError
+        If there are more clients than graphs.
+    """
+    num_graphs = len(raw.labels)
+    if num_clients > num_graphs:
+        raise DataError(
+            f"{num_clients} clients are more than the {num_graphs} graphs of {space or spec.dataset}; every client "
+            f"needs one"
+        )
+    masks = _split(num_graphs, spec)
+    parts = random_parts(np.empty((2, 0), dtype=np.int64), num_graphs, num_clients, spec.seed)
+    partition_digest = partition_digest or membership_digest(parts)
+    shares = [np.flatnonzero(parts == client) for client in range(num_clients)]
+    return [_client(raw, share, masks[:, share], spec.normalize, partition_digest, space) for share in shares]
+
+
+def own_graphs(raw: RawGraphs, spec: GraphSpec) -> ClientGraph:
+    """A node's own graphs, all of them, under a random split."""
+    num_graphs = len(raw.labels)
+    return _client(raw, np.arange(num_graphs), _split(num_graphs, spec), spec.normalize, "", "")
+
+
+def _locate(name: str, data_dir: Path) -> Located[RawGraphs]:
+    """The raw files of a data set, and what reads them."""
+    own = is_path(name)
+    if own:
+        folder, name = find_files(find_path(name, data_dir, Path.is_dir))
+    else:
+        public = tu_files(name)
+        folder = public.fetched(data_dir, public.folder)
+    # A folder is read as a node's own is, so that a model of the one fits the other.
+    return Located(raw_files(folder, name), partial(read_tu, folder, name, own=own))
+
+
+def _split(num_graphs: int, spec: GraphSpec) -> Booleans:
+    # A stream of its own: the split must not be tied to the dealing of the same seed.
+    rng = np.random.default_rng([spec.seed, 1])
+    return random_split(num_graphs, spec.train_size, spec.test_size, rng)
+
+
+def _client(
+    raw: RawGraphs, graphs: Integers, masks: Booleans, norm: str, partition_digest: str, space: str
+) -> ClientGraph:
+    """The client that holds `graphs`, ascending, of the data set; `masks` (3, len(graphs)) are theirs."""
+    position = np.full(len(raw.labels), -1)
+    position[graphs] = np.arange(len(graphs))
+    owner = position[raw.graph_of_node.numpy()]
+    nodes = np.flatnonzero(owner >= 0)
+    owner = owner[nodes]
+    train = masks[0] if masks[0].any() else np.ones(len(graphs), dtype=bool)
+    return client_graph(
+        _features(raw, torch.from_numpy(nodes), torch.from_numpy(train[owner]), norm),
+        torch.from_numpy(induced(raw.edge_index.numpy(), nodes, len(raw.graph_of_node))),
+        raw.labels[graphs],
+        torch.from_numpy(masks),
+        raw.class_names,
+        "accuracy",
+        partition_digest,
+        torch.from_numpy(owner),
+        space,
+    )
+
+
+def _features(raw: RawGraphs, nodes: Tensor, known: Tensor, norm: str) -> Tensor:
+    """The rows of `nodes`, (n, A + num_codes), CSR where there are codes; measurements are scaled by the `known` rows."""
+    attributes, codes = raw.attributes[nodes], raw.codes[nodes]
+    if raw.measured:
+        attributes = standardize(attributes, known)
+    # A row's norm is that of its entries, which are all here.
+    entries = normalize_rows(torch.cat([attributes, torch.ones(codes.shape)], dim=1), norm)
+    if not raw.num_codes:
+        return entries
+    width = attributes.shape[1]
+    columns = torch.cat([torch.arange(width).expand(len(nodes), -1), width + codes], dim=1)
+    crow = torch.arange(len(nodes) + 1) * entries.shape[1]
+    return csr(crow, columns.flatten(), entries.flatten(), width + raw.num_codes)
+
+
+def standardize(attributes: Tensor, known: Tensor) -> Tensor:
+    """Columns of mean 0 and standard deviation 1 over the `known` rows; a column that is constant there becomes 0.
+
+    Parameters
+    ----------
+    attributes : Tensor, (N, A), float32, finite
+    known : Tensor, (N,), bool
+        At least one.
+
+    Returns
+    -------
+    Tensor, (N, A), float32
+        Finite: what would leave the range of float32 is cut there.
+    """
+    rows = attributes[known].double()
+    mean = rows.mean(dim=0)
+    spread = (rows - mean).square().mean(dim=0).sqrt()
+    # Exactly 0 in a constant column: float64 holds the sum of many equal float32.
+    scaled = torch.where(spread > 0, (attributes - mean) / torch.where(spread > 0, spread, 1), 0)
+    largest = torch.finfo(torch.float32).max
+    return scaled.clamp(-largest, largest).float()

@@ -1,0 +1,211 @@
+"""A graph, or many, as they were read, checked before anything is made of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data import checked_parts as parts
+from curvfed.tasks.graphs.data.partition import clean_edges
+
+MAX_NODES = 10**8
+"""More nodes than a graph has that fits into memory: a larger number is a mistake."""
+
+MAX_DEGREE = 64
+"""Of users' graphs without features: one number of columns for all of them, at every client and in predictions."""
+
+
+@dataclass(frozen=True, eq=False)
+class RawGraph:
+    """A whole graph.
+
+    Attributes
+    ----------
+    features : Tensor, (N, F), float32, dense, finite
+    edge_index : Tensor, (2, E), int64
+        As read: self-loops, duplicates and single directions may occur.
+    labels : Tensor, (N,), int64
+        In 0..C-1.
+    class_names : tuple of C str
+    metric : str
+        "accuracy" or "roc_auc".
+    masks : Tensor, (3, N, S), bool, or None
+        Train, validation and test masks of the data set's own S splits, disjoint in each split.
+    """
+
+    features: Tensor
+    edge_index: Tensor
+    labels: Tensor
+    class_names: tuple[str, ...]
+    metric: str
+    masks: Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class RawGraphs:
+    """Many graphs, each an example, written as one graph that falls apart into them.
+
+    The features are two blocks of columns. The second, of zeros and ones, is kept as the places of its ones: the
+    one-hot degrees of COLLAB would be 372,474 rows of 492 numbers.
+
+    Attributes
+    ----------
+    attributes : Tensor, (N, A), float32, dense, finite
+        The first A columns; A may be 0.
+    codes : Tensor, (N, K), int64
+        Where the K ones of a row stand in the second block, ascending; K may be 0.
+    num_codes : int
+        The columns of the second block.
+    measured : bool
+        Whether the attributes are measurements, each on a scale of its own.
+    edge_index : Tensor, (2, E), int64
+        Clean (see `curvfed.tasks.graphs.data.partition.clean_edges`), no edge between two graphs.
+    graph_of_node : Tensor, (N,), int64
+        Ascending from 0; no graph is without a node.
+    labels : Tensor, (G,), int64
+        In 0..C-1.
+    class_names : tuple of C str
+    """
+
+    attributes: Tensor
+    codes: Tensor
+    num_codes: int
+    measured: bool
+    edge_index: Tensor
+    graph_of_node: Tensor
+    labels: Tensor
+    class_names: tuple[str, ...]
+
+
+def raw_graph(
+    where: Path | str,
+    features: object,
+    edge_index: object,
+    labels: object,
+    masks: tuple[object, object, object] | None = None,
+    class_names: object = None,
+    metric: str = "accuracy",
+) -> RawGraph:
+    """Check what was read from `where`.
+
+    Parameters
+    ----------
+    where : Path or str
+        The file or folder, for the messages.
+    features : Tensor, (N, F), of numbers, dense or sparse
+    edge_index : Tensor, (2, E), int64
+    labels : Tensor, (N,), of integers
+    masks : three Tensors, (N,) or (N, S), bool, or None
+    class_names : sequence of str, or None
+        None: "0".."C-1", C the largest label plus one.
+    metric : str
+        "accuracy" or "roc_auc".
+
+    Raises
+    ------
+    DataError
+        Naming `where`, what is wrong there, and what is allowed.
+    """
+    features = parts.features(where, features)
+    num_nodes = len(features)
+    labels = parts.labels(where, labels, num_nodes)
+    return RawGraph(
+        features=features,
+        edge_index=parts.edges(where, edge_index, num_nodes),
+        labels=labels,
+        class_names=parts.class_names(where, class_names, int(labels.max()) + 1),
+        metric=metric,
+        masks=None if masks is None else parts.masks(where, masks, num_nodes),
+    )
+
+
+def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGraphs:
+    """Check the graphs that were read from `where`.
+
+    Parameters
+    ----------
+    where : Path or str
+        The file, for the messages.
+    graphs : sequence of dict
+        `x` (nodes, F) in all of them or in none; `edge_index` (2, edges); `y`, a class counted from 0, as an integer
+        or a tensor () or (1,); where there is no `x`, `num_nodes`, if it is not the largest number in `edge_index`
+        plus one; `class_names`, the same in all.
+
+    Returns
+    -------
+    RawGraphs
+        The columns of x as attributes, not measured; without x the one-hot degrees (see `degree_codes`).
+
+    Raises
+    ------
+    DataError
+        Naming `where`, the graph's place in it, counted from 0, what is wrong there, and what is allowed.
+    """
+    if not graphs:
+        raise DataError(f"{where}: the list is empty; it must hold a graph at least")
+    without = sum(graph.get("x") is None for graph in graphs)
+    if 0 < without < len(graphs):
+        raise DataError(
+            f"{where}: x is absent in {without} of {len(graphs)} graphs; give it in all of them, or in none for one-hot "
+            f"degrees"
+        )
+    places = [f"{where}, graph {number}" for number in range(len(graphs))]
+    attributes, edges = zip(*map(_nodes_and_edges, places, graphs), strict=True)
+    labels = torch.tensor([parts.label(place, graph.get("y")) for place, graph in zip(places, graphs, strict=True)])
+    num_classes = int(labels.max()) + 1
+    names = {parts.class_names(where, graph.get("class_names"), num_classes) for graph in graphs}
+    if len(names) > 1:
+        raise DataError(f"{where}: graphs differ in their class_names; all must have the same")
+    widths = sorted({own.shape[1] for own in attributes})
+    if len(widths) > 1:
+        raise DataError(f"{where}: x has {widths} columns; all graphs must have equally many")
+    sizes = torch.tensor([len(own) for own in attributes])
+    num_nodes = int(sizes.sum())
+    starts = sizes.cumsum(0) - sizes
+    joined = torch.cat([own + start for own, start in zip(edges, starts, strict=True)], dim=1)
+    edge_index = torch.from_numpy(clean_edges(joined.numpy(), num_nodes))
+    codes, num_codes = (
+        degree_codes(edge_index, num_nodes, MAX_DEGREE) if without else (torch.zeros(num_nodes, 0).long(), 0)
+    )
+    return RawGraphs(
+        attributes=torch.cat(attributes),
+        codes=codes,
+        num_codes=num_codes,
+        measured=False,
+        edge_index=edge_index,
+        graph_of_node=torch.arange(len(graphs)).repeat_interleave(sizes),
+        labels=labels,
+        class_names=names.pop(),
+    )
+
+
+def degree_codes(edge_index: Tensor, num_nodes: int, most: int | None = None) -> tuple[Tensor, int]:
+    """One-hot degrees, for nodes without features (Xie et al., 2021), as `codes` and `num_codes` of `RawGraphs`.
+
+    There is a column for every degree from 0 to the largest, or to `most`, where larger ones count as that; `edge_index`
+    must be clean.
+    """
+    degree = torch.bincount(edge_index[0], minlength=num_nodes)
+    if most is None:
+        most = int(degree.max())
+    return degree.clamp(max=most).unsqueeze(1), most + 1
+
+
+def _nodes_and_edges(where: str, graph: dict[str, object]) -> tuple[Tensor, Tensor]:
+    """The features, (nodes, 0) where there is no x, and the edges of one of many graphs."""
+    x, edge_index = graph.get("x"), graph.get("edge_index")
+    if x is not None:
+        features = parts.features(where, x)
+        return features, parts.edges(where, edge_index, len(features))
+    given = graph.get("num_nodes")
+    if given is not None and (not isinstance(given, int) or isinstance(given, bool)):
+        raise DataError(f"{where}: num_nodes must be a whole number; it is {parts.what(given)}")
+    needed = int(edge_index.max()) + 1 if parts.is_integer(edge_index) and edge_index.numel() else 0
+    num_nodes = needed if given is None else given
+    edges = parts.edges(where, edge_index, max(num_nodes, 1))
+    if not 1 <= num_nodes <= MAX_NODES:
+        raise DataError(f"{where}: has no nodes, or too many; give x, or num_nodes, in 1..{MAX_NODES}")
+    return torch.empty(num_nodes, 0), edges

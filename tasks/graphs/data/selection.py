@@ -1,0 +1,87 @@
+"""Node selection (FedHGCN, Du et al., 2024): of a graph the nodes that tell most beside their neighbours.
+
+Of the paper the abstract is public, and no code: the selection is there to "remove the redundancy from the graph
+representation and highlight key nodes". FlatLand's authors, who ran it, add that it takes quadratic time and space. How
+importance is measured is therefore this module's reading: a node is redundant as far as its neighbours tell what it tells,
+the criterion by which HGP-SL (Zhang et al., 2019) pools nodes, here with hyperbolic distance and mean, in linear time.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from curvfed.geometry import lorentz
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.sparse import csr, neighbour_sums
+
+CURVATURE = -1.0
+
+MAX_RADIUS = 8.0
+"""Of a node's point, as whole graphs have it on their way into Lorentz space."""
+
+
+def importance(features: Tensor, edge_index: Tensor) -> Tensor:
+    """How far each node is from what its neighbours make of it, (N,), float64.
+
+    The Lorentz distance at curvature -1 of the node's point, exp0 of its features, from the centroid of its neighbours'
+    points; from the origin where there are none. 0 is a node of which the neighbours tell all.
+
+    Parameters
+    ----------
+    features : Tensor, (N, F)
+        Dense or CSR. Rows longer than `MAX_RADIUS` count as of that length.
+    edge_index : Tensor, (2, E), int64
+        As `ClientGraph` has it.
+    """
+    dense = (features.to_dense() if features.layout == torch.sparse_csr else features).double()
+    norms = dense.norm(dim=1, keepdim=True)
+    points = lorentz.exp0(dense * (MAX_RADIUS / norms.clamp(min=MAX_RADIUS)), CURVATURE)
+    sums = neighbour_sums(edge_index, len(points), torch.float64) @ points
+    return lorentz.dist(points, lorentz.normalize(sums, CURVATURE), CURVATURE)
+
+
+def selected(graph: ClientGraph, share: float) -> Tensor:
+    """Which nodes stay, (N,) bool: of every graph this share, rounded up, the most important, of equals the first.
+
+    Where nodes are classified training nodes go before all others and stay in any case: labels are what there is least of.
+    """
+    scores = importance(graph.features, graph.edge_index)
+    if graph.graph_of_node is None:
+        owner, sizes = torch.zeros(len(scores), dtype=torch.int64), torch.tensor([len(scores)])
+        scores = scores.masked_fill(graph.train, torch.inf)
+    else:
+        owner, sizes = graph.graph_of_node, torch.bincount(graph.graph_of_node, minlength=len(graph.labels))
+    ranked = torch.argsort(scores, descending=True, stable=True)
+    ranked = ranked[torch.argsort(owner[ranked], stable=True)]  # graph by graph, and by importance within each
+    place = torch.arange(len(ranked)) - (sizes.cumsum(0) - sizes)[owner[ranked]]
+    quota = (share * sizes.double() - 1e-9).ceil().clamp(min=1)  # .55 of 100 nodes is no more than 55
+    kept = torch.zeros(len(ranked), dtype=torch.bool)
+    kept[ranked] = place < quota[owner[ranked]]
+    return kept | graph.train if graph.graph_of_node is None else kept
+
+
+def induced(graph: ClientGraph, kept: Tensor) -> ClientGraph:
+    """The data without the other nodes and their edges; curvatures and digest stay those of the whole.
+
+    Parameters
+    ----------
+    graph : ClientGraph
+    kept : Tensor, (N,), bool
+        At least one node of every graph.
+    """
+    numbers = kept.cumsum(0) - 1
+    between = kept[graph.edge_index].all(dim=0)
+    smaller = replace(graph, features=_rows(graph.features, kept), edge_index=numbers[graph.edge_index[:, between]])
+    if graph.graph_of_node is not None:
+        return replace(smaller, graph_of_node=graph.graph_of_node[kept])
+    return replace(smaller, **{name: getattr(graph, name)[kept] for name in ("labels", "train", "val", "test")})
+
+
+def _rows(matrix: Tensor, kept: Tensor) -> Tensor:
+    if matrix.layout != torch.sparse_csr:
+        return matrix[kept]
+    lengths = matrix.crow_indices().diff()
+    entries = kept.repeat_interleave(lengths)
+    ends = torch.nn.functional.pad(lengths[kept].cumsum(0), (1, 0))
+    return csr(ends, matrix.col_indices()[entries], matrix.values()[entries], matrix.shape[1])

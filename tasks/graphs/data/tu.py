@@ -1,0 +1,102 @@
+"""The sets of graphs by name: which they are, how a run names several, where their files lie."""
+
+import os
+
+from curvfed.tasks.errors import DataError, did_you_mean
+from curvfed.tasks.graphs.data.sources import PYG, SOURCES, in_collection
+from curvfed.tasks.public_data import PublicData
+
+ORIGIN = f"{PYG}.TUDataset"
+
+REQUIRED = ("A", "graph_indicator", "graph_labels")
+"""The files that every set has."""
+
+GROUPS = {
+    "CHEM": ("MUTAG", "BZR", "COX2", "DHFR", "PTC_MR", "AIDS", "NCI1"),
+    "BIO": ("ENZYMES", "DD", "PROTEINS"),
+    "SN": ("COLLAB", "IMDB-BINARY", "IMDB-MULTI"),
+}
+GROUPS["BIO-CHEM-SN"] = (*GROUPS["CHEM"], *GROUPS["BIO"], *GROUPS["SN"])
+"""The groups of Xie et al. (2021)."""
+
+_OTHERS = """
+BZR_MD COX2_MD DHFR_MD ER_MD FRANKENSTEIN MCF-7 MCF-7H MOLT-4 MOLT-4H Mutagenicity NCI109 NCI-H23 NCI-H23H OVCAR-8
+OVCAR-8H P388 P388H PC-3 PC-3H PTC_FM PTC_FR PTC_MM SF-295 SF-295H SN12C SN12CH SW-620 SW-620H UACC257 UACC257H Yeast
+YeastH KKI OHSU Peking_1 PROTEINS_full COIL-DEL COIL-RAG Cuneiform Fingerprint FIRSTMM_DB Letter-high Letter-low
+Letter-med MSRC_9 MSRC_21 MSRC_21C DBLP_v1 deezer_ego_nets github_stargazers REDDIT-BINARY REDDIT-MULTI-5K
+REDDIT-MULTI-12K reddit_threads twitch_egos TWITTER-Real-Graph-Partial COLORS-3 SYNTHETIC SYNTHETICnew Synthie TRIANGLES
+"""
+_TOX21_ASSAYS = ("AhR", "AR", "AR-LBD", "ARE", "aromatase", "ATAD5", "ER", "ER-LBD", "HSE", "MMP", "p53", "PPAR-gamma")
+
+NAMES = (
+    *GROUPS["BIO-CHEM-SN"],
+    *_OTHERS.split(),
+    *(f"Tox21_{assay}_{part}" for assay in _TOX21_ASSAYS for part in ("training", "testing", "evaluation")),
+)
+"""The data sets of the TU collection for classification; those for regression and of graphs in time are left out."""
+
+_SPELLED = {name.lower(): name for name in (*NAMES, *GROUPS)}
+
+
+def graph_dataset_names(text: str) -> tuple[str, ...] | None:
+    """The sets of graphs that a run-config's `dataset` names, in the TU collection's own spelling.
+
+    Parameters
+    ----------
+    text : str
+        A data set, a group of `GROUPS`, or a list of both, separated by commas, in any case; or the path, with a
+        separator in it, of a folder in the layout of the collection.
+
+    Returns
+    -------
+    tuple of str, or None
+        In the order given, or the path alone; None where nothing in `text` is a set of graphs.
+
+    Raises
+    ------
+    DataError
+        If a list names a data set twice, or besides sets of graphs something else; says what, and the nearest name.
+    """
+    if text.lower().endswith(".pt"):
+        return None
+    if is_path(text):
+        return (text,)
+    items = [item.strip() for item in text.split(",")]
+    spelled = [_SPELLED.get(item.lower()) for item in items]
+    known = [name for name in spelled if name is not None]
+    if not known:
+        return None
+    if len(known) < len(items):
+        raise DataError(f'dataset is "{text}": {_fault(items[spelled.index(None)], known)}')
+    names = [name for item in known for name in GROUPS.get(item, (item,))]
+    doubled = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if doubled:
+        raise DataError(f'dataset is "{text}": it names {", ".join(doubled)} twice; each may be named once')
+    return tuple(names)
+
+
+def is_path(text: str) -> bool:
+    """Whether a data set is given by a path: there is a separator in it, which no name has."""
+    return "/" in text or os.sep in text
+
+
+def tu_files(name: str) -> PublicData:
+    """The raw files of a data set of the collection, which PyTorch Geometric fetches."""
+    return PublicData(**in_collection(ORIGIN, name, "tu", name, *(f"{name}_{part}.txt" for part in REQUIRED)))
+
+
+def _fault(item: str, known: list[str]) -> str:
+    """What is wrong with an item of a list that is no set of graphs, as those known are."""
+    if not item:
+        return "an item of the list is empty; single commas separate the names"
+    if item.lower() in ("trees", *SOURCES):
+        return f'"{item}" is for the classification of nodes, {", ".join(known)} for that of graphs; a run has one task'
+    return unknown(item)
+
+
+def unknown(name: str) -> str:
+    """What to say of a name that no set of graphs has: the nearest, and what is allowed."""
+    hint = did_you_mean(name, _SPELLED.values())
+    return (
+        f'no set of graphs is called "{name}"{hint} Allowed are {", ".join(GROUPS)} and the names of the TU collection'
+    )

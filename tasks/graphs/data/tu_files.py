@@ -1,0 +1,183 @@
+"""The text files of the TU collection (Morris et al., 2020): many graphs, each with a class."""
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data.checked_parts import MAX_CLASSES
+from curvfed.tasks.graphs.data.partition import Integers, clean_edges
+from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraphs, degree_codes
+from curvfed.tasks.graphs.data.tu import REQUIRED
+
+OPTIONAL = ("node_labels", "node_attributes")
+
+MAX_CODES = 100_000
+"""More columns of one-hot node labels than any set of the collection has: a wider range is a mistake."""
+
+
+def raw_files(folder: Path, name: str) -> tuple[Path, ...]:
+    """The files that `read_tu` reads: those it needs, and of the others those that are there.
+
+    Raises
+    ------
+    DataError
+        If one that is needed is absent.
+    """
+    needed = [_path(folder, name, part) for part in REQUIRED]
+    absent = [path.name for path in needed if not path.is_file()]
+    if absent:
+        raise DataError(f"{folder} lacks {', '.join(absent)}; needed are {', '.join(path.name for path in needed)}")
+    return (*needed, *(path for part in OPTIONAL if (path := _path(folder, name, part)).is_file()))
+
+
+def find_files(path: Path) -> tuple[Path, str]:
+    """The folder, `path` or `path/raw`, and the name of the data set whose NAME_A.txt lies there.
+
+    Raises
+    ------
+    DataError
+        If neither folder has such a file, or one has several.
+    """
+    for folder in (path, path / "raw"):
+        names = sorted(file.name.removesuffix("_A.txt") for file in folder.glob("*_A.txt"))
+        if len(names) > 1:
+            several = ", ".join(names)
+            raise DataError(f"{folder} holds the data sets {several}; it must hold the files of one", several)
+        if names:
+            return folder, names[0]
+    parts = ", ".join(f"NAME_{part}.txt" for part in REQUIRED)
+    raise DataError(f"neither {path} nor {path / 'raw'} holds a data set in the layout of the TU collection: {parts}")
+
+
+def read_tu(folder: Path, name: str, own: bool = False) -> RawGraphs:
+    """Read a data set: `name`_A.txt and its like in `folder`; files of edge labels and attributes are passed by.
+
+    Node attributes come first among the features, one-hot node labels after them, with a column for every number from
+    the smallest to the largest label, or in a client's `own` data from 0, so that equal columns of two clients mean equal
+    labels. Where there are neither, the one-hot degrees stand in (see `degree_codes`).
+    Classes are the distinct graph labels, ascending, and named by them.
+
+    Raises
+    ------
+    DataError
+        A file is absent or holds what the layout does not allow; names the file, what is wrong and what is allowed.
+    """
+    graph_of_node = _graph_of_node(_path(folder, name, "graph_indicator"))
+    num_nodes, num_graphs = len(graph_of_node), int(graph_of_node[-1]) + 1
+    edge_index = torch.from_numpy(_edges(_path(folder, name, "A"), graph_of_node))
+    labels, class_names = _classes(_path(folder, name, "graph_labels"), num_graphs)
+    attributes, codes, num_codes = torch.empty(num_nodes, 0), torch.empty(num_nodes, 0, dtype=torch.int64), 0
+    if (path := _path(folder, name, "node_attributes")).is_file():
+        attributes = _attributes(path, num_nodes)
+    if (path := _path(folder, name, "node_labels")).is_file():
+        codes, num_codes = _label_codes(path, num_nodes, from_zero=own)
+    if not attributes.shape[1] + num_codes:
+        codes, num_codes = degree_codes(edge_index, num_nodes, MAX_DEGREE if own else None)
+    return RawGraphs(
+        attributes=attributes,
+        codes=codes,
+        num_codes=num_codes,
+        measured=True,
+        edge_index=edge_index,
+        graph_of_node=torch.from_numpy(graph_of_node),
+        labels=labels,
+        class_names=class_names,
+    )
+
+
+def _path(folder: Path, name: str, part: str) -> Path:
+    return folder / f"{name}_{part}.txt"
+
+
+def _table(path: Path, dtype: type, rows: int | None = None, columns: int | None = None) -> NDArray[Any]:
+    """The numbers of a file, (rows, columns); one graph is a line of the labels, one node a line of the others."""
+    kind = "whole numbers" if np.issubdtype(dtype, np.integer) else "numbers"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # how older NumPy treats a fraction among integers
+            warnings.filterwarnings("ignore", "loadtxt: input contained no data", UserWarning)
+            table: NDArray[Any] = np.loadtxt(path, dtype=dtype, delimiter=",", comments=None, ndmin=2)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({type(error).__name__})") from error
+    except (ValueError, OverflowError, DeprecationWarning) as error:
+        # NumPy's own text holds a value of the data; its rows count from 0 in one kind of text, from 1 in the other.
+        found = re.search(r"at row (\d+)(, column)?", str(error))
+        where = f" at row {int(found[1]) + bool(found[2])}" if found else ""
+        raise DataError(
+            f"{path}: unreadable{where}; every row must hold equally many {kind}, separated by commas"
+        ) from None
+    if columns is not None and not table.size:
+        table = table.reshape(0, columns)
+    if columns not in (None, table.shape[1]):
+        raise DataError(f"{path}: has {table.shape[1]} columns; {columns} of {kind} are needed")
+    if rows not in (None, len(table)):
+        raise DataError(f"{path}: has {len(table)} rows; {rows} are needed")
+    return table
+
+
+def _graph_of_node(path: Path) -> Integers:
+    graphs: Integers = _table(path, np.int64, columns=1)[:, 0]
+    if not len(graphs):
+        raise DataError(f"{path}: has no rows; there must be one for every node, and a node at least")
+    steps = np.diff(graphs, prepend=0)
+    wrong = np.flatnonzero((steps < 0) | (steps > 1))
+    if graphs[0] != 1 or len(wrong):
+        row = wrong[0] + 1 if graphs[0] == 1 else 1
+        raise DataError(
+            f"{path}: row {row} breaks the order; nodes must stand graph by graph, graphs be counted from 1, and none be "
+            f"without a node"
+        )
+    return graphs - 1
+
+
+def _edges(path: Path, graph_of_node: Integers) -> Integers:
+    edges = _table(path, np.int64, columns=2).T - 1
+    num_nodes = len(graph_of_node)
+    outside = ((edges < 0) | (edges >= num_nodes)).any(axis=0)
+    if outside.any():
+        raise DataError(
+            f"{path}: {outside.sum()} edges leave the graphs, the first in row {outside.argmax() + 1}; node numbers "
+            f"1..{num_nodes} are allowed"
+        )
+    source, target = graph_of_node[edges]
+    crossing = source != target
+    if crossing.any():
+        raise DataError(
+            f"{path}: {crossing.sum()} edges join nodes of different graphs, the first in row {crossing.argmax() + 1}; "
+            f"an edge must stay in its graph"
+        )
+    return clean_edges(edges, num_nodes)
+
+
+def _classes(path: Path, num_graphs: int) -> tuple[Tensor, tuple[str, ...]]:
+    values, labels = np.unique(_table(path, np.int64, rows=num_graphs, columns=1)[:, 0], return_inverse=True)
+    if len(values) > MAX_CLASSES:
+        raise DataError(f"{path}: has {len(values)} different labels; up to {MAX_CLASSES} classes are allowed")
+    return torch.from_numpy(labels.reshape(-1)), tuple(map(str, values.tolist()))
+
+
+def _attributes(path: Path, num_nodes: int) -> Tensor:
+    table = _table(path, np.float32, rows=num_nodes)
+    bad = int((~np.isfinite(table)).any(axis=1).sum())
+    if bad:
+        raise DataError(
+            f"{path}: has NaN or infinite values in {bad} of {num_nodes} rows; only finite float32 is allowed"
+        )
+    return torch.from_numpy(table)
+
+
+def _label_codes(path: Path, num_nodes: int, from_zero: bool) -> tuple[Tensor, int]:
+    """One-hot codes of every column of labels, the columns side by side."""
+    table = _table(path, np.int64, rows=num_nodes)
+    low = np.minimum(table.min(axis=0), 0) if from_zero else table.min(axis=0)
+    widths = [int(high) - int(least) + 1 for high, least in zip(table.max(axis=0), low, strict=True)]
+    if sum(widths) > MAX_CODES:
+        raise DataError(f"{path}: labels range too far; up to {MAX_CODES} numbers from smallest to largest are allowed")
+    return torch.from_numpy(table - low + (np.cumsum(widths) - widths)), sum(widths)

@@ -1,0 +1,109 @@
+"""A user's own data: a graph, or a list of graphs, of PyTorch Geometric, stored by `torch.save`."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data.checked_parts import MASK_NAMES
+from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph, raw_graphs
+
+_DATA_CLASSES = tuple(
+    f"torch_geometric.data.{name}"
+    for name in ("data.Data", "data.DataEdgeAttr", "data.DataTensorAttr", "storage.GlobalStorage")
+)
+_ONE = (
+    "a torch_geometric.data.Data, or a dict, of x, edge_index, y "
+    "and, if wanted, train_mask, val_mask, test_mask, class_names"
+)
+_MANY = "a list of such graphs with one y each"
+
+
+def read_user_file(path: Path) -> RawGraph | RawGraphs:
+    """Read a `.pt` file, of either kind, without running code from it, and without importing PyTorch Geometric.
+
+    Allowed for the classification of nodes is a `Data` object or a dict with `x` (N, F), `edge_index` (2, E), `y` (N,),
+    and optionally all three of `train_mask`, `val_mask`, `test_mask` (N,) or (N, splits), and `class_names`, a list of
+    strings; for that of graphs a list or tuple of such objects, as `curvfed.tasks.graphs.data.raw.raw_graphs` takes them.
+
+    Raises
+    ------
+    DataError
+        The file is absent, cannot be read, holds other kinds of objects, or `raw_graph` or `raw_graphs` finds fault with
+        what it holds.
+    """
+    return check_graphs(path, _stored(path))
+
+
+def check_graphs(where: Path | str, stored: object, stand_in: Sequence[str] = ()) -> RawGraph | RawGraphs:
+    """What a file holds, or is in memory in its place, as `read_user_file` takes it.
+
+    Parameters
+    ----------
+    where : Path or str
+        Names it in errors.
+    stored : object
+    stand_in : sequence of str
+        Class names, if y may be absent: it is 0 everywhere then.
+
+    Raises
+    ------
+    DataError
+    """
+    if isinstance(stored, list | tuple):
+        graphs = [_fields(f"{where}, graph {number}", graph) for number, graph in enumerate(stored)]
+        if stand_in and all(graph.get("y") is None for graph in graphs):
+            graphs = [graph | {"y": 0, "class_names": list(stand_in)} for graph in graphs]
+        return raw_graphs(where, graphs)
+    fields = _fields(str(where), stored)
+    if stand_in and fields.get("y") is None and isinstance(x := fields.get("x"), Tensor):
+        fields |= {"y": torch.zeros(len(x), dtype=torch.int64), "class_names": list(stand_in)}
+    present = [name for name in MASK_NAMES if fields.get(name) is not None]
+    if present and len(present) < len(MASK_NAMES):
+        raise DataError(
+            f"{where}: has {', '.join(present)} alone; give {', '.join(MASK_NAMES)}, or none of them for a random split"
+        )
+    return raw_graph(
+        where,
+        fields.get("x"),
+        fields.get("edge_index"),
+        fields.get("y"),
+        masks=(fields["train_mask"], fields["val_mask"], fields["test_mask"]) if present else None,
+        class_names=fields.get("class_names"),
+    )
+
+
+def _stored(path: Path) -> object:
+    # PyTorch Geometric takes seconds to import and only its attribute dictionary is wanted: empty classes stand in.
+    stand_ins: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
+        (type(name.rpartition(".")[2], (), {}), name) for name in _DATA_CLASSES
+    ]
+    try:
+        with torch.serialization.safe_globals(stand_ins), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # sparse layouts in beta
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise DataError(f"no file {path}; expected {_ONE}, or {_MANY}") from None
+    except Exception as error:  # what stands there is run as the unpickler's program, which fails in any way
+        raise DataError(
+            f"{path} cannot be read ({type(error).__name__}); expected {_ONE}, or {_MANY}, stored by torch.save"
+        ) from error
+
+
+def _fields(where: str, stored: object) -> dict[str, object]:
+    mapping = stored if isinstance(stored, dict) else getattr(getattr(stored, "_store", None), "_mapping", None)
+    if not isinstance(mapping, dict):
+        raise DataError(f"{where} holds a {type(stored).__name__}; expected {_ONE}, or {_MANY}")
+    return {name: _tensor(value) for name, value in mapping.items()}
+
+
+def _tensor(value: object) -> object:
+    """Arrays as tensors; what is none, such as class names, as it is."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return torch.from_numpy(np.ascontiguousarray(value))
+    return value.cpu() if isinstance(value, Tensor) else value

@@ -1,0 +1,92 @@
+"""A network in a space of trained curvature -1/K: from the scalar k, and where wanted a small network, to K."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.models.model_spec import ModelSpec, start
+
+NUM_STATISTICS, ESTIMATOR_WIDTH = 4, 8
+
+
+@dataclass(frozen=True)
+class CurvatureMap:
+    """How k sets K.
+
+    Attributes
+    ----------
+    radius : callable
+        k -> K, increasing, 1 at k = 0.
+    deviation : float
+        The k of a graph whose mean Ricci curvature is one standard deviation above the clients' mean.
+    """
+
+    radius: Callable[[Tensor], Tensor]
+    deviation: float
+
+
+CURVATURE_MAPS = {
+    # FlatLand, Appendix E.2: K in (0.5, 1.5), so the curvature is in (-2, -2/3).
+    "sigmoid": CurvatureMap(lambda k: torch.sigmoid(k) + 0.5, 1.0),
+    # log K in (-3, 3), so the curvature is in (-20, -1/20). A step of Adam has one length whatever the gradient, so the
+    # factor 10 is also the speed: log K moves by up to 30 times the learning rate.
+    "exp": CurvatureMap(lambda k: torch.exp(3 * torch.tanh(10 * k)), 1 / 30),
+}
+
+
+class CurvatureEstimator(nn.Module):
+    """What a client's graph adds to its k: a small network on statistics of the graph (FlatLand, Table 9, "MLP").
+
+    It adds 0 at the start, so every client begins at -1. All of it is personal, the statistics too: of shared weights
+    the first gradient would tell them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.statistics = nn.Parameter(torch.zeros(NUM_STATISTICS), requires_grad=False)
+        self.hidden = nn.Linear(NUM_STATISTICS, ESTIMATOR_WIDTH)
+        self.out = nn.Parameter(torch.zeros(ESTIMATOR_WIDTH))
+        start(self.hidden.weight, self.hidden.bias)
+
+    def forward(self) -> Tensor:
+        """What is added to k, ()."""
+        return (self.out * torch.tanh(self.hidden(self.statistics))).mean()
+
+
+def graph_statistics(graph: ClientGraph) -> Tensor:
+    """What the estimator sees of a client's graph, each of size 1 or so: (NUM_STATISTICS,).
+
+    Mean Forman-Ricci curvature with triangles and without, both by asinh, mean degree and number of nodes, both by log.
+    """
+    num_nodes, num_edges = len(graph.features), graph.edge_index.shape[1]
+    told = (
+        math.asinh(graph.forman),
+        math.asinh(graph.forman_plain),
+        math.log1p(num_edges / num_nodes),
+        math.log10(num_nodes),
+    )
+    return torch.tensor(told)
+
+
+class CurvedNet(nn.Module):
+    """A network with a curvature of its own; k = 0 and a fresh estimator give -1."""
+
+    def _add_curvature(self, spec: ModelSpec) -> None:
+        """To be called last, so that the seeded start of the other parameters does not depend on it."""
+        self.k = nn.Parameter(torch.tensor(0.0), requires_grad=spec.learns_curvature)
+        self.estimator = CurvatureEstimator() if spec.estimates_curvature else None
+        self._map = CURVATURE_MAPS[spec.curvature_map]
+
+    @property
+    def radius(self) -> Tensor:
+        """The squared radius K, ()."""
+        return self._map.radius(self.k if self.estimator is None else self.k + self.estimator())
+
+    @property
+    def curvature(self) -> Tensor:
+        """Sectional curvature -1/K, ()."""
+        return -1 / self.radius

@@ -1,0 +1,81 @@
+"""The mean Ricci curvature of a client's edges, by either discretisation."""
+
+import logging
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+
+IDLENESS = 0.5
+"""Of the lazy random walk that Ollivier's curvature compares: half of the mass stays where it is."""
+
+GRAPHS_AT_A_TIME = 100
+"""Of a set of graphs: the work at an edge grows with the nodes that are looked at together."""
+
+log = logging.getLogger("curvfed")
+
+
+def mean_ricci(graph: ClientGraph, kind: str, triangles: bool, cache_dir: Path | None = None) -> float:
+    """Mean over the edges; 0 where there are none.
+
+    Parameters
+    ----------
+    kind : str
+        "ollivier", else Forman's.
+    triangles : bool
+        Whether Forman's counts triangles.
+    cache_dir : Path, optional
+        Where Ollivier's is kept, by the digest of the data: it takes seconds, and a real node starts a process per
+        message.
+    """
+    if kind != "ollivier":
+        return graph.forman if triangles else graph.forman_plain
+    path = None if cache_dir is None else cache_dir / f"ollivier-{IDLENESS}-{graph.digest}.json"
+    if path is not None and (kept := _read(path)) is not None:
+        return kept
+    from curvfed.geometry.ollivier import ollivier_ricci
+
+    total = 0.0
+    for edge_index, num_nodes in _pieces(graph):
+        total += float(ollivier_ricci(edge_index, num_nodes, IDLENESS).double().sum())
+    mean = total / max(graph.edge_index.shape[1], 1)
+    if path is not None:
+        _write(path, mean)
+    return mean
+
+
+def _pieces(graph: ClientGraph) -> Iterator[tuple[Tensor, int]]:
+    """Edges and number of nodes, of a set of graphs `GRAPHS_AT_A_TIME`."""
+    if graph.graph_of_node is None:
+        if graph.edge_index.shape[1]:
+            yield graph.edge_index, len(graph.features)
+        return
+    of_edge = graph.graph_of_node[graph.edge_index[0]]
+    for first in range(0, len(graph.labels), GRAPHS_AT_A_TIME):
+        limits = torch.tensor([first, first + GRAPHS_AT_A_TIME])
+        start, end = torch.searchsorted(graph.graph_of_node, limits).tolist()
+        one, other = torch.searchsorted(of_edge, limits).tolist()
+        if other > one:
+            yield graph.edge_index[:, one:other] - start, end - start
+
+
+def _read(path: Path) -> float | None:
+    try:
+        kept = float(path.read_text())
+        return kept if math.isfinite(kept) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _write(path: Path, value: float) -> None:
+    """A folder that cannot be written costs time at the next process, nothing else."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(path, repr(value).encode(), private=True)
+    except OSError as error:
+        log.warning("the Ollivier-Ricci curvature cannot be kept in %s: %s", path.parent, error)

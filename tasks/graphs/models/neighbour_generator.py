@@ -1,0 +1,189 @@
+"""Missing neighbours of nodes: how many, of what features, and the graph with them (FedSage+, Zhang et al., 2021)."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.models.model_spec import start
+from curvfed.tasks.graphs.sparse import Constant
+
+
+@dataclass(frozen=True)
+class GeneratorSpec:
+    """What determines a generator's shape.
+
+    Attributes
+    ----------
+    num_features, width : int
+        `width` of representations and of the hidden layer.
+    neighbours : int
+        P, the most that a node is given.
+    dropout : float
+    """
+
+    num_features: int
+    width: int
+    neighbours: int
+    dropout: float
+
+
+class FeatureGenerator(nn.Module):
+    """fGen: from a node's representation and noise to the features of P neighbours.
+
+    One hidden layer of the representations' width, and a tanh at the end; the authors' code has two, of 256 and 2048 units,
+    of which the second alone would make messages some 60 MB large for the words of Cora.
+    """
+
+    def __init__(self, spec: GeneratorSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.hidden = nn.Linear(spec.width, spec.width)
+        self.out = nn.Linear(spec.width, spec.neighbours * spec.num_features)
+        for linear in (self.hidden, self.out):
+            start(linear.weight, linear.bias)
+
+    def forward(self, noisy: Tensor) -> Tensor:
+        """Representations with noise added, (n, width) -> (n, P, F)."""
+        hidden = F.dropout(F.relu(self.hidden(noisy)), self.spec.dropout, self.training)
+        return torch.tanh(self.out(hidden)).view(-1, self.spec.neighbours, self.spec.num_features)
+
+
+class NeighbourGenerator(nn.Module):
+    """NeighGen: an encoder, dGen, which says how many neighbours a node lacks, and fGen, which says what they are like.
+
+    The encoder is a two-layer GCN, as the networks that it helps; in the paper both are GraphSAGE.
+    """
+
+    def __init__(self, spec: GeneratorSpec) -> None:
+        super().__init__()
+        self.dropout = spec.dropout
+        self.first = nn.Linear(spec.num_features, spec.width)
+        self.second = nn.Linear(spec.width, spec.width)
+        self.count = nn.Linear(spec.width, 1)
+        for linear in (self.first, self.second, self.count):
+            start(linear.weight, linear.bias)
+        self.features = FeatureGenerator(spec)
+
+    def encode(self, inputs: GraphInputs) -> Tensor:
+        """The nodes' representations z, (N, width)."""
+        hidden = F.relu(inputs.adjacency @ (inputs.features @ self.first.weight.t()) + self.first.bias)
+        hidden = F.dropout(hidden, self.dropout, self.training)
+        return F.relu(inputs.adjacency @ (hidden @ self.second.weight.t()) + self.second.bias)
+
+    def counts(self, representations: Tensor) -> Tensor:
+        """dGen, a linear regression: numbers of missing neighbours, (N, width) -> (N,), not whole, and maybe below 0.
+
+        The authors' code cuts it off at 0, from where no gradient leads back; `mended` reads less than 0 as none.
+        """
+        found: Tensor = self.count(representations).squeeze(1)
+        return found
+
+
+class Varying(Constant):
+    """A matrix that has a gradient itself, in the place of a constant one."""
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        """Product (N, M) @ (M, d) -> (N, d)."""
+        return self.matrix @ x
+
+
+@dataclass(frozen=True, eq=False)
+class Impaired:
+    """A graph without some of its nodes, and what it lacks.
+
+    Attributes
+    ----------
+    inputs : GraphInputs
+        The n nodes that are left, renumbered in their order.
+    position : Tensor, (N,), int64
+        A node's number among them; of hidden ones no number.
+    missing : Tensor, (n,), int64
+        How many hidden neighbours a node has.
+    hidden : Tensor, (h, F)
+        Features of the hidden nodes.
+    linked : Tensor, (n, h), bool
+        Who is whose neighbour.
+    """
+
+    inputs: GraphInputs
+    position: Tensor
+    missing: Tensor
+    hidden: Tensor
+    linked: Tensor
+
+
+def impaired(inputs: GraphInputs, hidden: Tensor) -> Impaired:
+    """The graph without the nodes of these numbers, (h,) int64, ascending."""
+    features = inputs.dense
+    stays = torch.ones(inputs.num_nodes, dtype=torch.bool, device=features.device)
+    stays[hidden] = False
+    position = torch.where(stays, stays.cumsum(0) - 1, (~stays).cumsum(0) - 1)
+    row, column = inputs.edge_index
+    inner, across = stays[row] & stays[column], stays[row] & ~stays[column]
+    linked = torch.zeros(int(stays.sum()), len(hidden), dtype=torch.bool, device=features.device)
+    linked[position[row[across]], position[column[across]]] = True
+    left = GraphInputs(Constant.of(features[stays]), position[inputs.edge_index[:, inner]])
+    return Impaired(left, position, linked.sum(dim=1), features[hidden], linked)
+
+
+def feature_loss(generated: Tensor, missing: Tensor, candidates: Tensor, linked: Tensor | None = None) -> Tensor:
+    """Σ_v Σ_{p < n_v} min_u ‖x̃_vp − x_u‖²: the distances of generated neighbours to the nearest of some nodes.
+
+    The paper's L^f but for 1/n, with n_v as it is known where neighbours were hidden.
+
+    Parameters
+    ----------
+    generated : Tensor, (n, P, F)
+        x̃.
+    missing : Tensor, (n,)
+        Their numbers n_v; P at most count.
+    candidates : Tensor, (m, F)
+        x.
+    linked : Tensor, (n, m), bool, optional
+        Which of these a node's neighbours are compared with; with all, if left out.
+
+    Returns
+    -------
+    Tensor, ()
+        0 where there is nothing to compare.
+    """
+    wanted = torch.arange(generated.shape[1], device=generated.device) < missing[:, None]
+    if linked is not None:
+        wanted &= linked.any(dim=1, keepdim=True)
+    chosen = generated[wanted]
+    if not len(candidates):
+        return chosen.sum() * 0
+    with torch.no_grad():
+        distances = torch.cdist(chosen, candidates)
+        if linked is not None:
+            distances.masked_fill_(~linked[wanted.nonzero()[:, 0]], torch.inf)
+        nearest = distances.argmin(dim=1)
+    return (chosen - candidates[nearest]).square().sum()
+
+
+def mended(inputs: GraphInputs, counts: Tensor, generated: Tensor) -> GraphInputs:
+    """The graph with the generated neighbours as new nodes, after its own, each with one edge.
+
+    Parameters
+    ----------
+    inputs : GraphInputs
+    counts : Tensor, (N,)
+        How many a node is given: the nearest whole number, P at most.
+    generated : Tensor, (N, P, F)
+        Their features, of which the first so many are taken. They keep their gradient.
+
+    Returns
+    -------
+    GraphInputs
+    """
+    given = torch.arange(generated.shape[1], device=generated.device) < counts.detach().round()[:, None]
+    owners = given.nonzero()[:, 0]
+    total = inputs.num_nodes + len(owners)
+    fresh = torch.arange(inputs.num_nodes, total, device=owners.device)
+    edges = torch.cat([inputs.edge_index, torch.stack([owners, fresh]), torch.stack([fresh, owners])], dim=1)
+    order = torch.argsort(edges[0] * total + edges[1])
+    features = torch.cat([inputs.dense, generated[given]])
+    return GraphInputs(Varying(features, features.t()), edges[:, order])

@@ -1,0 +1,168 @@
+"""Two-layer graph convolutional networks for nodes: flat, Lorentz, and the flat one with a coordinate set apart.
+
+Each layer is linear -> neighbourhood -> ReLU, with dropout between layers and a linear or distance head. Parameter names
+say what a parameter is, and `curvfed.strategies.methods` decides by them what stays with a client.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.lorentz.curvature import CurvedNet
+from curvfed.tasks.graphs.lorentz.layers import convolve, distance_logits, exp0_factor
+from curvfed.tasks.graphs.models.model_spec import ModelSpec, start
+from curvfed.tasks.graphs.sparse import Constant
+
+GATE_START = 3.0
+"""A gate starts at sigmoid(3) = 0.95: nearly all low-pass, as on homophilic graphs, yet with a live gradient."""
+
+
+class GCN(nn.Module):
+    """The flat network (Kipf & Welling, 2017) with a linear classifier, as FED-PUB uses it."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.dropout = spec.dropout
+        self.first = nn.Linear(spec.num_features, spec.width)
+        self.second = nn.Linear(spec.width, spec.width)
+        self.head = nn.Linear(spec.width, spec.num_classes)
+        for linear in (self.first, self.second, self.head):
+            start(linear.weight, linear.bias)
+
+    def encode(self, inputs: GraphInputs) -> Tensor:
+        """What the second convolution puts out, (N, width)."""
+        hidden = F.relu(inputs.adjacency @ (inputs.features @ self.first.weight.t()) + self.first.bias)
+        hidden = F.dropout(hidden, self.dropout, self.training)
+        return inputs.adjacency @ (hidden @ self.second.weight.t()) + self.second.bias
+
+    def forward(self, inputs: GraphInputs) -> Tensor:
+        """Logits (N, C)."""
+        logits: Tensor = self.head(F.relu(self.encode(inputs)))
+        return logits
+
+
+class LorentzLayer(nn.Module):
+    """Lorentz linear layer and neighbour centroid, space coordinates in and out (FlatLand, Eq. 4).
+
+    space' = M space + m time + b; M and b are shared, m (`time`) and the gate are personal. m starts at 0, from where it
+    works like a bias of the client's own.
+    """
+
+    def __init__(self, num_in: int, num_out: int, gate: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_out, num_in))
+        self.bias = nn.Parameter(torch.empty(num_out))
+        self.time = nn.Parameter(torch.zeros(num_out))
+        self.gate = nn.Parameter(torch.tensor(GATE_START)) if gate else None
+        start(self.weight, self.bias)
+
+    def forward(self, product: Tensor, square: Tensor, adjacency: Constant, radius: Tensor) -> Tensor:
+        """Space coordinates (N, width) of the layer's output; see `lorentz_ops.convolve`."""
+        gate = None if self.gate is None else torch.sigmoid(self.gate)
+        return convolve(product, square, self.bias, self.time, radius, gate, adjacency)
+
+
+class LorentzGCN(CurvedNet):
+    """FlatLand's network: Lorentz layers and a head of Lorentz distances to one point per class.
+
+    The curvature is -1/K (`curvfed.tasks.graphs.lorentz.curvature`). Logits are
+    2K + 2<x, c> + b, minus the squared Lorentz distance to the class's point c, which is lifted from its space
+    coordinates so that it lies on every client's own hyperboloid.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.dropout = spec.dropout
+        self.first = LorentzLayer(spec.num_features, spec.width, spec.gate)
+        self.second = LorentzLayer(spec.width, spec.width, spec.gate)
+        self.head = _DistanceHead(spec.width, spec.num_classes)
+        start(self.head.weight, self.head.bias)
+        self._add_curvature(spec)
+
+    def forward(self, inputs: GraphInputs) -> Tensor:
+        """Logits (N, C)."""
+        radius = self.radius
+        # exp0 of the rows without making them dense: it is one factor per row.
+        factor = exp0_factor(inputs.norms, radius)
+        product = factor * (inputs.features @ self.first.weight.t())
+        space = F.relu(self.first(product, (factor * inputs.norms).square(), inputs.adjacency, radius))
+        space = F.dropout(space, self.dropout, self.training)
+        square = space.square().sum(dim=1, keepdim=True)
+        space = F.relu(self.second(space @ self.second.weight.t(), square, inputs.adjacency, radius))
+        logits: Tensor = self.head(space, radius)
+        return logits
+
+
+class _DistanceHead(nn.Linear):
+    """Lorentz distances to a point per class, of which the weights are the space coordinates."""
+
+    def forward(self, space: Tensor, radius: Tensor) -> Tensor:  # type: ignore[override]
+        """Space coordinates (N, width) -> logits (N, C), K = `radius`."""
+        return distance_logits(space, self.weight, self.bias, radius)
+
+
+class SplitLayer(nn.Module):
+    """A flat layer on (time, space) whose every entry that touches the time unit is personal."""
+
+    def __init__(self, num_in: int, num_out: int, gate: bool, first: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_out, num_in))
+        self.bias = nn.Parameter(torch.empty(num_out))
+        self.to_time = nn.Parameter(torch.empty(1, num_in))
+        self.time_bias = nn.Parameter(torch.empty(1))
+        # In flat space the features' time coordinate is 0: the first layer has nothing to multiply.
+        self.time = None if first else nn.Parameter(torch.zeros(num_out + 1))
+        self.gate = nn.Parameter(torch.tensor(GATE_START)) if gate else None
+        start(self.weight, self.bias)
+        start(self.to_time, self.time_bias)
+
+    def matrix(self) -> Tensor:
+        """Rows (1 + width, num_in), the time unit first."""
+        return torch.cat([self.to_time, self.weight])
+
+    def forward(self, product: Tensor, time: Tensor | None, adjacency: Constant) -> Tensor:
+        """Output (N, 1 + width), time unit first, from the product of the input's space part with `matrix`."""
+        if self.time is not None and time is not None:
+            product = torch.addcmul(product, time, self.time)
+        low = adjacency @ product
+        mixed = low if self.gate is None else _mix(self.gate, low, product)
+        return mixed + torch.cat([self.time_bias, self.bias])
+
+
+class SplitGCN(nn.Module):
+    """FlatLand's decoupling without its geometry (its Table 4, "FlatLand (E)"; the paper leaves the form open).
+
+    One more unit per layer stands where the time coordinate was; its incoming row and outgoing column are personal. It
+    is an ordinary unit, bound to the others by no hyperboloid.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.dropout = spec.dropout
+        self.first = SplitLayer(spec.num_features, spec.width, spec.gate, first=True)
+        self.second = SplitLayer(spec.width, spec.width, spec.gate, first=False)
+        self.head = _TimedLinear(spec.width, spec.num_classes)
+
+    def forward(self, inputs: GraphInputs) -> Tensor:
+        """Logits (N, C)."""
+        hidden = F.relu(self.first(inputs.features @ self.first.matrix().t(), None, inputs.adjacency))
+        hidden = F.dropout(hidden, self.dropout, self.training)
+        hidden = F.relu(self.second(hidden[:, 1:] @ self.second.matrix().t(), hidden[:, :1], inputs.adjacency))
+        logits: Tensor = self.head(hidden[:, 1:]) + hidden[:, :1] * self.head.time
+        return logits
+
+
+class _TimedLinear(nn.Linear):
+    """A linear head with one more, personal, column."""
+
+    def __init__(self, num_in: int, num_out: int) -> None:
+        super().__init__(num_in, num_out)
+        self.time = nn.Parameter(torch.zeros(num_out))
+        start(self.weight, self.bias)
+
+
+def _mix(gate: Tensor, low: Tensor, own: Tensor) -> Tensor:
+    """gate · low-pass + (1 - gate) · high-pass, the high-pass being what the neighbourhood's mean leaves of a row."""
+    share = torch.sigmoid(gate)
+    return torch.lerp(own - low, low, share)

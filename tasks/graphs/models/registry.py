@@ -1,0 +1,54 @@
+"""The models by task and name, with a seeded start."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from curvfed.tasks import plugins
+from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.models.functional_embedding import add_embedding
+from curvfed.tasks.graphs.models.graph_models import FlatGraphNet, GCNLayer, GINLayer, LorentzGIN
+from curvfed.tasks.graphs.models.masked import add_masks
+from curvfed.tasks.graphs.models.model_spec import ModelSpec
+from curvfed.tasks.graphs.models.node_models import GCN, LorentzGCN, SplitGCN
+
+__all__ = ["MODELS", "ModelSpec", "build"]
+
+MODELS: dict[str, dict[str, Callable[[ModelSpec], nn.Module]]] = {
+    "nodes": {"gcn": GCN, "lorentz": LorentzGCN, "split": SplitGCN},
+    "graphs": {
+        "gin": partial(FlatGraphNet, layer=GINLayer),
+        "gcn": partial(FlatGraphNet, layer=GCNLayer),
+        "lorentz": LorentzGIN,
+    },
+}
+
+
+def build(spec: ModelSpec, seed: int) -> nn.Module:
+    """The model with its seeded start; equal on every machine for equal arguments."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # alone: torch.manual_seed keeps a stack trace for a GPU each time
+        make = MODELS[spec.task].get(spec.kind)
+        model = make(spec) if make else _brought(spec)
+    if spec.mask_threshold is not None:
+        add_embedding(add_masks(model, spec.mask_threshold), spec.width)
+    return model
+
+
+def _brought(spec: ModelSpec) -> nn.Module:
+    """Another package's model, of x and edge_index, and for whole graphs batch, made to take `GraphInputs`.
+
+    It stays what it is, with the names of its parameters: a hook before `forward` hands it what it asks for.
+    """
+    model: nn.Module = plugins.model(spec.kind, spec.num_features, spec.num_classes)
+    model.register_forward_pre_hook(_arguments, with_kwargs=True)
+    return model
+
+
+def _arguments(model: nn.Module, given: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    inputs: GraphInputs = given[0]
+    of_graphs = {} if inputs.graph_of_node is None else {"batch": inputs.graph_of_node}
+    return (inputs.dense, inputs.edge_index), of_graphs
