@@ -47,8 +47,8 @@ class FedPubServer(Starts):
     The embedding comes with the shared parameters, from the client, as in the authors' code
     (`curvfed.tasks.graphs.models.functional_embedding`); the masks that it depends on stay there. The paper has all clients
     take part; the code decides that a client which does not reply keeps the start that it has, and that one which never
-    replied starts from the plain average by examples. A client without examples has learnt nothing: it is given a start, but is
-    in nobody's.
+    replied starts from the plain average by examples. A client without examples has learnt nothing: it is given a start,
+    but is in nobody's.
 
     Parameters
     ----------
