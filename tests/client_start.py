@@ -23,13 +23,13 @@ def main(settings: dict) -> str:
     """Make the message of a first round, and have it answered."""
     from flwr.supercore.task_identity import TaskIdentity
 
-    from curvfed.strategies.wire.arrays import encode_arrays
-    from curvfed.strategies.config.run_config import RunConfig, flatten
-from curvfed.strategies.config.parse import parse
+    from curvfed.strategies.config.all_keys import defaults
     from curvfed.strategies.config.defaults import settled
-    from curvfed.strategies.wire.messages import Facts, Header, Request, encode_request
-    from curvfed.strategies.methods import METHODS
     from curvfed.strategies.config.model_spec import build_model, model_spec
+    from curvfed.strategies.config.parse import parse
+    from curvfed.strategies.methods import METHODS
+    from curvfed.strategies.wire.arrays import encode_arrays
+    from curvfed.strategies.wire.messages import Facts, Header, Request, encode_request
 
     facts = Facts("nodes", settings["features"], tuple(settings["classes"]))
     run_config = defaults() | settings["config"]
