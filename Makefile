@@ -7,6 +7,8 @@ SHELL := /bin/bash
 VENV := .venv
 PY := $(VENV)/bin/python
 ROOMS := server_app client_app strategies geometry tasks deployments
+# Of the tests: one more than there are cores, for they wait for the disk and for programs too.
+WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) < 8 ? $$(getconf _NPROCESSORS_ONLN) + 1 : 8 )))
 # uv, not pip: it keeps to this environment whatever else is active, and takes a minute where pip takes ten.
 INSTALL = $(VENV)/bin/uv pip install --quiet --python $(PY)
 LOCK = $(VENV)/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-annotate --no-header --generate-hashes
@@ -27,14 +29,14 @@ endif
 tree:
 	rm -rf build/tree && mkdir -p build/tree && cp -pr curvfed build/tree && cp -pr $(ROOMS) build/tree/curvfed
 
-# The end-to-end tests come by themselves, two at a time: they start processes of their own, which mostly wait.
+# The end-to-end tests come by themselves, a few at a time: they start processes of their own, which mostly wait.
 test: setup tree ## lint, types, import layers, tests
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	cd build/tree && "$(CURDIR)/$(VENV)/bin/lint-imports" --config "$(CURDIR)/pyproject.toml"
-	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal -m "not long" --ignore=tests/hosts --ignore=tests/e2e --ignore=tests/long
-	$(VENV)/bin/pytest --numprocesses=2 --dist=loadfile -m "not long" tests/e2e
+	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=worksteal -m "not long" --ignore=tests/hosts --ignore=tests/e2e --ignore=tests/long
+	$(VENV)/bin/pytest --numprocesses=3 --dist=loadfile -m "not long" tests/e2e
 
 test-long: setup ## what takes longer: the installed wheel by Flower, plug-ins on a cluster, every row of the benchmarks once
 	$(VENV)/bin/pytest tests/long

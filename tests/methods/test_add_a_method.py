@@ -22,6 +22,15 @@ ROOMS = ("curvfed", "server_app", "client_app", "strategies", "tasks", "geometry
 GENERATED = {"strategies/method_index.py", "docs/configuration.md", "pyproject.toml"}
 
 
+RUN_ALL = """
+import json, sys
+from curvfed.deployments.command import main
+for name, pairs in json.loads(sys.argv[1]).items():
+    assert main(["simulate", *pairs, f"results-dir={sys.argv[2]}", f"run-name={name}"]) == 0
+"""
+"""The command, several times in one process."""
+
+
 def block(language: str) -> str:
     (text,) = re.findall(rf"```{language}\n(.*?)```", PAGE, flags=re.DOTALL)
     return text
@@ -72,9 +81,9 @@ def test_the_command_runs_and_both_halves_work(project):
         "client": ["method=fedslow", "dataset=trees", "fedslow.step=1.0", *small],
         "fedavg": ["method=fedavg", "dataset=trees", *small],
     }
+    call(project, "-c", RUN_ALL, json.dumps(runs), str(project.parent))
     models = {}
-    for name, pairs in runs.items():
-        call(project, "-m", "curvfed", "simulate", *pairs, f"results-dir={project.parent}", f"run-name={name}")
+    for name in runs:
         folder = project.parent / name
         assert json.loads((folder / "summary.json").read_text())["status"] == "completed"
         models[name] = load_file(folder / "model.safetensors")

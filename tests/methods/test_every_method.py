@@ -21,6 +21,8 @@ def test_a_resumed_run_has_the_bits_of_a_whole_one(method, task, tmp_path):
     Equal seeds give equal bits, then: both runs make all rounds but the last by themselves.
     """
     settings = QUICK[task] | {"method": method, "num_rounds": ROUNDS, "fraction_train": 0.67, "fine_tune_every": 2}
+    if METHODS[method].tunes_own_network:
+        settings["fine_tune_epochs"] = 10
     whole = run(tmp_path, "whole", **settings)
     assert whole.summary["status"] == "completed"
     stop_in = str(ROUNDS)
