@@ -20,9 +20,6 @@ SMALL: dict[str, dict[str, Value]] = {
     "nodes": {},
     "points": {"hull.epsilon": 0.1},
 }
-MOST_FILES = 7
-"""Row, part, block of the configuration, test, line of the docs, and two that a command writes of the block."""
-
 LIMITING = (
     "without_a_pull or without_alpha or with_one_inner_step or without_variates or nothing_is_to_be_corrected or "
     "without_the_term"
@@ -63,7 +60,7 @@ def methods(lab: Lab) -> Iterator[Outcome]:
         "equal seeds give equal bits, a run stopped and resumed too, every row", "tests/methods/test_every_method.py"
     )
     yield _tested("limiting cases of ditto, feddyn, pfedme, scaffold, moon", "tests/methods", "-k", LIMITING)
-    yield _files_of("ditto")
+    yield _tested("a new method is one file, and what is generated", "tests/methods/test_add_a_method.py")
 
 
 def _by_flower(lab: Lab, settings: Settings) -> object:
@@ -90,31 +87,6 @@ def _tested(what: str, *selection: str) -> Outcome:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     lines = done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]]
     return Outcome(what, "tests pass", lines[-1].strip("= "), done.returncode == 0)
-
-
-def _files_of(method: str) -> Outcome:
-    """The files of the commit that added a method, by the learner that it brought."""
-    log = [
-        "git",
-        "log",
-        "--diff-filter=A",
-        "--format=%h",
-        "--name-only",
-        "-1",
-        "--",
-        f"strategies/methods/{method}.py",
-    ]
-    commit = subprocess.run(log, cwd=ROOT, capture_output=True, text=True).stdout.split()
-    if not commit:
-        return Outcome(f"files touched to add {method}", f"at most {MOST_FILES}", "no history of commits here", False)
-    show = ["git", "show", "--format=", "--name-only", commit[0]]
-    files = subprocess.run(show, cwd=ROOT, capture_output=True, text=True).stdout.split()
-    return Outcome(
-        f"files touched to add {method}, commit {commit[0]}",
-        f"at most {MOST_FILES}: row, one part, block of the configuration and the two files written of it, test, docs line",
-        f"{len(files)}: {', '.join(files)}",
-        len(files) <= MOST_FILES,
-    )
 
 
 TABLES: tuple[Table, ...] = (methods,)
