@@ -29,14 +29,14 @@ endif
 tree:
 	rm -rf build/tree && mkdir -p build/tree && cp -pr curvfed build/tree && cp -pr $(ROOMS) build/tree/curvfed
 
-# The end-to-end tests come by themselves, a few at a time: they start processes of their own, which mostly wait.
+# The end-to-end tests come by themselves, two at a time: they start processes of their own, which mostly wait.
 test: setup tree ## lint, types, import layers, tests
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	cd build/tree && "$(CURDIR)/$(VENV)/bin/lint-imports" --config "$(CURDIR)/pyproject.toml"
 	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=worksteal -m "not long" --ignore=tests/hosts --ignore=tests/e2e --ignore=tests/long
-	$(VENV)/bin/pytest --numprocesses=3 --dist=loadfile -m "not long" tests/e2e
+	$(VENV)/bin/pytest --numprocesses=2 --dist=loadfile -m "not long" tests/e2e
 
 test-long: setup ## what takes longer: the installed wheel by Flower, plug-ins on a cluster, every row of the benchmarks once
 	$(VENV)/bin/pytest tests/long
