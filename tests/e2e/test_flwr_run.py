@@ -17,6 +17,8 @@ from safetensors.numpy import load_file
 
 from curvfed.deployments.simulate import simulate
 
+pytestmark = pytest.mark.long  # other end-to-end tests have a run by Flower each
+
 CLIENTS, ROUNDS = 4, 2
 HULLS = {"method": "hull", "dataset": "uniform", "points.num": 400}
 IMAGES = {"method": "hyperfed", "dataset": "digits", "images.train-subset": 200, "images.test-subset": 100}
@@ -96,7 +98,6 @@ def test_a_run_completes(runs):
     assert summary["bytes_up"] > 0
 
 
-@pytest.mark.long
 def test_images_go_as_in_one_process(others, tmp_path):
     """A fixed head that came once to other processes, personal models on the disk, and the same bits in the end."""
     there = others["images"]
@@ -111,7 +112,6 @@ def test_images_go_as_in_one_process(others, tmp_path):
     assert len(list(there.folder.glob("checkpoint/clients/*/tuned/*.safetensors"))) == CLIENTS
 
 
-@pytest.mark.long
 def test_hulls_go_as_in_one_process(others, tmp_path):
     """The secrets of a sum last from message to message, whichever process gets the next one."""
     there = others["hull"]
