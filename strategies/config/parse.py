@@ -1,54 +1,28 @@
-"""From what a run is told to its configuration: keys, types, ranges, and what must fit together."""
+"""From what a run is told to its configuration: keys, types and ranges."""
 
 import difflib
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.base.dotted import EXTRA, Scalar, expanded, nested
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN
 from curvfed.strategies.base.keys import Form, Table, kebab
-from curvfed.strategies.base.method import ONE_SHOT, Method
+from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.all_keys import brought_tables, defaults
-from curvfed.strategies.config.defaults import BUILT_IN, settled
-from curvfed.strategies.config.model_spec import MODELS
-from curvfed.strategies.config.point_data import point_spec
+from curvfed.strategies.config.checks import check_data, check_method, check_together
+from curvfed.strategies.config.defaults import BUILT_IN
 from curvfed.strategies.config.run_config import RunConfig, config_class
 from curvfed.strategies.method_index import DEFAULTS
 from curvfed.strategies.methods import METHODS, brought, table_of
-from curvfed.strategies.wire.messages import CALIBRATE, CCVR
 from curvfed.tasks import plugins
-from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.partition import PARTITIONS as GRAPH_PARTITIONS
-from curvfed.tasks.images.label_partition import PARTITIONS as LABEL_PARTITIONS
-from curvfed.tasks.points.partition import PARTITIONS as POINT_PARTITIONS
-from curvfed.tasks.registry import tasks_of
 
 AUTO = "auto"
 
 AnyTable = TypeVar("AnyTable", bound=Table)
-
-BASES = ("average", "consistent", "fednova", "fedopt", *FLOWER)
-"""Aggregations of one model for all, which can stand for each other."""
-
-PARTITIONS = {
-    "nodes": tuple(GRAPH_PARTITIONS),
-    "graphs": tuple(GRAPH_PARTITIONS),
-    "images": tuple(LABEL_PARTITIONS),
-    "points": tuple(POINT_PARTITIONS),
-}
-
-SUMMED = ("average", "fedopt", *OF_THE_MEAN)
-"""Aggregations that need nothing but the mean of the parameters, which a secure sum can give."""
-
-OF_SGD = ("fednova", "scaffold")
-"""Aggregations of what SGD does that starts afresh in every round."""
 
 
 def parse(raw: Mapping[str, Any]) -> RunConfig:
@@ -75,11 +49,11 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     )
     if config is None or wrong:
         raise ConfigError("\n".join(wrong))
-    _check_method(config)
+    check_method(config)
     if config.dataset == AUTO:
         config = config.model_copy(update={"dataset": BUILT_IN[config.row.tasks[0]]})
-    _check_data(config)
-    _check_together(config)
+    check_data(config)
+    check_together(config)
     return config
 
 
@@ -137,209 +111,6 @@ def _read(
     except ValidationError as error:
         wrong = dict.fromkeys(_key(one["loc"], known) for one in error.errors())
         return None, [f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(known[key])}" for key in wrong]
-
-
-def _check_method(config: RunConfig) -> None:
-    """The keys that some methods alone have a use for."""
-    method = config.row
-    if method.sparsity and config.model not in ("auto", "gcn", "gin"):
-        raise ConfigError(f'model = "{config.model}": allowed with method = "{config.method}" is one of auto, gcn, gin')
-    if config.aggregation != "auto" and method.aggregation not in BASES:
-        raise ConfigError(
-            f'aggregation = "{config.aggregation}": allowed with method = "{config.method}" is auto, its own'
-        )
-    _check_flower(config)
-    if config.fine_tune in ("all", "head") and method.tunes_own_network:
-        raise ConfigError(
-            f'fine-tune = "{config.fine_tune}": allowed with method = "{config.method}" is auto or trained, its own network'
-        )
-    if config.fine_tune == "closed-form" and method.head != "sphere":
-        raise ConfigError(
-            f'fine-tune = "closed-form": allowed with a classifier on the sphere, such as spherefed\'s; '
-            f'method = "{config.method}" has none'
-        )
-
-
-def _check_flower(config: RunConfig) -> None:
-    """Keys of Flower's strategies, which some of them alone have."""
-    known = FLOWER.get(config.aggregation, ())
-    for name, value in config.flower:
-        if value != AUTO and name not in known:
-            own = ", ".join(f"flower.{kebab(one)}" for one in known) or "no key of this table"
-            raise ConfigError(
-                f'flower.{kebab(name)} = {value}: allowed with aggregation = "{config.aggregation}" is {own}'
-            )
-
-
-def _check_data(config: RunConfig) -> None:
-    """The data set, and what must fit it."""
-    try:
-        tasks = tasks_of(config.dataset)
-    except ValueError as error:
-        raise ConfigError(f'dataset = "{config.dataset}": {error}') from None
-    method = config.row
-    if not set(tasks) & set(method.tasks):
-        raise ConfigError(
-            f'dataset = "{config.dataset}" is a data set of {" or ".join(tasks)}, method = "{config.method}" works on '
-            f"{' and '.join(method.tasks)}; allowed is a data set of these or another method"
-        )
-    # Real nodes bring their own data, of any task, and a run on them need not name a data set: it has a built-in one.
-    possible = method.tasks if config.dataset in BUILT_IN.values() else tasks
-    models = {name for task in possible for name in ("auto", *MODELS[task])}
-    takes_others = models != {"auto"}
-    if takes_others and plugins.is_model(config.model):
-        _check_brought_model(config)
-    elif config.model not in models:
-        names = [*sorted(models), *plugins.found("models")] if takes_others else ["auto"]
-        others = f', or "package.module:factory"; {plugins.EVERYWHERE}' if takes_others else ""
-        raise ConfigError(
-            f'model = "{config.model}": allowed for data sets of {" or ".join(tasks)} is one of {", ".join(names)}{others}'
-        )
-    partitions = {name for task in possible for name in ("auto", *PARTITIONS[task])}
-    if config.partition not in partitions:
-        raise ConfigError(
-            f'partition = "{config.partition}": allowed for data sets of {" or ".join(tasks)} is one of '
-            f"{', '.join(sorted(partitions))}"
-        )
-    chosen = settled(config, next(task for task in tasks if task in method.tasks))
-    if chosen.aggregation in OF_SGD:
-        _check_from_rest(chosen)
-    if config.secure_sum:
-        _check_secure_sum(chosen)
-    if tasks == ("points",):
-        if config.train_size:
-            raise ConfigError(
-                f"train-size = {config.train_size}: allowed for data sets of points is 0, for what is not in the share "
-                "test-size is trained on"
-            )
-        _check_points(chosen)
-    if chosen.train_size + chosen.test_size > 1:
-        raise ConfigError(
-            f"train-size = {chosen.train_size} and test-size = {chosen.test_size}: allowed is a sum of at most 1"
-        )
-
-
-def _check_brought_model(config: RunConfig) -> None:
-    """A model of another package shows no classifier apart from the rest."""
-    method = config.row
-    fixed = method.head != "linear" or method.head_from != "training"
-    if fixed or method.after or method.reads_classifier:
-        raise ConfigError(
-            f'model = "{config.model}": allowed with method = "{config.method}", which looks at the classifier by itself, '
-            "is a model of curvfed's"
-        )
-    if config.fine_tune == "head":
-        raise ConfigError(f'fine-tune = "head": allowed with model = "{config.model}" is auto, trained or all')
-
-
-def _check_from_rest(config: RunConfig) -> None:
-    """FedNova and SCAFFOLD count what SGD from rest makes of gradients; of other optimisers and kept moments they do not
-    know."""
-    method = config.row
-    keeps_trained = method.personal and method.head_from != "client"
-    keeps = config.optimizer_state == "kept" or (config.optimizer_state == "auto" and keeps_trained)
-    if config.optimizer != "sgd" or keeps:
-        raise ConfigError(
-            f'optimizer = "{config.optimizer}" and optimizer-state = "{config.optimizer_state}" with '
-            f'method = "{config.method}": allowed with {config.aggregation} is sgd that starts afresh every round '
-            '(optimizer="sgd" optimizer-state="fresh")'
-        )
-
-
-def _check_secure_sum(config: RunConfig) -> None:
-    """What can be made of a sum; `config` is settled."""
-    method = config.row
-    if config.aggregation not in (*SUMMED, "noisy-average", ONE_SHOT):
-        raise ConfigError(
-            f'secure-sum = true with method = "{config.method}" and aggregation = "{config.aggregation}": allowed is an '
-            f"aggregation that needs the mean alone, {' or '.join(SUMMED)}; this one looks at each client's parameters"
-        )
-    if config.weights == "uniform":
-        raise ConfigError(
-            f'secure-sum = true with method = "{config.method}" and weights = "uniform": allowed is weights = "examples", '
-            "by which the clients weigh what they mask"
-        )
-    if CCVR in method.after:
-        raise ConfigError(
-            f'secure-sum = true: allowed with another method, for "{config.method}" asks every client for sums of its own'
-        )
-    if CALIBRATE in method.after and not config.spherefed.normalize:
-        raise ConfigError(
-            "secure-sum = true: allowed with spherefed.normalize = true, for other features have no bound"
-        )
-
-
-def _check_points(config: RunConfig) -> None:
-    """Points in the disc, and what is public about them as far as the configuration tells it; `config` is settled."""
-    keys = config.hull
-    try:
-        spec = point_spec(config)
-    except DataError as error:
-        raise ConfigError(str(error)) from None
-    named = f'"{config.points.classes}"'
-    for key, value, number in (
-        ("hull.num-classes", keys.num_classes, keys.num_classes),
-        ("points.classes", named, len(spec.kept)),
-    ):
-        if number == 1:
-            raise ConfigError(f"{key} = {value}: allowed are 2 classes or more")
-        if number > 2 and keys.grouping == "kernighan-lin":
-            raise ConfigError(f'hull.grouping = "kernighan-lin" and {key} = {value}: allowed are 2 classes')
-    if spec.kept and keys.num_classes not in (0, len(spec.kept)):
-        raise ConfigError(
-            f"hull.num-classes = {keys.num_classes} and points.classes = {named}: allowed are 0 and the "
-            f"number of these, {len(spec.kept)}"
-        )
-    if keys.svm == "hard" and keys.c:
-        raise ConfigError(
-            f'hull.svm = "hard" and hull.c = {keys.c}: allowed is hull.c = 0, for a hard margin has no cost'
-        )
-    if keys.svm == "hard" and keys.classifier != "svm":
-        raise ConfigError(
-            f'hull.svm = "hard" and hull.classifier = "{keys.classifier}": allowed is hull.classifier = "svm"'
-        )
-    for key, epsilon in (("hull.epsilon", keys.epsilon), *(("hull.sweep", one) for one in keys.epsilons)):
-        try:
-            PoincareQuantizer(epsilon, keys.radius / (-spec.curvature) ** 0.5, spec.curvature)
-        except ValueError as error:
-            raise ConfigError(
-                f"{key} = {epsilon}: not allowed with hull.radius = {keys.radius} and points.curvature = "
-                f"{spec.curvature}: {error}"
-            ) from None
-
-
-def _check_together(config: RunConfig) -> None:
-    """Other conditions on more than one key."""
-    for key, number in (("threshold", config.secure.threshold), ("neighbours", config.secure.neighbours)):
-        if number and not config.is_masked:
-            raise ConfigError(
-                f"secure.{key} = {number}: allowed with secure-sum = true, without which nothing is masked"
-            )
-    if config.secure.threshold == 1:
-        raise ConfigError(
-            "secure.threshold = 1: allowed is 0, or more than half of the clients, of whom there are 2 or more"
-        )
-    for value in dict(config).values():
-        if isinstance(value, Table) and (reason := value.conflict()):
-            raise ConfigError(reason)
-    for key, folder in (
-        ("data-dir", config.data_dir),
-        ("results-dir", config.results_dir),
-        ("test-data", config.test_data),
-    ):
-        try:
-            fit = "\0" not in folder and bool(Path(folder).expanduser())
-        except RuntimeError:  # no such user
-            fit = False
-        if not fit:
-            raise ConfigError(f"{key} = {folder!r}: allowed is the path of a folder")
-    if "@" in config.mlflow.tracking_uri:  # which is not told again: it is in files and messages that others read
-        raise ConfigError(
-            "mlflow.tracking-uri has an @: allowed is an address without user and password, which MLflow takes from "
-            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD where the server runs"
-        )
-    if config.resume and not config.run_name:
-        raise ConfigError('resume = true needs run-name, the name of the run to go on with; it is ""')
 
 
 def fields(kind: type[RunConfig] = RunConfig) -> Iterator[tuple[str, FieldInfo]]:

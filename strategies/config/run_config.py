@@ -14,7 +14,7 @@ from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.data_keys import Images, Points, Secure
 from curvfed.strategies.config.sink_keys import MLflow
-from curvfed.strategies.methods import METHODS
+from curvfed.strategies.methods import METHODS, table_of
 from curvfed.strategies.methods.flatland import Keys as FlatLand
 from curvfed.strategies.methods.hull import Keys as Hull
 from curvfed.strategies.methods.hyperfed import Keys as HyperFed
@@ -93,9 +93,12 @@ class RunConfig(RunKeys):
 
 
 def config_class(method: Method, aggregation: str) -> type[RunConfig]:
-    """The configuration of runs of a method, with its own tables and that of the aggregation that it stands on."""
+    """The configuration of runs of a method: with its own tables, those of keys that its row names, and that of the
+    aggregation that it stands on."""
     base = METHODS[HOMES[aggregation]].keys if aggregation in HOMES else {}
-    return _with_tables(tuple({**base, **method.keys}.items()))
+    named = {key.partition(".")[0] for key in (method.proximal, method.sparsity, method.selection) if "." in key}
+    others = {table: table_of(table) for table in sorted(named - method.keys.keys())}
+    return _with_tables(tuple({**base, **others, **method.keys}.items()))
 
 
 @cache

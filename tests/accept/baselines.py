@@ -10,8 +10,9 @@ from typing import Any
 from accept.flatland import CORA, SEEDS, best_accuracies
 from accept.images import MILD, SKEWED, global_accuracies, personal_accuracies
 from accept.lab import Lab, Outcome
+from curvfed.strategies.config.checks import OF_SGD
 from curvfed.strategies.config.defaults import settled
-from curvfed.strategies.config.parse import OF_SGD, parse
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.images.datasets import locate as locate_images

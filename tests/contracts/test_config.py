@@ -2,6 +2,7 @@
 
 import math
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -12,9 +13,12 @@ from pydantic import ValidationError
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN, FlowerName
-from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.parse import BASES, all_fields, allowed, parse
-from curvfed.strategies.config.run_config import flatten
+from curvfed.strategies.base.keys import Table
+from curvfed.strategies.base.run_keys import SHARED_TABLES
+from curvfed.strategies.config.all_keys import SHARED, defaults
+from curvfed.strategies.config.checks import BASES
+from curvfed.strategies.config.parse import all_fields, allowed, parse
+from curvfed.strategies.config.run_config import RunConfig, config_class, flatten
 from curvfed.strategies.methods import METHODS, Method
 from curvfed.tasks.graphs.models.registry import MODELS
 from curvfed.tasks.images.nets import NETS
@@ -724,3 +728,21 @@ def test_bins_that_cannot_be_are_refused_before_anything_is_sent(key, given):
     message = refused({"method": "hull", key: given})
     assert message.startswith(f"{key} = {wrong}: not allowed with hull.radius = 0.999 and points.curvature = -1.0: ")
     assert parse({"method": "fedavg", key: given})  # which has no use for it
+
+
+# --- The tables of a run ----------------------------------------------------------------------------------------------
+
+
+def test_a_run_has_the_tables_of_the_keys_that_its_row_names():
+    """As a method of another package that stands on FedProx's term."""
+    kind = config_class(replace(METHODS["fedavg"], proximal="fedprox.mu"), "auto")
+    assert kind()["fedprox.mu"] == defaults()["fedprox.mu"]
+    assert "moon" not in kind.model_fields
+    assert "fedprox" not in config_class(METHODS["fedavg"], "auto").model_fields
+
+
+def test_the_tables_that_are_no_methods_are_those_of_every_run():
+    assert tuple(SHARED) == SHARED_TABLES
+    systems = {"flatland", "hyperfed", "spherefed", "hull"}
+    tables = {name for name, field in RunConfig.model_fields.items() if isinstance(field.default, Table)}
+    assert tables == systems | set(SHARED_TABLES)

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
-from curvfed.strategies.base.optimizers.state import copy_into
+from curvfed.strategies.base.optimizers.state import NamedState
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 _PARTS = ("exp_avg", "exp_avg_sq", "step")
 
 
-class Adam:
+class Adam(NamedState):
     """Kingma & Ba (2015), by torch's own functional form and its fused kernel.
 
     `torch.optim.Adam` does the same sums, bit for bit, but imports torch's compiler when it is made: seconds, in every
@@ -34,7 +34,7 @@ class Adam:
         weight_decay: float,
         undecayed: Collection[str],
     ) -> None:
-        self._parameters = dict(parameters)
+        super().__init__(parameters)
         self.learning_rate = learning_rate
         decayed = [name for name in parameters if weight_decay and name not in undecayed]
         rest = [name for name in parameters if name not in decayed]
@@ -51,11 +51,6 @@ class Adam:
             }
             for name, parameter in self._parameters.items()
         }
-
-    def zero_grad(self) -> None:
-        """Drop the gradients."""
-        for parameter in self._parameters.values():
-            parameter.grad = None
 
     @torch.no_grad()
     def step(self) -> None:
@@ -84,15 +79,3 @@ class Adam:
     def state(self) -> dict[str, Tensor]:
         """Moments and step counts as "part/name"; the tensors are those in use."""
         return {f"{part}/{name}": state[part] for name, state in self._state.items() for part in _PARTS}
-
-    def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Inverse of `state`; values are copied.
-
-        Raises
-        ------
-        KeyError
-            If a parameter's state is absent.
-        ValueError
-            If one has another shape.
-        """
-        copy_into(self.state(), tensors)

@@ -8,10 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.optim.sgd import sgd
 
-from curvfed.strategies.base.optimizers.state import copy_into
+from curvfed.strategies.base.optimizers.state import NamedState
 
 
-class SGD:
+class SGD(NamedState):
     """SGD with heavy-ball momentum, by torch's functional form; `adam.py` says why not by `torch.optim`.
 
     On the parameters of a network, which are flat, this is Riemannian SGD too: the exponential map is addition.
@@ -26,7 +26,7 @@ class SGD:
     def __init__(
         self, parameters: Mapping[str, nn.Parameter], learning_rate: float, momentum: float, weight_decay: float
     ) -> None:
-        self._parameters = dict(parameters)
+        super().__init__(parameters)
         self.learning_rate, self._momentum, self._weight_decay = learning_rate, momentum, weight_decay
         self.reset()
 
@@ -35,11 +35,6 @@ class SGD:
         self._buffers: dict[str, Tensor] = {}
         if self._momentum:
             self._buffers = {name: torch.zeros_like(parameter) for name, parameter in self._parameters.items()}
-
-    def zero_grad(self) -> None:
-        """Drop the gradients."""
-        for parameter in self._parameters.values():
-            parameter.grad = None
 
     @torch.no_grad()
     def step(self) -> None:
@@ -61,18 +56,6 @@ class SGD:
     def state(self) -> dict[str, Tensor]:
         """Momentum as "momentum/name"; the tensors are those in use."""
         return {f"momentum/{name}": buffer for name, buffer in self._buffers.items()}
-
-    def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Inverse of `state`; values are copied.
-
-        Raises
-        ------
-        KeyError
-            If a parameter's state is absent.
-        ValueError
-            If one has another shape.
-        """
-        copy_into(self.state(), tensors)
 
 
 def gradient_weight(steps: ArrayLike, momentum: float) -> NDArray[np.float64]:
