@@ -171,7 +171,7 @@ class Client:
     @property
     def keeps_optimizer(self) -> bool:
         """Whether the optimiser's moments live on over rounds; by default where any trained parameter does."""
-        if self.config.optimizer_state == "auto":
+        if self.config.optimizer_state is None:
             return not self.trained.keys().isdisjoint(self.personal)
         return self.config.optimizer_state == "kept"
 

@@ -32,7 +32,9 @@ curvfed simulate flatland num-rounds=20                             # a shipped 
 curvfed check method=fedavg num-rounds=20                           # shows what a run would use
 ```
 
-A number whose default has a decimal point takes whole numbers too. The number of clients is the number of nodes in the
+A number whose default has a decimal point takes whole numbers too. `auto` leaves the choice to the run: the meaning says what it
+chooses, and `curvfed check` what it comes to. A file with the line `# format 2 of curvfed` is read as it stands; in a file without it,
+which may be older, 0 (of `fine-tune-epochs` and `points.split-seed` -1) stands for `auto` wherever these numbers did. The number of clients is the number of nodes in the
 federation: `--federation-config 'num-supernodes=10'`, or `num-supernodes=10` for the commands of curvfed.
 """
 
@@ -64,7 +66,10 @@ def index() -> str:
         places |= dict.fromkeys(own, file)
     tables = {table: keys for row in rows.values() for table, keys in row.keys.items()}
     defaults = {
-        table: {name.replace("_", "-"): field.default for name, field in keys.model_fields.items()}
+        table: {
+            name.replace("_", "-"): "auto" if field.default is None else field.default
+            for name, field in keys.model_fields.items()
+        }
         for table, keys in tables.items()
     }
     parts = (

@@ -8,7 +8,7 @@ from typing import Any
 
 from curvfed.strategies.base.dotted import Scalar, dotted
 from curvfed.strategies.base.flower_keys import Flower
-from curvfed.strategies.base.keys import Table, kebab
+from curvfed.strategies.base.keys import AUTO, Table, kebab
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.data_keys import Images, Points, Secure
 from curvfed.strategies.config.sink_keys import MLflow
@@ -48,4 +48,4 @@ def without_others(method: str) -> dict[str, Scalar]:
 
 
 def _values(keys: type[Table]) -> dict[str, Scalar]:
-    return {kebab(name): field.default for name, field in keys.model_fields.items()}
+    return {kebab(name): AUTO if field.default is None else field.default for name, field in keys.model_fields.items()}

@@ -39,9 +39,9 @@ OF_SGD = ("fednova", "scaffold")
 def check_method(config: RunConfig) -> None:
     """The keys that some methods alone have a use for."""
     method = config.row
-    if method.sparsity and config.model not in ("auto", "gcn", "gin"):
+    if method.sparsity and config.model not in (None, "gcn", "gin"):
         raise ConfigError(f'model = "{config.model}": allowed with method = "{config.method}" is one of auto, gcn, gin')
-    if config.aggregation != "auto" and method.aggregation not in BASES:
+    if config.aggregation is not None and method.aggregation not in BASES:
         raise ConfigError(
             f'aggregation = "{config.aggregation}": allowed with method = "{config.method}" is auto, its own'
         )
@@ -61,10 +61,10 @@ def _check_flower(config: RunConfig) -> None:
     """Keys of Flower's strategies, which some of them alone have."""
     known = FLOWER.get(config.aggregation, ())
     for name, value in config.flower:
-        if value != "auto" and name not in known:
+        if value is not None and name not in known:
             own = ", ".join(f"flower.{kebab(one)}" for one in known) or "no key of this table"
             raise ConfigError(
-                f'flower.{kebab(name)} = {value}: allowed with aggregation = "{config.aggregation}" is {own}'
+                f'flower.{kebab(name)} = {value}: allowed with aggregation = "{config["aggregation"]}" is {own}'
             )
 
 
@@ -82,21 +82,23 @@ def check_data(config: RunConfig) -> None:
         )
     # Real nodes bring their own data, of any task, and a run on them need not name a data set: it has a built-in one.
     possible = method.tasks if config.dataset in BUILT_IN.values() else tasks
-    models = {name for task in possible for name in ("auto", *MODELS[task])}
-    takes_others = models != {"auto"}
-    if takes_others and plugins.is_model(config.model):
+    models = {name for task in possible for name in MODELS[task]}
+    takes_others = bool(models)
+    if config.model is None:
+        pass
+    elif takes_others and plugins.is_model(config.model):
         _check_brought_model(config)
     elif config.model not in models:
-        names = [*sorted(models), *plugins.found("models")] if takes_others else ["auto"]
+        names = ["auto", *sorted(models), *plugins.found("models")] if takes_others else ["auto"]
         others = f', or "package.module:factory"; {plugins.EVERYWHERE}' if takes_others else ""
         raise ConfigError(
             f'model = "{config.model}": allowed for data sets of {" or ".join(tasks)} is one of {", ".join(names)}{others}'
         )
-    partitions = {name for task in possible for name in ("auto", *PARTITIONS[task])}
-    if config.partition not in partitions:
+    partitions = {name for task in possible for name in PARTITIONS[task]}
+    if config.partition is not None and config.partition not in partitions:
         raise ConfigError(
             f'partition = "{config.partition}": allowed for data sets of {" or ".join(tasks)} is one of '
-            f"{', '.join(sorted(partitions))}"
+            f"auto, {', '.join(sorted(partitions))}"
         )
     chosen = settled(config, next(task for task in tasks if task in method.tasks))
     if chosen.aggregation in OF_SGD:
@@ -104,12 +106,14 @@ def check_data(config: RunConfig) -> None:
     if config.secure_sum:
         _check_secure_sum(chosen)
     if tasks == ("points",):
-        if config.train_size:
+        if config.train_size is not None:
             raise ConfigError(
-                f"train-size = {config.train_size}: allowed for data sets of points is 0, for what is not in the share "
+                f"train-size = {config.train_size}: allowed for data sets of points is auto, for what is not in the share "
                 "test-size is trained on"
             )
         _check_points(chosen)
+    if tasks != ("images",) and chosen.embedding_dim == 0:
+        raise ConfigError(f"embedding-dim = 0: allowed for data sets of {' or '.join(tasks)} is a width of 1 or more")
     if chosen.train_size + chosen.test_size > 1:
         raise ConfigError(
             f"train-size = {chosen.train_size} and test-size = {chosen.test_size}: allowed is a sum of at most 1"
@@ -134,10 +138,10 @@ def _check_from_rest(config: RunConfig) -> None:
     know."""
     method = config.row
     keeps_trained = method.personal and method.head_from != "client"
-    keeps = config.optimizer_state == "kept" or (config.optimizer_state == "auto" and keeps_trained)
+    keeps = config.optimizer_state == "kept" or (config.optimizer_state is None and keeps_trained)
     if config.optimizer != "sgd" or keeps:
         raise ConfigError(
-            f'optimizer = "{config.optimizer}" and optimizer-state = "{config.optimizer_state}" with '
+            f'optimizer = "{config.optimizer}" and optimizer-state = "{config["optimizer-state"]}" with '
             f'method = "{config.method}": allowed with {config.aggregation} is sgd that starts afresh every round '
             '(optimizer="sgd" optimizer-state="fresh")'
         )
@@ -180,16 +184,16 @@ def _check_points(config: RunConfig) -> None:
     ):
         if number == 1:
             raise ConfigError(f"{key} = {value}: allowed are 2 classes or more")
-        if number > 2 and keys.grouping == "kernighan-lin":
+        if number is not None and number > 2 and keys.grouping == "kernighan-lin":
             raise ConfigError(f'hull.grouping = "kernighan-lin" and {key} = {value}: allowed are 2 classes')
-    if spec.kept and keys.num_classes not in (0, len(spec.kept)):
+    if spec.kept and keys.num_classes not in (None, len(spec.kept)):
         raise ConfigError(
-            f"hull.num-classes = {keys.num_classes} and points.classes = {named}: allowed are 0 and the "
+            f"hull.num-classes = {keys.num_classes} and points.classes = {named}: allowed are auto and the "
             f"number of these, {len(spec.kept)}"
         )
-    if keys.svm == "hard" and keys.c:
+    if keys.svm == "hard" and keys.c is not None:
         raise ConfigError(
-            f'hull.svm = "hard" and hull.c = {keys.c}: allowed is hull.c = 0, for a hard margin has no cost'
+            f'hull.svm = "hard" and hull.c = {keys.c}: allowed is hull.c = auto, for a hard margin has no cost'
         )
     if keys.svm == "hard" and keys.classifier != "svm":
         raise ConfigError(
@@ -208,14 +212,10 @@ def _check_points(config: RunConfig) -> None:
 def check_together(config: RunConfig) -> None:
     """Other conditions on more than one key."""
     for key, number in (("threshold", config.secure.threshold), ("neighbours", config.secure.neighbours)):
-        if number and not config.is_masked:
+        if number is not None and not config.is_masked:
             raise ConfigError(
                 f"secure.{key} = {number}: allowed with secure-sum = true, without which nothing is masked"
             )
-    if config.secure.threshold == 1:
-        raise ConfigError(
-            "secure.threshold = 1: allowed is 0, or more than half of the clients, of whom there are 2 or more"
-        )
     for value in dict(config).values():
         if isinstance(value, Table) and (reason := value.conflict()):
             raise ConfigError(reason)

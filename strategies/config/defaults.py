@@ -16,6 +16,7 @@ _GRAPHS: dict[str, Any] = {
     "train_size": 0.2,
     "test_size": 0.4,
     "fine_tune_epochs": 0,
+    "clip_norm": 0.0,
 }
 _IMAGES: dict[str, Any] = {
     "local_epochs": 5,
@@ -26,6 +27,7 @@ _IMAGES: dict[str, Any] = {
     "train_size": 0.75,
     "test_size": 0.25,
     "fine_tune_epochs": 2,
+    "clip_norm": 0.0,
 }
 _POINTS: dict[str, Any] = _IMAGES | {
     "partition": "stratified",
@@ -52,10 +54,5 @@ def settled(config: RunConfig, task: str) -> RunConfig:
         choices["learning_rate"] = _OTHER_LOSS_RATE
     choices |= method.settings.get(task, {})
     if task == "points":
-        choices["train_size"] = 1 - (config.test_size or choices["test_size"])
-    open_keys = {name: value for name, value in choices.items() if _is_open(name, getattr(config, name))}
-    return config.model_copy(update=open_keys)
-
-
-def _is_open(name: str, value: Any) -> bool:
-    return bool(value == -1 if name == "fine_tune_epochs" else value in (0, "auto"))
+        choices["train_size"] = 1 - (choices["test_size"] if config.test_size is None else config.test_size)
+    return config.model_copy(update={name: value for name, value in choices.items() if getattr(config, name) is None})

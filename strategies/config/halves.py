@@ -20,7 +20,7 @@ from curvfed.tasks import plugins
 def flower_strategy(arrays: Arrays, config: RunConfig) -> FlowerStrategy:
     """The strategy of Flower's that `aggregation` names, with its keys in the table `flower`."""
     known = FLOWER[config.aggregation]
-    settings = {name: value for name, value in config.flower if name in known and value != "auto"}
+    settings = {name: value for name, value in config.flower if name in known and value is not None}
     if "client_learning_rate" in known:  # Flower has no default
         settings.setdefault("client_learning_rate", config.learning_rate)
     return FlowerStrategy(arrays, config.aggregation, settings)
@@ -43,7 +43,7 @@ def aggregation(config: RunConfig, facts: Facts, clients: int) -> Aggregation:
         for name, tensor in named_state(build_model(model_spec(config, facts), config.seed)).items()
         if not method.is_personal(name, facts.own_ends) and not is_fixed(config, name)
     }
-    if plugins.is_model(config.model):
+    if config.model is not None and plugins.is_model(config.model):
         _check_kept(config, facts)
     found = made(shared, config, clients)
     found.meet(facts.partitions)

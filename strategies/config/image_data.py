@@ -16,8 +16,8 @@ def image_spec(config: RunConfig) -> ImageSpec:
         seed=config.seed,
         train_size=config.train_size,
         test_size=config.test_size,
-        size=config.images.size,
-        channels=config.images.channels,
-        train_subset=config.images.train_subset,
-        test_subset=config.images.test_subset,
+        size=config.images.size or 0,
+        channels=config.images.channels or 0,
+        train_subset=config.images.train_subset or 0,
+        test_subset=config.images.test_subset or 0,
     )

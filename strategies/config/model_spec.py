@@ -32,9 +32,6 @@ ENCODERS = {
 IMAGE_ENCODERS = {1: "cnn", 3: "convnet"}
 """The same for images, by their channels."""
 
-NO_LAYER = -1
-"""`embedding-dim` for the network's own features."""
-
 
 def model_spec(
     config: RunConfig, facts: Facts, num_features: int = 1, num_classes: int = 1
@@ -66,6 +63,7 @@ def model_spec(
         width=config.embedding_dim,
         dropout=config.dropout,
         gate=config.flatland.gate,
+        self_weight=config.flatland.self_weight,
         learns_curvature=method.learns_curvature,
         mask_threshold=_mask_threshold(config),
         curvature_map=config.flatland.curvature_map,
@@ -81,7 +79,7 @@ def _mask_threshold(config: RunConfig) -> float | None:
 
 def encoder(config: RunConfig, task: str, channels: int = 0) -> str:
     """The name of the network that a run on such a task, or images of so many channels, trains; "" for none."""
-    if config.model != "auto":
+    if config.model is not None:
         return config.model
     if task == "images":
         return IMAGE_ENCODERS.get(channels, "")
@@ -100,7 +98,7 @@ def _image_spec(config: RunConfig, facts: Facts) -> ImageModelSpec:
         kind=kind,
         shape=(channels, height, width),
         norm=config.images.norm,
-        embedding_dim=0 if config.embedding_dim == NO_LAYER else config.embedding_dim,
+        embedding_dim=config.embedding_dim,
         num_classes=len(facts.class_names),
         head=method.head,
         fixed=has_fixed_head(config),

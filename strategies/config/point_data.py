@@ -15,7 +15,7 @@ def point_spec(config: RunConfig) -> PointSpec:
         partition=config.partition,
         alpha=config.alpha,
         seed=config.seed,
-        split_seed=keys.split_seed,
+        split_seed=-1 if keys.split_seed is None else keys.split_seed,
         test_size=config.test_size,
         curvature=keys.curvature,
         classes=keys.classes,

@@ -9,7 +9,7 @@ from pydantic import create_model
 
 from curvfed.strategies.base.dotted import Scalar, dotted
 from curvfed.strategies.base.flower_keys import Flower
-from curvfed.strategies.base.keys import Table
+from curvfed.strategies.base.keys import AUTO, Table
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.data_keys import Images, Points, Secure
@@ -129,4 +129,5 @@ def _values(config: RunConfig) -> Mapping[str, Any]:
 
 def flatten(config: RunConfig) -> dict[str, Scalar]:
     """The configuration as dotted keys; `parse` is its inverse."""
-    return dotted(config.model_dump(by_alias=True))
+    values = dotted(config.model_dump(by_alias=True, warnings=False))
+    return {key: AUTO if value is None else value for key, value in values.items()}
