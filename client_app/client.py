@@ -282,7 +282,7 @@ class Client:
             raise ConfigError(
                 "this node keeps the sizes of its classes, which ccvr asks for: it needs share-statistics"
             )
-        return sums(phase, self.model, self.task)
+        return sums(self.config.calibration, self.model, self.task)
 
     def embed(self) -> None:
         """Bring the functional embedding up to date, where the method shares one."""

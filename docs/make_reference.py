@@ -32,10 +32,12 @@ curvfed simulate flatland num-rounds=20                             # a shipped 
 curvfed check method=fedavg num-rounds=20                           # shows what a run would use
 ```
 
-A number whose default has a decimal point takes whole numbers too. `auto` leaves the choice to the run: the meaning says what it
-chooses, and `curvfed check` what it comes to. A file with the line `# format 2 of curvfed` is read as it stands; in a file without it,
-which may be older, 0 (of `fine-tune-epochs` and `points.split-seed` -1) stands for `auto` wherever these numbers did. The number of clients is the number of nodes in the
-federation: `--federation-config 'num-supernodes=10'`, or `num-supernodes=10` for the commands of curvfed.
+A number whose default has a decimal point takes whole numbers too. `auto` leaves the choice to the run; `curvfed check`
+shows what the run chooses. In a file without the line `# format 2 of curvfed`, which an older version may have written,
+`learning-rate = 0` and the like stand for `auto`.
+
+The number of clients is the number of nodes in the federation: `--federation-config 'num-supernodes=10'`, or
+`num-supernodes=10` for the commands of curvfed.
 """
 
 TABLE = ["| key | default | allowed | meaning |", "| --- | --- | --- | --- |"]

@@ -224,17 +224,17 @@ class Rounds(Run):
     def _calibrate(self, name: str, number: int) -> None:
         """A new classifier from sums over the clients, kept beside the old one."""
         started = time.monotonic()
-        model, noise = self._whole_model(), 0.0
-        template = awaited(name, model)
+        model, noise, calibration = self._whole_model(), 0.0, self.config.calibration
+        template = awaited(calibration, model)
         if self.config.secure_sum:
             header, clients = self.header(name, number), list(self.federation.nodes)
             ask = partial(self._ask, in_round=False)
             phase, total, noise = masked_sums(ask, header, clients, template[SUMS].size, self.config)
         else:
-            phase = checked(name, self._phase(name, number, self.federation.nodes, template), model, self.config)
+            phase = checked(calibration, self._phase(name, number, self.federation.nodes, template), model)
             self._check_enough(phase)
             total = plain_sum({partition: reply.arrays[SUMS] for partition, reply in phase.replies.items()})
-        self.calibrated = calibrated_head(name, phase, total, model, self.config, noise)
+        self.calibrated = calibrated_head(calibration, phase, total, model, noise)
         score = self.global_model.score(self._whole_model() | self.calibrated)
         self.state.scored["calibrated"] = score
         seconds = time.monotonic() - started

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import create_model
 
 from curvfed.strategies.base.dotted import Scalar, dotted
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_keys import Flower
 from curvfed.strategies.base.keys import AUTO, Table
 from curvfed.strategies.base.method import Method
@@ -19,6 +20,9 @@ from curvfed.strategies.methods.flatland import Keys as FlatLand
 from curvfed.strategies.methods.hull import Keys as Hull
 from curvfed.strategies.methods.hyperfed import Keys as HyperFed
 from curvfed.strategies.methods.spherefed import Keys as SphereFed
+
+if TYPE_CHECKING:
+    from curvfed.strategies.base.calibration import Calibration
 
 HOMES = {"consistent": "hyperfed", "fednova": "fednova", "fedopt": "fedopt"}
 """Aggregations that other methods can stand on, and the methods that they come from."""
@@ -56,6 +60,19 @@ class RunConfig(RunKeys):
         return getattr(self, _field(next(iter(method.keys)))) if method.keys else Table()
 
     @property
+    def calibration(self) -> "Calibration":
+        """How the classifier is made anew after the last round.
+
+        Raises
+        ------
+        ConfigError
+            If the method does not do that.
+        """
+        if self.row.calibration is None:
+            raise ConfigError(f'method = "{self.method}" has no calibration')
+        return self.row.calibration(self.keys_of(self.row), self)
+
+    @property
     def proximal(self) -> float:
         """Coefficient of ‖shared - received‖² in this run's local objective, 0 for none."""
         half = 0.5 if self.row.proximal.endswith(".mu") else 1.0  # FedProx writes μ/2 before the square, FlatLand λ
@@ -80,6 +97,14 @@ class RunConfig(RunKeys):
     def loss(self) -> str:
         """The local loss of an image run."""
         return self.spherefed.loss if self.method == "spherefed" else self.row.loss
+
+    @property
+    def fixed_by_num_rounds(self) -> tuple[int, ...]:
+        """What follows from the number of rounds before the last one, and must not change when a run is resumed."""
+        found = [self.num_rounds] if self.schedule == "cosine" else []
+        if self.row.rounds_set is not None:
+            found.append(self.row.rounds_set(self.keys_of(self.row), self.num_rounds))
+        return tuple(found)
 
     @property
     def data_path(self) -> Path:
