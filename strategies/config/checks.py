@@ -1,33 +1,22 @@
 """What must fit together in the configuration of a run."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN
 from curvfed.strategies.base.keys import Table, kebab
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.config.defaults import BUILT_IN, settled
-from curvfed.strategies.config.model_spec import MODELS
-from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import HOMES, RunConfig
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.partition import PARTITIONS as GRAPH_PARTITIONS
-from curvfed.tasks.images.label_partition import PARTITIONS as LABEL_PARTITIONS
-from curvfed.tasks.points.partition import PARTITIONS as POINT_PARTITIONS
+from curvfed.tasks.model_names import MODELS
 from curvfed.tasks.registry import tasks_of
 
 BASES = ("average", *HOMES, *FLOWER)
 """Aggregations of one model for all, which can stand for each other."""
-
-PARTITIONS = {
-    "nodes": tuple(GRAPH_PARTITIONS),
-    "graphs": tuple(GRAPH_PARTITIONS),
-    "images": tuple(LABEL_PARTITIONS),
-    "points": tuple(POINT_PARTITIONS),
-}
 
 SUMMED = ("average", "fedopt", *OF_THE_MEAN)
 """Aggregations that need nothing but the mean of the parameters, which a secure sum can give."""
@@ -94,12 +83,8 @@ def check_data(config: RunConfig) -> None:
         raise ConfigError(
             f'model = "{config.model}": allowed for data sets of {" or ".join(tasks)} is one of {", ".join(names)}{others}'
         )
-    partitions = {name for task in possible for name in PARTITIONS[task]}
-    if config.partition is not None and config.partition not in partitions:
-        raise ConfigError(
-            f'partition = "{config.partition}": allowed for data sets of {" or ".join(tasks)} is one of '
-            f"auto, {', '.join(sorted(partitions))}"
-        )
+    if config.partition is not None:
+        _check_partition(config.partition, tasks, possible)
     chosen = settled(config, next(task for task in tasks if task in method.tasks))
     if chosen.aggregation in OF_SGD:
         _check_from_rest(chosen)
@@ -117,6 +102,20 @@ def check_data(config: RunConfig) -> None:
     if chosen.train_size + chosen.test_size > 1:
         raise ConfigError(
             f"train-size = {chosen.train_size} and test-size = {chosen.test_size}: allowed is a sum of at most 1"
+        )
+
+
+def _check_partition(name: str, tasks: Sequence[str], possible: Sequence[str]) -> None:
+    """The partition must be one of those for the data set's tasks."""
+    from curvfed.tasks.graphs.data.partition import PARTITIONS as OF_GRAPHS
+    from curvfed.tasks.images.label_partition import PARTITIONS as OF_IMAGES
+    from curvfed.tasks.points.partition import PARTITIONS as OF_POINTS
+
+    known = {"nodes": OF_GRAPHS, "graphs": OF_GRAPHS, "images": OF_IMAGES, "points": OF_POINTS}
+    allowed = sorted({one for task in possible for one in known[task]})
+    if name not in allowed:
+        raise ConfigError(
+            f'partition = "{name}": allowed for data sets of {" or ".join(tasks)} is one of auto, {", ".join(allowed)}'
         )
 
 
@@ -172,6 +171,9 @@ def _check_secure_sum(config: RunConfig) -> None:
 
 def _check_points(config: RunConfig) -> None:
     """Points in the disc, and what is public about them as far as the configuration tells it; `config` is settled."""
+    from curvfed.geometry.quantizer import PoincareQuantizer
+    from curvfed.strategies.config.point_data import point_spec
+
     keys = config.hull
     try:
         spec = point_spec(config)

@@ -1,27 +1,25 @@
 """From configuration and facts to the model, the same on both sides."""
 
-from collections.abc import Mapping
-from typing import Any
+import logging
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.method import HEAD
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import CURVATURE, Facts
 from curvfed.tasks import plugins
 from curvfed.tasks.graphs.models.model_spec import ModelSpec
-from curvfed.tasks.graphs.models.registry import MODELS as GRAPH_MODELS
-from curvfed.tasks.graphs.models.registry import build
-from curvfed.tasks.heads import head_start
-from curvfed.tasks.images.models import ImageModelSpec, build_image_model, head_spec
-from curvfed.tasks.images.nets import NETS
+from curvfed.tasks.model_names import MODELS
 
-MODELS: dict[str, Mapping[str, Any]] = {**GRAPH_MODELS, "images": NETS, "points": {}}
+if TYPE_CHECKING:
+    from curvfed.tasks.images.models import ImageModelSpec
 
-plugins.leave_out("models", {"auto", *(name for models in MODELS.values() for name in models)})
+log = logging.getLogger("curvfed")
 
 ENCODERS = {
     "nodes": {"flat": "gcn", "lorentz": "lorentz", "split": "split"},
@@ -35,7 +33,7 @@ IMAGE_ENCODERS = {1: "cnn", 3: "convnet"}
 
 def model_spec(
     config: RunConfig, facts: Facts, num_features: int = 1, num_classes: int = 1
-) -> ModelSpec | ImageModelSpec:
+) -> "ModelSpec | ImageModelSpec":
     """The model that this run trains; `config` is settled (`curvfed.strategies.config.defaults`).
 
     Parameters
@@ -86,11 +84,13 @@ def encoder(config: RunConfig, task: str, channels: int = 0) -> str:
     return ENCODERS.get(task, {}).get(config.row.space, "")
 
 
-def _image_spec(config: RunConfig, facts: Facts) -> ImageModelSpec:
+def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
+    from curvfed.tasks.images.models import ImageModelSpec, head_spec
+
     method = config.row
     channels, height, width = (int(size) for size in facts.shape.split("x"))
     kind = encoder(config, facts.task, channels)
-    if kind not in NETS and not plugins.is_model(kind):
+    if kind not in MODELS[facts.task] and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
     sphere = config.spherefed
     start = {"linear": "default", "sphere": sphere.head, "poincare": "uniform"}[method.head]
@@ -108,7 +108,7 @@ def _image_spec(config: RunConfig, facts: Facts) -> ImageModelSpec:
         slope=config.hyperfed.slope,
     )
     try:
-        if kind in NETS:
+        if kind in MODELS[facts.task]:
             head_spec(spec)  # refuses what no head can be
     except ValueError as error:
         raise ConfigError(f'method = "{config.method}": {error}') from None
@@ -129,20 +129,32 @@ def is_fixed(config: RunConfig, name: str) -> bool:
     return config.row.head_from == "server" and has_fixed_head(config) and name.startswith(HEAD)
 
 
-def fixed_head(spec: ModelSpec | ImageModelSpec, seed: int) -> dict[str, NDArray[Any]]:
-    """The parameters of an image model's fixed head, by their names in the model."""
-    if not isinstance(spec, ImageModelSpec):
+def fixed_head(spec: "ModelSpec | ImageModelSpec", seed: int) -> dict[str, NDArray[Any]]:
+    """The parameters of an image model's fixed head, by their names in the model; of graphs there are none."""
+    if isinstance(spec, ModelSpec):
         return {}
+    from curvfed.tasks.heads import head_start
+    from curvfed.tasks.images.models import head_spec
+
     return {f"{HEAD}{name}": tensor.numpy() for name, tensor in head_start(head_spec(spec), seed).items()}
 
 
-def own_head(spec: ModelSpec | ImageModelSpec, seed: int, partition: int) -> dict[str, NDArray[Any]]:
+def fixed_parameters(config: RunConfig, facts: Facts) -> Arrays:
+    """What the server fixes once for all clients; nothing for most methods."""
+    if config.row.head_from != "server" or not has_fixed_head(config):
+        return {}
+    if config.row.head != "linear":
+        log.info("spreading the prototypes of %d classes", len(facts.class_names))
+    return fixed_head(model_spec(config, facts), config.seed)
+
+
+def own_head(spec: "ModelSpec | ImageModelSpec", seed: int, partition: int) -> dict[str, NDArray[Any]]:
     """The same for one client, whose head is nobody else's."""
     # Torch's generator looks at 32 bits of a seed.
     return fixed_head(spec, int(np.random.SeedSequence([seed, partition]).generate_state(1)[0]))
 
 
-def build_model(spec: ModelSpec | ImageModelSpec, seed: int) -> nn.Module:
+def build_model(spec: "ModelSpec | ImageModelSpec", seed: int) -> nn.Module:
     """The model with its seeded start; equal on every machine for equal arguments.
 
     Raises
@@ -150,8 +162,12 @@ def build_model(spec: ModelSpec | ImageModelSpec, seed: int) -> nn.Module:
     ConfigError
         If the images are too small for the network.
     """
-    if not isinstance(spec, ImageModelSpec):
+    if isinstance(spec, ModelSpec):
+        from curvfed.tasks.graphs.models.registry import build
+
         return build(spec, seed)
+    from curvfed.tasks.images.models import build_image_model
+
     try:
         return build_image_model(spec, seed)
     except ValueError as error:
