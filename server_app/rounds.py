@@ -1,4 +1,4 @@
-"""The round loop: cohorts, aggregation, evaluation, progress, checkpoints."""
+"""The round loop: selected clients, aggregation, evaluation, progress, checkpoints."""
 
 import logging
 import time
@@ -110,7 +110,7 @@ class Rounds(Run):
         return aggregation(self.config, self.federation.facts, len(self.federation.nodes))
 
     def _resume(self) -> int:
-        """The round that the checkpoint is of, -1 for none."""
+        """Load the checkpoint; its round, or -1 for none."""
         found = checkpoints.load(self.directory.checkpoints, self.federation)
         if found is None:
             log.info("no checkpoint yet: starting anew")
@@ -119,14 +119,14 @@ class Rounds(Run):
         self.model = self._aggregation()
         self.model.load(checkpoint.model)
         self.fixed, self.calibrated = checkpoint.fixed, checkpoint.calibrated
-        # Who has not come back has no say in the figures.
+        # Clients that did not reconnect no longer count in the figures.
         self.state.latest = {p: told for p, told in self.state.latest.items() if p in self.federation.nodes}
         log.info("resuming after round %d", self.state.round)
         return self.state.round
 
     def _round(self, number: int) -> None:
         started = time.monotonic()
-        self.calibrated = {}  # one that was made after an earlier last round is of another model
+        self.calibrated = {}  # a classifier from an earlier last round belongs to another model
         self.state.scored = {"last": self.state.scored.get("last", [])}
         clients = self.federation.nodes
         cohort = self._cohort(number)
@@ -159,7 +159,7 @@ class Rounds(Run):
         return sample(list(self.federation.nodes), self.config.fraction_train, self.config.seed, number)
 
     def _train(self, number: int, cohort: list[int]) -> tuple[Phase, dict[int, Update]]:
-        """A round's training: what each client brings, or under a secure sum what they bring together."""
+        """A round's training: the update of each client, or in a secure sum one update for all of them."""
         shared = self.model.sent_to(0) if self.config.secure_sum else {}
         if shared:
             try:
@@ -195,7 +195,7 @@ class Rounds(Run):
             raise RoundError(f"round {number}: {reason} after the aggregation")
 
     def _score_globally(self, number: int) -> float | None:
-        """Accuracy of the model as it is now on the server's own test data, in the rounds that are due."""
+        """Accuracy of the current model on the server's own test data, in the rounds that `global-every` selects."""
         every, is_last = self.config.global_every, number == self.config.num_rounds
         if self.global_model is None or not (is_last or (every and number % every == 0)):
             return None
@@ -204,7 +204,7 @@ class Rounds(Run):
         return score
 
     def _finish(self, number: int, trained: Iterable[int]) -> None:
-        """What follows the training of some rounds, and of the last one: calibration, personal models, evaluation."""
+        """The steps after training: calibration after the last round, fine-tuning and evaluation after some rounds."""
         is_last = number == self.config.num_rounds
         if is_last:
             for name in self.config.row.after:
@@ -221,7 +221,7 @@ class Rounds(Run):
             self._note_best(number)
 
     def _try_to_calibrate(self, name: str, number: int) -> None:
-        """A calibration that fails must not cost the run its model: the reason is told, the classifier stays."""
+        """If the calibration fails, log the reason and keep the classifier: the run must not lose its model."""
         try:
             self._calibrate(name, number)
         except (CalibrationError, RoundError, SecureSumError) as error:
@@ -229,7 +229,7 @@ class Rounds(Run):
             self.state.scored["not_calibrated"] = str(error)
 
     def _calibrate(self, name: str, number: int) -> None:
-        """A new classifier from sums over the clients, kept beside the old one."""
+        """Make a new classifier from sums over the clients and keep it beside the old one."""
         started = time.monotonic()
         model, noise, calibration = self._whole_model(), 0.0, self.config.calibration
         template = awaited(calibration, model)
@@ -249,7 +249,7 @@ class Rounds(Run):
         self._progress.say(number, f"{name}: global accuracy {percent(score)}")
 
     def _score(self, name: str, number: int, partitions: list[int]) -> None:
-        """Score clients, as they are or after fine-tuning, on the parameters as they are now."""
+        """Evaluate clients with the current parameters, before or after fine-tuning."""
         for partition in partitions:
             self.state.latest.pop(partition, None)
         if partitions:
@@ -265,7 +265,7 @@ class Rounds(Run):
         awaited: Arrays | None = None,
         in_round: bool = True,
     ) -> Phase:
-        """A phase of a secure sum; the one that it masks is recorded by its caller."""
+        """Run a phase of a secure sum; the masked phase itself is recorded by the caller."""
         if awaited is not None:
             return self._phase(header.phase, header.round, parts, awaited, parts, check)
         started = time.monotonic()
@@ -299,7 +299,7 @@ class Rounds(Run):
             lambda reply: self._check_reply(reply, check),
             lambda done, asked: self._progress.say(number, f"{name}: {done} of {asked} clients", PHASE_SILENCE),
         )
-        # Who failed may have lost what was fixed: it is sent again.
+        # Clients that failed may have lost the fixed parameters, which are sent to them again.
         self.state.told = sorted((told | phase.replies.keys()) - phase.reasons.keys()) if self.fixed else []
         return phase
 

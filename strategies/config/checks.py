@@ -1,4 +1,4 @@
-"""What must fit together in the configuration of a run."""
+"""Checks that the keys of a configuration fit together."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,17 +16,17 @@ from curvfed.tasks.model_names import MODELS
 from curvfed.tasks.registry import tasks_of
 
 BASES = ("average", *HOMES, *FLOWER)
-"""Aggregations of one model for all, which can stand for each other."""
+"""Aggregations with one model for all clients; a method with one of them can use any other."""
 
 SUMMED = ("average", "fedopt", *OF_THE_MEAN)
-"""Aggregations that need nothing but the mean of the parameters, which a secure sum can give."""
+"""Aggregations that use only the mean of the parameters, which a secure sum provides."""
 
 OF_SGD = ("fednova", "scaffold")
-"""Aggregations of what SGD does that starts afresh in every round."""
+"""Aggregations that assume SGD whose momentum starts at zero in every round."""
 
 
 def check_method(config: RunConfig) -> None:
-    """The keys that some methods alone have a use for."""
+    """Keys that only some methods use."""
     method = config.row
     if method.sparsity and config.model not in (None, "gcn", "gin"):
         raise ConfigError(f'model = "{config.model}": allowed with method = "{config.method}" is one of auto, gcn, gin')
@@ -47,7 +47,7 @@ def check_method(config: RunConfig) -> None:
 
 
 def _check_flower(config: RunConfig) -> None:
-    """Keys of Flower's strategies, which some of them alone have."""
+    """Each of Flower's strategies uses only some keys of the table `flower`."""
     known = FLOWER.get(config.aggregation, ())
     for name, value in config.flower:
         if value is not None and name not in known:
@@ -58,7 +58,7 @@ def _check_flower(config: RunConfig) -> None:
 
 
 def check_data(config: RunConfig) -> None:
-    """The data set, and what must fit it."""
+    """The data set, and the keys that depend on it."""
     try:
         tasks = tasks_of(config.dataset)
     except ValueError as error:
@@ -69,7 +69,7 @@ def check_data(config: RunConfig) -> None:
             f'dataset = "{config.dataset}" is a data set of {" or ".join(tasks)}, method = "{config.method}" works on '
             f"{' and '.join(method.tasks)}; allowed is a data set of these or another method"
         )
-    # Real nodes bring their own data, of any task, and a run on them need not name a data set: it has a built-in one.
+    # A run on real nodes, which have their own data, may leave the built-in data set named: any task is possible then.
     possible = method.tasks if config.dataset in BUILT_IN.values() else tasks
     models = {name for task in possible for name in MODELS[task]}
     takes_others = bool(models)
@@ -120,7 +120,7 @@ def _check_partition(name: str, tasks: Sequence[str], possible: Sequence[str]) -
 
 
 def _check_brought_model(config: RunConfig) -> None:
-    """A model of another package shows no classifier apart from the rest."""
+    """In a model of another package the classifier cannot be told from the other layers."""
     method = config.row
     fixed = method.head != "linear" or method.head_from != "training"
     if fixed or method.after or method.reads_classifier:
@@ -133,8 +133,7 @@ def _check_brought_model(config: RunConfig) -> None:
 
 
 def _check_from_rest(config: RunConfig) -> None:
-    """FedNova and SCAFFOLD count what SGD from rest makes of gradients; of other optimisers and kept moments they do not
-    know."""
+    """FedNova and SCAFFOLD compute gradients back from the steps of SGD without earlier momentum; no other optimiser fits."""
     method = config.row
     keeps_trained = method.personal and method.head_from != "client"
     keeps = config.optimizer_state == "kept" or (config.optimizer_state is None and keeps_trained)
@@ -147,7 +146,7 @@ def _check_from_rest(config: RunConfig) -> None:
 
 
 def _check_secure_sum(config: RunConfig) -> None:
-    """What can be made of a sum; `config` is settled."""
+    """What the server can compute from a sum of updates; `config` is settled."""
     method = config.row
     if config.aggregation not in (*SUMMED, "noisy-average", ONE_SHOT):
         raise ConfigError(
@@ -170,7 +169,7 @@ def _check_secure_sum(config: RunConfig) -> None:
 
 
 def _check_points(config: RunConfig) -> None:
-    """Points in the disc, and what is public about them as far as the configuration tells it; `config` is settled."""
+    """Keys of points in the disc and of the hull protocol; `config` is settled."""
     from curvfed.geometry.quantizer import PoincareQuantizer
     from curvfed.strategies.config.point_data import point_spec
 
@@ -212,7 +211,7 @@ def _check_points(config: RunConfig) -> None:
 
 
 def check_together(config: RunConfig) -> None:
-    """Other conditions on more than one key."""
+    """All other conditions on several keys."""
     for key, number in (("threshold", config.secure.threshold), ("neighbours", config.secure.neighbours)):
         if number is not None and not config.is_masked:
             raise ConfigError(

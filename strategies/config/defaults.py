@@ -1,4 +1,4 @@
-"""What a run uses where its configuration leaves the choice to the task."""
+"""The values that a run chooses for keys that are "auto"."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ _OTHER_LOSS_RATE = 0.1  # squared errors and distances have smaller gradients th
 
 
 def settled(config: RunConfig, task: str) -> RunConfig:
-    """The configuration with every choice made that it leaves to the task or the method.
+    """The configuration with a value for every key that the task or the method chooses.
 
     FlatLand's Appendix E.2 is what graphs get. Images get the five local epochs, d = 20 and the split of HyperFed's
     Section 5.1, SphereFed's SGD with momentum .9, and rates that suit networks without normalisation too.

@@ -1,4 +1,4 @@
-"""From configuration and facts to the model, the same on both sides."""
+"""The model that configuration and facts describe; server and clients build the same one."""
 
 import logging
 from typing import TYPE_CHECKING, Any
@@ -25,10 +25,10 @@ ENCODERS = {
     "nodes": {"flat": "gcn", "lorentz": "lorentz", "split": "split"},
     "graphs": {"flat": "gin", "lorentz": "lorentz"},
 }
-"""What a method's space stands for on a task where `model` is "auto"."""
+"""By task and the method's space: the encoder where `model` is "auto"."""
 
 IMAGE_ENCODERS = {1: "cnn", 3: "convnet"}
-"""The same for images, by their channels."""
+"""The same for images, by the number of channels."""
 
 
 def model_spec(
@@ -70,13 +70,13 @@ def model_spec(
 
 
 def _mask_threshold(config: RunConfig) -> float | None:
-    """Below which an entry of a personal mask counts as 0; None without masks."""
+    """The threshold below which an entry of a personal mask counts as 0; None without masks."""
     sparsity = config.row.sparsity
     return float(config[f"{sparsity.partition('.')[0]}.threshold"]) if sparsity else None
 
 
 def encoder(config: RunConfig, task: str, channels: int = 0) -> str:
-    """The name of the network that a run on such a task, or images of so many channels, trains; "" for none."""
+    """The name of the network that a run trains on such a task; for images it depends on `channels`; "" for none."""
     if config.model is not None:
         return config.model
     if task == "images":
@@ -118,14 +118,14 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
 
 
 def has_fixed_head(config: RunConfig) -> bool:
-    """Whether the classifier is never trained in a round."""
+    """Whether the classifier is never trained in the rounds."""
     if config.method == "spherefed" and config.spherefed.head == "trained":
         return False
     return config.row.head_from != "training"
 
 
 def is_fixed(config: RunConfig, name: str) -> bool:
-    """Whether the parameter of this name is given by the server once and never trained in a round."""
+    """Whether the server sets this parameter once and no round trains it."""
     return config.row.head_from == "server" and has_fixed_head(config) and name.startswith(HEAD)
 
 
@@ -140,7 +140,7 @@ def fixed_head(spec: "ModelSpec | ImageModelSpec", seed: int) -> dict[str, NDArr
 
 
 def fixed_parameters(config: RunConfig, facts: Facts) -> Arrays:
-    """What the server fixes once for all clients; nothing for most methods."""
+    """The parameters that the server sets once for all clients; none for most methods."""
     if config.row.head_from != "server" or not has_fixed_head(config):
         return {}
     if config.row.head != "linear":
@@ -149,7 +149,7 @@ def fixed_parameters(config: RunConfig, facts: Facts) -> Arrays:
 
 
 def own_head(spec: "ModelSpec | ImageModelSpec", seed: int, partition: int) -> dict[str, NDArray[Any]]:
-    """The same for one client, whose head is nobody else's."""
+    """The same for one client, which has a head of its own."""
     # Torch's generator looks at 32 bits of a seed.
     return fixed_head(spec, int(np.random.SeedSequence([seed, partition]).generate_state(1)[0]))
 

@@ -1,4 +1,4 @@
-"""From what a run is told to its configuration: keys, types and ranges."""
+"""Parses keys and values into a configuration: names, types and ranges."""
 
 import difflib
 import types
@@ -75,12 +75,12 @@ def _row(method: str) -> Method:
 
 
 def _is(value: Any, default: Scalar) -> bool:
-    """Whether they are the same, of the same type: True equals 1."""
+    """Whether value and type are equal; True == 1 would pass without the type."""
     return type(value) is type(default) and bool(value == default)
 
 
 def _wrong_of_others(raw: Mapping[str, Any]) -> list[str]:
-    """What is wrong with keys of other methods, which do nothing here; to keys that have their defaults nobody looks."""
+    """What is wrong with keys of other methods, which have no effect here."""
     wrong: list[str] = []
     for table in dict.fromkeys(key.partition(".")[0] for key in raw):
         keys = table_of(table)
@@ -103,7 +103,7 @@ def _check_names(raw: Mapping[str, Any], every: Mapping[str, Scalar]) -> None:
 def _read(
     kind: type[AnyTable], raw: Mapping[str, Any], known: Mapping[str, FieldInfo], prefix: str = ""
 ) -> tuple[AnyTable | None, list[str]]:
-    """A table of these keys, or a line for each that is wrong; `prefix` is what stands before their names there."""
+    """A table of these keys, or a line for each wrong one, its name after `prefix`."""
     try:
         return kind.model_validate(nested(raw)), []
     except ValidationError as error:
@@ -112,7 +112,7 @@ def _read(
 
 
 def fields(kind: type[RunConfig] = RunConfig) -> Iterator[tuple[str, FieldInfo]]:
-    """Every key of such a configuration, dotted, with its type, range, default and description, in the model's order."""
+    """Every dotted key of such a configuration, with its type, range, default and description, in the model's order."""
     for name, field in kind.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Table):
             for inner, inner_field in _fields_of(field.annotation):
@@ -122,7 +122,7 @@ def fields(kind: type[RunConfig] = RunConfig) -> Iterator[tuple[str, FieldInfo]]
 
 
 def all_fields() -> Iterator[tuple[str, FieldInfo]]:
-    """Every key that there is; this imports all methods."""
+    """All keys of all methods; imports every method's file."""
     yield from fields()
     for table in (*DEFAULTS, *brought_tables()):
         if table not in RunConfig.model_fields:

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from curvfed.strategies.base.calibration import Calibration
 
 HOMES = {"consistent": "hyperfed", "fednova": "fednova", "fedopt": "fedopt"}
-"""Aggregations that other methods can stand on, and the methods that they come from."""
+"""Aggregations that other methods can use too, and the method that each comes from."""
 
 
 class RunConfig(RunKeys):
-    """All that a run is told. Frozen and hashable; parsed once on each side and passed whole.
+    """The configuration of a run. Frozen and hashable; server and clients each parse it once.
 
-    Every run has the tables of the data and of the four systems, of which models and losses take a part. A method's own
-    are added by `config_class`.
+    Every run has the tables of the data and of the four systems, which models and losses of other methods use too.
+    `config_class` adds the method's own tables.
     """
 
     flatland: FlatLand = FlatLand()
@@ -47,7 +47,7 @@ class RunConfig(RunKeys):
 
     @property
     def row(self) -> Method:
-        """What the method chooses."""
+        """The method's row."""
         return METHODS[self.method]
 
     def __getitem__(self, key: str) -> Scalar:
@@ -56,7 +56,7 @@ class RunConfig(RunKeys):
         return value
 
     def keys_of(self, method: Method) -> Table:
-        """The first table of a method, which both of its halves get; an empty one of a method without keys."""
+        """The first table of a method, which both halves receive; an empty table for a method without keys."""
         return getattr(self, _field(next(iter(method.keys)))) if method.keys else Table()
 
     @property
@@ -90,7 +90,7 @@ class RunConfig(RunKeys):
 
     @property
     def is_masked(self) -> bool:
-        """Whether the server sees sums of what the clients send, and no part of them."""
+        """Whether the server sees only sums over the clients."""
         return self.secure_sum or self.row.is_one_shot
 
     @property
@@ -118,8 +118,8 @@ class RunConfig(RunKeys):
 
 
 def config_class(method: Method, aggregation: str) -> type[RunConfig]:
-    """The configuration of runs of a method: with its own tables, those of keys that its row names, and that of the
-    aggregation that it stands on."""
+    """The class of configuration for a method, with three kinds of tables: its own, those of keys that its row names, and
+    that of the aggregation."""
     base = METHODS[HOMES[aggregation]].keys if aggregation in HOMES else {}
     named = {key.partition(".")[0] for key in (method.proximal, method.sparsity, method.selection) if "." in key}
     others = {table: table_of(table) for table in sorted(named - method.keys.keys())}
@@ -148,7 +148,7 @@ def _folder(setting: str, default: str) -> Path:
 
 @lru_cache(maxsize=64)
 def _values(config: RunConfig) -> Mapping[str, Any]:
-    """By dotted key: each client asks in every round, and to flatten takes a third of a millisecond."""
+    """The values by dotted key, cached: clients ask in every round, and flattening takes a third of a millisecond."""
     return flatten(config)
 
 
