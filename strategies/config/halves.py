@@ -1,4 +1,4 @@
-"""The two halves of a configured method: the server's aggregation with its seeded initial model, and the client's learner."""
+"""The halves of a configured method: the server's aggregation with its seeded initial model, and the client's learner."""
 
 import fnmatch
 

@@ -118,7 +118,7 @@ class RunConfig(RunKeys):
 
 
 def config_class(method: Method, aggregation: str) -> type[RunConfig]:
-    """The class of configuration for a method, with three kinds of tables: its own, those of keys that its row names, and
+    """The class of configuration for a method: with its own tables, those of keys that its row names, and
     that of the aggregation."""
     base = METHODS[HOMES[aggregation]].keys if aggregation in HOMES else {}
     named = {key.partition(".")[0] for key in (method.proximal, method.sparsity, method.selection) if "." in key}
