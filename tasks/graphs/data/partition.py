@@ -1,10 +1,12 @@
-"""From one graph to a graph for every client: cleaning, components, METIS, splits."""
+"""Partition one graph among clients: cleaning, connected components, METIS, random splits."""
 
 import hashlib
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from curvfed.tasks.errors import DataError
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
@@ -87,6 +89,12 @@ def fill_empty(parts: Integers, num_parts: int) -> Integers:
     return parts
 
 
+def check_shares(train_size: float, test_size: float) -> None:
+    """Raise DataError for shares of training and test examples that are more than all."""
+    if train_size + test_size > 1 + 1e-9:
+        raise DataError(f"train-size and test-size are {train_size} and {test_size}; together at most 1 is allowed")
+
+
 def random_split(num_nodes: int, train_size: float, test_size: float, rng: np.random.Generator) -> Booleans:
     """Train, validation and test masks, (3, num_nodes), disjoint and covering all nodes; validation takes the rest."""
     num_train = round(train_size * num_nodes)
@@ -94,8 +102,13 @@ def random_split(num_nodes: int, train_size: float, test_size: float, rng: np.ra
     role = np.ones(num_nodes, dtype=np.int64)
     role[:num_train] = 0
     role[num_nodes - num_test :] = 2
-    chosen: Booleans = rng.permutation(role) == np.arange(3)[:, None]
-    return chosen
+    return masks_of(rng.permutation(role))
+
+
+def masks_of(roles: Integers) -> Booleans:
+    """Masks (3, n) of the roles 0, 1 and 2."""
+    masks: Booleans = np.arange(3)[:, None] == roles
+    return masks
 
 
 def membership_digest(parts: Integers) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from curvfed.geometry import lorentz
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.sparse import csr, neighbour_sums
+from curvfed.tasks.graphs.sparse import neighbour_sums, select_rows
 
 CURVATURE = -1.0
 
@@ -72,16 +72,11 @@ def induced(graph: ClientGraph, kept: Tensor) -> ClientGraph:
     """
     numbers = kept.cumsum(0) - 1
     between = kept[graph.edge_index].all(dim=0)
-    smaller = replace(graph, features=_rows(graph.features, kept), edge_index=numbers[graph.edge_index[:, between]])
+    smaller = replace(
+        graph,
+        features=select_rows(graph.features, kept.nonzero()[:, 0]),
+        edge_index=numbers[graph.edge_index[:, between]],
+    )
     if graph.graph_of_node is not None:
         return replace(smaller, graph_of_node=graph.graph_of_node[kept])
     return replace(smaller, **{name: getattr(graph, name)[kept] for name in ("labels", "train", "val", "test")})
-
-
-def _rows(matrix: Tensor, kept: Tensor) -> Tensor:
-    if matrix.layout != torch.sparse_csr:
-        return matrix[kept]
-    lengths = matrix.crow_indices().diff()
-    entries = kept.repeat_interleave(lengths)
-    ends = torch.nn.functional.pad(lengths[kept].cumsum(0), (1, 0))
-    return csr(ends, matrix.col_indices()[entries], matrix.values()[entries], matrix.shape[1])
