@@ -154,14 +154,14 @@ def make_task(
         raise DataError("the data are points in a disc, which are not trained on by steps")
     if isinstance(data, ClientGraph):
         return client_task(data, class_names, device, config.batch_size, config.node_share)
-    keys, augment = config.hyperfed, config.images.augment
+    keys, wanted = config.hyperfed, config.images.augment
     return ImageTask(
         data,
         class_names,
         device,
         config.batch_size,
         objective(config.loss, keys.margin, keys.negatives, keys.mixup),
-        augment=data.augments if augment == "auto" else augment == "crop-flip",
+        augment=data.augments if wanted == "auto" else wanted == "crop-flip",
         mixed_precision=config.mixed_precision,
         has_batch_norm=has_batch_norm(model),
     )
