@@ -16,7 +16,7 @@ from curvfed.strategies.config.keys_in_use import is_in_use
 from curvfed.strategies.config.model_spec import encoder
 from curvfed.strategies.config.parse import all_fields, allowed
 from curvfed.strategies.config.run_config import RunConfig, flatten
-from curvfed.tasks.images.datasets import source_of
+from curvfed.tasks.images.sources import source_of
 
 
 def main(pairs: Sequence[str], everything: bool = False) -> int:

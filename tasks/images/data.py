@@ -13,10 +13,11 @@ from curvfed.tasks import prepared
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.partition import Booleans, check_shares, masks_of, membership_digest, random_split
 from curvfed.tasks.images.client_images import ClientImages, client_images
-from curvfed.tasks.images.datasets import Source, locate, locate_folder, source_of
+from curvfed.tasks.images.datasets import locate, locate_folder
 from curvfed.tasks.images.folder import fingerprint, is_image_folder
 from curvfed.tasks.images.label_partition import Deal, Integers, deal_out
 from curvfed.tasks.images.raw import TEST, TRAIN, RawImages
+from curvfed.tasks.images.sources import Source, source_of
 from curvfed.tasks.public_data import Located
 
 __all__ = ["ClientImages", "ImageSpec", "is_image_folder", "load_client", "load_own", "load_test", "load_test_folder"]
@@ -35,7 +36,7 @@ class ImageSpec:
     Attributes
     ----------
     dataset : str
-        A name in `curvfed.tasks.images.datasets.SOURCES`, in any case, or the path of a folder as in
+        A name in `curvfed.tasks.images.sources.SOURCES`, in any case, or the path of a folder as in
         `curvfed.tasks.images.folder.LAYOUTS`; without a test part, a fifth of every class is the global test set.
     data_dir : Path
         The folder of the public data sets, in torchvision's layout.

@@ -79,7 +79,7 @@ def _dirichlet(labels: Integers, num_clients: int, deal: Deal, rng: np.random.Ge
     """
     owners = np.empty(len(labels), dtype=np.int64)
     sizes = np.zeros(num_clients, dtype=np.int64)
-    for images in _by_class(labels, rng):
+    for images in by_class(labels, rng):
         shares = _dirichlet_shares(sizes * num_clients < len(labels), deal.alpha, rng)
         # Rounded, not truncated: float64's rounding errors must not add images to the last client.
         ends = np.rint(np.cumsum(shares) * len(images)).astype(np.int64)
@@ -120,7 +120,7 @@ def _shards(labels: Integers, num_clients: int, deal: Deal, rng: np.random.Gener
         )
     owner_of_shard = rng.permutation(num_shards) % num_clients
     owners = np.empty(len(labels), dtype=np.int64)
-    owners[np.concatenate(list(_by_class(labels, rng)))] = owner_of_shard[
+    owners[np.concatenate(list(by_class(labels, rng)))] = owner_of_shard[
         np.arange(len(labels)) * num_shards // len(labels)
     ]
     return owners
@@ -133,7 +133,7 @@ PARTITIONS: dict[str, Callable[[Integers, int, Deal, np.random.Generator], Integ
 }
 
 
-def _by_class(labels: Integers, rng: np.random.Generator) -> list[Integers]:
+def by_class(labels: Integers, rng: np.random.Generator) -> list[Integers]:
     """The images of every class that has some, in random order; the classes ascend."""
     shuffled = rng.permutation(len(labels))
     order = shuffled[np.argsort(labels[shuffled], kind="stable")]

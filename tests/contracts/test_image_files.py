@@ -16,9 +16,9 @@ from PIL import Image
 from curvfed.tasks import download
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test
-from curvfed.tasks.images.datasets import SOURCES
 from curvfed.tasks.images.folder import EXTENSIONS, fingerprint, is_image_folder
 from curvfed.tasks.images.label_partition import Deal
+from curvfed.tasks.images.sources import SOURCES
 
 
 def both(dataset, root, cache, **settings):

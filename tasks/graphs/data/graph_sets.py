@@ -94,7 +94,7 @@ def deal(
 
 
 def own_graphs(raw: RawGraphs, spec: GraphSpec) -> ClientGraph:
-    """A node's own graphs, all of them, under a random split."""
+    """A node's own graphs, all of them, split at random."""
     num_graphs = len(raw.labels)
     return _client(raw, np.arange(num_graphs), spec.split(num_graphs), spec.normalize, "", "")
 
@@ -102,7 +102,7 @@ def own_graphs(raw: RawGraphs, spec: GraphSpec) -> ClientGraph:
 def _client(
     raw: RawGraphs, graphs: Integers, masks: Booleans, norm: str, partition_digest: str, space: str
 ) -> ClientGraph:
-    """The client that holds `graphs`, ascending, of the data set; `masks` (3, len(graphs)) are theirs."""
+    """The client that holds the graphs of these numbers, ascending, with masks (3, len(graphs))."""
     position = np.full(len(raw.labels), -1)
     position[graphs] = np.arange(len(graphs))
     owner = position[raw.graph_of_node.numpy()]
@@ -123,11 +123,11 @@ def _client(
 
 
 def _features(raw: RawGraphs, nodes: Tensor, known: Tensor, norm: str) -> Tensor:
-    """The rows of `nodes`, (n, A + num_codes), CSR where there are codes; measurements are scaled by the `known` rows."""
+    """The feature rows of `nodes`, (n, A + num_codes), CSR where there are codes; the `known` rows scale measurements."""
     attributes, codes = raw.attributes[nodes], raw.codes[nodes]
     if raw.measured:
         attributes = standardize(attributes, known)
-    # A row's norm is that of its entries, which are all here.
+    # The norm of a row is the norm of its non-zero entries.
     entries = normalize_rows(torch.cat([attributes, torch.ones(codes.shape)], dim=1), norm)
     if not raw.num_codes:
         return entries
@@ -149,7 +149,7 @@ def standardize(attributes: Tensor, known: Tensor) -> Tensor:
     Returns
     -------
     Tensor, (N, A), float32
-        Finite: what would leave the range of float32 is cut there.
+        Finite: clipped to the range of float32.
     """
     rows = attributes[known].double()
     mean = rows.mean(dim=0)
