@@ -47,6 +47,11 @@ class Client:
         Flower's node configuration: `partition-id`, in a simulation `num-partitions`, and on a real node `data-path`
         and optionally `state-path` and `device`.
 
+    Attributes
+    ----------
+    shares_statistics : bool
+        Whether statistics of the data may leave: a real node's own data if the run asks for them. The node can refuse.
+
     Raises
     ------
     DataError, ConfigError
@@ -57,9 +62,10 @@ class Client:
         torch.set_num_threads(config.threads)
         self.run, self.partition = run, partition
         self.method, self.node_config = config.row, node_config
-        self.owns_data = "data-path" in node_config
         check_names(node_config)
-        self._keeps_statistics = flag(node_config, "share-statistics") is False
+        self.owns_data = "data-path" in node_config
+        may_share = flag(node_config, "share-statistics") is not False
+        self.shares_statistics = may_share and (config.share_statistics or not self.owns_data)
         if flag(node_config, "secure-sum") and not config.is_masked:
             raise ConfigError("this node takes part in secure sums alone; the run has secure-sum = false")
         self.noise = Noise()
@@ -72,15 +78,8 @@ class Client:
         self._ready_for: Facts | None = None
         self._stamp: int | None = None
 
-    @property
-    def shares_statistics(self) -> bool:
-        """Whether statistics of the data may leave: the run asks for them, and the node's own configuration can refuse."""
-        if self._keeps_statistics:
-            return False
-        return self.config.share_statistics or not self.owns_data
-
     def describe(self) -> Description:
-        """What the server needs to know before it sends anything."""
+        """What the server must know before it sends anything."""
         return Description(
             task=self.data.task,
             space=self.data.space,
@@ -115,10 +114,10 @@ class Client:
 
     def _set_up(self, facts: Facts) -> None:
         check_fits(self.data, facts)
-        self.class_names = facts.class_names or self.data.class_names
-        spec = model_spec(self.config, facts, self.data.num_features, len(self.class_names))
+        classes = facts.class_names or self.data.class_names
+        spec = model_spec(self.config, facts, self.data.num_features, len(classes))
         self.model = fitting_model(spec, self.config, self.data, self.device)
-        self.task = make_task(self.data, self.config, self.class_names, self.device, self.model)
+        self.task = make_task(self.data, self.config, classes, self.device, self.model)
         self.parameters = dict(self.model.named_parameters())
         self.tensors = named_state(self.model)
         self.fixed = {name: tensor for name, tensor in self.tensors.items() if is_fixed(self.config, name)}
@@ -191,14 +190,12 @@ class Client:
         return {"run": self.run, "partition": self.partition, "method": self.config.method, "data": self.data.digest}
 
     def receive(self, arrays: Arrays, fixed: Mapping[str, NDArray[Any]] | None = None) -> None:
-        """Copy the parameters that the server sent into the model.
-
-        The server sends the fixed ones once; they are kept on the disk.
+        """Copy the parameters received into the model; fixed ones are sent once, and kept on the disk.
 
         Raises
         ------
         MessageError
-            If these are not the client's shared or fixed parameters.
+            If these are not the client's shared or fixed ones.
         StoreError
             If fixed parameters are neither given nor on the disk.
         """

@@ -16,8 +16,7 @@ from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import example_statistics
-from curvfed.tasks.graphs.client_task import client_task
-from curvfed.tasks.graphs.client_task import statistics as graph_statistics
+from curvfed.tasks.graphs import client_task as graphs
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.clients import load_client, load_own, own
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
@@ -132,7 +131,7 @@ def check_fits(data: Data, facts: Facts) -> None:
 def statistics(data: Data, config: RunConfig) -> dict[str, Any]:
     """Figures about the data, by name."""
     if isinstance(data, ClientGraph):
-        return graph_statistics(data, config.flatland.triangles)
+        return graphs.statistics(data, config.flatland.triangles)
     if isinstance(data, ClientImages):
         return example_statistics(data)
     told = asdict(point_statistics(data))
@@ -153,7 +152,7 @@ def make_task(
     if isinstance(data, ClientPoints):
         raise DataError("the data are points in a disc, which are not trained on by steps")
     if isinstance(data, ClientGraph):
-        return client_task(data, class_names, device, config.batch_size, config.node_share)
+        return graphs.client_task(data, class_names, device, config.batch_size, config.node_share)
     keys, wanted = config.hyperfed, config.images.augment
     return ImageTask(
         data,

@@ -19,10 +19,6 @@ EVERYWHERE = "a package that brings it must be installed wherever server and cli
 log = logging.getLogger("curvfed")
 
 
-def _no_files(folder: Path) -> Iterable[Path]:
-    return ()
-
-
 @dataclass(frozen=True)
 class DataSet:
     """A data set of another package, under an entry point of the group `curvfed.datasets`.
@@ -42,7 +38,7 @@ class DataSet:
 
     task: str
     load: Callable[[Path], Any]
-    files: Callable[[Path], Iterable[Path]] = _no_files
+    files: Callable[[Path], Iterable[Path]] = lambda folder: ()
 
 
 @cache

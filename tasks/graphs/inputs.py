@@ -73,7 +73,8 @@ class GraphInputs:
     @torch.inference_mode(False)
     def norms(self) -> Tensor:
         """(N, 1), Euclidean norms of the feature rows, which `exp0` needs."""
-        return torch.linalg.vector_norm(_dense(self.features.matrix), dim=1, keepdim=True)
+        norms: Tensor = torch.linalg.vector_norm(_dense(self.features.matrix), dim=1, keepdim=True)
+        return norms
 
     @classmethod
     def of(cls, graph: ClientGraph, device: torch.device) -> "GraphInputs":

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.images.raw import TEST, TRAIN, VAL, Integers, RawImages, brought_to
+from curvfed.tasks.images.label_partition import Integers
+from curvfed.tasks.images.raw import TEST, TRAIN, VAL, RawImages, brought_to
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 """As torchvision's. Other files are ignored, and so are hidden files and folders."""

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.folder import class_folders, images_of, listed
-from curvfed.tasks.images.raw import TEST, TRAIN, Integers, RawImages, raw_images
+from curvfed.tasks.images.label_partition import Integers
+from curvfed.tasks.images.raw import TEST, TRAIN, RawImages, raw_images
 
 DIGITS = tuple("0123456789")
 
