@@ -16,7 +16,6 @@ from curvfed.tasks.graphs.sparse import (
     neighbour_sums,
     normalized_adjacency,
     positions,
-    select_rows,
 )
 
 
@@ -113,7 +112,7 @@ class GraphBatches:
         moved = sizes.cumsum(0) - sizes - self._nodes[chosen]
         edges = self._edges[:, columns] + moved.repeat_interleave(degrees)
         owner = torch.arange(len(chosen), device=nodes.device).repeat_interleave(sizes)
-        return GraphInputs(Constant.of(_dense(select_rows(self._features, nodes))), edges, owner, len(chosen))
+        return GraphInputs(Constant.of(_dense_rows(self._features, nodes)), edges, owner, len(chosen))
 
     def each(self, chosen: Tensor, size: int) -> Iterator[tuple[Tensor, GraphInputs]]:
         """The graphs of these numbers, `size` at a time (0: all at once): their numbers, ascending, and the batch."""
@@ -125,3 +124,14 @@ class GraphBatches:
 
 def _dense(matrix: Tensor) -> Tensor:
     return matrix.to_dense() if matrix.layout == torch.sparse_csr else matrix
+
+
+def _dense_rows(matrix: Tensor, rows: Tensor) -> Tensor:
+    """Rows of a dense or CSR matrix, dense: twice as fast as by a CSR matrix of these rows."""
+    if matrix.layout != torch.sparse_csr:
+        return matrix[rows]
+    entries, lengths = positions(matrix.crow_indices().long(), rows)
+    dense = torch.zeros(len(rows), matrix.shape[1], dtype=matrix.dtype, device=matrix.device)
+    places = torch.arange(len(rows), device=rows.device).repeat_interleave(lengths)
+    dense[places, matrix.col_indices()[entries].long()] = matrix.values()[entries]
+    return dense
