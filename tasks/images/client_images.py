@@ -32,7 +32,7 @@ class ClientImages(Examples):
 
     @property
     def shape(self) -> str:
-        """Of one image: channels x height x width, as in "1x28x28"."""
+        """The shape of an image, channels x height x width, as in "1x28x28"."""
         return "x".join(map(str, self.images.shape[1:]))
 
     @property

@@ -32,7 +32,7 @@ class Source(PublicData):
 
     @property
     def channels(self) -> int:
-        """Of every image, 1 or 3."""
+        """Channels of every image, 1 or 3."""
         return len(self.mean)
 
 

@@ -112,7 +112,7 @@ class Impaired:
 
 
 def impaired(inputs: GraphInputs, hidden: Tensor) -> Impaired:
-    """The graph without the nodes of these numbers, (h,) int64, ascending."""
+    """The graph without the nodes `hidden`, (h,) int64, ascending numbers."""
     features = inputs.dense
     stays = torch.ones(inputs.num_nodes, dtype=torch.bool, device=features.device)
     stays[hidden] = False
@@ -126,20 +126,20 @@ def impaired(inputs: GraphInputs, hidden: Tensor) -> Impaired:
 
 
 def feature_loss(generated: Tensor, missing: Tensor, candidates: Tensor, linked: Tensor | None = None) -> Tensor:
-    """Σ_v Σ_{p < n_v} min_u ‖x̃_vp − x_u‖²: the distances of generated neighbours to the nearest of some nodes.
+    """Σ_v Σ_{p < n_v} min_u ‖x̃_vp − x_u‖²: squared distances of generated neighbours to the nearest of the candidates.
 
-    The paper's L^f but for 1/n, with n_v as it is known where neighbours were hidden.
+    The paper's L^f without its factor 1/n, with the true n_v, which is known where neighbours were hidden.
 
     Parameters
     ----------
     generated : Tensor, (n, P, F)
         x̃.
     missing : Tensor, (n,)
-        Their numbers n_v; P at most count.
+        The numbers n_v of neighbours; at most P of them count.
     candidates : Tensor, (m, F)
         x.
     linked : Tensor, (n, m), bool, optional
-        Which of these a node's neighbours are compared with; with all, if left out.
+        Which candidates a node's neighbours are compared with; by default all.
 
     Returns
     -------
@@ -167,9 +167,9 @@ def mended(inputs: GraphInputs, counts: Tensor, generated: Tensor) -> GraphInput
     ----------
     inputs : GraphInputs
     counts : Tensor, (N,)
-        How many a node is given: the nearest whole number, P at most.
+        The number of neighbours that a node is given, which is rounded; at most P.
     generated : Tensor, (N, P, F)
-        Their features, of which the first so many are taken. They keep their gradient.
+        The features of P neighbours of each node, of which the first `counts` are used. They keep their gradient.
 
     Returns
     -------
