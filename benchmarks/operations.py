@@ -18,7 +18,7 @@ from benchmarks.measure import Call, Pair, Place, Row
 from curvfed.geometry.prototypes import uniform
 from curvfed.tasks.heads import HeadSpec, head_start, make_head
 from curvfed.tasks.images.models import ImageNet
-from curvfed.tasks.images.objectives import ObjectiveSpec, objective
+from curvfed.tasks.images.objectives import Objective, objective
 
 BATCH = 10_000
 
@@ -67,10 +67,10 @@ IMAGES, CLASSES, DIM = 128, 100, 20
 FIXED: dict[str, Any] = {"fixed": True, "start": "uniform"}
 
 CURVED = {
-    "hyperfed's triplet loss, one negative": ("poincare", ObjectiveSpec("triplet")),
-    "hyperfed's triplet loss, all negatives": ("poincare", ObjectiveSpec("triplet", negatives="all")),
-    "geodesic loss on the Poincaré head": ("poincare", ObjectiveSpec("geodesic")),
-    "spherefed's squared error on the sphere": ("sphere", ObjectiveSpec("mse")),
+    "hyperfed's triplet loss, one negative": ("poincare", objective("triplet")),
+    "hyperfed's triplet loss, all negatives": ("poincare", objective("triplet", negatives="all")),
+    "geodesic loss on the Poincaré head": ("poincare", objective("geodesic")),
+    "spherefed's squared error on the sphere": ("sphere", objective("mse")),
 }
 """Kind of the head, which is fixed, and the loss."""
 
@@ -101,11 +101,11 @@ def prototypes(place: Place) -> list[Row]:
     ]
 
 
-def _against_flat(kind: str, loss: ObjectiveSpec) -> Pair:
-    return _gradients(_head(kind, **FIXED), loss), _gradients(_head("linear"), ObjectiveSpec("cross-entropy"))
+def _against_flat(kind: str, loss: Objective) -> Pair:
+    return _gradients(_head(kind, **FIXED), loss), _gradients(_head("linear"), objective("cross-entropy"))
 
 
-def _against_geoopt(loss: ObjectiveSpec) -> Pair:
+def _against_geoopt(loss: Objective) -> Pair:
     head = _head("poincare", **FIXED)
     return _gradients(head, loss), _gradients(GeooptHead(head.prototypes.detach()), loss)
 
@@ -118,10 +118,10 @@ def _head(kind: str, **of: Any) -> Any:
     return head
 
 
-def _gradients(head: nn.Module, spec: ObjectiveSpec) -> Call:
+def _gradients(head: nn.Module, loss: Objective) -> Call:
     """Of a network whose images are its features."""
     net, generator = ImageNet(nn.Sequential(), head), torch.Generator().manual_seed(0)
     features = torch.randn(IMAGES, DIM, generator=generator) / 4
     labels = torch.randint(CLASSES, (IMAGES,), generator=generator)
-    loss, wanted = objective(spec), [features.requires_grad_(), *(p for p in net.parameters() if p.requires_grad)]
+    wanted = [features.requires_grad_(), *(p for p in net.parameters() if p.requires_grad)]
     return lambda: torch.autograd.grad(loss(net, features, labels), wanted)

@@ -1,10 +1,10 @@
-"""The ClientApp: routes the messages of a run to this process's client."""
+"""The ClientApp: it hands each message of a run to its handler, and sends what the handler returns."""
 
 import logging
 import time
 import traceback
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from flwr.app import Context, Message, RecordDict
@@ -49,12 +49,12 @@ from curvfed.tasks.errors import DataError
 log = logging.getLogger("curvfed")
 
 SAFE_ERRORS = (ConfigError, DataError, HullError, MessageError, SecureSumError, StoreError, TrainingError)
-"""Errors whose texts are written to be sent; of any other only the kind leaves the client."""
+"""Errors whose texts are safe to send. Of any other error the server is told the class alone."""
 
 app = ClientApp()
 
 Handler = Callable[[Client, Request, RecordDict], dict[str, Any]]
-"""From the client, what it was sent, and what it keeps between messages, to the content of its reply."""
+"""(client, request, Flower's state of this node) -> the fields of the `Reply`, apart from its header and partition."""
 
 
 def _describe(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
@@ -66,6 +66,7 @@ def _curvature(client: Client, request: Request, state: RecordDict) -> dict[str,
 
 
 def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+    """Train from the shared parameters received, and send them back; what is personal stays."""
     started = time.perf_counter()
     _prepare(client, request)
     before = client.scores()
@@ -83,14 +84,15 @@ def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any
 
 
 def _masked_parameters(client: Client, request: Request, state: RecordDict) -> tuple[dict[str, Any], float]:
+    """The parameters under the masks of a secure sum, and how many of them were clipped."""
     values, clipped = weighted(client.share(), client.task.num_examples, client.config.secure.clip)
     if clipped:
         log.warning("partition %d: %d parameters were clipped (secure.clip)", client.partition, clipped)
-    answer = secure.masked_reals(client, request, state, values, lambda number: parameter_sums(client.config, number))
-    return answer, float(clipped)
+    return secure.masked_reals(client, request, state, values, partial(parameter_sums, client.config)), float(clipped)
 
 
 def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+    """Score the shared parameters received together with the client's personal ones."""
     if client.method.is_one_shot:
         return hull.evaluate(client, request, state)
     secure.end(client, state)
@@ -99,6 +101,7 @@ def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, 
 
 
 def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+    """Train a personal model from the shared parameters received; the model stays, its scores are sent."""
     started = time.perf_counter()
     secure.end(client, state)
     _prepare(client, request)
@@ -111,6 +114,7 @@ def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str,
 
 
 def _sums(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+    """Send the sums over training features from which the server calibrates a classifier."""
     _prepare(client, request)
     sums, num_examples = client.sums(request.header.phase)
     if client.config.secure_sum:
@@ -127,13 +131,13 @@ def _prepare(client: Client, request: Request) -> None:
 
 
 def _curvature_in_use(client: Client) -> dict[str, float]:
-    """A figure for the report, where figures may leave; k, from which it comes, can be told from it."""
+    """The curvature that the model computes with, for the report, where statistics may leave the client."""
     curvature = getattr(client.model, "curvature", None)
     return {"curvature": curvature.item()} if curvature is not None and client.shares_statistics else {}
 
 
-def _answer(message: Message, context: Context, handler: Handler) -> Message:
-    """Run a handler; whatever goes wrong becomes a reply that says so and holds no data."""
+def _answer(handler: Handler, message: Message, context: Context) -> Message:
+    """Run a handler. An error becomes a reply that names it and holds no data."""
     header, partition, client = Header("", "", 0), -1, None
     node_config = dict(context.node_config)
     if is_real(node_config):
@@ -148,7 +152,7 @@ def _answer(message: Message, context: Context, handler: Handler) -> Message:
             content = handler(client, request, context.state)
         return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
     except SAFE_ERRORS as error:
-        # In a simulation the server says it, in the same log.
+        # In a simulation the server logs it, into the same log.
         level = logging.WARNING if is_real(node_config) else logging.DEBUG
         log.log(level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error)
         reason = told(error, node_config)
@@ -167,7 +171,7 @@ def _answer(message: Message, context: Context, handler: Handler) -> Message:
 
 
 def _places(error: BaseException | None) -> str:
-    """What kinds of errors were raised and where, without their texts, which may hold data."""
+    """The classes of an error and of its causes, and where each was raised, without their texts, which may hold data."""
     lines = []
     while error is not None:
         lines.append(type(error).__name__)
@@ -182,86 +186,26 @@ def _config(items: tuple[tuple[str, Any], ...]) -> RunConfig:
     return parse(dict(items))
 
 
-@app.query(DESCRIBE)
-def describe(message: Message, context: Context) -> Message:
-    """Say who this is and what its data look like."""
-    return _answer(message, context, _describe)
-
-
-@app.query(CURVATURE)
-def curvature(message: Message, context: Context) -> Message:
-    """Send the mean Ricci curvature of the edges, where figures may leave."""
-    return _answer(message, context, _curvature)
-
-
-@app.train()
-def train(message: Message, context: Context) -> Message:
-    """Take the shared parameters, train, send them back; what is personal stays."""
-    return _answer(message, context, _train)
-
-
-@app.train("fine_tune")
-def fine_tune(message: Message, context: Context) -> Message:
-    """Take the shared parameters and train a personal model from them, which stays; send its scores."""
-    return _answer(message, context, _fine_tune)
-
-
-@app.query(CALIBRATE)
-def calibrate(message: Message, context: Context) -> Message:
-    """Send the sums over the training features that a classifier in closed form is made of."""
-    return _answer(message, context, _sums)
-
-
-@app.query(CCVR)
-def ccvr(message: Message, context: Context) -> Message:
-    """Send the sums that class-wise means and covariances of the training features are made of."""
-    return _answer(message, context, _sums)
-
-
-@app.query(MEASURE)
-def measure(message: Message, context: Context) -> Message:
-    """Say in this client's log how many of its points would leave it."""
-    return _answer(message, context, hull.measure)
-
-
-@app.query(KEYS)
-def keys(message: Message, context: Context) -> Message:
-    """Begin a secure sum: send fresh public keys."""
-    return _answer(message, context, secure.keys)
-
-
-@app.query(SHARES)
-def shares(message: Message, context: Context) -> Message:
-    """Take the peers' keys; send them shares of this client's secrets, sealed."""
-    return _answer(message, context, secure.shares)
-
-
-@app.query(HULLS)
-def hulls(message: Message, context: Context) -> Message:
-    """Send the quantised hulls, encoded and masked."""
-    return _answer(message, context, hull.hulls)
-
-
-@app.query(UNMASK)
-def unmask(message: Message, context: Context) -> Message:
-    """Reveal what lifts the masks of the sum, and nothing of a single client."""
-    return _answer(message, context, secure.unmask)
-
-
-@app.query(FORGET)
-def forget_sum(message: Message, context: Context) -> Message:
-    """Forget the secrets of a secure sum that came to nothing."""
-    return _answer(message, context, secure.forget)
+app.train()(partial(_answer, _train))
+app.train("fine_tune")(partial(_answer, _fine_tune))
+app.evaluate()(partial(_answer, _evaluate))
+for phase, handler in {
+    DESCRIBE: _describe,
+    CURVATURE: _curvature,
+    CALIBRATE: _sums,
+    CCVR: _sums,
+    MEASURE: hull.measure,
+    HULLS: hull.hulls,
+    KEYS: secure.keys,
+    SHARES: secure.shares,
+    UNMASK: secure.unmask,
+    FORGET: secure.forget,
+}.items():
+    app.query(phase)(partial(_answer, handler))
 
 
 @app.query(NUDGE.removeprefix("query."))
 def nudge(message: Message, context: Context) -> Message:
-    """Answer with nothing, so that the SuperNode sends what it keeps back."""
+    """Answer with nothing, so that the SuperNode sends the replies that it keeps back."""
     await_beat()
     return Message(RecordDict(), reply_to=message)
-
-
-@app.evaluate()
-def evaluate(message: Message, context: Context) -> Message:
-    """Score the shared parameters together with this client's own, without training."""
-    return _answer(message, context, _evaluate)

@@ -1,4 +1,4 @@
-"""One client as it lives in a process: data and model set up once, personal state always at a known stamp."""
+"""A client in its process: data and model are set up once, the personal state is always that of a known round."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,16 +9,7 @@ from numpy.typing import NDArray
 
 from curvfed.client_app.calibrating import sums
 from curvfed.client_app.curvature import ricci, start_curvature
-from curvfed.client_app.data import (
-    check_fits,
-    check_secure,
-    class_names,
-    load_data,
-    make_task,
-    num_features,
-    shape,
-    statistics,
-)
+from curvfed.client_app.data import check_fits, class_names, load_data, make_task, statistics
 from curvfed.client_app.node_config import check_names, flag, is_real
 from curvfed.client_app.personal import WAY_OUT, FixedFile, gather, scatter, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
@@ -28,13 +19,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local, copy_in, host
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.noise import Noise
-from curvfed.strategies.base.training import (
-    Optimizer,
-    Trained,
-    TrainingError,
-    make_optimizer,
-    seed_dropout,
-)
+from curvfed.strategies.base.training import Optimizer, Trained, TrainingError, make_optimizer, seed_dropout
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.halves import learner_class
 from curvfed.strategies.config.model_spec import is_fixed, model_spec, own_head
@@ -46,7 +31,7 @@ from curvfed.strategies.wire.store import Store, StoreError
 from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING, embed
 
 ROUND, FINE_TUNING, NOISE = 0, 1, 2
-"""Streams of a client's draws."""
+"""Random streams of a client, one for each purpose."""
 
 
 class Client:
@@ -56,11 +41,16 @@ class Client:
     ----------
     config : RunConfig
     run : str
-        Name of the run; personal state is bound to it.
+        Name of the run, which the files of the personal state carry.
     partition : int
     node_config : mapping
-        Flower's node configuration: `partition-id`, and `num-partitions` in simulation; on a real node `data-path`,
-        and where wanted `state-path` and `device`.
+        Flower's node configuration: `partition-id`, in a simulation `num-partitions`, and on a real node `data-path`
+        and optionally `state-path` and `device`.
+
+    Attributes
+    ----------
+    shares_statistics : bool
+        Whether statistics of the data may leave: a real node's own data if the run asks for them. The node can refuse.
 
     Raises
     ------
@@ -72,10 +62,12 @@ class Client:
         torch.set_num_threads(config.threads)
         self.run, self.partition = run, partition
         self.method, self.node_config = config.row, node_config
-        self.owns_data = "data-path" in node_config
         check_names(node_config)
-        self._keeps_statistics = flag(node_config, "share-statistics") is False
-        check_secure(config, node_config)
+        self.owns_data = "data-path" in node_config
+        may_share = flag(node_config, "share-statistics") is not False
+        self.shares_statistics = may_share and (config.share_statistics or not self.owns_data)
+        if flag(node_config, "secure-sum") and not config.is_masked:
+            raise ConfigError("this node takes part in secure sums alone; the run has secure-sum = false")
         self.noise = Noise()
         self.signing_key, self.roster = read_signing_key(node_config), read_roster(node_config)
         self.data = load_data(config, partition, node_config)
@@ -86,21 +78,14 @@ class Client:
         self._ready_for: Facts | None = None
         self._stamp: int | None = None
 
-    @property
-    def shares_statistics(self) -> bool:
-        """Whether figures about the data may leave: the run asks for it, and the node's own configuration can refuse."""
-        if self._keeps_statistics:
-            return False
-        return self.config.share_statistics or not self.owns_data
-
     def describe(self) -> Description:
-        """What the server needs to know before anything is sent."""
+        """What the server must know before it sends anything."""
         return Description(
             task=self.data.task,
             space=self.data.space,
             metric=self.data.metric,
-            num_features=num_features(self.data),
-            shape=shape(self.data),
+            num_features=self.data.num_features,
+            shape=self.data.shape,
             class_names=class_names(self.data, self.config),
             digest=self.data.digest,
             partition_digest=self.data.partition_digest,
@@ -109,18 +94,18 @@ class Client:
         )
 
     def mean_curvature(self) -> dict[str, float]:
-        """The graph's mean Ricci curvature, of the kind that the run starts from, where it may leave."""
+        """The graph's mean Ricci curvature, of the kind that the run starts from, if statistics may leave."""
         return {"ricci": ricci(self.data, self.config)} if self.shares_statistics else {}
 
     def prepare(self, facts: Facts, stamp: int) -> None:
-        """Set the model up, once, and bring the personal state to `stamp`; state of later rounds is discarded.
+        """Set the model up, once, and load the personal state of round `stamp`; state of later rounds is discarded.
 
         Raises
         ------
         StoreError
-            If the state of that round is not there.
+            If there is no state of that round.
         DataError
-            If the data have other features or classes than the federation's.
+            If the data's features or classes are not the federation's.
         """
         if self._ready_for != facts:
             self._set_up(facts)
@@ -129,10 +114,10 @@ class Client:
 
     def _set_up(self, facts: Facts) -> None:
         check_fits(self.data, facts)
-        self.class_names = facts.class_names or self.data.class_names
-        spec = model_spec(self.config, facts, num_features(self.data), len(self.class_names))
+        classes = facts.class_names or self.data.class_names
+        spec = model_spec(self.config, facts, self.data.num_features, len(classes))
         self.model = fitting_model(spec, self.config, self.data, self.device)
-        self.task = make_task(self.data, self.config, self.class_names, self.device, self.model)
+        self.task = make_task(self.data, self.config, classes, self.device, self.model)
         self.parameters = dict(self.model.named_parameters())
         self.tensors = named_state(self.model)
         self.fixed = {name: tensor for name, tensor in self.tensors.items() if is_fixed(self.config, name)}
@@ -165,19 +150,19 @@ class Client:
 
     @property
     def is_stateful(self) -> bool:
-        """Whether anything lives on at this client between rounds."""
+        """Whether this client keeps anything from round to round."""
         return bool(self.personal) or self.keeps_optimizer
 
     @property
     def keeps_optimizer(self) -> bool:
-        """Whether the optimiser's moments live on over rounds; by default where any trained parameter does."""
+        """Whether the optimiser's moments are kept from round to round; by default where a trained parameter is."""
         if self.config.optimizer_state is None:
             return not self.trained.keys().isdisjoint(self.personal)
         return self.config.optimizer_state == "kept"
 
     @property
     def kept_optimizer(self) -> Optimizer | None:
-        """The optimiser, if its moments live on over rounds."""
+        """The optimiser, if its moments are kept from round to round."""
         return self.optimizer if self.keeps_optimizer else None
 
     def _restore(self, stamp: int) -> None:
@@ -194,8 +179,8 @@ class Client:
             differ = [name for name, value in self._binding.items() if metadata.get(name) != value]
             if differ:
                 raise StoreError(
-                    f"the state of round {stamp} in {self.store.folder} is not this client's, by its "
-                    f"{' and '.join(differ)}: {WAY_OUT}"
+                    f"the state of round {stamp} in {self.store.folder} belongs to another {' and '.join(differ)}: "
+                    f"{WAY_OUT}"
                 )
             scatter(arrays, self.personal, self.kept_optimizer)
         self._stamp = stamp
@@ -205,14 +190,14 @@ class Client:
         return {"run": self.run, "partition": self.partition, "method": self.config.method, "data": self.data.digest}
 
     def receive(self, arrays: Arrays, fixed: Mapping[str, NDArray[Any]] | None = None) -> None:
-        """Take in what the server sent, and the fixed parameters, which come once and are kept on the disk.
+        """Copy the parameters received into the model; fixed ones are sent once, and kept on the disk.
 
         Raises
         ------
         MessageError
-            If they are not the parameters that this client shares, or those that are fixed.
+            If these are not the client's shared or fixed ones.
         StoreError
-            If the fixed ones are neither given nor kept.
+            If fixed parameters are neither given nor on the disk.
         """
         if self.fixed:
             if fixed:
@@ -222,37 +207,37 @@ class Client:
         self.learner.receive(arrays)
 
     def fit(self, round_number: int) -> Trained | None:
-        """Local training of one round from the parameters received, or None without training examples.
+        """Train for one round from the parameters received; None without training examples.
 
         Raises
         ------
         TrainingError
-            If it diverges. The personal state then stays at its stamp.
+            If training diverges. The personal state on the disk then stays as it was.
         """
         if self.task.num_examples == 0:
             return None
         if not self.keeps_optimizer:
             self.optimizer.reset()
         self.optimizer.learning_rate = learning_rate(self.config, round_number)
-        # Until it is committed the state in memory is of no round, so an error here makes the next message reload it.
+        # Until `commit` the state in memory is of no round, so that after an error the next message reloads it.
         self._stamp = None
         self._seed(round_number, ROUND)
         self.learner.round = round_number
         trained = self.learner.train()
-        # The server looks at what is shared; of what stays nobody would see that the last step broke it.
+        # The server checks the shared parameters; nobody but this client sees the personal ones.
         if not all(bool(tensor.isfinite().all()) for tensor in self.personal.values()):
-            raise TrainingError("what stays at the client is not finite after local training")
+            raise TrainingError("the client's personal parameters are not finite after local training")
         return trained
 
     def fine_tune(self, round_number: int) -> float | None:
-        """From the parameters received to a personal model, which is kept; its loss, where it is trained by steps.
+        """Train a personal model from the parameters received, and keep it; its loss, where it is trained by steps.
 
         Raises
         ------
         TrainingError
-            If it diverges.
+            If training diverges.
         """
-        self._stamp = None  # what is in memory from here on is of no round
+        self._stamp = None  # from here on the state in memory is of no round
         self._seed(round_number, FINE_TUNING)
         loss = self.learner.fine_tune() if self.task.num_examples else None
         tuned = named_state(self.learner.tuned)
@@ -263,7 +248,7 @@ class Client:
         return loss
 
     def _seed(self, round_number: int, stream: int) -> None:
-        """Draws that depend on nothing but run, client, round and stream."""
+        """Seed the draws by seed, client, round and stream alone."""
         entropy = [self.config.seed, self.partition, round_number] + [stream] * (stream != ROUND)
         seed = np.random.SeedSequence(entropy)
         seed_dropout(int(seed.generate_state(1, np.uint64)[0]) >> 1, self.device)
@@ -271,12 +256,12 @@ class Client:
             self.noise.seed([*entropy, NOISE])
 
     def sums(self, phase: str) -> tuple[NDArray[np.float64], int]:
-        """What the server's calibration wants of this client: sums over training examples in one vector, and how many.
+        """The sums over training examples that the server calibrates a classifier from, in one vector, and their number.
 
         Raises
         ------
         ConfigError
-            If they would tell the sizes of its classes and these stay private.
+            If the sums would tell the sizes of the classes, and the node keeps these to itself.
         """
         if phase == CCVR and not self.shares_statistics:
             raise ConfigError(
@@ -285,27 +270,27 @@ class Client:
         return sums(self.config.calibration, self.model, self.task)
 
     def embed(self) -> None:
-        """Bring the functional embedding up to date, where the method shares one."""
+        """Compute the functional embedding anew, where the method shares one."""
         if EMBEDDING in self.parameters:
-            embed(self.model, num_features(self.data), self.config.seed, self.data.task == "graphs")
+            embed(self.model, self.data.num_features, self.config.seed, self.data.task == "graphs")
 
     def commit(self, round_number: int, base: int) -> None:
-        """Write the personal state of this round beside that of `base`, which the server may still ask for."""
+        """Write the personal state of this round, and keep that of round `base`, which the server may still ask for."""
         if self.is_stateful:
             self.store.save(round_number, gather(self.personal, self.kept_optimizer), self._binding, base)
         self._stamp = round_number
 
     def scores(self) -> dict[str, float]:
-        """Of the model that this client would use, on its validation and test examples."""
+        """Scores of the model that this client would use, on its validation and test examples."""
         return self.task.scores(self.learner.scored)
 
     def share(self) -> dict[str, NDArray[Any]]:
-        """What it answers with.
+        """The arrays of the reply.
 
         Raises
         ------
         ConfigError
-            If it would tell figures about its data and these stay private.
+            If they contain statistics of the data, and the node keeps these to itself.
         """
         if self.method.tells_statistics and not self.shares_statistics:
             raise ConfigError(

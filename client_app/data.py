@@ -1,4 +1,4 @@
-"""What a client holds, and the task it is for: graphs, images or points, its own or its part of a public data set."""
+"""Load the data of a client, graphs, images or points, describe them to the server, and make the task to train on."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from curvfed.client_app.node_config import IN_MEMORY, absolute, flag
+from curvfed.client_app.node_config import IN_MEMORY, absolute
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.image_data import image_spec
@@ -15,17 +15,16 @@ from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.client_task import client_task
-from curvfed.tasks.graphs.client_task import statistics as graph_statistics
+from curvfed.tasks.examples import example_statistics
+from curvfed.tasks.graphs import client_task as graphs
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.clients import load_client, load_own, own
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.images import data as images
 from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import ImageTask
-from curvfed.tasks.images.client_task import statistics as image_statistics
 from curvfed.tasks.images.nets import has_batch_norm
-from curvfed.tasks.images.objectives import ObjectiveSpec, objective
+from curvfed.tasks.images.objectives import objective
 from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.points import data as points
@@ -39,13 +38,13 @@ Data = ClientGraph | ClientImages | ClientPoints
 
 
 def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any]) -> Data:
-    """The data of a node: what its `data-path` names, or its part of the run's data set; of a simulated one also what is
-    `IN_MEMORY` for it.
+    """The data of a node: what `IN_MEMORY` holds for it in a simulation, what its `data-path` names, or else its part of
+    the run's data set.
 
     Raises
     ------
     DataError, ConfigError
-        If they are absent or unfit, or the node says neither.
+        If the data are absent or unfit, or the node's configuration names none.
     """
     if isinstance(raw := node_config.get(IN_MEMORY), Raw):
         return _from_memory(raw, config)
@@ -92,22 +91,12 @@ def _graph_spec(config: RunConfig) -> GraphSpec:
     )
 
 
-def num_features(data: Data) -> int:
-    """Features of a node, numbers in an image, or coordinates of a point."""
-    return data.features.shape[1] if isinstance(data, ClientGraph) else data.num_features
-
-
-def shape(data: Data) -> str:
-    """Of an image; "" for other data."""
-    return data.shape if isinstance(data, ClientImages) else ""
-
-
 def size(data: Data) -> str:
-    """How much there is of what, in words for whoever holds the data."""
+    """How many examples there are, and of what kind, in words for the person who holds the data."""
     if isinstance(data, ClientGraph):
         what = "a graph" if data.graph_of_node is None else f"{len(data.labels)} graphs"
         edges = data.edge_index.shape[1] // 2
-        much = f"{what} of {len(data.features)} nodes and {edges} edges, {num_features(data)} features"
+        much = f"{what} of {len(data.features)} nodes and {edges} edges, {data.num_features} features"
     elif isinstance(data, ClientImages):
         much = f"{len(data.labels)} images of {data.shape} (channels x height x width)"
     else:
@@ -116,7 +105,7 @@ def size(data: Data) -> str:
 
 
 def class_names(data: Data, config: RunConfig) -> tuple[str, ...]:
-    """The names of the classes, as the server is told them: none of a client's own where their number is public."""
+    """The names of the classes that the server is told; numbers stand in for them where their count alone is public."""
     if isinstance(data, ClientPoints) and _hides_classes(data, config):
         return tuple(f"class {number}" for number in range(config.hull.num_classes))
     return data.class_names
@@ -126,47 +115,34 @@ def _hides_classes(data: ClientPoints, config: RunConfig) -> bool:
     return config.hull.num_classes is not None and not data.partition_digest
 
 
-def check_secure(config: RunConfig, node_config: Mapping[str, Any]) -> None:
-    """Refuse a run that would send in the open what this node's own configuration wants masked (`secure-sum`).
-
-    Raises
-    ------
-    ConfigError
-    """
-    if flag(node_config, "secure-sum") and not config.is_masked:
-        raise ConfigError("this node takes part in secure sums alone; the run has secure-sum = false")
-
-
 def check_fits(data: Data, facts: Facts) -> None:
-    """Refuse data of other features, or images of another shape, than the run's.
+    """Refuse data whose features, or images whose shape, are not the run's.
 
     Raises
     ------
     DataError
     """
-    if facts.shape != shape(data):
-        raise DataError(
-            f"the data are images of {shape(data) or 'no shape'}, those of this run {facts.shape or 'none'}"
-        )
-    if facts.num_features not in (0, num_features(data)):
-        raise DataError(f"the data have {num_features(data)} features per node, those of this run {facts.num_features}")
+    if facts.shape != data.shape:
+        raise DataError(f"the data are images of {data.shape or 'no shape'}, those of this run {facts.shape or 'none'}")
+    if facts.num_features not in (0, data.num_features):
+        raise DataError(f"the data have {data.num_features} features per node, those of this run {facts.num_features}")
 
 
 def statistics(data: Data, config: RunConfig) -> dict[str, Any]:
     """Figures about the data, by name."""
+    if isinstance(data, ClientGraph):
+        return graphs.statistics(data, config.flatland.triangles)
     if isinstance(data, ClientImages):
-        return asdict(image_statistics(data))
-    if isinstance(data, ClientPoints):
-        told = asdict(point_statistics(data))
-        hidden = ("class_counts", "majority_accuracy") if _hides_classes(data, config) else ()
-        return {name: value for name, value in told.items() if name not in hidden}
-    return asdict(graph_statistics(data, config.flatland.triangles))
+        return example_statistics(data)
+    told = asdict(point_statistics(data))
+    hidden = ("class_counts", "majority_accuracy") if _hides_classes(data, config) else ()
+    return {name: value for name, value in told.items() if name not in hidden}
 
 
 def make_task(
     data: Data, config: RunConfig, class_names: tuple[str, ...], device: torch.device, model: nn.Module
 ) -> Task:
-    """The data on their device, with the loss that the run trains by; `config` is settled.
+    """The data on their device, with the run's loss; `config` is settled.
 
     Raises
     ------
@@ -176,16 +152,14 @@ def make_task(
     if isinstance(data, ClientPoints):
         raise DataError("the data are points in a disc, which are not trained on by steps")
     if isinstance(data, ClientGraph):
-        return client_task(data, class_names, device, config.batch_size, config.node_share)
-    keys = config.hyperfed
-    local = objective(ObjectiveSpec(config.loss, keys.margin, keys.negatives, keys.mixup))
-    wanted = config.images.augment
+        return graphs.client_task(data, class_names, device, config.batch_size, config.node_share)
+    keys, wanted = config.hyperfed, config.images.augment
     return ImageTask(
         data,
         class_names,
         device,
         config.batch_size,
-        local,
+        objective(config.loss, keys.margin, keys.negatives, keys.mixup),
         augment=data.augments if wanted is None else wanted == "crop-flip",
         mixed_precision=config.mixed_precision,
         has_batch_norm=has_batch_norm(model),

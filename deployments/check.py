@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from curvfed.client_app.data import Data, shape
+from curvfed.client_app.data import Data
 from curvfed.deployments.data_check import look_at_data
 from curvfed.deployments.pairs import Value
 from curvfed.deployments.request import Request, read_request, what_is_summed
@@ -17,7 +17,7 @@ from curvfed.strategies.config.keys_in_use import is_in_use
 from curvfed.strategies.config.model_spec import encoder
 from curvfed.strategies.config.parse import all_fields, allowed
 from curvfed.strategies.config.run_config import RunConfig, flatten
-from curvfed.tasks.images.datasets import source_of
+from curvfed.tasks.images.sources import source_of
 
 
 def main(pairs: Sequence[str], everything: bool = False) -> int:
@@ -69,8 +69,8 @@ def _model(config: RunConfig, task: str, data: Data | None) -> str:
     """The network, as far as it can be told: that of images goes by their channels."""
     source = source_of(config.dataset)
     channels = config.images.channels or (source.channels if source else 0)
-    if data is not None and shape(data):
-        channels = int(shape(data).partition("x")[0])
+    if data is not None and data.shape:
+        channels = int(data.shape.partition("x")[0])
     return encoder(config, task, channels) or AUTO
 
 

@@ -1,4 +1,4 @@
-"""Download the files of public data sets by the packages that publish them."""
+"""Download the files of public data sets with the packages that publish them."""
 
 import os
 import subprocess
@@ -14,11 +14,10 @@ _PROBE = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeou
 
 
 def fetch(code: str, root: Path, folder: str) -> None:
-    """Download into `root/folder` what `code` puts into the same folder below its argument.
+    """Run `code`, which downloads files into `folder` below its argument, and move these into `root/folder`.
 
-    A file appears there whole or not at all. The packages set no limit to the time of an attempt and write processed
-    files beside the raw ones, so they run in a process of their own, in a scratch folder, and only after a short probe of
-    the network.
+    A file appears there whole or not at all. The packages have no time limit and write processed files next to the raw
+    ones, so the code runs in a process of its own, in a temporary folder, and only after a short probe of the network.
 
     Raises
     ------

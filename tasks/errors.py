@@ -1,4 +1,4 @@
-"""The error that data raise, and the hint to a name that is like a wrong one."""
+"""The error for unfit data, and the hint at a similar name."""
 
 import contextlib
 import difflib
@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 class DataError(ValueError):
     """Data that are absent, unreadable or unfit for a run.
 
-    The text travels to the server: it names files, shapes and what is allowed, never a value of the data. Of a node with
-    data of its own no name of a file or a column travels.
+    The text is sent to the server: it names files, shapes and what is allowed, never a value of the data. A node with data
+    of its own removes the names of files and columns before it sends the text.
 
     Parameters
     ----------
     text : str
     names : str
-        What in the text names files below the data's path, or columns.
+        The parts of the text that name columns, or files below the data's path.
     """
 
     def __init__(self, text: str, *names: str) -> None:
@@ -25,7 +25,7 @@ class DataError(ValueError):
 
 @contextlib.contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Errors raised within hold a name of files or columns."""
+    """Mark `name` in the errors raised within as a name of files or columns."""
     try:
         yield
     except DataError as error:

@@ -1,4 +1,4 @@
-"""Data in memory in place of a file: checked as the readers of files check what they read."""
+"""Data in memory in place of a file, checked in the same way as files are."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from curvfed.tasks.points.readers import RawPoints, numbered, raw_points
 Raw = RawGraph | RawGraphs | RawImages | RawPoints
 
 KINDS = {"nodes": RawGraph, "graphs": RawGraphs, "images": RawImages, "points": RawPoints}
-"""Of each task."""
+"""The class of each task's data."""
 
 ALLOWED = (
     "a graph whose nodes have classes (torch_geometric.data.Data, or a dict, of x, edge_index, y), a list of graphs with "
@@ -25,17 +25,17 @@ ALLOWED = (
 
 
 def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
-    """One client's data, as whoever holds them has them in memory.
+    """Check one client's data in memory.
 
     Parameters
     ----------
     where : str
-        Names them in errors.
+        The name of the data in error texts.
     item : object
         One of `ALLOWED`; arrays are NumPy's or torch's, labels whole numbers or names.
     stand_in : sequence of str
-        Class names, if the data may lack their classes: the first stands for all of them then. A bare array is allowed
-        in place of the pair, too.
+        Class names for data without classes, if these are allowed: every example then has the first. An array without
+        labels is then allowed as well.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Accuracy and area under the ROC curve, in torch alone so that a client process needs nothing else."""
+"""Accuracy and area under the ROC curve, in torch, so that a client process imports nothing else."""
 
 import torch
 from torch import Tensor
@@ -17,8 +17,8 @@ def score(metric: str, logits: Tensor, labels: Tensor) -> float | None:
     Returns
     -------
     float or None
-        In [0, 1]; None where it is not defined: no examples, or for "roc_auc" a single class. Not finite logits count
-        as wrong for "accuracy" and leave "roc_auc" undefined.
+        In [0, 1]; None where the score is not defined: no examples, or for "roc_auc" a single class. Logits that are not
+        finite count as wrong for "accuracy" and leave "roc_auc" undefined.
     """
     if len(labels) == 0:
         return None

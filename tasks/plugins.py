@@ -1,4 +1,4 @@
-"""Methods, models and data sets of other packages, found by their entry points and imported when one is asked for."""
+"""Methods, models and data sets of other packages, found by their entry points and imported when they are needed."""
 
 import logging
 import sys
@@ -19,13 +19,9 @@ EVERYWHERE = "a package that brings it must be installed wherever server and cli
 log = logging.getLogger("curvfed")
 
 
-def _no_files(folder: Path) -> Iterable[Path]:
-    return ()
-
-
 @dataclass(frozen=True)
 class DataSet:
-    """A data set that another package brings, under an entry point of the group `curvfed.datasets`.
+    """A data set of another package, under an entry point of the group `curvfed.datasets`.
 
     Attributes
     ----------
@@ -36,18 +32,18 @@ class DataSet:
         ours are: RawGraph, RawGraphs (`curvfed.tasks.graphs.data.raw`), RawImages (`curvfed.tasks.images.raw`) or RawPoints
         (`curvfed.tasks.points.readers`).
     files : callable
-        From the same folder to the files that are read. What was prepared is prepared anew when one of them, or the
+        From the same folder to the files that are read. The clients' data are prepared again when one of them, or the
         module itself, changes.
     """
 
     task: str
     load: Callable[[Path], Any]
-    files: Callable[[Path], Iterable[Path]] = _no_files
+    files: Callable[[Path], Iterable[Path]] = lambda folder: ()
 
 
 @cache
 def _scan() -> Any:  # whose type is another one from Python 3.12 on
-    """What all installed packages offer to others: a look into each, 15 ms for a hundred of them."""
+    """The entry points of all installed packages; reading them takes 15 ms for a hundred packages."""
     return entry_points()
 
 
@@ -61,7 +57,7 @@ def found(kind: str) -> dict[str, list[EntryPoint]]:
 
 
 def leave_out(kind: str, built_in: Iterable[str]) -> None:
-    """Leave out what takes the name of one of ours, and say so: runs of ours go on as they are."""
+    """Ignore the entry points that have a name of curvfed's own, and log a warning: curvfed's own is used."""
     ours = {name.lower() for name in built_in}
     for name in [name for name in found(kind) if name.lower() in ours]:
         places = ", ".join(point.value for point in found(kind).pop(name))
@@ -69,7 +65,7 @@ def leave_out(kind: str, built_in: Iterable[str]) -> None:
 
 
 def load(kind: str, name: str) -> Any:
-    """What stands under a name of `found`.
+    """The object behind a name of `found`, imported.
 
     Raises
     ------
@@ -84,7 +80,7 @@ def load(kind: str, name: str) -> Any:
 
 
 def imported(place: str) -> Any:
-    """What "package.module:name" stands for.
+    """The object "package.module:name".
 
     Raises
     ------
@@ -98,7 +94,7 @@ def imported(place: str) -> Any:
 
 
 def is_model(name: str) -> bool:
-    """Whether a run-config's `model` is that of another package: a name of one, or a place, "package.module:factory"."""
+    """Whether `model` names a model of another package: by an entry point, or as "package.module:factory"."""
     return ":" in name or name in found("models")
 
 
@@ -114,7 +110,7 @@ def model(name: str, *arguments: Any) -> Any:
     try:
         made = factory(*arguments)
     except Exception as error:
-        # A node replies with the text of a DataError, and this one's may hold data.
+        # A node sends the text of a DataError to the server; the text of this error may contain data.
         log.error('model "%s": %s: %s', name, type(error).__name__, error)
         raise DataError(
             f'model "{name}" cannot be made of {arguments} ({type(error).__name__}; the log says more)'
@@ -132,35 +128,31 @@ def data_set(name: str) -> DataSet | None:
     DataError
         If it is not what it should be.
     """
-    spelled = _spelled(name)
-    if spelled is None:
-        return None
-    own = load("datasets", spelled)
-    if not isinstance(own, DataSet) or own.task not in TASKS:
-        raise DataError(
-            f'the data set "{spelled}" is {own!r}; allowed is a curvfed.tasks.plugins.DataSet of {", ".join(TASKS)}'
-        )
-    return own
-
-
-def _spelled(name: str) -> str | None:
-    return next((one for one in found("datasets") if one.lower() == name.lower()), None)
+    for spelled in found("datasets"):
+        if spelled.lower() == name.lower():
+            own = load("datasets", spelled)
+            if isinstance(own, DataSet) and own.task in TASKS:
+                return own
+            raise DataError(
+                f'the data set "{spelled}" is {own!r}; allowed is a curvfed.tasks.plugins.DataSet of {", ".join(TASKS)}'
+            )
+    return None
 
 
 def located(name: str, data_dir: Path, *kinds: type) -> Located[Any] | None:
-    """The files of a data set of another package, its module among them, and what reads them; None where there is none.
+    """The files of a data set of another package, its module among them, and their reader; None if no package has it.
 
     Parameters
     ----------
     name : str
     data_dir : Path
     *kinds : type
-        What it may be read as.
+        The classes that it may be read as.
     """
-    own, spelled = data_set(name), _spelled(name)
-    if own is None or spelled is None:
+    own, folder = data_set(name), data_dir.expanduser()
+    if own is None:
         return None
-    folder, module = data_dir.expanduser(), sys.modules[found("datasets")[spelled][0].module]
+    (entry,) = next(entries for spelled, entries in found("datasets").items() if spelled.lower() == name.lower())
 
     def read() -> Any:
         raw = own.load(folder)
@@ -169,4 +161,4 @@ def located(name: str, data_dir: Path, *kinds: type) -> Located[Any] | None:
             raise DataError(f'the data set "{name}" is loaded as {type(raw).__name__}; allowed is {allowed}')
         return raw
 
-    return Located((*own.files(folder), Path(str(module.__file__))), read)
+    return Located((*own.files(folder), Path(str(sys.modules[entry.module].__file__))), read)

@@ -1,62 +1,88 @@
-"""Prepared clients on disk, so that a client process needs torch and safetensors alone."""
+"""Prepared clients on disk, so that a client process need not read and split a whole data set."""
 
 import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import safetensors.torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from curvfed.tasks.atomic_file import remove_abandoned, replace
+from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.examples import Examples
 
-Client = TypeVar("Client")
-Packed = tuple[dict[str, Tensor], dict[str, str]]
-"""Named dense tensors and named strings, the two things a safetensors file holds."""
+Client = TypeVar("Client", bound=Examples)
 
 log = logging.getLogger("curvfed")
 
-FORMAT = 2
-"""Raise this number whenever preparation or the files' layout changes: older caches are then passed by."""
+FORMAT = 3
+"""Raise this number whenever the preparation or the layout of the files changes: older files are then ignored."""
 
 
-def cache_key(settings: dict[str, str | int | float], files: Sequence[Path]) -> str:
-    """A folder name that changes with the settings, and with path, size or time of any raw file."""
+def check_partition(partition_id: int, num_partitions: int) -> None:
+    """Raise DataError for a client that a run of so many clients does not have."""
+    if not 0 <= partition_id < num_partitions:
+        raise DataError(
+            f"partition-id is {partition_id}; with {num_partitions} clients it must be in 0..{num_partitions - 1}"
+        )
+
+
+def cache_key(settings: dict[str, Any], files: Sequence[Path]) -> str:
+    """A folder name that changes with the settings, and with the path, size or time of any raw file."""
     stats = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return hashlib.sha256(json.dumps([FORMAT, settings, stats], sort_keys=True).encode()).hexdigest()[:32]
 
 
-def read(
-    folder: Path, partition_id: int, unpack: Callable[[dict[str, Tensor], dict[str, str]], Client]
-) -> Client | None:
-    """The prepared client, or None where it is absent or damaged: where `unpack` raises KeyError or ValueError."""
-    path = _path(folder, partition_id)
+def load(kind: type[Client], folder: Path, number: int, prepare: Callable[[], Iterable[Client]]) -> Client:
+    """Client `number` as it is kept in `folder`; where it is absent or damaged, all clients are prepared and kept there.
+
+    A folder that cannot be written is logged, not raised.
+    """
+    client = _read(kind, _path(folder, number))
+    if client is None:
+        can_write = True
+        for each, prepared in enumerate(prepare()):
+            if each == number:
+                client = prepared
+            can_write = can_write and _write(_path(folder, each), prepared)
+    assert client is not None, "fewer clients were prepared than the run has"
+    return client
+
+
+def _path(folder: Path, number: int) -> Path:
+    return folder / f"{number}.safetensors"
+
+
+def _read(kind: type[Client], path: Path) -> Client | None:
     try:
         with safe_open(path, framework="pt") as stored:
-            return unpack({name: stored.get_tensor(name) for name in stored.keys()}, stored.metadata() or {})  # noqa: SIM118
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+            values = {name: json.loads(text) for name, text in (stored.metadata() or {}).items()}
+        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        fields: dict[str, Any] = kind.from_tensors(tensors) | values | lists
+        client = kind(**fields)
+        if client.computed_digest() != client.digest:
+            raise ValueError("its contents differ from their digest")
+        return client
     except FileNotFoundError:
         return None
-    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
         log.warning("%s is damaged and is made anew (%s)", path, error)
         return None
 
 
-def write(folder: Path, clients: Iterable[Client], pack: Callable[[Client], Packed]) -> None:
-    """Store the clients 0, 1, ...; each file appears whole or not at all.
-
-    A folder that cannot be written is logged, not raised.
-    """
+def _write(path: Path, client: Examples) -> bool:
+    """Whether the client could be written."""
+    values = {name: json.dumps(value) for name, value in vars(client).items() if not isinstance(value, Tensor | None)}
+    tensors = {name: tensor.contiguous() for name, tensor in client.tensors().items()}
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        remove_abandoned(folder)
-        for partition_id, client in enumerate(clients):
-            replace(_path(folder, partition_id), safetensors.torch.save(*pack(client)), private=True)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(path, safetensors.torch.save(tensors, values), private=True)
     except OSError as error:
-        log.warning("prepared data cannot be kept in %s, every client process prepares its own: %s", folder, error)
-
-
-def _path(folder: Path, partition_id: int) -> Path:
-    return folder / f"{partition_id}.safetensors"
+        log.warning("prepared data cannot be kept in %s, every client process prepares its own: %s", path.parent, error)
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""Where the files of a data set lie, and how those of a public one are fetched."""
+"""Where the files of a data set lie, and how those of a public one are downloaded."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Located(Generic[Raw]):
-    """Data that are there.
+    """Data that were found.
 
     Attributes
     ----------
     files : tuple of Path
-        What is read: files, or folders whose files are.
+        The files that are read, or folders that are read as a whole.
     read : callable
         Reads them, or raises DataError.
     """
@@ -37,17 +37,17 @@ class PublicData:
     title : str
         Its name as its authors write it.
     folders : tuple of str
-        Where below the data folder the files may lie; a download goes to the first. None where the data are built in.
+        Where below the data folder the files may lie; a download goes to the first. () for built-in data.
     files : tuple of str
-        The files that are needed, by their paths from one of these folders.
+        The files that are needed, as paths from one of these folders.
     fetch : str
         Python that downloads them below the folder `{root}`.
     root : str
         That folder, below the data folder.
     package : str
-        What has to be installed first.
+        The package to install first, if any.
     origin : str
-        Where they are from, as a list of all data sets tells it.
+        Where the files are from, for the list of all data sets.
     """
 
     title: str
@@ -59,11 +59,11 @@ class PublicData:
     origin: str = ""
 
     def looked_in(self, data_dir: Path) -> list[Path]:
-        """The folders that are looked in, in this order."""
+        """The folders that are searched, in this order."""
         return [data_dir.expanduser() / folder for folder in self.folders]
 
     def folder(self, data_dir: Path) -> Path | None:
-        """The first of them that holds all files, or None."""
+        """The first of these folders that holds all files, or None."""
         folders = self.looked_in(data_dir)
         return next((one for one in folders if all((one / name).is_file() for name in self.files)), None)
 
@@ -73,7 +73,7 @@ class PublicData:
         return f'{f"pip install {self.package} && " if self.package else ""}python -c "{code}"'
 
     def fetched(self, data_dir: Path, find: Callable[[Path], Found | None]) -> Found:
-        """What `find` finds below the data folder, after a download where it finds nothing.
+        """The result of `find` on the data folder; if that is None, of a second try after a download.
 
         Raises
         ------

@@ -1,10 +1,17 @@
-"""What a local loop asks of a task, whatever its data are."""
+"""A client's data on its device, as the local training loop sees them, whatever kind of data they are."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
+
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.examples import Examples
+from curvfed.tasks.metrics import score
+
+PARTS = ("train", "val", "test")
 
 
 class Batch(NamedTuple):
@@ -13,11 +20,10 @@ class Batch(NamedTuple):
     Attributes
     ----------
     inputs : object
-        What the model is called with.
+        The argument of the model.
     labels : Tensor, (n,), int64
-        Of the examples.
     rows : Tensor, (n,), int64, or None
-        Which rows of the model's output are theirs; None for all, in order.
+        The examples' rows in the model's output; None for all, in order.
     """
 
     inputs: Any
@@ -25,37 +31,60 @@ class Batch(NamedTuple):
     rows: Tensor | None = None
 
     def of(self, output: Tensor) -> Tensor:
-        """The examples' rows of an output, or of features, of the model."""
+        """The examples' rows of an output of the model, or of its features."""
         return output if self.rows is None else output[self.rows]
 
 
 class Task(ABC):
-    """One client's data on its device.
+    """One client's data on its device, with labels in the federation's numbering.
+
+    Parameters
+    ----------
+    examples : Examples
+    class_names : tuple of str
+        The classes that number the labels and the logits: those of the federation, or the client's own where the clients
+        have no classes in common.
+    device : torch.device
 
     Attributes
     ----------
     metric : str
         "accuracy" or "roc_auc".
+    labels : Tensor, (n,), int64
+    parts : dict of str to Tensor, (m,), int64
+        The numbers of the "train", "val" and "test" examples.
     num_examples : int
         Examples to train on: the client's weight in an average.
     train_labels : Tensor, (num_examples,), int64
-        Their labels, in the federation's numbering.
+        Their labels.
+
+    Raises
+    ------
+    DataError
+        If the client has a class that is not among `class_names`.
     """
 
-    metric: str
-    num_examples: int
-    train_labels: Tensor
+    def __init__(self, examples: Examples, class_names: tuple[str, ...], device: torch.device) -> None:
+        unknown = set(examples.class_names) - set(class_names)
+        if unknown:
+            raise DataError(f"classes {sorted(unknown)} are not among the federation's {list(class_names)}")
+        numbers = torch.tensor([class_names.index(name) for name in examples.class_names], dtype=torch.int64)
+        self.metric = examples.metric
+        self.labels = numbers[examples.labels].to(device)
+        self.parts = {name: getattr(examples, name).nonzero().squeeze(1).to(device) for name in PARTS}
+        self.train_labels = self.labels[self.parts["train"]]
+        self.num_examples = len(self.train_labels)
 
     @property
     @abstractmethod
     def num_steps(self) -> int:
-        """Steps of one pass."""
+        """Steps of one pass over the training examples."""
 
     @abstractmethod
     def batches(self, model: nn.Module) -> Iterator[Batch]:
         """One pass over the training examples, each once, in the batches of its steps.
 
-        Which examples make a step is drawn from the generator that dropout draws from.
+        Batches are drawn from the generator that dropout draws from.
         """
 
     @abstractmethod
@@ -68,12 +97,21 @@ class Task(ABC):
             yield self.loss(model, batch)
 
     @abstractmethod
+    def scored_logits(self, model: nn.Module) -> dict[str, Tensor]:
+        """Logits (m, C) of the "val" and of the "test" examples, dropout off."""
+
     def scores(self, model: nn.Module) -> dict[str, float]:
         """Score the validation and the test examples, dropout off.
 
         Returns
         -------
         dict
-            "val" and "test", by the data set's own metric, and where that is not accuracy "accuracy", of the test
-            examples. What is not defined is left out.
+            "val" and "test", by the data set's own metric; where that is not accuracy, also "accuracy", of the test
+            examples. Scores that are not defined are left out.
         """
+        logits = self.scored_logits(model)
+        labels = {name: self.labels[self.parts[name]] for name in logits}
+        found = {name: score(self.metric, logits[name], labels[name]) for name in logits}
+        if self.metric != "accuracy":
+            found["accuracy"] = score("accuracy", logits["test"], labels["test"])
+        return {name: value for name, value in found.items() if value is not None}

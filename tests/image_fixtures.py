@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from curvfed.tasks.images.client_images import TENSORS
 from curvfed.tasks.images.data import ClientImages, ImageSpec, load_client
 
 Pixels = NDArray[np.uint8]
@@ -132,7 +131,8 @@ def load_all(spec: ImageSpec, cache: Path, num_clients: int) -> list[ClientImage
 def same(one: ClientImages, other: ClientImages) -> bool:
     """Whether everything is equal."""
     names = ("class_names", "mean", "std", "augments", "digest", "partition_digest")
-    return all(torch.equal(getattr(one, name), getattr(other, name)) for name in TENSORS) and all(
+    tensors, others = one.tensors(), other.tensors()
+    return all(torch.equal(tensors[name], others[name]) for name in tensors) and all(
         getattr(one, name) == getattr(other, name) for name in names
     )
 

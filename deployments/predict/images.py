@@ -25,10 +25,10 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.client_images import ClientImages, client_images
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.data import USER_MEAN, USER_STD, load_own, load_test, load_test_folder
-from curvfed.tasks.images.datasets import source_of
 from curvfed.tasks.images.folder import EXTENSIONS, class_folders, images_of, listed, parts_of
 from curvfed.tasks.images.models import ImageNet
 from curvfed.tasks.images.raw import TEST, RawImages, brought_to
+from curvfed.tasks.images.sources import source_of
 from curvfed.tasks.in_memory import Raw
 
 

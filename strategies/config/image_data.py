@@ -2,6 +2,7 @@
 
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.images.data import ImageSpec
+from curvfed.tasks.images.label_partition import Deal
 
 
 def image_spec(config: RunConfig) -> ImageSpec:
@@ -9,10 +10,7 @@ def image_spec(config: RunConfig) -> ImageSpec:
     return ImageSpec(
         dataset=config.dataset,
         data_dir=config.data_path,
-        partition=config.partition,
-        alpha=config.alpha,
-        shards=config.shards,
-        min_client_size=config.min_client_size,
+        deal=Deal(config.partition, config.alpha, config.shards, config.min_client_size),
         seed=config.seed,
         train_size=config.train_size,
         test_size=config.test_size,

@@ -1,6 +1,6 @@
-"""Soft labels that travel along the edges, and what they tell of a graph in few numbers (FedGTA, Li et al., VLDB 2024).
+"""Propagate soft labels along the edges, and summarise them in a few numbers (FedGTA, Li et al., VLDB 2024).
 
-The authors' code was read; what is called the paper's is known of it, and has not been held against its text.
+This follows the authors' code. What is called the paper's is known from that code, and was not checked against the paper.
 """
 
 import math
@@ -23,12 +23,12 @@ def propagate(labels: Tensor, adjacency: Constant, steps: int, alpha: float) -> 
     steps : int
         k.
     alpha : float
-        In [0, 1]; at 1 nothing travels.
+        In [0, 1]; 1 leaves the labels as they are.
 
     Returns
     -------
     Tensor, (N, C)
-        Not negative where Y⁰ is not. Rows have no common sum: those of hubs are larger.
+        Not negative where Y⁰ is not. The sums of the rows differ: those of hubs are larger.
     """
     found = labels
     for _ in range(steps):
@@ -42,7 +42,7 @@ def moments(labels: Tensor, order: int) -> Tensor:
 
 
 def smoothing_confidence(labels: Tensor, degrees: Tensor) -> Tensor:
-    """Σ_v d_v Σ_c (1/e + y_vc ln y_vc), (): large where hubs are sure of their class, 0 without edges.
+    """Σ_v d_v Σ_c (1/e + y_vc ln y_vc), (): large where the labels of hubs are certain, 0 without edges.
 
     Parameters
     ----------

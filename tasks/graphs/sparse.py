@@ -1,4 +1,4 @@
-"""A constant matrix, sparse or dense, to multiply from the left with a gradient for the right factor."""
+"""Sparse matrices: constant ones that multiply from the left, those of a graph, and their CSR parts."""
 
 import warnings
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from torch import Tensor
 class Constant:
     """A matrix without gradient together with its transpose.
 
-    torch's own backward pass of a CSR product transposes the matrix anew in every step; keeping the transpose makes a
-    GCN step about twice as fast.
+    torch's own backward pass of a CSR product transposes the matrix in every step; keeping the transpose makes a GCN step
+    about twice as fast.
     """
 
     matrix: Tensor
@@ -38,7 +38,7 @@ class Constant:
 
 
 def _short_indices(matrix: Tensor) -> Tensor:
-    """The same CSR matrix with 32-bit indices: what the CPU's sparse kernels want, and convert to in every product."""
+    """The same CSR matrix with 32-bit indices, to which the CPU's sparse kernels would convert them in every product."""
     crow, columns = matrix.crow_indices().int(), matrix.col_indices().int()
     return csr(crow, columns, matrix.values(), matrix.shape[1])
 
@@ -75,7 +75,7 @@ def normalized_adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype 
     rows, columns = rows[order], columns[order]
     degree = torch.bincount(rows, minlength=num_nodes)
     scale = degree.to(dtype).rsqrt()
-    matrix = csr(_ends(degree), columns, scale[rows] * scale[columns], num_nodes)
+    matrix = csr(bounds(degree), columns, scale[rows] * scale[columns], num_nodes)
     return Constant.of(matrix, symmetric=True)
 
 
@@ -89,11 +89,11 @@ def neighbour_sums(edge_index: Tensor, num_nodes: int, dtype: torch.dtype = torc
     """
     rows, columns = edge_index
     ones = torch.ones(len(columns), dtype=dtype, device=columns.device)
-    return Constant.of(csr(_ends(torch.bincount(rows, minlength=num_nodes)), columns, ones, num_nodes), symmetric=True)
+    return Constant.of(csr(bounds(torch.bincount(rows, minlength=num_nodes)), columns, ones, num_nodes), symmetric=True)
 
 
 def memberships(owner: Tensor, count: int, dtype: torch.dtype = torch.float32) -> Constant:
-    """Which of `count` groups every row belongs to, as a matrix of 0 and 1.
+    """A matrix of 0 and 1 that says which of `count` groups every row belongs to.
 
     Parameters
     ----------
@@ -107,17 +107,33 @@ def memberships(owner: Tensor, count: int, dtype: torch.dtype = torch.float32) -
     """
     places = torch.arange(len(owner) + 1, device=owner.device)
     ones = torch.ones(len(owner), dtype=dtype, device=owner.device)
-    matrix = csr(_ends(torch.bincount(owner, minlength=count)), places[:-1], ones, len(owner))
+    matrix = csr(bounds(torch.bincount(owner, minlength=count)), places[:-1], ones, len(owner))
     return Constant(_short_indices(matrix), _short_indices(csr(places, owner, ones, count)))
 
 
-def _ends(counts: Tensor) -> Tensor:
-    return torch.nn.functional.pad(counts.cumsum(0), (1, 0))
+def bounds(lengths: Tensor) -> Tensor:
+    """Where consecutive ranges of these lengths begin, from 0, and where the last one ends: (n,) -> (n + 1,)."""
+    return torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+
+
+def positions(bounds: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """The positions in the chosen ones of consecutive ranges, one range after the other, and the lengths of these."""
+    start, lengths = bounds[chosen], bounds[chosen + 1] - bounds[chosen]
+    position = torch.arange(int(lengths.sum()), device=bounds.device)
+    return position + (start - (lengths.cumsum(0) - lengths)).repeat_interleave(lengths), lengths
+
+
+def select_rows(matrix: Tensor, rows: Tensor) -> Tensor:
+    """Rows of a dense or CSR matrix by their numbers, in the same layout."""
+    if matrix.layout != torch.sparse_csr:
+        return matrix[rows]
+    entries, lengths = positions(matrix.crow_indices().long(), rows)
+    return csr(bounds(lengths), matrix.col_indices()[entries], matrix.values()[entries], matrix.shape[1])
 
 
 def csr(crow: Tensor, columns: Tensor, values: Tensor, num_columns: int) -> Tensor:
-    """A sparse CSR tensor from its parts, invariants checked."""
-    with warnings.catch_warnings():  # torch says once per process that the layout is in beta
+    """A sparse CSR tensor from its parts, which are checked."""
+    with warnings.catch_warnings():  # torch warns once per process that the layout is in beta
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
         size = (len(crow) - 1, num_columns)
         return torch.sparse_csr_tensor(crow, columns, values, size=size, check_invariants=True)

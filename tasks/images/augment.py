@@ -1,4 +1,4 @@
-"""Random crops and flips of a batch at once, on its device."""
+"""Random crops and flips of a whole batch, on its device."""
 
 import torch
 import torch.nn.functional as F
@@ -8,9 +8,9 @@ PADDING = 4
 
 
 def crop_and_flip(images: Tensor) -> Tensor:
-    """Each image shifted by up to 4 pixels either way, 0 where nothing was, and in half of the cases mirrored.
+    """Shift each image by up to 4 pixels in each direction, filled up with 0, and mirror half of them, at random.
 
-    The usual augmentation of CIFAR: a random crop of the image padded by 4, a random horizontal flip.
+    The usual augmentation of CIFAR: a random crop of the image padded by 4, and a random horizontal flip.
 
     Parameters
     ----------
@@ -19,11 +19,11 @@ def crop_and_flip(images: Tensor) -> Tensor:
     Returns
     -------
     Tensor (n, c, h, w)
-        Of the same dtype. Draws are from the default generator of the device, per image.
+        Of the same dtype. Each image has draws of its own, from the default generator of the device.
     """
     num, _, height, width = images.shape
     device = images.device
-    # Every crop as a view (n, c, 9, 9, h, w): one indexing operation copies those that are drawn.
+    # All crops as a view (n, c, 9, 9, h, w); one indexing operation copies the drawn ones.
     crops = F.pad(images, (PADDING,) * 4).unfold(2, height, 1).unfold(3, width, 1)
     down, right = torch.randint(2 * PADDING + 1, (2, num), device=device)
     cropped = crops[torch.arange(num, device=device), :, down, right]

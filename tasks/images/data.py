@@ -1,8 +1,7 @@
-"""The images of one client: its share of a data set, or its own folder; and the global test set."""
+"""The image data of one client, its share of a data set or its own folder, and the global test set."""
 
-import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,54 +11,52 @@ from torch import Tensor
 
 from curvfed.tasks import prepared
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.partition import Booleans, membership_digest, random_split
-from curvfed.tasks.images.client_images import ClientImages, client_images, pack, unpack
-from curvfed.tasks.images.datasets import locate, locate_folder, source_of
+from curvfed.tasks.graphs.data.partition import Booleans, check_shares, masks_of, membership_digest, random_split
+from curvfed.tasks.images.client_images import ClientImages, client_images
+from curvfed.tasks.images.datasets import locate, locate_folder
 from curvfed.tasks.images.folder import fingerprint, is_image_folder
 from curvfed.tasks.images.label_partition import Deal, Integers, deal_out
 from curvfed.tasks.images.raw import TEST, TRAIN, RawImages
+from curvfed.tasks.images.sources import Source, source_of
 from curvfed.tasks.public_data import Located
 
 __all__ = ["ClientImages", "ImageSpec", "is_image_folder", "load_client", "load_own", "load_test", "load_test_folder"]
 
 SPLIT_STREAM, TRAIN_STREAM, TEST_STREAM = 6, 7, 8
-"""Of the seed, for what is drawn: splits of clients, and the subsets."""
+"""Random streams of the seed: for the splits of the clients, and for the subsets."""
 
 USER_MEAN, USER_STD = (0.5,), (0.25,)
-"""Of images that no data set is named for."""
+"""The normalisation of images that belong to no named data set."""
 
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """Everything that determines the data of a run.
+    """The settings that determine the images of a run.
 
     Attributes
     ----------
     dataset : str
-        A name in `curvfed.tasks.images.datasets.SOURCES`, in any case, or the path of a folder as in
+        A name in `curvfed.tasks.images.sources.SOURCES`, in any case, or the path of a folder as in
         `curvfed.tasks.images.folder.LAYOUTS`; without a test part, a fifth of every class is the global test set.
     data_dir : Path
         The folder of the public data sets, in torchvision's layout.
-    partition, alpha, shards, min_client_size
-        How training images are dealt out: see `curvfed.tasks.images.label_partition.Deal`.
+    deal : Deal
+        How training images are dealt out to the clients.
     seed : int
         Of partition, split and subsets; at least 0.
     train_size, test_size : float
         Shares of every client's images, at least 0 and together at most 1; validation takes the rest.
     size : int
-        Height and width that images are brought to; 0: as they are, all of one size.
+        Height and width that images are resized to; 0: as they are, all of one size.
     channels : int
-        1, grey, 3, colour, or 0: as the data set is, or in a folder colour where any image is.
+        1, grey, 3, colour, or 0: as in the data set; in a folder colour if any image is.
     train_subset, test_subset : int
-        So many of the training and of the test images, drawn at random, are used; 0: all.
+        How many of the training and of the test images, drawn at random, are used; 0: all.
     """
 
     dataset: str
     data_dir: Path
-    partition: str = "dirichlet"
-    alpha: float = 0.5
-    shards: int = 2
-    min_client_size: int = 10
+    deal: Deal = field(default_factory=Deal)
     seed: int = 0
     train_size: float = 0.75
     test_size: float = 0.25
@@ -69,53 +66,37 @@ class ImageSpec:
     test_subset: int = 0
 
     def __post_init__(self) -> None:
-        _ = self.deal
-        if self.channels not in (0, 1, 3):
-            raise DataError(f"channels is {self.channels}; allowed: 1, 3, or 0 for those of the images")
-        for name in ("seed", "size", "train_subset", "test_subset"):
-            if getattr(self, name) < 0:
-                raise DataError(f"{name} is {getattr(self, name)}; it must be at least 0")
-        sizes = self.train_size, self.test_size
-        if not all(size >= 0 for size in sizes) or math.fsum(sizes) > 1 + 1e-9:
-            raise DataError(f"train_size and test_size are {sizes}; each must be at least 0, together at most 1")
+        check_shares(self.train_size, self.test_size)
 
     @property
-    def deal(self) -> Deal:
-        """How training images are dealt out."""
-        return Deal(self.partition, self.alpha, self.shards, self.min_client_size)
+    def source(self) -> Source | None:
+        """The named data set; None for a path."""
+        return source_of(self.dataset)
 
 
 def load_client(spec: ImageSpec, partition_id: int, num_partitions: int, cache_dir: Path) -> ClientImages:
     """The data of client `partition_id` of `num_partitions`: its share of the training images, split at random.
 
-    The first call prepares every client and keeps them below `cache_dir`; later ones read one file. A client may be
-    without images where `min_client_size` is 0; of those of any other, at least one is for training.
+    The first call prepares every client and keeps them below `cache_dir`; later ones read one file. A client may have no
+    images where `min_client_size` is 0; every other client has at least one training image.
 
     Raises
     ------
     DataError
         Absent or unfit data, too few images, or a `partition_id` out of range.
     """
-    if not 0 <= partition_id < num_partitions:
-        raise DataError(
-            f"partition-id is {partition_id}; with {num_partitions} clients it must be in 0..{num_partitions - 1}"
-        )
+    prepared.check_partition(partition_id, num_partitions)
     located = locate(spec.dataset, spec.data_dir)
     settings = asdict(spec) | {"data_dir": "", "test_subset": 0, "num_partitions": num_partitions}
     folder = _folder(cache_dir, settings, located)
-    client = prepared.read(folder, partition_id, unpack)
-    if client is None:
-        share_of = _dealt(located.read(), spec, num_partitions)
-        prepared.write(folder, map(share_of, range(num_partitions)), pack)
-        client = share_of(partition_id)
-    return client
+    return prepared.load(ClientImages, folder, partition_id, lambda: _parts(located.read(), spec, num_partitions))
 
 
 def load_own(path: Path, spec: ImageSpec, cache_dir: Path | None = None) -> ClientImages:
     """A node's own folder, whole: split by its own parts where it has a test part, else at random.
 
     Normalised and augmented as `spec.dataset` is, so that nodes and server agree. A real node starts a process per
-    message: with a `cache_dir` the prepared images are kept there (for its user alone), and later calls read them back.
+    message: with a `cache_dir` the prepared images are kept there (for its user alone), and later calls read them.
 
     Raises
     ------
@@ -123,22 +104,17 @@ def load_own(path: Path, spec: ImageSpec, cache_dir: Path | None = None) -> Clie
         See `curvfed.tasks.images.folder.read_folder`.
     """
     located = locate_folder(path)
-    folder = None
-    if cache_dir is not None:
-        names = ("dataset", "size", "channels", "seed", "train_size", "test_size")
-        folder = _folder(cache_dir, {"own": 1} | {name: getattr(spec, name) for name in names}, located)
-        if (client := prepared.read(folder, 0, unpack)) is not None:
-            return client
-    client = own(located.read(), spec)
-    if folder is not None:
-        prepared.write(folder, [client], pack)
-    return client
+    if cache_dir is None:
+        return own(located.read(), spec)
+    names = ("dataset", "size", "channels", "seed", "train_size", "test_size")
+    folder = _folder(cache_dir, {"own": 1} | {name: getattr(spec, name) for name in names}, located)
+    return prepared.load(ClientImages, folder, 0, lambda: [own(located.read(), spec)])
 
 
 def own(raw: RawImages, spec: ImageSpec) -> ClientImages:
-    """What a node makes of its own images, whole: split by their roles where they have any, else at random."""
+    """A node's own images, whole: split by their roles where they have any, else at random."""
     everything = np.arange(len(raw.labels))
-    masks = _split(len(everything), spec, 0) if raw.roles is None else _masks(raw.roles)
+    masks = _split(len(everything), spec, 0) if raw.roles is None else masks_of(raw.roles)
     return _images(raw, everything, raw.read(everything, spec.size, spec.channels), masks, spec)
 
 
@@ -167,22 +143,21 @@ def load_test_folder(path: Path, spec: ImageSpec, cache_dir: Path) -> ClientImag
 def _load_test(
     located: Located[RawImages], spec: ImageSpec, channels: int, cache_dir: Path, whole: bool
 ) -> ClientImages:
-    """`whole`: data without a test part are the test set; else some are held out for it."""
-    seed = spec.seed if spec.test_subset else 0
-    settings: dict[str, Any] = {name: getattr(spec, name) for name in ("dataset", "size", "test_subset")}
-    folder = _folder(cache_dir, settings | {"test": 1, "whole": whole, "channels": channels, "seed": seed}, located)
-    client = prepared.read(folder, 0, unpack)
-    if client is None:
+    """`whole`: data without a test part are the test set; else some of them are held out for it."""
+    settings = {"dataset": spec.dataset, "size": spec.size, "test_subset": spec.test_subset, "test": 1, "whole": whole}
+    drawn = {"channels": channels, "seed": spec.seed if spec.test_subset else 0}
+
+    def prepare() -> list[ClientImages]:
         raw = located.read()
         roles = np.full(len(raw.labels), TEST) if whole and raw.roles is None else raw.with_test()
         chosen = np.flatnonzero(roles == TEST)
         if not len(chosen):
             raise DataError(f"{spec.dataset} has no test images, and too few others to hold some out")
         chosen = _subset(chosen, spec.test_subset, "test", np.random.default_rng([spec.seed, TEST_STREAM]))
-        masks = _masks(np.full(len(chosen), TEST))
-        client = _images(raw, chosen, raw.read(chosen, spec.size, channels), masks, spec)
-        prepared.write(folder, [client], pack)
-    return client
+        masks = masks_of(np.full(len(chosen), TEST))
+        return [_images(raw, chosen, raw.read(chosen, spec.size, channels), masks, spec)]
+
+    return prepared.load(ClientImages, _folder(cache_dir, settings | drawn, located), 0, prepare)
 
 
 def _folder(cache_dir: Path, settings: dict[str, Any], located: Located[RawImages]) -> Path:
@@ -193,12 +168,11 @@ def _folder(cache_dir: Path, settings: dict[str, Any], located: Located[RawImage
 
 
 def _channels(spec: ImageSpec) -> int:
-    source = source_of(spec.dataset)
-    return spec.channels or (source.channels if source else 0)
+    return spec.channels or (spec.source.channels if spec.source else 0)
 
 
-def _dealt(raw: RawImages, spec: ImageSpec, num_partitions: int) -> Callable[[int], ClientImages]:
-    """What makes any of the clients."""
+def _parts(raw: RawImages, spec: ImageSpec, num_partitions: int) -> Iterator[ClientImages]:
+    """Every client's share, one after the other: together they take as much memory as the data set."""
     chosen = np.flatnonzero(raw.with_test() == TRAIN)
     if not len(chosen):
         raise DataError(f"{spec.dataset} has no training images")
@@ -208,20 +182,16 @@ def _dealt(raw: RawImages, spec: ImageSpec, num_partitions: int) -> Callable[[in
     owners = np.full(len(raw.labels), -1)
     for number, share in enumerate(shares):
         owners[chosen[share]] = number
-    partition_digest = membership_digest(owners)
-
-    def client(number: int) -> ClientImages:
-        share = shares[number]
+    digest = membership_digest(owners)
+    for number, share in enumerate(shares):
         masks = _split(len(share), spec, number)
-        return _images(raw, chosen[share], pixels[torch.from_numpy(share)], masks, spec, partition_digest)
-
-    return client
+        yield _images(raw, chosen[share], pixels[torch.from_numpy(share)], masks, spec, digest)
 
 
 def _images(
     raw: RawImages, indices: Integers, pixels: Tensor, masks: Booleans, spec: ImageSpec, partition_digest: str = ""
 ) -> ClientImages:
-    source = source_of(spec.dataset)
+    source = spec.source
     return client_images(
         pixels,
         torch.from_numpy(raw.labels[indices]),
@@ -245,8 +215,3 @@ def _split(num_images: int, spec: ImageSpec, client: int) -> Booleans:
     # A client of few images trains on one at least.
     train_size = max(spec.train_size, 1 / num_images) if num_images and spec.train_size else spec.train_size
     return random_split(num_images, train_size, spec.test_size, rng)
-
-
-def _masks(roles: Integers) -> Booleans:
-    masks: Booleans = np.arange(3)[:, None] == roles
-    return masks

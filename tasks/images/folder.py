@@ -15,27 +15,30 @@ import torch
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.images.raw import TEST, TRAIN, VAL, Integers, RawImages, brought_to
+from curvfed.tasks.images.label_partition import Integers
+from curvfed.tasks.images.raw import TEST, TRAIN, VAL, RawImages, brought_to
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-"""Torchvision's; other files are passed by, and so is what is hidden."""
+"""As torchvision's. Other files are ignored, and so are hidden files and folders."""
 
 LAYOUTS = "CLASS/* or train/CLASS/* and test/CLASS/* (or val/CLASS/*), files in " + " ".join(EXTENSIONS)
 
 MANY = 10_000
-"""Files above which the time to read them is worth a line in the log."""
+"""From so many images on, reading them is logged, as it takes a while."""
 
-PEEK_FOLDERS, PEEK_DEPTH = 100, 3
+PEEK_FOLDERS = 1000
+"""How many folders `is_image_folder` looks into."""
 
 log = logging.getLogger("curvfed")
 
 
 def is_image_folder(path: Path) -> bool:
-    """Whether there are images below `path`; looks into few folders, and stops at the first image."""
-    try:
-        return _peek(path, PEEK_DEPTH)
-    except (OSError, DataError):
-        return False
+    """Whether one of the first folders below `path` holds an image."""
+    for _, folders, files in islice(os.walk(path), PEEK_FOLDERS):
+        if any(map(_is_image, files)):
+            return True
+        folders[:] = [name for name in folders if not _hidden(name)]
+    return False
 
 
 def class_folders(folder: Path) -> tuple[str, ...]:
@@ -44,7 +47,7 @@ def class_folders(folder: Path) -> tuple[str, ...]:
     Raises
     ------
     DataError
-        If it cannot be looked into.
+        If the folder cannot be read.
     """
     try:
         if not folder.is_dir():
@@ -56,10 +59,10 @@ def class_folders(folder: Path) -> tuple[str, ...]:
 
 
 def parts_of(folder: Path) -> dict[int, Path]:
-    """Where the classes of each role lie: train/ and test/, and val/ where there are both, or val/ instead of test/.
+    """The folder of each role: train/ and test/, and val/ if both are there; val/ is the test part if test/ is absent.
 
-    `TRAIN` alone where there is no test part: train/, or the folder itself where `train` is absent or holds images
-    itself, a class like others.
+    Without a test part `TRAIN` is the only role: train/, or the folder itself where train/ is absent, or holds images and
+    so is a class like others.
     """
     train, val, test = (folder / name for name in ("train", "val", "test"))
     if not class_folders(train) or any(_images_in(train)):
@@ -72,12 +75,12 @@ def parts_of(folder: Path) -> dict[int, Path]:
 def read_folder(folder: Path) -> RawImages:
     """The images of a user's folder in one of the `LAYOUTS`.
 
-    Classes are named by their folders, in alphabetical order over all parts; a folder without images is a class, too.
+    Classes are named by their folders, in alphabetical order over all parts; a folder without images is also a class.
 
     Raises
     ------
     DataError
-        No class, or no image. Reading the images raises it, too: see `listed`.
+        No class, or no image. Reading the images may raise it as well: see `listed`.
     """
     parts = parts_of(folder)
     raw = read_parts(folder, parts)
@@ -100,7 +103,7 @@ def read_parts(folder: Path, parts: Mapping[int, Path]) -> RawImages:
 
 
 def images_of(part: Path, class_names: Sequence[str]) -> list[tuple[str, int]]:
-    """Paths and labels of the images of CLASS/*, as torchvision's ImageFolder finds them; other folders are passed by."""
+    """Paths and labels of the images of CLASS/*, as torchvision's ImageFolder finds them; other folders are ignored."""
     from torchvision.datasets.folder import make_dataset
 
     numbers = {name: number for number, name in enumerate(class_names)}
@@ -109,10 +112,10 @@ def images_of(part: Path, class_names: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def listed(folder: Path, samples: Sequence[tuple[str, int, int]], class_names: Sequence[str]) -> RawImages:
-    """Of image files, each with label and role, below `folder`, which errors name them from.
+    """`RawImages` of image files, each with label and role, below `folder`; errors name them by their paths from there.
 
-    Reading some of them raises DataError where a file is damaged or no image, and where sizes differ and none is given;
-    where some of these are in colour, grey ones get three channels.
+    Reading them raises DataError where a file is damaged or no image, and where sizes differ and none is given. If some of
+    the images read together are in colour, grey ones get three channels.
 
     Raises
     ------
@@ -131,15 +134,15 @@ def listed(folder: Path, samples: Sequence[tuple[str, int, int]], class_names: S
 
 
 def fingerprint(folders: Sequence[Path]) -> str:
-    """SHA-256 of name, size and time of every image below the folders, and of the names of folders; "" for none.
+    """SHA-256 of name, size and time of every image below the folders, and of the folders' names; "" without folders.
 
-    A process that asks again gets the same, unless a folder or one of its classes has changed: a file that is written
-    over is seen by the next process.
+    Within a process the result is kept until a folder or one of its classes changes; that the content of a file has changed
+    is seen by the next process.
 
     Raises
     ------
     DataError
-        If one cannot be looked into.
+        If a folder cannot be read.
     """
     try:
         watched = [path for folder in folders for path in (folder, *(folder / name for name in class_folders(folder)))]
@@ -168,12 +171,6 @@ def _stats(folder: str, place: str) -> Iterator[tuple[str, int, int]]:
         elif _is_image(entry.name):
             stat = entry.stat()
             yield place + entry.name, stat.st_size, stat.st_mtime_ns
-
-
-def _peek(folder: Path, depth: int) -> bool:
-    if any(_images_in(folder)):
-        return True
-    return depth > 0 and any(_peek(folder / name, depth - 1) for name in islice(class_folders(folder), PEEK_FOLDERS))
 
 
 def _images_in(folder: Path) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""From labels to a share for every client: Dirichlet, IID or shards, with a least size."""
+"""Partition labelled images among clients: Dirichlet, IID or shards, with a least number for every client."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from curvfed.tasks.errors import DataError
 Integers = NDArray[np.int64]
 
 STREAM = 5
-"""Of the seed: dealing must not be tied to subsets or splits of the same seed."""
+"""Random stream of the seed, so that the partition is independent of subsets and splits of the same seed."""
 
 LEAST_ALPHA = 1e-300
-"""Smaller ones deal alike, every class to one client; their inverse overflows."""
+"""Smaller ones have the same effect, every class goes to one client, and their inverse overflows."""
 
 
 @dataclass(frozen=True)
 class Deal:
-    """How images are dealt out.
+    """How images are dealt out to the clients.
 
     Attributes
     ----------
@@ -41,19 +41,13 @@ class Deal:
     def __post_init__(self) -> None:
         if self.partition not in PARTITIONS:
             raise DataError(f'partition is "{self.partition}"; allowed: {", ".join(PARTITIONS)}')
-        if not 0 < self.alpha < np.inf:
-            raise DataError(f"alpha is {self.alpha}; it must be above 0 and finite")
-        if self.shards < 1:
-            raise DataError(f"shards is {self.shards}; it must be at least 1")
-        if self.min_client_size < 0:
-            raise DataError(f"min-client-size is {self.min_client_size}; it must be at least 0")
 
 
 def deal_out(labels: Integers, num_clients: int, deal: Deal, seed: int) -> list[Integers]:
-    """The ascending indices of every client's images; together they are all images, once.
+    """The ascending indices of every client's images; every image belongs to one client.
 
-    Where the partition leaves a client short of `min_client_size`, it takes images from the client that is then the
-    largest, of that one's most frequent class: nothing is drawn anew.
+    A client with fewer images than `min_client_size` takes some from the client that is then the largest, of that one's
+    most frequent class; the partition is not drawn anew.
 
     Parameters
     ----------
@@ -80,14 +74,14 @@ def deal_out(labels: Integers, num_clients: int, deal: Deal, seed: int) -> list[
 
 
 def _dirichlet(labels: Integers, num_clients: int, deal: Deal, rng: np.random.Generator) -> Integers:
-    """Every class by shares drawn from Dir(alpha) (Hsu et al., 2019), none of it to clients that already hold 1/K of
+    """Deal out every class by shares from Dir(alpha) (Hsu et al., 2019), but none to clients that already hold 1/K of
     all images (Li et al., 2021).
     """
     owners = np.empty(len(labels), dtype=np.int64)
     sizes = np.zeros(num_clients, dtype=np.int64)
-    for images in _by_class(labels, rng):
+    for images in by_class(labels, rng):
         shares = _dirichlet_shares(sizes * num_clients < len(labels), deal.alpha, rng)
-        # Rounded, not cut off: what float64 loses at the end must not fall to the last client.
+        # Rounded, not truncated: float64's rounding errors must not add images to the last client.
         ends = np.rint(np.cumsum(shares) * len(images)).astype(np.int64)
         counts = np.diff(ends, prepend=0)
         owners[images] = np.repeat(np.arange(num_clients), counts)
@@ -126,7 +120,7 @@ def _shards(labels: Integers, num_clients: int, deal: Deal, rng: np.random.Gener
         )
     owner_of_shard = rng.permutation(num_shards) % num_clients
     owners = np.empty(len(labels), dtype=np.int64)
-    owners[np.concatenate(list(_by_class(labels, rng)))] = owner_of_shard[
+    owners[np.concatenate(list(by_class(labels, rng)))] = owner_of_shard[
         np.arange(len(labels)) * num_shards // len(labels)
     ]
     return owners
@@ -139,22 +133,22 @@ PARTITIONS: dict[str, Callable[[Integers, int, Deal, np.random.Generator], Integ
 }
 
 
-def _by_class(labels: Integers, rng: np.random.Generator) -> list[Integers]:
-    """The images of every class that has any, in ascending order of the classes, each in random order."""
+def by_class(labels: Integers, rng: np.random.Generator) -> list[Integers]:
+    """The images of every class that has some, in random order; the classes ascend."""
     shuffled = rng.permutation(len(labels))
     order = shuffled[np.argsort(labels[shuffled], kind="stable")]
     return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
 
 
 def _filled(owners: Integers, labels: Integers, num_clients: int, least: int, rng: np.random.Generator) -> Integers:
-    """Every client brought to `least` images; needs n >= K * least."""
+    """Move images until every client has `least`; needs n >= K * least."""
     sizes = np.bincount(owners, minlength=num_clients)
     for client in np.flatnonzero(sizes < least):
         while sizes[client] < least:
             donor = sizes.argmax()
             own = np.flatnonzero(owners == donor)
             own = own[labels[own] == np.bincount(labels[own]).argmax()]
-            # A client below its least size leaves one above it, so that something moves every time.
+            # While one client has too few, another has more than `least`: at least one image moves.
             moved = rng.choice(own, min(least - sizes[client], sizes[donor] - least, len(own)), replace=False)
             owners[moved] = client
             sizes[[client, donor]] += len(moved) * np.array([1, -1])

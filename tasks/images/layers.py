@@ -1,4 +1,4 @@
-"""What the networks for images are made of: a convolution with its normalisation, and how it starts."""
+"""The layers of the image networks: a convolution with its normalisation, and its initialisation."""
 
 from typing import Literal
 
@@ -12,8 +12,8 @@ MAX_GROUPS = 32
 def num_groups(channels: int) -> int:
     """Groups of a group normalisation: the largest divisor of `channels` up to 32 that leaves a group two channels.
 
-    32 for all multiples of 32 from 64 on (Wu & He, 2018). A group of one channel would normalise each map by itself, which
-    erases its mean, and a map of one place altogether.
+    It is 32 for all multiples of 32 from 64 on (Wu & He, 2018). A group of one channel would normalise each map by itself,
+    which erases its mean, and a map of one pixel completely.
     """
     return max(number for number in range(1, MAX_GROUPS + 1) if channels % number == 0 and 2 * number <= channels)
 
@@ -38,8 +38,8 @@ def convolution(
 
 
 def start(convolved: nn.Conv2d, activation: Literal["relu", "linear"]) -> None:
-    """Start a convolution by the normal weights of He et al. (2015), which keep the size of what passes; biases of 0."""
-    # By the inputs: torch counts the outputs of a depthwise convolution over all its groups, which is too many.
+    """Start a convolution by the normal weights of He et al. (2015), which keep the scale of its input; biases of 0."""
+    # "fan_in": for the outputs of a depthwise convolution torch counts all groups, which is too many.
     nn.init.kaiming_normal_(convolved.weight, mode="fan_in", nonlinearity=activation)
     if convolved.bias is not None:
         nn.init.zeros_(convolved.bias)

@@ -1,4 +1,4 @@
-"""The models of images, a body and a head, with a seeded start."""
+"""The image models, a body and a head, with their seeded initialisation."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from curvfed.tasks.images.nets import NETS
 
 @dataclass(frozen=True)
 class ImageModelSpec:
-    """What determines a model of images.
+    """The settings of an image model.
 
     Attributes
     ----------
@@ -26,10 +26,10 @@ class ImageModelSpec:
     norm : str
         Normalisation layers, as `NETS` takes them.
     embedding_dim : int
-        Width of a linear layer between net and head; 0 is none, the head then sees the features of the net.
+        Width of a linear layer between net and head; 0: none, the head takes the features of the net.
     num_classes : int
     head, fixed, start, normalize, scale, slope
-        Those of `curvfed.tasks.heads.HeadSpec`; `head` is its kind.
+        As in `curvfed.tasks.heads.HeadSpec`; `head` is its kind.
     """
 
     kind: str
@@ -56,8 +56,8 @@ class ImageNet(nn.Module):
     head : Module
         One of `curvfed.tasks.heads`.
     mixed_precision : bool
-        Whether the body computes in bfloat16 where it may while it is trained. Features, head and losses keep the
-        images' dtype, and so does the body in evaluation.
+        Whether the body computes in bfloat16, where that is safe, while it is trained. Features, head and losses keep the
+        dtype of the images, and so does the body in evaluation.
     """
 
     def __init__(self, body: nn.Sequential, head: nn.Module) -> None:
@@ -78,27 +78,27 @@ class ImageNet(nn.Module):
 
 
 class WholeNet(ImageNet):
-    """Another package's network, from images to logits, which are its features, too; its parameters keep their names."""
+    """The network of another package, from images to logits, which are also its features; parameters keep their names."""
 
     def __init__(self, net: nn.Module) -> None:
         super().__init__(nn.Sequential(net), nn.Identity())
 
     def named_parameters(self, *options: Any, **named: Any) -> Iterator[tuple[str, nn.Parameter]]:
-        """Those of the network."""
+        """The parameters of the network, without a prefix."""
         return self.body[0].named_parameters(*options, **named)
 
     def named_buffers(self, *options: Any, **named: Any) -> Iterator[tuple[str, Tensor]]:
-        """Those of the network."""
+        """The buffers of the network, without a prefix."""
         return self.body[0].named_buffers(*options, **named)
 
 
 def build_image_model(spec: ImageModelSpec, seed: int) -> ImageNet:
-    """The model with its seeded start; equal on every machine for equal arguments.
+    """The model with its seeded initialisation; equal on every machine for equal arguments.
 
-    The weights of a fixed head are zero: they are the server's to give, by `head_start` of `head_spec`.
+    The weights of a fixed head are zero: the server sends them, from `head_start` of `head_spec`.
     """
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # alone: torch.manual_seed keeps a stack trace for a GPU each time
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed the GPUs, and is slower
         if spec.kind not in NETS:
             return WholeNet(plugins.model(spec.kind, spec.shape, spec.num_classes))
         net, width = NETS[spec.kind](spec.shape, spec.norm)
@@ -111,7 +111,7 @@ def build_image_model(spec: ImageModelSpec, seed: int) -> ImageNet:
 
 
 def head_spec(spec: ImageModelSpec) -> HeadSpec:
-    """The head of a model, whose width is the embedding's or the net's own."""
+    """The settings of the model's head, whose width is the embedding's or the net's own."""
     return _head_spec(spec, 0 if spec.embedding_dim else _width(spec.kind, spec.shape, spec.norm))
 
 
@@ -130,6 +130,6 @@ def _head_spec(spec: ImageModelSpec, width: int) -> HeadSpec:
 
 @lru_cache
 def _width(kind: str, shape: tuple[int, int, int], norm: str) -> int:
-    # On the meta device there would be no weights to fill, but torch takes seconds to load what their starts need there.
+    # The meta device would need no weights, but torch takes seconds to import what initialises them there.
     with torch.random.fork_rng(devices=[]):
         return NETS[kind](shape, norm)[1]

@@ -1,25 +1,24 @@
-"""The bodies by name: what maps images (n, c, h, w) to features (n, width).
+"""The bodies of the image networks by name: they map images (n, c, h, w) to features (n, width).
 
-Each function takes the shape (c, h, w) of an image and the normalisation, and returns the body and its width. All weights
-are drawn from torch's default generator.
+Each function takes the shape (c, h, w) of an image and the normalisation, a key of `curvfed.tasks.images.layers.NORMS`, and
+returns the body and its width. All weights are drawn from torch's default generator.
 """
 
 from collections.abc import Callable
 from functools import partial
 
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
-from curvfed.tasks.images.layers import NORMS, convolution, tin_stride
+from curvfed.tasks.images.layers import convolution, tin_stride
 from curvfed.tasks.images.resnets import resnet18, resnet18_7x7, senet18
 
 Build = Callable[[tuple[int, int, int], str], tuple[nn.Module, int]]
 
 CONVNET = ((32, 1), (64, 2), (64, 2), (64, 1), (128, 2), (128, 1), (256, 2))
-"""(channels, stride) of ConvNet's convolutions."""
+"""(channels, stride) of the convolutions of ConvNet."""
 
 VGG13 = ((64, 64), (128, 128), (256, 256), (512, 512), (512, 512))
-"""Channels of VGG13's convolutions, between maxima."""
+"""Channels of the convolutions of VGG13, in stages that end with a pooling layer."""
 
 MOBILENETV2 = (
     (1, 16, 1, 1),
@@ -30,13 +29,13 @@ MOBILENETV2 = (
     (6, 160, 3, 2),
     (6, 320, 1, 1),
 )
-"""(expansion, channels, blocks, stride of the first) of MobileNetV2's stages; 0 stands for TIN_S."""
+"""(expansion, channels, blocks, stride of the first block) of the stages of MobileNetV2; 0 stands for TIN_S."""
 
 
 def cnn(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     """Two 5x5 convolutions of stride 2, to 16 and 32 channels, flattened: 1,568 features of 28x28.
 
-    It has no normalisation whatever `norm` says, and torch's own start.
+    It has no normalisation layers, whatever `norm` says, and torch's default initialisation.
     """
     channels, height, width = shape
     layers = (nn.Conv2d(channels, 16, 5, 2, 2), nn.ReLU(), nn.Conv2d(16, 32, 5, 2, 2), nn.ReLU(), nn.Flatten())
@@ -57,9 +56,9 @@ def convnet(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
 
 
 def vgg13(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
-    """SphereFed, Table 12: ten 3x3 convolutions with maxima over 2x2 between them; 512 features.
+    """SphereFed, Table 12: ten 3x3 convolutions with 2x2 max pooling between them; 512 features.
 
-    The last maximum is over all places that are left: 2x2 of 32x32, 4x4 of 64x64. The table's TIN_S by TIN_S, half of
+    The last pooling is over the whole map: 2x2 for images of 32x32, 4x4 for 64x64. The table's TIN_S by TIN_S, half of
     that, would leave 2,048 features where its last layer takes 512. Its NormLayer(256) after convolutions to 512 channels
     are misprints.
     """
@@ -98,9 +97,9 @@ class InvertedResidual(nn.Module):
 def mobilenetv2(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     """SphereFed, Table 14: MobileNetV2 for small images; the means of 1,280 channels.
 
-    As in the table the activation is ReLU and the first block has an expansion, of factor 1, neither of which holds of
-    torchvision's block. The table does not list the shortcuts, which have no weights here, and has a ReLU after the
-    projections too, where MobileNetV2 has none. From 64x64 on the second stage halves the sides.
+    As in the table, and unlike in torchvision's block, the activation is ReLU and the first block has an expansion, of
+    factor 1. The table does not list the shortcuts, which have no weights here, and has a ReLU after the projections, where
+    MobileNetV2 has none. From 64x64 on the second stage halves height and width.
     """
     layers: list[nn.Module] = [convolution(shape[0], 32, 3, 1, norm)]
     channels = 32
@@ -115,12 +114,10 @@ def mobilenetv2(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]
 
 def has_batch_norm(model: nn.Module) -> bool:
     """Whether a model keeps running statistics: whether any of its layers is a batch normalisation."""
-    return any(isinstance(module, _BatchNorm) for module in model.modules())
+    return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
 
 
 def _checked(name: str, build: Build, least: int, shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
-    if norm not in NORMS:
-        raise ValueError(f'{name}: no normalisation "{norm}"; allowed are {", ".join(NORMS)}')
     channels, height, width = shape
     if channels < 1 or min(height, width) < least:
         given, allowed = f"{channels}x{height}x{width}", f"1x{least}x{least}"
@@ -139,4 +136,4 @@ _ROWS: tuple[tuple[str, Build, int], ...] = (
 )
 
 NETS: dict[str, Build] = {name: partial(_checked, name, build, least) for name, build, least in _ROWS}
-"""The functions by name; a ValueError names an unknown normalisation, or the least image where a given one is smaller."""
+"""The functions by name; they raise ValueError, with the least size allowed, for images that are too small."""

@@ -1,4 +1,4 @@
-"""Labelled images before they are dealt out: known by label at once, read when asked for."""
+"""The images of a data set before they are partitioned: the labels are known, the pixels are read when needed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,19 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
-Integers = NDArray[np.int64]
+from curvfed.tasks.images.label_partition import Integers, by_class
 
 TRAIN, VAL, TEST = range(3)
-"""Roles of images."""
+"""The roles of images."""
 
 HELD_OUT = 0.2
-"""Share of every class that is the global test set of data without a test part; the same images whatever the seed."""
+"""The share of every class that becomes the global test set of data without a test part, whatever the seed."""
 
 AT_A_TIME = 4096
-"""Images that are converted together: what lies between the steps is several times as large."""
+"""How many images are converted together: intermediate results take several times their memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +32,8 @@ class RawImages:
     roles : (n,), int64, or None
         `TRAIN`, `VAL` or `TEST`, by the data set's own parts; None where it has none.
     read : callable
-        (indices, size, channels) -> Tensor (len(indices), c, h, w), uint8: the images in that order; `size` 0 and
-        `channels` 0 leave them as they are, as in `brought_to`. Raises DataError.
+        (indices, size, channels) -> Tensor (len(indices), c, h, w), uint8: the images in that order, converted as by
+        `brought_to`. Raises DataError.
     """
 
     labels: Integers
@@ -43,19 +42,19 @@ class RawImages:
     read: Callable[[Integers, int, int], Tensor]
 
     def with_test(self) -> Integers:
-        """The data set's own roles, else `TEST` for a `HELD_OUT` share of every class and `TRAIN` for the others."""
+        """The data set's own roles; by default `TEST` for a `HELD_OUT` share of every class and `TRAIN` for the others."""
         return _held_out(self.labels) if self.roles is None else self.roles
 
 
 def raw_images(
     images: Tensor, labels: Integers, class_names: Sequence[str], roles: Integers | None = None
 ) -> RawImages:
-    """Of images (n, c, h, w), uint8, that are in memory.
+    """`RawImages` of images (n, c, h, w), uint8, in memory.
 
     Raises
     ------
     ValueError
-        If there are not as many labels as images, or a label has no class.
+        If the numbers of images and labels differ, or a label has no class.
     """
     if len(images) != len(labels) or (len(labels) and not 0 <= labels.min() <= labels.max() < len(class_names)):
         raise ValueError("images, labels and classes do not belong together")
@@ -67,9 +66,9 @@ def raw_images(
 
 
 def brought_to(images: Tensor, size: int, channels: int) -> Tensor:
-    """Images (n, c, h, w), uint8, with so many channels, 1 or 3, and of so many pixels in height and width; 0 leaves them.
+    """Convert images (n, c, h, w), uint8, to 1 or 3 channels and to `size` pixels in height and width; 0 leaves them.
 
-    Grey is the luma of ITU-R 601, in Pillow's arithmetic; another size is found bilinearly, with antialiasing.
+    Grey is the luma of ITU-R 601, in Pillow's arithmetic; images are resized bilinearly, with antialiasing.
     """
     if (not channels or channels == images.shape[1]) and (not size or images.shape[2:] == (size, size)):
         return images
@@ -92,10 +91,7 @@ def _resized(images: Tensor, size: int) -> Tensor:
 
 
 def _held_out(labels: Integers) -> Integers:
-    shuffled = np.random.default_rng(0).permutation(len(labels))
-    order = shuffled[np.argsort(labels[shuffled], kind="stable")]
-    counts = np.bincount(labels)
-    rank = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
-    roles = np.empty(len(labels), dtype=np.int64)
-    roles[order] = np.where(rank < np.rint(HELD_OUT * counts)[labels[order]], TEST, TRAIN)
+    roles = np.full(len(labels), TRAIN)
+    for images in by_class(labels, np.random.default_rng(0)):
+        roles[images[: round(HELD_OUT * len(images))]] = TEST
     return roles

@@ -1,4 +1,4 @@
-"""The files of the named data sets, as torchvision and scikit-learn read them."""
+"""Read the public data sets of images, by torchvision and scikit-learn."""
 
 from pathlib import Path
 from typing import Any
@@ -9,13 +9,14 @@ from torch import Tensor
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.folder import class_folders, images_of, listed
-from curvfed.tasks.images.raw import TEST, TRAIN, Integers, RawImages, raw_images
+from curvfed.tasks.images.label_partition import Integers
+from curvfed.tasks.images.raw import TEST, TRAIN, RawImages, raw_images
 
 DIGITS = tuple("0123456789")
 
 
 def _both_parts(collection: str, root: Path, **arguments: Any) -> tuple[Tensor, Integers, Integers, list[str]]:
-    """Images (n, c, h, w), labels, roles, and names of the classes, by a class of torchvision."""
+    """Images (n, c, h, w), labels, roles and class names, as a class of torchvision reads them."""
     import torchvision.datasets
 
     parts = [getattr(torchvision.datasets, collection)(root, train=train, **arguments) for train in (True, False)]
@@ -25,26 +26,21 @@ def _both_parts(collection: str, root: Path, **arguments: Any) -> tuple[Tensor, 
     return images.permute(0, 3, 1, 2) if images.ndim == 4 else images[:, None], labels, roles, parts[0].classes
 
 
-def read_mnist(root: Path) -> RawImages:
-    """The digits, which torchvision also spells out."""
-    images, labels, roles, _ = _both_parts("MNIST", root)
-    return raw_images(images, labels, DIGITS, roles)
-
-
 def read_named(collection: str, root: Path) -> RawImages:
-    """What a class of torchvision reads, under its names."""
+    """A data set as a class of torchvision reads it."""
     images, labels, roles, names = _both_parts(collection, root)
-    return raw_images(images, labels, names, roles)
+    # torchvision's names of MNIST's classes are "0 - zero" and so on.
+    return raw_images(images, labels, DIGITS if collection == "MNIST" else names, roles)
 
 
 def read_letters(root: Path) -> RawImages:
-    """Letters stand on their side in the files, and count from 1."""
+    """EMNIST letters. In the files, the images are transposed and the labels count from 1."""
     images, labels, roles, names = _both_parts("EMNIST", root, split="letters")
     return raw_images(images.transpose(2, 3), labels - 1, names[1:], roles)
 
 
 def read_tiny(folder: Path) -> RawImages:
-    """The labels of val/images are in a table: a file and its class per row, separated by tabs."""
+    """TinyImageNet as it is published: a table has the labels of val/images, a file and its class per row, by tabs."""
     table = folder / "val" / "val_annotations.txt"
     names = class_folders(folder / "train")
     samples = [(path, label, TRAIN) for path, label in images_of(folder / "train", names)]
@@ -61,7 +57,7 @@ def read_tiny(folder: Path) -> RawImages:
 
 
 def read_digits() -> RawImages:
-    """Scikit-learn's, 8x8, whose pixels are 0..16."""
+    """The digits of scikit-learn, 8x8, with pixels in 0..16."""
     from sklearn.datasets import load_digits
 
     found = load_digits()

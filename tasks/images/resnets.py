@@ -1,6 +1,6 @@
-"""The residual networks, of torchvision's blocks.
+"""The residual networks, made of torchvision's blocks.
 
-torchvision is imported where a network is made: with what it imports in turn it takes seconds to load.
+torchvision takes seconds to import, so it is imported where a network is made.
 """
 
 from collections import OrderedDict
@@ -14,29 +14,29 @@ from curvfed.tasks.images.layers import convolution, normalisation, start, tin_s
 WIDTHS = (64, 128, 256, 512)
 
 REDUCTION = 16
-"""Of the channels within a squeeze-and-excitation module (Hu et al., 2018)."""
+"""Reduction of the channels within a squeeze-and-excitation module (Hu et al., 2018)."""
 
 
 def resnet18(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     """SphereFed, Table 15: ResNet-18 for small images, with a 3x3 stem and no pooling before the blocks.
 
-    The table's NormLayer(256) after a convolution to 512 channels is a misprint. It does not list the shortcuts: a 1x1
-    convolution with normalisation where the number of channels or of places changes; and of a block's second ReLU it does
-    not say that it follows the sum. From 64x64 on the first block halves the sides.
+    The table's NormLayer(256) after a convolution to 512 channels is a misprint. It lists neither the shortcuts, a 1x1
+    convolution with normalisation where the number of channels or pixels changes, nor that the second ReLU of a block
+    follows the sum. From 64x64 on the first block halves height and width.
     """
     return _residual(convolution(shape[0], WIDTHS[0], 3, 1, norm), tin_stride(*shape[1:]), norm, squeezes=False)
 
 
 def resnet18_7x7(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
-    """torchvision's ResNet-18, with its stem of a 7x7 convolution and a maximum, which HyperFed's authors use."""
+    """torchvision's ResNet-18, whose stem is a 7x7 convolution and a max pooling, as HyperFed's authors use it."""
     stem = convolution(shape[0], WIDTHS[0], 7, 2, norm).append(nn.MaxPool2d(3, 2, 1))
     return _residual(stem, 1, norm, squeezes=False)
 
 
 def senet18(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
-    """SphereFed, Table 13: `resnet18` whose blocks weigh their channels, before the sum, by squeeze and excitation.
+    """SphereFed, Table 13: `resnet18` with squeeze and excitation of the channels before the sum of each block.
 
-    The module is two 1x1 convolutions with biases over the means of the channels, by way of a 16th as many.
+    The module is two 1x1 convolutions with biases on the means of the channels, with a 16th as many in between.
     """
     return _residual(convolution(shape[0], WIDTHS[0], 3, 1, norm), tin_stride(*shape[1:]), norm, squeezes=True)
 
@@ -53,7 +53,7 @@ def _residual(stem: nn.Module, first_stride: int, norm: str, squeezes: bool) -> 
             made.bn2 = nn.Sequential(made.bn2, SqueezeExcitation(out, out // REDUCTION))
         for module in made.modules():
             if isinstance(module, nn.Conv2d):
-                if norm == "none" and module.bias is None:  # which torchvision's block leaves to its normalisation
+                if norm == "none" and module.bias is None:  # torchvision's block relies on its normalisation for it
                     module.bias = nn.Parameter(torch.zeros(out))
                 start(module, "relu")
         return made

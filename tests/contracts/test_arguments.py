@@ -24,7 +24,7 @@ from curvfed.strategies.hull.baselines import NAMES as BASELINES
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.data.sources import SOURCES
 from curvfed.tasks.images.datasets import CIFAR10
-from curvfed.tasks.images.datasets import SOURCES as IMAGES
+from curvfed.tasks.images.sources import SOURCES as IMAGES
 from curvfed.tasks.points.datasets import OLSSON
 
 ROOT = Path(__file__).parents[2]

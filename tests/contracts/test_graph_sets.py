@@ -25,7 +25,7 @@ from curvfed.tasks import download
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.data.clients import load_client, load_own
-from curvfed.tasks.graphs.data.graph_sets import deal, load_graph_client, standardize
+from curvfed.tasks.graphs.data.graph_sets import deal, standardize
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.tu import GROUPS, NAMES, graph_dataset_names
@@ -121,15 +121,6 @@ print([name for name in ("torch_geometric", "scipy", "pymetis", "networkx", "skl
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    ("dataset", "text"),
-    [("mutga", 'no set of graphs is called "mutga"; did you mean "MUTAG"'), ("QM9", "Allowed are CHEM")],
-)
-def test_an_unknown_set(tmp_path, dataset, text):
-    with pytest.raises(DataError, match=text):
-        load_graph_client(GraphSpec(dataset, tmp_path), 0, 1, tmp_path)
-
-
 @pytest.mark.parametrize(("dataset", "name"), [("imdb-multi", "IMDB-MULTI"), ("MUTAG,Letter-HIGH", "Letter-high")])
 def test_absent_files_offline(tmp_path, monkeypatch, dataset, name):
     monkeypatch.setattr(download, "PROBE_URL", "http://127.0.0.1:9/")
@@ -171,7 +162,8 @@ def test_every_graph_is_dealt_once_and_whole(tmp_path):
     graphs = write_tu(tmp_path, "AIDS", node_labels=False, folder=".")
     raw = read_tu(tmp_path / "AIDS/raw", "AIDS")
     # As if the attributes were no measurements: the first tells a node's graph.
-    clients = deal(replace(raw, measured=False), GraphSpec("aids", tmp_path, normalize="none"), CLIENTS, "digest")
+    spec = GraphSpec("aids", tmp_path, normalize="none")
+    clients = list(deal(replace(raw, measured=False), spec, CLIENTS, "digest"))
     numbers = [truth_of(client, graphs) for client in clients]
     seen = [number for client in numbers for held in client for number in held]
     assert all(len(held) == 1 for client in numbers for held in client)
@@ -297,7 +289,7 @@ def test_attributes_are_standardised_by_the_clients_training_graphs(tmp_path, tr
     rows = np.array([row for graph in graphs for row in graph.attributes])
     spec = GraphSpec("bzr", tmp_path, train_size=train_size, normalize="none")
     raw = read_tu(tmp_path / "tu/BZR/raw", "BZR")
-    plain = deal(replace(raw, measured=False), spec, CLIENTS, "")
+    plain = list(deal(replace(raw, measured=False), spec, CLIENTS, ""))
     for client, unscaled in zip(load_all(spec, tmp_path / "cache", CLIENTS), plain, strict=True):
         own = rows[unscaled.features.to_dense()[:, 0].long()]
         train = client.train.numpy()
@@ -379,7 +371,6 @@ import json, sys
 from pathlib import Path
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.clients import load_client, load_own
-from curvfed.tasks.graphs.data.graph_sets import load_graph_client
 graph = load_client(GraphSpec("mutag,dd", Path({str(tmp_path)!r})), 2, 4, Path({str(tmp_path / "cache")!r}))
 heavy = ["torch_geometric", "pymetis", "scipy", "networkx", "sklearn", "matplotlib"]
 seen = [graph.digest, graph.space, graph.task, graph.partition_digest, graph.graph_of_node.tolist()]
@@ -396,7 +387,6 @@ import sys
 from pathlib import Path
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.clients import load_client, load_own
-from curvfed.tasks.graphs.data.graph_sets import load_graph_client
 load_client(GraphSpec("mutag", Path({str(mutag_dir)!r})), 0, 2, Path({str(tmp_path)!r}))
 print("torch_geometric" in sys.modules)
 """

@@ -162,6 +162,6 @@ def test_state_of_another_run_client_method_or_data_is_refused(other, named, tmp
     mine.store.folder.parent.mkdir(parents=True, exist_ok=True)
     if theirs.store.folder != mine.store.folder:
         os.rename(theirs.store.folder, mine.store.folder)
-    with pytest.raises(StoreError, match=f"round 1 in .* is not this client's, by its {named}: {WAY_OUT}$"):
+    with pytest.raises(StoreError, match=f"round 1 in .* belongs to another {named}: {WAY_OUT}$"):
         mine.prepare(facts, 1)
     mine.prepare(facts, 0)

@@ -318,7 +318,7 @@ def test_fine_tuning_leaves_the_shared_model_alone_and_starts_anew(dtype):
     assert np.isfinite(loss)
     assert found.tuned.confidence.dtype == dtype
     inputs = found.local.task.inputs
-    rows, labels = found.local.task._parts["train"], found.local.task.train_labels
+    rows, labels = found.local.task.parts["train"], found.local.task.train_labels
     assert (found.tuned.eval()(inputs)[rows].argmax(dim=1) == labels).double().mean() > 0.9
     assert found.scored is found.local.model
 

@@ -367,7 +367,7 @@ def test_state_of_another_client_is_not_taken_up(tmp_path):
     }
     assert (reasons["0"], reasons["2"]) == ("", "")
     assert reasons["1"] == (
-        "the state of round 2 in state-path/run/00001 is not this client's, by its partition and data: give the run "
+        "the state of round 2 in state-path/run/00001 belongs to another partition and data: give the run "
         "another run-name, or this node another state-path"
     )
 

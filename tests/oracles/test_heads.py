@@ -10,7 +10,7 @@ from mpmath import mpf
 from torch import nn
 
 from curvfed.geometry import poincare, prototypes
-from curvfed.tasks.heads import STARTS, HeadSpec, PoincareHead, head_start, make_head, unit
+from curvfed.tasks.heads import HEADS, HeadSpec, PoincareHead, head_start, make_head, unit
 from curvfed.tasks.images.models import ImageModelSpec, build_image_model, head_spec
 from curvfed.tasks.images.nets import NETS
 
@@ -164,9 +164,9 @@ def test_the_default_start_has_the_distribution_of_torchs_linear():
     assert head_start(HeadSpec("sphere", 3, 4), 0).keys() == {"weight"}
 
 
-@pytest.mark.parametrize("kind", STARTS)
+@pytest.mark.parametrize("kind", HEADS)
 def test_every_start_fits_its_head_and_depends_on_the_seed(kind):
-    for start in STARTS[kind]:
+    for start in ("orthonormal", "uniform", *(["default"] if kind != "poincare" else [])):
         spec = HeadSpec(kind, 5, 6, fixed=True, start=start)
         head, first, again, other = make_head(spec), head_start(spec, 1), head_start(spec, 1), head_start(spec, 2)
         assert not any(parameter.any() for parameter in head.parameters())
@@ -177,7 +177,7 @@ def test_every_start_fits_its_head_and_depends_on_the_seed(kind):
 
 
 @pytest.mark.parametrize(("num_classes", "dim"), [(1, 1), (1, 4), (2, 1), (3, 2)])
-@pytest.mark.parametrize("kind", STARTS)
+@pytest.mark.parametrize("kind", HEADS)
 def test_few_classes_and_dimensions(kind, num_classes, dim):
     head = given_head(HeadSpec(kind, num_classes, dim, fixed=True, start="uniform"))
     logits = head(features([0.0, 0.5, 3.0], dim, torch.float32))
@@ -190,19 +190,8 @@ def test_few_classes_and_dimensions(kind, num_classes, dim):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({"kind": "flat"}, "linear, sphere, poincare"),
-        ({"start": "default"}, "orthonormal, uniform"),
-        ({"slope": 0.0}, "0 < s < 1"),
-        ({"slope": -0.5}, "0 < s < 1"),
-        ({"slope": 1.0}, "0 < s < 1"),
-        ({"slope": 1.5}, "0 < s < 1"),
-        ({"slope": math.nan}, "0 < s < 1"),
-        ({"scale": 0.0}, "> 0"),
-        ({"scale": math.inf}, "> 0"),
-        ({"num_classes": 0}, "≥ 1"),
-        ({"dim": 0}, "embedding-dim"),
         ({"dim": 1}, "embedding-dim 1 has room for 2 prototypes, and there are 3 classes"),
-        ({"num_classes": 2001}, "2001 classes; prototypes in 2 dimensions are looked for for up to 2000"),
+        ({"num_classes": 2001}, "2001 classes; the search for prototypes in 2 dimensions allows up to 2000"),
         ({"kind": "sphere", "start": "orthonormal", "num_classes": 2001, "dim": 512}, "2001 classes"),
     ],
 )

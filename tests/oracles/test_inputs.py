@@ -104,14 +104,6 @@ def test_batches_are_the_choice_in_its_order_and_each_ascending(data, graphs, si
         assert_cut(client, numbers.tolist(), batch)
 
 
-def test_one_graph_whose_nodes_are_classified_has_neither_batches_nor_members():
-    graph = replace(client_of([(3, [(0, 1)])], one_hot=False), graph_of_node=None)
-    with pytest.raises(ValueError, match="no batches"):
-        GraphBatches(graph, CPU)
-    with pytest.raises(ValueError, match="no members"):
-        _ = GraphInputs.of(graph, CPU).members
-
-
 @given(simple_edges(9), st.sampled_from([torch.float32, torch.float64]))
 def test_neighbour_sums_are_the_adjacency_matrix(graph, dtype):
     size, edges = graph

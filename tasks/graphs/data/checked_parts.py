@@ -1,7 +1,7 @@
-"""The parts of a graph as they were read, each checked, and brought to one dtype.
+"""Check the parts of a graph that was read from a file, and convert each to its dtype.
 
-Every check takes where the part was read, for its message, and raises `DataError`, which names that, what is wrong there
-and what is allowed.
+Every check takes `where` the part was read, and raises a `DataError` that names this, what is wrong there and what is
+allowed.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from torch import Tensor
 from curvfed.tasks.errors import DataError
 
 MAX_CLASSES = 10_000
-"""More classes than any data set here has: a label beyond is a mistake, not a class."""
+"""More classes than any data set has: a larger label is a mistake, not a class."""
 
 MASK_NAMES = ("train_mask", "val_mask", "test_mask")
 
@@ -34,7 +34,7 @@ def features(where: Path | str, x: object) -> Tensor:
 
 
 def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
-    """An edge index, (2, edges), int64, that does not leave the graph."""
+    """An edge index, (2, edges), int64, of nodes of the graph."""
     if not is_integer(edge_index) or edge_index.ndim != 2 or len(edge_index) != 2:
         raise DataError(f"{where}: edge_index must be an integer tensor (2, edges); it is {what(edge_index)}")
     outside = int(((edge_index < 0) | (edge_index >= num_nodes)).any(dim=0).sum())
@@ -67,7 +67,7 @@ def label(where: str, y: object) -> int:
 
 
 def class_names(where: Path | str, names: object, num_classes: int) -> tuple[str, ...]:
-    """Different names, one for each class at least; without any "0".."C-1"."""
+    """Different names, at least one for each class; by default "0".."C-1"."""
     if names is None:
         return tuple(str(index) for index in range(num_classes))
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
@@ -110,7 +110,7 @@ def is_integer(value: object) -> TypeGuard[Tensor]:
 
 
 def what(value: object) -> str:
-    """A value's kind in words that do not tell what is in it."""
+    """The kind of a value in words, which reveal nothing of its content."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
     return "absent" if value is None else f"of type {type(value).__name__}"

@@ -1,5 +1,6 @@
-"""The data of one client: its part of a public graph, its share of sets of graphs, its generated tree, or its own file."""
+"""The graph data of one client: its part of a public data set, its generated tree, or its own file or folder."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -8,10 +9,10 @@ import torch
 from torch import Tensor
 
 from curvfed.tasks import prepared
-from curvfed.tasks.errors import DataError, naming
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data import trees
-from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph, pack, unpack
-from curvfed.tasks.graphs.data.datasets import locate
+from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
+from curvfed.tasks.graphs.data.datasets import locate, locate_own
 from curvfed.tasks.graphs.data.graph_sets import deal, load_graph_client, own_graphs
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
 from curvfed.tasks.graphs.data.partition import (
@@ -20,12 +21,9 @@ from curvfed.tasks.graphs.data.partition import (
     induced,
     largest_component,
     membership_digest,
-    random_split,
 )
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.tu import graph_dataset_names
-from curvfed.tasks.graphs.data.tu_files import find_files, raw_files, read_tu
-from curvfed.tasks.graphs.data.user_file import read_user_file
 
 
 def load_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_dir: Path) -> ClientGraph:
@@ -40,70 +38,51 @@ def load_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_d
     DataError
         Absent or unfit data, more clients than nodes, or a `partition_id` out of range.
     """
-    if not 0 <= partition_id < num_partitions:
-        raise DataError(
-            f"partition-id is {partition_id}; with {num_partitions} clients it must be in 0..{num_partitions - 1}"
-        )
+    prepared.check_partition(partition_id, num_partitions)
     if spec.dataset.lower() == "trees":
         return _tree(spec, partition_id, num_partitions)
-    if graph_dataset_names(spec.dataset) is not None:
-        return load_graph_client(spec, partition_id, num_partitions, cache_dir)
+    if (names := graph_dataset_names(spec.dataset)) is not None:
+        return load_graph_client(names, spec, partition_id, num_partitions, cache_dir)
     located = locate(spec.dataset, spec.data_dir)
-    settings = asdict(spec) | {"dataset": spec.dataset.lower(), "data_dir": "", "num_partitions": num_partitions}
-    folder = cache_dir / prepared.cache_key(settings, located.files)
-    graph = prepared.read(folder, partition_id, unpack)
-    if graph is None:
+
+    def prepare() -> Iterable[ClientGraph]:
         raw = located.read()
-        if isinstance(raw, RawGraphs):
-            graphs = deal(raw, spec, num_partitions)
-        else:
-            graphs = _prepare(raw, spec, num_partitions)
-        prepared.write(folder, graphs, pack)
-        graph = graphs[partition_id]
-    return graph
+        return deal(raw, spec, num_partitions) if isinstance(raw, RawGraphs) else _parts(raw, spec, num_partitions)
+
+    settings = asdict(spec) | {"dataset": spec.dataset.lower(), "data_dir": "", "num_partitions": num_partitions}
+    return prepared.load(ClientGraph, cache_dir / prepared.cache_key(settings, located.files), partition_id, prepare)
 
 
 def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> ClientGraph:
-    """A node's own data, whole: a `.pt` file of a graph, with its own masks where it has them, or of a list of graphs, or
-    a folder of graphs in the layout of the TU collection; else under a random split.
+    """A node's own data, whole: a `.pt` file of a graph or of a list of graphs, or a folder in the TU collection's layout.
 
-    A real node starts a process per message: with a `cache_dir` the prepared graph is kept there (for its user alone),
-    and later calls read it back.
+    A graph in a file is split by its own masks where it has them, all else at random. A real node starts a process per
+    message: with a `cache_dir` the prepared graph is kept there (for its user alone), and later calls read it.
 
     Raises
     ------
     DataError
         See `curvfed.tasks.graphs.data.user_file.read_user_file` and `curvfed.tasks.graphs.data.tu_files.read_tu`.
     """
-    path = path.expanduser()
-    folder = None
-    found = find_files(path) if path.is_dir() else None
-    with naming(f"{found[1]}_" if found else ""):
-        if cache_dir is not None and path.exists():
-            files = raw_files(*found) if found else [path]
-            folder = cache_dir / prepared.cache_key(asdict(spec) | {"dataset": "", "data_dir": "", "own": 1}, files)
-            if (graph := prepared.read(folder, 0, unpack)) is not None:
-                return graph
-        raw = read_tu(*found, own=True) if found else read_user_file(path)
-    graph = own(raw, spec)
-    if folder is not None:
-        prepared.write(folder, [graph], pack)
-    return graph
+    located = locate_own(path.expanduser())
+    if cache_dir is None or not path.expanduser().exists():
+        return own(located.read(), spec)
+    settings = asdict(spec) | {"dataset": "", "data_dir": "", "own": 1}
+    folder = cache_dir / prepared.cache_key(settings, located.files)
+    return prepared.load(ClientGraph, folder, 0, lambda: [own(located.read(), spec)])
 
 
 def own(raw: RawGraph | RawGraphs, spec: GraphSpec) -> ClientGraph:
-    """What a node makes of its own data, whole: under the masks that they have, else under a random split."""
-    return own_graphs(raw, spec) if isinstance(raw, RawGraphs) else _own_graph(raw, spec)
-
-
-def _own_graph(raw: RawGraph, spec: GraphSpec) -> ClientGraph:
-    edges = clean_edges(raw.edge_index.numpy(), len(raw.labels))
+    """A node's own data, whole: split by its own masks where it has them, else at random."""
+    if isinstance(raw, RawGraphs):
+        return own_graphs(raw, spec)
+    edges = torch.from_numpy(clean_edges(raw.edge_index.numpy(), len(raw.labels)))
     masks = _split(raw, np.arange(len(raw.labels)), spec)
     features = normalize_rows(raw.features, spec.normalize)
-    return client_graph(features, torch.from_numpy(edges), raw.labels, masks, raw.class_names, raw.metric, "")
+    return client_graph(features, edges, raw.labels, masks, raw.class_names, raw.metric, "")
 
 
-def _prepare(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> list[ClientGraph]:
+def _parts(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[ClientGraph]:
     """Every client's part of the graph."""
     num_nodes = len(raw.labels)
     edges = clean_edges(raw.edge_index.numpy(), num_nodes)
@@ -118,38 +97,29 @@ def _prepare(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> list[Client
     features = normalize_rows(raw.features[nodes], spec.normalize)
     labels = raw.labels[nodes]
     parts = PARTITIONS[spec.partition](edges, len(nodes), num_partitions, spec.seed)
-    whole = np.full(num_nodes, -1)
-    whole[nodes] = parts
-    partition_digest = membership_digest(whole)
-
-    def client(part: int) -> ClientGraph:
+    owner_of_node = np.full(num_nodes, -1)
+    owner_of_node[nodes] = parts
+    digest = membership_digest(owner_of_node)
+    for part in range(num_partitions):
         own = np.flatnonzero(parts == part)
         own_edges = torch.from_numpy(induced(edges, own, len(nodes)))
-        return client_graph(
-            features[own], own_edges, labels[own], masks[:, own], raw.class_names, raw.metric, partition_digest
-        )
-
-    return [client(part) for part in range(num_partitions)]
+        yield client_graph(features[own], own_edges, labels[own], masks[:, own], raw.class_names, raw.metric, digest)
 
 
 def _split(raw: RawGraph, nodes: np.ndarray, spec: GraphSpec) -> Tensor:
-    """Masks (3, len(nodes)): the data set's own, else random ones over `nodes`."""
+    """Masks (3, len(nodes)): the data set's own, else random ones."""
     if raw.masks is not None:
         return raw.masks[:, nodes, spec.seed % raw.masks.shape[2]]
-    # A stream of its own: the split must not be tied to the random partition of the same seed.
-    rng = np.random.default_rng([spec.seed, 1])
-    return torch.from_numpy(random_split(len(nodes), spec.train_size, spec.test_size, rng))
+    return torch.from_numpy(spec.split(len(nodes)))
 
 
 def _tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGraph:
     tree = trees.generate(spec.seed, partition_id)
-    rng = np.random.default_rng([spec.seed, 1, partition_id])
-    masks = random_split(len(tree.labels), spec.train_size, spec.test_size, rng)
     return client_graph(
         normalize_rows(torch.from_numpy(tree.features), spec.normalize),
         torch.from_numpy(tree.edge_index),
         torch.from_numpy(tree.labels),
-        torch.from_numpy(masks),
+        torch.from_numpy(spec.split(len(tree.labels), partition_id)),
         trees.CLASS_NAMES,
         "accuracy",
         trees.digest(spec.seed, num_partitions),

@@ -1,4 +1,4 @@
-"""The raw files of a data set by name or path: where they lie, and what reads them."""
+"""The raw files of a data set of graphs, by its name or by a path: where they lie, and what reads them."""
 
 from functools import partial
 from pathlib import Path
@@ -8,12 +8,14 @@ from curvfed.tasks.errors import DataError, did_you_mean
 from curvfed.tasks.graphs.data import readers
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.sources import SOURCES
+from curvfed.tasks.graphs.data.tu import NAMES, is_path, tu_files
+from curvfed.tasks.graphs.data.tu_files import find_files, raw_files, read_tu
 from curvfed.tasks.graphs.data.user_file import read_user_file
 from curvfed.tasks.public_data import Located, find_path
 
 
 def locate(dataset: str, data_dir: Path) -> Located[RawGraph | RawGraphs]:
-    """Find the raw files of a named data set, in any case, or of a user's `.pt` path.
+    """Find the raw files of a data set: a name, a `.pt` file, or a folder in the layout of the TU collection.
 
     Absent files of a named data set are downloaded. A relative path is looked up in the working folder, then in
     `data_dir`.
@@ -21,20 +23,39 @@ def locate(dataset: str, data_dir: Path) -> Located[RawGraph | RawGraphs]:
     Raises
     ------
     DataError
-        An unknown name, an absent file, or files that are absent and cannot be fetched; names the folders looked in and
-        the command to fetch them.
+        An unknown name, an absent file, or files that are absent and cannot be downloaded; names the folders looked in
+        and the command to download them.
     """
     source = SOURCES.get(dataset.lower())
     if source is not None:
         folder = source.fetched(data_dir, source.folder)
         files = tuple(folder / name for name in source.files)
         return Located(files, partial(getattr(readers, source.read), source, folder))
-    if (own := plugins.located(dataset, data_dir, RawGraph, RawGraphs)) is not None:
-        return own
-    if not dataset.lower().endswith(".pt"):
-        raise DataError(
-            f'unknown graph data set "{dataset}"{did_you_mean(dataset, (*SOURCES, "trees"))} Known: trees, '
-            f"{', '.join(SOURCES)}, or the path of a .pt file"
-        )
-    path = find_path(dataset, data_dir)
-    return Located((path,), partial(read_user_file, path))
+    if dataset in NAMES:
+        public = tu_files(dataset)
+        folder = public.fetched(data_dir, public.folder)
+        return Located(raw_files(folder, dataset), partial(read_tu, folder, dataset))
+    if (brought := plugins.located(dataset, data_dir, RawGraph, RawGraphs)) is not None:
+        return brought
+    if dataset.lower().endswith(".pt"):
+        return locate_own(find_path(dataset, data_dir))
+    if is_path(dataset):
+        return locate_own(find_path(dataset, data_dir, Path.is_dir))
+    raise DataError(
+        f'unknown graph data set "{dataset}"{did_you_mean(dataset, (*SOURCES, "trees"))} Known: trees, '
+        f"{', '.join(SOURCES)}, or the path of a .pt file"
+    )
+
+
+def locate_own(path: Path) -> Located[RawGraph | RawGraphs]:
+    """A user's `.pt` file, or folder in the layout of the TU collection.
+
+    Raises
+    ------
+    DataError
+        If the folder does not hold one data set in that layout.
+    """
+    if not path.is_dir():
+        return Located((path,), partial(read_user_file, path))
+    folder, name = find_files(path)
+    return Located(raw_files(folder, name), partial(read_tu, folder, name, own=True))

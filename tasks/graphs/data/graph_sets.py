@@ -1,10 +1,10 @@
-"""Clients of graph classification: a set of graphs split, dealt out, and each client's features made."""
+"""Clients of graph classification: a set of graphs is split and dealt out, and each client's features are made."""
 
 import hashlib
 import json
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,55 +12,44 @@ from torch import Tensor
 
 from curvfed.tasks import prepared
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph, pack, unpack
+from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
+from curvfed.tasks.graphs.data.datasets import locate
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
-from curvfed.tasks.graphs.data.partition import (
-    Booleans,
-    Integers,
-    induced,
-    membership_digest,
-    random_parts,
-    random_split,
-)
+from curvfed.tasks.graphs.data.partition import Booleans, Integers, induced, membership_digest, random_parts
 from curvfed.tasks.graphs.data.raw import RawGraphs
-from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path, tu_files, unknown
-from curvfed.tasks.graphs.data.tu_files import find_files, raw_files, read_tu
 from curvfed.tasks.graphs.sparse import csr
-from curvfed.tasks.public_data import Located, find_path
-
-if TYPE_CHECKING:  # the module of all kinds of data, which imports this one
-    from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 
 
-def load_graph_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_dir: Path) -> ClientGraph:
-    """The data of client `partition_id` of `num_partitions`, of graph classification.
+def load_graph_client(
+    names: tuple[str, ...], spec: GraphSpec, partition_id: int, num_partitions: int, cache_dir: Path
+) -> ClientGraph:
+    """The data of client `partition_id` of `num_partitions`, of one or several sets of graphs.
 
     Of D data sets client p holds graphs of data set p modulo D (Xie et al., 2021: one data set, one client). A data set
     is split, once over all its graphs, and dealt out at random to the clients that hold it. The first call prepares
-    these and keeps them below `cache_dir`; later ones read one file. `spec.partition` is passed by.
+    these and keeps them below `cache_dir`; later ones read one file. `spec.partition` has no effect.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The data sets, as `curvfed.tasks.graphs.data.tu.graph_dataset_names` gives them.
+    spec, partition_id, num_partitions, cache_dir
+        As in `curvfed.tasks.graphs.data.clients.load_client`.
 
     Raises
     ------
     DataError
-        Absent or unfit data, clients that cannot be shared out evenly to the data sets, more clients than graphs, or a
-        `partition_id` out of range.
+        Absent or unfit data, more clients than graphs, or a number of clients that is no multiple of the data sets'.
     """
-    if not 0 <= partition_id < num_partitions:
-        raise DataError(
-            f"partition-id is {partition_id}; with {num_partitions} clients it must be in 0..{num_partitions - 1}"
-        )
-    names = graph_dataset_names(spec.dataset)
-    if names is None:
-        raise DataError(unknown(spec.dataset))
     if num_partitions % len(names):
         raise DataError(
             f"{num_partitions} clients cannot be shared out evenly to {len(names)} data sets ({', '.join(names)}); their "
             f"number must be a multiple of {len(names)}"
         )
     share, place = divmod(partition_id, len(names))
-    located = _locate(names[place], spec.data_dir)
-    # No client reads another's data set: what all agree on is how the graphs are dealt, not which they are.
-    settings: dict[str, str | int | float] = {
+    located = locate(names[place], spec.data_dir)
+    # A client has no other client's data set: all agree on how graphs are dealt out, not on which graphs these are.
+    settings: dict[str, Any] = {
         "datasets": ",".join(Path(name).name for name in names),
         "seed": spec.seed,
         "train_size": spec.train_size,
@@ -68,23 +57,22 @@ def load_graph_client(spec: GraphSpec, partition_id: int, num_partitions: int, c
         "normalize": spec.normalize,
         "num_partitions": num_partitions,
     }
-    folder = cache_dir / prepared.cache_key(settings, located.files)
-    graph = prepared.read(folder, share, unpack)
-    if graph is None:
+
+    def prepare() -> Iterator[ClientGraph]:
+        raw = located.read()
+        assert isinstance(raw, RawGraphs)
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-        space = names[place] if len(names) > 1 else ""
-        graphs = deal(located.read(), spec, num_partitions // len(names), digest, space)
-        prepared.write(folder, graphs, pack)
-        graph = graphs[share]
-    return graph
+        return deal(raw, spec, num_partitions // len(names), digest, names[place] if len(names) > 1 else "")
+
+    return prepared.load(ClientGraph, cache_dir / prepared.cache_key(settings, located.files), share, prepare)
 
 
 def deal(
     raw: RawGraphs, spec: GraphSpec, num_clients: int, partition_digest: str = "", space: str = ""
-) -> list[ClientGraph]:
+) -> Iterator[ClientGraph]:
     """The clients of one data set: split over all its graphs, then dealt out at random, shares differing by one at most.
 
-    `partition_digest` is what clients of several data sets agree on; without it, it is that of who got which graph.
+    Clients of several data sets agree on a `partition_digest`; by default it is the digest of who holds which graph.
 
     Raises
     ------
@@ -97,41 +85,24 @@ def deal(
             f"{num_clients} clients are more than the {num_graphs} graphs of {space or spec.dataset}; every client "
             f"needs one"
         )
-    masks = _split(num_graphs, spec)
+    masks = spec.split(num_graphs)
     parts = random_parts(np.empty((2, 0), dtype=np.int64), num_graphs, num_clients, spec.seed)
     partition_digest = partition_digest or membership_digest(parts)
-    shares = [np.flatnonzero(parts == client) for client in range(num_clients)]
-    return [_client(raw, share, masks[:, share], spec.normalize, partition_digest, space) for share in shares]
+    for client in range(num_clients):
+        share = np.flatnonzero(parts == client)
+        yield _client(raw, share, masks[:, share], spec.normalize, partition_digest, space)
 
 
 def own_graphs(raw: RawGraphs, spec: GraphSpec) -> ClientGraph:
-    """A node's own graphs, all of them, under a random split."""
+    """A node's own graphs, all of them, split at random."""
     num_graphs = len(raw.labels)
-    return _client(raw, np.arange(num_graphs), _split(num_graphs, spec), spec.normalize, "", "")
-
-
-def _locate(name: str, data_dir: Path) -> Located[RawGraphs]:
-    """The raw files of a data set, and what reads them."""
-    own = is_path(name)
-    if own:
-        folder, name = find_files(find_path(name, data_dir, Path.is_dir))
-    else:
-        public = tu_files(name)
-        folder = public.fetched(data_dir, public.folder)
-    # A folder is read as a node's own is, so that a model of the one fits the other.
-    return Located(raw_files(folder, name), partial(read_tu, folder, name, own=own))
-
-
-def _split(num_graphs: int, spec: GraphSpec) -> Booleans:
-    # A stream of its own: the split must not be tied to the dealing of the same seed.
-    rng = np.random.default_rng([spec.seed, 1])
-    return random_split(num_graphs, spec.train_size, spec.test_size, rng)
+    return _client(raw, np.arange(num_graphs), spec.split(num_graphs), spec.normalize, "", "")
 
 
 def _client(
     raw: RawGraphs, graphs: Integers, masks: Booleans, norm: str, partition_digest: str, space: str
 ) -> ClientGraph:
-    """The client that holds `graphs`, ascending, of the data set; `masks` (3, len(graphs)) are theirs."""
+    """The client that holds the graphs of these numbers, ascending, with masks (3, len(graphs))."""
     position = np.full(len(raw.labels), -1)
     position[graphs] = np.arange(len(graphs))
     owner = position[raw.graph_of_node.numpy()]
@@ -152,11 +123,11 @@ def _client(
 
 
 def _features(raw: RawGraphs, nodes: Tensor, known: Tensor, norm: str) -> Tensor:
-    """The rows of `nodes`, (n, A + num_codes), CSR where there are codes; measurements are scaled by the `known` rows."""
+    """The feature rows of `nodes`, (n, A + num_codes), CSR where there are codes; the `known` rows scale measurements."""
     attributes, codes = raw.attributes[nodes], raw.codes[nodes]
     if raw.measured:
         attributes = standardize(attributes, known)
-    # A row's norm is that of its entries, which are all here.
+    # The norm of a row is the norm of its non-zero entries.
     entries = normalize_rows(torch.cat([attributes, torch.ones(codes.shape)], dim=1), norm)
     if not raw.num_codes:
         return entries
@@ -178,7 +149,7 @@ def standardize(attributes: Tensor, known: Tensor) -> Tensor:
     Returns
     -------
     Tensor, (N, A), float32
-        Finite: what would leave the range of float32 is cut there.
+        Finite: clipped to the range of float32.
     """
     rows = attributes[known].double()
     mean = rows.mean(dim=0)

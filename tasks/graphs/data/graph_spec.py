@@ -1,14 +1,14 @@
-"""What determines the data of a run on graphs, and the norm that all features get."""
+"""The settings that determine the data of a run on graphs, and the normalisation of features."""
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.partition import PARTITIONS
+from curvfed.tasks.graphs.data.partition import PARTITIONS, Booleans, check_shares, random_split
 
 NORMS = {"l2": 2, "l1": 1, "none": None}
 
@@ -46,13 +46,13 @@ class GraphSpec:
     def __post_init__(self) -> None:
         if self.partition not in PARTITIONS:
             raise DataError(f'partition is "{self.partition}"; allowed: {", ".join(PARTITIONS)}')
-        if self.normalize not in NORMS:
-            raise DataError(f'normalize is "{self.normalize}"; allowed: {", ".join(NORMS)}')
-        if self.seed < 0:
-            raise DataError(f"seed is {self.seed}; it must be at least 0")
-        sizes = self.train_size, self.test_size
-        if not all(size >= 0 for size in sizes) or math.fsum(sizes) > 1 + 1e-9:
-            raise DataError(f"train_size and test_size are {sizes}; each must be at least 0, together at most 1")
+        check_shares(self.train_size, self.test_size)
+
+    def split(self, num: int, *stream: int) -> Booleans:
+        """Random masks (3, num) of the training, validation and test examples; `stream` distinguishes draws of one seed."""
+        # A stream of its own, so that the split is independent of the random partition of the same seed.
+        rng = np.random.default_rng([self.seed, 1, *stream])
+        return random_split(num, self.train_size, self.test_size, rng)
 
 
 def normalize_rows(features: Tensor, norm: str) -> Tensor:

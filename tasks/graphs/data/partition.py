@@ -1,4 +1,4 @@
-"""From one graph to a graph for every client: cleaning, components, METIS, splits."""
+"""Partition one graph among clients: cleaning, connected components, METIS, random splits."""
 
 import hashlib
 from collections.abc import Callable
@@ -6,12 +6,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.tasks.errors import DataError
+
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 
 def clean_edges(edge_index: Integers, num_nodes: int) -> Integers:
-    """Both directions of every edge once, without self-loops, sorted lexicographically: (2, E)."""
+    """Every edge once in both directions, without self-loops, sorted lexicographically: (2, E)."""
     source, target = edge_index[:, edge_index[0] != edge_index[1]]
     keys = np.sort(np.concatenate([source * num_nodes + target, target * num_nodes + source]))
     keys = keys[np.diff(keys, prepend=-1) > 0]  # np.unique is a hundred times slower on tens of millions
@@ -19,7 +21,7 @@ def clean_edges(edge_index: Integers, num_nodes: int) -> Integers:
 
 
 def largest_component(edge_index: Integers, num_nodes: int) -> Integers:
-    """The nodes, ascending, of the largest connected component; of equal ones, that of the smallest node."""
+    """The nodes, ascending, of the largest connected component; of equally large ones, the one with the smallest node."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -33,7 +35,7 @@ def largest_component(edge_index: Integers, num_nodes: int) -> Integers:
 
 
 def induced(edge_index: Integers, nodes: Integers, num_nodes: int) -> Integers:
-    """The edges among `nodes` (ascending), renumbered by their position there; their order is kept."""
+    """The edges between `nodes` (ascending), with these renumbered from 0; the edges keep their order."""
     position = np.full(num_nodes, -1)
     position[nodes] = np.arange(len(nodes))
     source, target = position[edge_index]
@@ -42,7 +44,7 @@ def induced(edge_index: Integers, nodes: Integers, num_nodes: int) -> Integers:
 
 
 def metis_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int) -> Integers:
-    """The METIS k-way partition that cuts few edges, none of its parts empty.
+    """The METIS k-way partition, which cuts few edges; no part is empty.
 
     Parameters
     ----------
@@ -59,14 +61,14 @@ def metis_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int)
         return np.zeros(num_nodes, dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(np.bincount(edge_index[0], minlength=num_nodes))])
     graph = pymetis.CSRAdjacency(adj_starts=starts.astype(np.int32), adjacent=edge_index[1].astype(np.int32))
-    # METIS hands its 31-bit seed to srand, for which 0 and 1 are one seed.
+    # METIS passes its 31-bit seed to srand, for which 0 and 1 are the same seed.
     options = pymetis.Options(seed=1 + seed % (2**31 - 1))
     found = pymetis.part_graph(num_parts, adjacency=graph, recursive=False, options=options)
     return fill_empty(np.asarray(found.vertex_part, dtype=np.int64), num_parts)
 
 
 def random_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int) -> Integers:
-    """Nodes dealt out in random order, so that sizes differ by one at most; arguments as in `metis_parts`."""
+    """Parts drawn at random, whose sizes differ by one at most; arguments as in `metis_parts`."""
     parts = np.empty(num_nodes, dtype=np.int64)
     parts[np.random.default_rng(seed).permutation(num_nodes)] = np.arange(num_nodes) % num_parts
     return parts
@@ -87,6 +89,12 @@ def fill_empty(parts: Integers, num_parts: int) -> Integers:
     return parts
 
 
+def check_shares(train_size: float, test_size: float) -> None:
+    """Raise DataError for shares of training and test examples that are more than all."""
+    if train_size + test_size > 1 + 1e-9:
+        raise DataError(f"train-size and test-size are {train_size} and {test_size}; together at most 1 is allowed")
+
+
 def random_split(num_nodes: int, train_size: float, test_size: float, rng: np.random.Generator) -> Booleans:
     """Train, validation and test masks, (3, num_nodes), disjoint and covering all nodes; validation takes the rest."""
     num_train = round(train_size * num_nodes)
@@ -94,8 +102,13 @@ def random_split(num_nodes: int, train_size: float, test_size: float, rng: np.ra
     role = np.ones(num_nodes, dtype=np.int64)
     role[:num_train] = 0
     role[num_nodes - num_test :] = 2
-    chosen: Booleans = rng.permutation(role) == np.arange(3)[:, None]
-    return chosen
+    return masks_of(rng.permutation(role))
+
+
+def masks_of(roles: Integers) -> Booleans:
+    """Masks (3, n) of the roles 0, 1 and 2."""
+    masks: Booleans = np.arange(3)[:, None] == roles
+    return masks
 
 
 def membership_digest(parts: Integers) -> str:

@@ -1,4 +1,4 @@
-"""A graph, or many, as they were read, checked before anything is made of them."""
+"""A graph, or a set of graphs, as it was read from a file and checked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from curvfed.tasks.graphs.data import checked_parts as parts
 from curvfed.tasks.graphs.data.partition import clean_edges
 
 MAX_NODES = 10**8
-"""More nodes than a graph has that fits into memory: a larger number is a mistake."""
+"""A larger number of nodes would not fit into memory, and is a mistake."""
 
 MAX_DEGREE = 64
-"""Of users' graphs without features: one number of columns for all of them, at every client and in predictions."""
+"""The largest degree that the features of users' graphs tell: all clients and predictions have the same columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,9 @@ class RawGraph:
 
 @dataclass(frozen=True, eq=False)
 class RawGraphs:
-    """Many graphs, each an example, written as one graph that falls apart into them.
+    """Many graphs, each an example, side by side as one graph.
 
-    The features are two blocks of columns. The second, of zeros and ones, is kept as the places of its ones: the
+    The features are two blocks of columns. The second, of zeros and ones, is stored as the columns of its ones: the
     one-hot degrees of COLLAB would be 372,474 rows of 492 numbers.
 
     Attributes
@@ -56,15 +56,15 @@ class RawGraphs:
     attributes : Tensor, (N, A), float32, dense, finite
         The first A columns; A may be 0.
     codes : Tensor, (N, K), int64
-        Where the K ones of a row stand in the second block, ascending; K may be 0.
+        The columns of the K ones of a row in the second block, ascending; K may be 0.
     num_codes : int
         The columns of the second block.
     measured : bool
-        Whether the attributes are measurements, each on a scale of its own.
+        Whether the attributes are measurements on different scales, which are standardised.
     edge_index : Tensor, (2, E), int64
-        Clean (see `curvfed.tasks.graphs.data.partition.clean_edges`), no edge between two graphs.
+        Clean (see `curvfed.tasks.graphs.data.partition.clean_edges`), without edges between graphs.
     graph_of_node : Tensor, (N,), int64
-        Ascending from 0; no graph is without a node.
+        Ascending from 0; every graph has a node.
     labels : Tensor, (G,), int64
         In 0..C-1.
     class_names : tuple of C str
@@ -89,12 +89,12 @@ def raw_graph(
     class_names: object = None,
     metric: str = "accuracy",
 ) -> RawGraph:
-    """Check what was read from `where`.
+    """Check a graph that was read from `where`.
 
     Parameters
     ----------
     where : Path or str
-        The file or folder, for the messages.
+        The file or folder, for the error texts.
     features : Tensor, (N, F), of numbers, dense or sparse
     edge_index : Tensor, (2, E), int64
     labels : Tensor, (N,), of integers
@@ -128,21 +128,21 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
     Parameters
     ----------
     where : Path or str
-        The file, for the messages.
+        The file, for the error texts.
     graphs : sequence of dict
-        `x` (nodes, F) in all of them or in none; `edge_index` (2, edges); `y`, a class counted from 0, as an integer
-        or a tensor () or (1,); where there is no `x`, `num_nodes`, if it is not the largest number in `edge_index`
-        plus one; `class_names`, the same in all.
+        `x` (nodes, F), in all of them or in none; `edge_index` (2, edges); `y`, a class counted from 0, as an integer
+        or a tensor () or (1,); without `x`, optionally `num_nodes`, by default the largest number in `edge_index` plus
+        one; optionally `class_names`, the same in all.
 
     Returns
     -------
     RawGraphs
-        The columns of x as attributes, not measured; without x the one-hot degrees (see `degree_codes`).
+        With the columns of x as attributes, not measured; without x, with the one-hot degrees (see `degree_codes`).
 
     Raises
     ------
     DataError
-        Naming `where`, the graph's place in it, counted from 0, what is wrong there, and what is allowed.
+        Naming `where`, the number of the graph, counted from 0, what is wrong there, and what is allowed.
     """
     if not graphs:
         raise DataError(f"{where}: the list is empty; it must hold a graph at least")
@@ -167,9 +167,9 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
     starts = sizes.cumsum(0) - sizes
     joined = torch.cat([own + start for own, start in zip(edges, starts, strict=True)], dim=1)
     edge_index = torch.from_numpy(clean_edges(joined.numpy(), num_nodes))
-    codes, num_codes = (
-        degree_codes(edge_index, num_nodes, MAX_DEGREE) if without else (torch.zeros(num_nodes, 0).long(), 0)
-    )
+    codes, num_codes = torch.zeros(num_nodes, 0, dtype=torch.int64), 0
+    if without:
+        codes, num_codes = degree_codes(edge_index, num_nodes, MAX_DEGREE)
     return RawGraphs(
         attributes=torch.cat(attributes),
         codes=codes,
@@ -185,8 +185,8 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
 def degree_codes(edge_index: Tensor, num_nodes: int, most: int | None = None) -> tuple[Tensor, int]:
     """One-hot degrees, for nodes without features (Xie et al., 2021), as `codes` and `num_codes` of `RawGraphs`.
 
-    There is a column for every degree from 0 to the largest, or to `most`, where larger ones count as that; `edge_index`
-    must be clean.
+    There is a column for every degree from 0 to `most`, by default the largest; larger degrees count as `most`. The
+    `edge_index` must be clean.
     """
     degree = torch.bincount(edge_index[0], minlength=num_nodes)
     if most is None:

@@ -1,28 +1,35 @@
-"""The raw files of public data sets, read: a function for every layout."""
+"""Readers of the raw files of public data sets, one function for each layout."""
 
+import contextlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import DTypeLike
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.raw import RawGraph, raw_graph
-from curvfed.tasks.graphs.data.sources import PLANETOID_PARTS
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-    from scipy.sparse import csr_array
-
-    from curvfed.tasks.graphs.data.sources import Source
+from curvfed.tasks.graphs.data.sources import PLANETOID_PARTS, Source
 
 
-def read_planetoid(source: "Source", folder: Path) -> RawGraph:
-    """Read by PyTorch Geometric's own reader. The raw files are Python pickles: read them from a source you trust."""
-    with warnings.catch_warnings():  # it compiles functions by what newer versions of torch call deprecated
+@contextlib.contextmanager
+def _reading(source: Source, path: Path) -> Iterator[None]:
+    """Any error of a reader is raised as a DataError: a damaged archive may raise anything."""
+    try:
+        yield
+    except Exception as error:
+        raise DataError(
+            f"{path} cannot be read ({type(error).__name__}); remove it and fetch {source.title} again"
+        ) from error
+
+
+def read_planetoid(source: Source, folder: Path) -> RawGraph:
+    """Read by PyTorch Geometric's own reader. The raw files are Python pickles: read them only from a source you trust."""
+    with warnings.catch_warnings():  # its import calls functions that newer versions of torch call deprecated
         warnings.simplefilter("ignore")
         from torch_geometric.io import planetoid
 
@@ -33,11 +40,11 @@ def read_planetoid(source: "Source", folder: Path) -> RawGraph:
             return True
         return False
 
-    with warnings.catch_warnings():  # the reader changes the filters; pickles of old SciPy and NumPy warn
+    with warnings.catch_warnings():  # the reader changes the filters, and unpickling old SciPy and NumPy objects warns
         warnings.simplefilter("ignore")
         try:
             data = planetoid.read_planetoid_data(str(folder), source.title)
-            # The reader takes a cut list of test nodes as it is, and gives the others wrong rows.
+            # Where the list of test nodes is cut short, the reader raises no error and gives the other nodes wrong rows.
             if len(planetoid.read_file(str(folder), source.title, "tx")) != int(data.test_mask.sum()):
                 raise ValueError("tx and test.index differ in length")
         except Exception as error:  # a damaged pickle may raise anything
@@ -46,53 +53,52 @@ def read_planetoid(source: "Source", folder: Path) -> RawGraph:
             raise DataError(
                 f"{fault} ({type(error).__name__}); remove the folder and fetch {source.title} again"
             ) from error
-    return _graph(source, folder, data.x, data.edge_index, data.y, (data.train_mask, data.val_mask, data.test_mask))
+    return raw_graph(folder, data.x, data.edge_index, data.y)
 
 
-def read_heterophilous(source: "Source", folder: Path) -> RawGraph:
+def read_heterophilous(source: Source, folder: Path) -> RawGraph:
     """Read an archive of Platonov et al. (2023): arrays (nodes, ...), edges in one direction, masks (splits, nodes)."""
     path = folder / source.files[0]
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            arrays = {name: torch.from_numpy(stored[name]) for name in stored.files}
+    with _reading(source, path), path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+        arrays = {name: torch.from_numpy(stored[name]) for name in stored.files}
         masks = arrays["train_masks"].T, arrays["val_masks"].T, arrays["test_masks"].T
         fields = arrays["node_features"], arrays["edges"].T, arrays["node_labels"]
-    except Exception as error:  # a damaged archive may raise anything
-        raise _damaged(source, path, error) from error
-    return _graph(source, path, *fields, masks)
+    return raw_graph(path, *fields, masks, metric=source.metric)
 
 
-def read_amazon(source: "Source", folder: Path) -> RawGraph:
+def read_amazon(source: Source, folder: Path) -> RawGraph:
     """Read an archive of Shchur et al. (2018): labels, and the parts of two CSR matrices, of edges and of word counts.
 
     As in PyTorch Geometric a feature is 1 where the word occurs, and every stored entry is an edge, whatever its value.
     """
     path = folder / source.files[0]
-    try:
-        # Entry by entry: others, such as names, may be pickled, and are not wanted.
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            edges, words = _csr(stored, "adj").tocoo(), _csr(stored, "attr").toarray() > 0
-            labels = torch.from_numpy(stored["labels"])
-    except Exception as error:  # a damaged archive may raise anything
-        raise _damaged(source, path, error) from error
-    edge_index = torch.from_numpy(np.stack([edges.row, edges.col]))
-    return _graph(source, path, torch.from_numpy(words), edge_index, labels)
+    # Entry by entry: others, such as names, may be pickled, and are not needed.
+    with _reading(source, path), path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+        edges, words = _csr(stored, "adj").tocoo(), _csr(stored, "attr").toarray() > 0
+        labels = torch.from_numpy(stored["labels"])
+    return raw_graph(path, torch.from_numpy(words), torch.from_numpy(np.stack([edges.row, edges.col])), labels)
 
 
-def read_ogb(source: "Source", folder: Path) -> RawGraph:
+def _csr(stored: Mapping[str, np.ndarray], name: str) -> Any:
+    from scipy.sparse import csr_array
+
+    data, indices, indptr, shape = (stored[f"{name}_{part}"] for part in ("data", "indices", "indptr", "shape"))
+    matrix = csr_array((data, indices, indptr), shape=tuple(shape))
+    matrix.check_format(full_check=True)  # SciPy would write outside of the dense array at an index out of range
+    return matrix
+
+
+def read_ogb(source: Source, folder: Path) -> RawGraph:
     """Read the zipped tables of the Open Graph Benchmark (Hu et al. 2020), without its package.
 
-    A line of `edge` is an edge, of the other tables a node, of the splits a node's number.
+    A row of `edge` is an edge, a row of the other tables a node, a row of a split the number of a node.
     """
 
-    def table(name: str, dtype: "DTypeLike") -> Tensor:
-        path = folder / name
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")  # an empty table, or a whole number with a fraction, is but a warning
-                return torch.from_numpy(np.loadtxt(path, dtype=dtype, delimiter=",", ndmin=2))
-        except Exception as error:  # a damaged archive may raise anything
-            raise _damaged(source, path, error) from error
+    def table(name: str, dtype: DTypeLike) -> Tensor:
+        with _reading(source, folder / name), warnings.catch_warnings():
+            warnings.simplefilter("error")  # NumPy only warns of an empty table, or of a fraction among integers
+            rows = np.loadtxt(folder / name, dtype=dtype, delimiter=",", ndmin=2)
+        return torch.from_numpy(rows)
 
     edge, node_feat, node_label, *splits = source.files
     labels = table(node_label, np.int64).squeeze(1)
@@ -106,28 +112,4 @@ def read_ogb(source: "Source", folder: Path) -> RawGraph:
         return members
 
     train, val, test = map(mask, splits)
-    return _graph(source, folder, table(node_feat, np.float32), table(edge, np.int64).T, labels, (train, val, test))
-
-
-def _csr(stored: Mapping[str, np.ndarray], name: str) -> "csr_array":
-    from scipy.sparse import csr_array
-
-    data, indices, indptr, shape = (stored[f"{name}_{part}"] for part in ("data", "indices", "indptr", "shape"))
-    matrix = csr_array((data, indices, indptr), shape=tuple(shape))
-    matrix.check_format(full_check=True)  # SciPy would write outside of the dense array at an index out of range
-    return matrix
-
-
-def _graph(
-    source: "Source",
-    where: Path,
-    x: Tensor,
-    edges: Tensor,
-    y: Tensor,
-    masks: tuple[Tensor, Tensor, Tensor] | None = None,
-) -> RawGraph:
-    return raw_graph(where, x, edges, y, masks=masks if source.own_splits else None, metric=source.metric)
-
-
-def _damaged(source: "Source", path: Path, error: Exception) -> DataError:
-    return DataError(f"{path} cannot be read ({type(error).__name__}); remove it and fetch {source.title} again")
+    return raw_graph(folder, table(node_feat, np.float32), table(edge, np.int64).T, labels, (train, val, test))

@@ -1,9 +1,9 @@
-"""Node selection (FedHGCN, Du et al., 2024): of a graph the nodes that tell most beside their neighbours.
+"""Node selection (FedHGCN, Du et al., 2024): keep the nodes that differ most from their neighbours.
 
-Of the paper the abstract is public, and no code: the selection is there to "remove the redundancy from the graph
+Only the abstract of the paper is public, and no code: the selection is to "remove the redundancy from the graph
 representation and highlight key nodes". FlatLand's authors, who ran it, add that it takes quadratic time and space. How
-importance is measured is therefore this module's reading: a node is redundant as far as its neighbours tell what it tells,
-the criterion by which HGP-SL (Zhang et al., 2019) pools nodes, here with hyperbolic distance and mean, in linear time.
+importance is measured is therefore an interpretation: a node is redundant if its neighbours predict it, which is the
+criterion by which HGP-SL (Zhang et al., 2019) pools nodes, here with hyperbolic distance and mean, in linear time.
 """
 
 from dataclasses import replace
@@ -13,19 +13,19 @@ from torch import Tensor
 
 from curvfed.geometry import lorentz
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.sparse import csr, neighbour_sums
+from curvfed.tasks.graphs.sparse import neighbour_sums, select_rows
 
 CURVATURE = -1.0
 
 MAX_RADIUS = 8.0
-"""Of a node's point, as whole graphs have it on their way into Lorentz space."""
+"""Longest feature row that enters Lorentz space; longer rows are shortened, as in the network for whole graphs."""
 
 
 def importance(features: Tensor, edge_index: Tensor) -> Tensor:
-    """How far each node is from what its neighbours make of it, (N,), float64.
+    """How far each node is from the mean of its neighbours, (N,), float64.
 
-    The Lorentz distance at curvature -1 of the node's point, exp0 of its features, from the centroid of its neighbours'
-    points; from the origin where there are none. 0 is a node of which the neighbours tell all.
+    The Lorentz distance at curvature -1 between the node's point, exp0 of its features, and the centroid of its neighbours'
+    points, or the origin where it has none. It is 0 for a node that its neighbours predict.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ def importance(features: Tensor, edge_index: Tensor) -> Tensor:
 
 
 def selected(graph: ClientGraph, share: float) -> Tensor:
-    """Which nodes stay, (N,) bool: of every graph this share, rounded up, the most important, of equals the first.
+    """Which nodes stay, (N,) bool: of every graph this share, rounded up, of the most important; of equals, the first.
 
-    Where nodes are classified training nodes go before all others and stay in any case: labels are what there is least of.
+    Where nodes are classified, all training nodes stay, and count as the most important: labels are scarce.
     """
     scores = importance(graph.features, graph.edge_index)
     if graph.graph_of_node is None:
@@ -55,14 +55,14 @@ def selected(graph: ClientGraph, share: float) -> Tensor:
     ranked = torch.argsort(scores, descending=True, stable=True)
     ranked = ranked[torch.argsort(owner[ranked], stable=True)]  # graph by graph, and by importance within each
     place = torch.arange(len(ranked)) - (sizes.cumsum(0) - sizes)[owner[ranked]]
-    quota = (share * sizes.double() - 1e-9).ceil().clamp(min=1)  # .55 of 100 nodes is no more than 55
+    quota = (share * sizes.double() - 1e-9).ceil().clamp(min=1)  # 0.55 of 100 nodes are 55, not 56
     kept = torch.zeros(len(ranked), dtype=torch.bool)
     kept[ranked] = place < quota[owner[ranked]]
     return kept | graph.train if graph.graph_of_node is None else kept
 
 
 def induced(graph: ClientGraph, kept: Tensor) -> ClientGraph:
-    """The data without the other nodes and their edges; curvatures and digest stay those of the whole.
+    """The data without the other nodes and their edges; curvatures and digest stay those of the whole data.
 
     Parameters
     ----------
@@ -72,16 +72,11 @@ def induced(graph: ClientGraph, kept: Tensor) -> ClientGraph:
     """
     numbers = kept.cumsum(0) - 1
     between = kept[graph.edge_index].all(dim=0)
-    smaller = replace(graph, features=_rows(graph.features, kept), edge_index=numbers[graph.edge_index[:, between]])
+    smaller = replace(
+        graph,
+        features=select_rows(graph.features, kept.nonzero()[:, 0]),
+        edge_index=numbers[graph.edge_index[:, between]],
+    )
     if graph.graph_of_node is not None:
         return replace(smaller, graph_of_node=graph.graph_of_node[kept])
     return replace(smaller, **{name: getattr(graph, name)[kept] for name in ("labels", "train", "val", "test")})
-
-
-def _rows(matrix: Tensor, kept: Tensor) -> Tensor:
-    if matrix.layout != torch.sparse_csr:
-        return matrix[kept]
-    lengths = matrix.crow_indices().diff()
-    entries = kept.repeat_interleave(lengths)
-    ends = torch.nn.functional.pad(lengths[kept].cumsum(0), (1, 0))
-    return csr(ends, matrix.col_indices()[entries], matrix.values()[entries], matrix.shape[1])

@@ -1,4 +1,4 @@
-"""The public data sets of graphs whose nodes are classified, by name: their files, and what is measured on them."""
+"""The public data sets of graphs whose nodes are classified, by name: their files, readers and metrics."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,20 +18,17 @@ class Source(PublicData):
     Attributes
     ----------
     read : str
-        The function of `curvfed.tasks.graphs.data.readers`: (source, raw folder) -> RawGraph.
+        The function of `curvfed.tasks.graphs.data.readers` that reads it: (source, raw folder) -> RawGraph.
     metric : str
         "accuracy" or "roc_auc".
-    own_splits : bool
-        Whether the data set's own splits are used rather than a random one.
     """
 
     read: str
     metric: str = "accuracy"
-    own_splits: bool = False
 
 
 def in_collection(origin: str, name: str, root: str, folder: str, *files: str) -> dict[str, Any]:
-    """What `PublicData` is made of for a data set that the class `origin` puts into `root/folder/raw`."""
+    """The fields of `PublicData` for a data set that the class `origin` downloads into `root/folder/raw`."""
     module, _, collection = origin.rpartition(".")
     return {
         "title": name,
@@ -56,16 +53,16 @@ def _amazon(name: str) -> Source:
 def _heterophilous(name: str, metric: str) -> Source:
     folder = name.lower().replace("-", "_")
     files = in_collection(f"{PYG}.HeterophilousGraphDataset", name, "heterophilous", folder, f"{folder}.npz")
-    return Source(**files, read="read_heterophilous", metric=metric, own_splits=True)
+    return Source(**files, read="read_heterophilous", metric=metric)
 
 
 def _ogb(name: str, split: str) -> Source:
     tables = [f"{table}.csv.gz" for table in OGB_TABLES]
     splits = [f"../split/{split}/{part}.csv.gz" for part in OGB_SPLITS]
-    # Not the class for PyTorch Geometric: it reads its own output by torch.load, which newer versions refuse.
+    # Not the class for PyTorch Geometric, which loads its own output by a torch.load that newer versions refuse.
     origin = "ogb.nodeproppred.NodePropPredDataset"
     files = in_collection(origin, name, "ogb", name.replace("-", "_"), *tables, *splits)
-    return Source(**files, package="ogb", read="read_ogb", own_splits=True)
+    return Source(**files, package="ogb", read="read_ogb")
 
 
 SOURCES = {

@@ -1,16 +1,16 @@
-"""`trees`: generated hierarchies, one for every client, whose branching differs from client to client.
+"""`trees`: generated hierarchies, one for every client; the branching differs from client to client.
 
 A client's graph is a random tree of 150 to 300 nodes, the branching between 2 (deep) and 8 (flat), with a few siblings
 linked, so that there are triangles. Mean Forman-Ricci curvature is therefore about -2 at some clients and -7 at others.
 
 A node's label is one of `NUM_TOPICS` topics. A child has its parent's topic, or, with probability `DRIFT`, one drawn
 from the client's own distribution of topics (Dirichlet), so that clients differ in which topics they hold. A node's
-features are the words it uses: a few of its topic's words, which all clients share, among frequent words that say
-nothing. Words alone, or the few labelled nodes of one client alone, tell a topic poorly: neighbours help, and so do
+features are the words it uses: a few of its topic's words, which all clients share, among frequent words without
+meaning. The words alone, or the few labelled nodes of one client alone, predict a topic poorly: neighbours help, and so do
 other clients. Ten clients, a fifth of the nodes labelled, mean over seeds 0-2: majority class 41%, words alone
 53%, a GCN of width 64 at each client 73%, the same GCN under FedAvg 78%.
 
-The graph of a client depends on the seed and its number alone: not on how many clients there are.
+The graph of a client depends on the seed and on its number, not on how many clients there are.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ class Tree:
 def generate(seed: int, client: int) -> Tree:
     """The graph of client number `client`, 0 or more; the same for the same arguments."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(client + 1,)))
-    # Multiples of the golden ratio spread over the unit interval evenly, whatever the number of clients.
+    # Multiples of the golden ratio are spread evenly over the unit interval, whatever the number of clients.
     spread = (np.random.default_rng(seed).random() + client * GOLDEN) % 1
     branching = LEAST_BRANCHING + (MOST_BRANCHING - LEAST_BRANCHING) * spread
     num_nodes = int(rng.integers(FEWEST_NODES, MOST_NODES + 1))
@@ -58,7 +58,7 @@ def generate(seed: int, client: int) -> Tree:
 
 
 def digest(seed: int, num_clients: int) -> str:
-    """SHA-256 of what determines all clients' graphs."""
+    """SHA-256 of the settings that determine all clients' graphs."""
     return hashlib.sha256(f"trees {seed} {num_clients}".encode()).hexdigest()
 
 
@@ -85,7 +85,7 @@ def _topics(parents: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.
 
 
 def _edges(parents: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """The tree's edges and links between neighbouring siblings, at a rate that is the client's own."""
+    """The edges of the tree, and links between neighbouring siblings at a rate of the client's own."""
     nodes = np.arange(1, len(parents))
     siblings = nodes[1:][parents[2:] == parents[1:-1]]
     linked = siblings[rng.random(len(siblings)) < rng.uniform(0, MOST_SIBLING_LINKS)]

@@ -1,4 +1,4 @@
-"""The sets of graphs by name: which they are, how a run names several, where their files lie."""
+"""The names of the sets of graphs: which there are, how a run names several of them, and where their files lie."""
 
 import os
 
@@ -44,18 +44,18 @@ def graph_dataset_names(text: str) -> tuple[str, ...] | None:
     Parameters
     ----------
     text : str
-        A data set, a group of `GROUPS`, or a list of both, separated by commas, in any case; or the path, with a
-        separator in it, of a folder in the layout of the collection.
+        A data set, a group of `GROUPS`, or a list of both, separated by commas, in any case; or the path (with a
+        separator in it) of a folder in the layout of the collection.
 
     Returns
     -------
     tuple of str, or None
-        In the order given, or the path alone; None where nothing in `text` is a set of graphs.
+        In the order given; a path by itself; None where `text` names no set of graphs.
 
     Raises
     ------
     DataError
-        If a list names a data set twice, or besides sets of graphs something else; says what, and the nearest name.
+        If a list names a data set twice, or anything but sets of graphs; names it, and the nearest data set.
     """
     if text.lower().endswith(".pt"):
         return None
@@ -67,7 +67,7 @@ def graph_dataset_names(text: str) -> tuple[str, ...] | None:
     if not known:
         return None
     if len(known) < len(items):
-        raise DataError(f'dataset is "{text}": {_fault(items[spelled.index(None)], known)}')
+        raise DataError(f'dataset is "{text}": {_unknown_item(items[spelled.index(None)], known)}')
     names = [name for item in known for name in GROUPS.get(item, (item,))]
     doubled = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if doubled:
@@ -76,7 +76,7 @@ def graph_dataset_names(text: str) -> tuple[str, ...] | None:
 
 
 def is_path(text: str) -> bool:
-    """Whether a data set is given by a path: there is a separator in it, which no name has."""
+    """Whether a data set is given by a path, which has a separator, as no name has."""
     return "/" in text or os.sep in text
 
 
@@ -85,18 +85,13 @@ def tu_files(name: str) -> PublicData:
     return PublicData(**in_collection(ORIGIN, name, "tu", name, *(f"{name}_{part}.txt" for part in REQUIRED)))
 
 
-def _fault(item: str, known: list[str]) -> str:
-    """What is wrong with an item of a list that is no set of graphs, as those known are."""
+def _unknown_item(item: str, known: list[str]) -> str:
+    """The error in a list of sets of graphs, of which `known` are recognised and `item` is not."""
     if not item:
         return "an item of the list is empty; single commas separate the names"
     if item.lower() in ("trees", *SOURCES):
         return f'"{item}" is for the classification of nodes, {", ".join(known)} for that of graphs; a run has one task'
-    return unknown(item)
-
-
-def unknown(name: str) -> str:
-    """What to say of a name that no set of graphs has: the nearest, and what is allowed."""
-    hint = did_you_mean(name, _SPELLED.values())
     return (
-        f'no set of graphs is called "{name}"{hint} Allowed are {", ".join(GROUPS)} and the names of the TU collection'
+        f'no set of graphs is called "{item}"{did_you_mean(item, _SPELLED.values())} Allowed are {", ".join(GROUPS)} and '
+        f"the names of the TU collection"
     )

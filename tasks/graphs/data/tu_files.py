@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvfed.tasks.errors import DataError
+from curvfed.tasks.errors import DataError, naming
 from curvfed.tasks.graphs.data.checked_parts import MAX_CLASSES
 from curvfed.tasks.graphs.data.partition import Integers, clean_edges
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraphs, degree_codes
@@ -23,18 +23,19 @@ MAX_CODES = 100_000
 
 
 def raw_files(folder: Path, name: str) -> tuple[Path, ...]:
-    """The files that `read_tu` reads: those it needs, and of the others those that are there.
+    """The files that `read_tu` reads: those that every data set has, and those of the optional ones that are there.
 
     Raises
     ------
     DataError
-        If one that is needed is absent.
+        If a needed one is absent.
     """
-    needed = [_path(folder, name, part) for part in REQUIRED]
-    absent = [path.name for path in needed if not path.is_file()]
+    needed = [f"{name}_{part}.txt" for part in REQUIRED]
+    absent = [file for file in needed if not (folder / file).is_file()]
     if absent:
-        raise DataError(f"{folder} lacks {', '.join(absent)}; needed are {', '.join(path.name for path in needed)}")
-    return (*needed, *(path for part in OPTIONAL if (path := _path(folder, name, part)).is_file()))
+        raise DataError(f"{folder} lacks {', '.join(absent)}; needed are {', '.join(needed)}", f"{name}_")
+    files = [folder / f"{name}_{part}.txt" for part in (*REQUIRED, *OPTIONAL)]
+    return tuple(file for file in files if file.is_file())
 
 
 def find_files(path: Path) -> tuple[Path, str]:
@@ -57,11 +58,11 @@ def find_files(path: Path) -> tuple[Path, str]:
 
 
 def read_tu(folder: Path, name: str, own: bool = False) -> RawGraphs:
-    """Read a data set: `name`_A.txt and its like in `folder`; files of edge labels and attributes are passed by.
+    """Read a data set, `name`_A.txt and the other files in `folder`; edge labels and edge attributes are ignored.
 
-    Node attributes come first among the features, one-hot node labels after them, with a column for every number from
-    the smallest to the largest label, or in a client's `own` data from 0, so that equal columns of two clients mean equal
-    labels. Where there are neither, the one-hot degrees stand in (see `degree_codes`).
+    The features are the node attributes, then the one-hot node labels, with a column for every number from the smallest
+    label to the largest. In a client's `own` data the columns begin at 0, so that equal columns of two clients mean equal
+    labels. Without attributes and labels the features are the one-hot degrees (see `degree_codes`).
     Classes are the distinct graph labels, ascending, and named by them.
 
     Raises
@@ -69,15 +70,17 @@ def read_tu(folder: Path, name: str, own: bool = False) -> RawGraphs:
     DataError
         A file is absent or holds what the layout does not allow; names the file, what is wrong and what is allowed.
     """
-    graph_of_node = _graph_of_node(_path(folder, name, "graph_indicator"))
-    num_nodes, num_graphs = len(graph_of_node), int(graph_of_node[-1]) + 1
-    edge_index = torch.from_numpy(_edges(_path(folder, name, "A"), graph_of_node))
-    labels, class_names = _classes(_path(folder, name, "graph_labels"), num_graphs)
-    attributes, codes, num_codes = torch.empty(num_nodes, 0), torch.empty(num_nodes, 0, dtype=torch.int64), 0
-    if (path := _path(folder, name, "node_attributes")).is_file():
-        attributes = _attributes(path, num_nodes)
-    if (path := _path(folder, name, "node_labels")).is_file():
-        codes, num_codes = _label_codes(path, num_nodes, from_zero=own)
+    paths = {part: folder / f"{name}_{part}.txt" for part in (*REQUIRED, *OPTIONAL)}
+    with naming(f"{name}_" if own else ""):
+        graph_of_node = _graph_of_node(paths["graph_indicator"])
+        num_nodes, num_graphs = len(graph_of_node), int(graph_of_node[-1]) + 1
+        edge_index = torch.from_numpy(_edges(paths["A"], graph_of_node))
+        labels, class_names = _classes(paths["graph_labels"], num_graphs)
+        attributes, codes, num_codes = torch.empty(num_nodes, 0), torch.empty(num_nodes, 0, dtype=torch.int64), 0
+        if paths["node_attributes"].is_file():
+            attributes = _attributes(paths["node_attributes"], num_nodes)
+        if paths["node_labels"].is_file():
+            codes, num_codes = _label_codes(paths["node_labels"], num_nodes, from_zero=own)
     if not attributes.shape[1] + num_codes:
         codes, num_codes = degree_codes(edge_index, num_nodes, MAX_DEGREE if own else None)
     return RawGraphs(
@@ -92,16 +95,12 @@ def read_tu(folder: Path, name: str, own: bool = False) -> RawGraphs:
     )
 
 
-def _path(folder: Path, name: str, part: str) -> Path:
-    return folder / f"{name}_{part}.txt"
-
-
 def _table(path: Path, dtype: type, rows: int | None = None, columns: int | None = None) -> NDArray[Any]:
-    """The numbers of a file, (rows, columns); one graph is a line of the labels, one node a line of the others."""
+    """The numbers of a file, (rows, columns)."""
     kind = "whole numbers" if np.issubdtype(dtype, np.integer) else "numbers"
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", DeprecationWarning)  # how older NumPy treats a fraction among integers
+            warnings.simplefilter("error", DeprecationWarning)  # older NumPy's reply to a fraction among integers
             warnings.filterwarnings("ignore", "loadtxt: input contained no data", UserWarning)
             table: NDArray[Any] = np.loadtxt(path, dtype=dtype, delimiter=",", comments=None, ndmin=2)
     except OSError as error:
@@ -160,7 +159,7 @@ def _classes(path: Path, num_graphs: int) -> tuple[Tensor, tuple[str, ...]]:
     values, labels = np.unique(_table(path, np.int64, rows=num_graphs, columns=1)[:, 0], return_inverse=True)
     if len(values) > MAX_CLASSES:
         raise DataError(f"{path}: has {len(values)} different labels; up to {MAX_CLASSES} classes are allowed")
-    return torch.from_numpy(labels.reshape(-1)), tuple(map(str, values.tolist()))
+    return torch.from_numpy(labels), tuple(map(str, values.tolist()))
 
 
 def _attributes(path: Path, num_nodes: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""A user's own data: a graph, or a list of graphs, of PyTorch Geometric, stored by `torch.save`."""
+"""A user's own `.pt` file: a graph, or a list of graphs, of PyTorch Geometric, stored by `torch.save`."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -34,22 +34,23 @@ def read_user_file(path: Path) -> RawGraph | RawGraphs:
     Raises
     ------
     DataError
-        The file is absent, cannot be read, holds other kinds of objects, or `raw_graph` or `raw_graphs` finds fault with
-        what it holds.
+        The file is absent, cannot be read, or holds other kinds of objects; or `raw_graph` or `raw_graphs` refuses the
+        content.
     """
     return check_graphs(path, _stored(path))
 
 
 def check_graphs(where: Path | str, stored: object, stand_in: Sequence[str] = ()) -> RawGraph | RawGraphs:
-    """What a file holds, or is in memory in its place, as `read_user_file` takes it.
+    """Check the content of such a file, or the same objects in memory.
 
     Parameters
     ----------
     where : Path or str
-        Names it in errors.
+        The file, for the error texts.
     stored : object
+        As `read_user_file` allows it.
     stand_in : sequence of str
-        Class names, if y may be absent: it is 0 everywhere then.
+        Class names for data without y, if these are allowed: y is then 0 everywhere.
 
     Raises
     ------
@@ -79,7 +80,7 @@ def check_graphs(where: Path | str, stored: object, stand_in: Sequence[str] = ()
 
 
 def _stored(path: Path) -> object:
-    # PyTorch Geometric takes seconds to import and only its attribute dictionary is wanted: empty classes stand in.
+    # PyTorch Geometric takes seconds to import, and only its attribute dictionary is needed: empty classes replace its own.
     stand_ins: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
         (type(name.rpartition(".")[2], (), {}), name) for name in _DATA_CLASSES
     ]
@@ -89,7 +90,7 @@ def _stored(path: Path) -> object:
             return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise DataError(f"no file {path}; expected {_ONE}, or {_MANY}") from None
-    except Exception as error:  # what stands there is run as the unpickler's program, which fails in any way
+    except Exception as error:  # the file is a program for the unpickler, which may raise anything
         raise DataError(
             f"{path} cannot be read ({type(error).__name__}); expected {_ONE}, or {_MANY}, stored by torch.save"
         ) from error
@@ -103,7 +104,7 @@ def _fields(where: str, stored: object) -> dict[str, object]:
 
 
 def _tensor(value: object) -> object:
-    """Arrays as tensors; what is none, such as class names, as it is."""
+    """Arrays of numbers as tensors; other values, such as class names, as they are."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return torch.from_numpy(np.ascontiguousarray(value))
     return value.cpu() if isinstance(value, Tensor) else value

@@ -1,10 +1,10 @@
-"""A client's own network over a shared one that stays as it is (AdaFGL, Li et al., ICDE 2024, stage 2).
+"""A client's own network on top of a shared one that is frozen (AdaFGL, Li et al., ICDE 2024, stage 2).
 
-The shared network, the extractor, predicts P̂ for all nodes. From P̂ comes a matrix by which nodes hear each other, and two
-modules use it: one for graphs whose neighbours are of one class, one for others. The homophily confidence score, which
-labels alone tell, says how much each counts. Matrices are dense, N × N.
+The shared network, the extractor, predicts P̂ for all nodes. P̂ gives a matrix by which messages are passed between nodes,
+and two modules use it: one for graphs whose neighbours have the same class, one for others. The homophily confidence score,
+which is computed from labels alone, weighs the two modules. Matrices are dense, N × N.
 
-The authors' code was read; what is called the paper's is known of it, and has not been held against its text.
+This follows the authors' code. What is called the paper's is known from that code, and was not checked against the paper.
 """
 
 import itertools
@@ -16,18 +16,18 @@ from torch import Tensor, nn
 
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.label_propagation import propagate
-from curvfed.tasks.graphs.models.model_spec import start
+from curvfed.tasks.graphs.models.model_spec import start_all
 
 LABEL_STEPS, LABEL_KEPT = 10, 0.5
-"""Propagations of labels for the confidence score, and κ, what a node keeps of its own in each; the authors' choice."""
+"""Label propagations for the confidence score, and κ, what a node keeps of its own label, as in the authors' code."""
 
 UNKNOWN = 0.5
-"""The confidence score where labels are too few to measure it: both modules count alike."""
+"""The confidence score where there are too few labels to measure it: both modules get the same weight."""
 
 
 @dataclass(frozen=True)
 class AdaptiveSpec:
-    """What determines the network, beside the extractor.
+    """The settings of the network, apart from the extractor.
 
     Attributes
     ----------
@@ -36,9 +36,9 @@ class AdaptiveSpec:
     steps : int
         k, how often features are propagated.
     alpha : float
-        α, the edges' share in the propagation matrix; the predictions have the rest.
+        α, the weight of the edges in the propagation matrix; the predictions have the rest.
     beta : float
-        β, what the signed weights keep of that matrix; what the module learns has the rest.
+        β, the weight of that matrix in the signed weights; what the module learns has the rest.
     """
 
     num_features: int
@@ -51,11 +51,10 @@ class AdaptiveSpec:
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
-    """What of a graph does not change in training: X (N, F), P̂ (N, C), P̃ (N, N), and the smoothed X (N, (k + 1) F)."""
+class _Constants:
+    """What is computed once per graph: P̂ (N, C), P̃ (N, N), and the smoothed X (N, (k + 1) F)."""
 
     inputs: GraphInputs
-    features: Tensor
     predictions: Tensor
     propagation: Tensor
     smoothed: Tensor
@@ -66,13 +65,13 @@ class AdaptiveNet(nn.Module):
 
     Homophilous: H̃ = MLP of the smoothed features, and Ŷ_ho = (softmax(H̃) + P̂)/2. Heterophilous: H_f = MLP of a node's own
     features, H_m = `passed_on` of another MLP of the smoothed ones, Ŷ_he = (softmax(H̃) + softmax(H_f) + softmax(H_m))/3.
-    Together Ŷ = s Ŷ_ho + (1 − s) Ŷ_he, s the confidence score. What the network computes with is all in its parameters, the
-    extractor's among them, so that it can be asked of any graph.
+    Together Ŷ = s Ŷ_ho + (1 − s) Ŷ_he, s the confidence score. The parameters, the extractor's among them, are all that the
+    network needs, so that it can be applied to any graph.
 
     Parameters
     ----------
     extractor : Module
-        Its forward turns `GraphInputs` into logits. It is frozen, and taken without dropout.
+        From `GraphInputs` to logits. It is frozen, its dropout off.
     spec : AdaptiveSpec
     confidence : float
         s, in [0, 1].
@@ -88,26 +87,26 @@ class AdaptiveNet(nn.Module):
         self.passing = _MLP(smoothed, spec, hidden=2)
         self.sign = nn.PReLU()
         self.confidence = nn.Parameter(torch.tensor(confidence), requires_grad=False)
-        self._known: _Known | None = None
+        self._known: _Constants | None = None
 
     def train(self, mode: bool = True) -> "AdaptiveNet":
-        """All but the extractor."""
+        """Set the mode of everything but the extractor."""
         super().train(mode)
         self.extractor.eval()
         return self
 
     def parts(self, inputs: GraphInputs) -> tuple[Tensor, Tensor, Tensor]:
         """H̃, H_f and H_m, each (N, C), logits."""
-        known = self._of(inputs)
+        known = self._constants(inputs)
         logits = self.passing(known.smoothed)
         weights = signed_weights(known.propagation, logits, self.spec.beta)
-        return self.smooth(known.smoothed), self.plain(known.features), passed_on(weights, logits, self.sign)
+        return self.smooth(known.smoothed), self.plain(inputs.dense), passed_on(weights, logits, self.sign)
 
     def loss(self, inputs: GraphInputs, labels: Tensor, rows: Tensor) -> Tensor:
         """The mixture's cross-entropy on the labelled rows, and the mean square of softmax(H̃) − P̂ over all nodes.
 
-        The second is the knowledge-preserving loss. The authors' code sums cross-entropies of the single parts, and takes
-        H̃ − P̂ without the softmax; where P̂ is poor, H̃ then learns little besides.
+        The second is the knowledge-preserving loss. The authors' code sums the cross-entropies of the parts, and takes
+        H̃ − P̂ without the softmax; where P̂ is poor, H̃ then learns little else.
         """
         log_mixed, smooth, predictions = self._mixed(inputs)
         return F.nll_loss(log_mixed[rows], labels) + F.mse_loss(smooth, predictions)
@@ -118,23 +117,21 @@ class AdaptiveNet(nn.Module):
 
     def _mixed(self, inputs: GraphInputs) -> tuple[Tensor, Tensor, Tensor]:
         """log Ŷ, softmax(H̃) and P̂, each (N, C)."""
-        predictions = self._of(inputs).predictions
+        predictions = self._constants(inputs).predictions
         smooth, plain, passing = (part.softmax(dim=1) for part in self.parts(inputs))
         homophilous = (smooth + predictions) / 2
         heterophilous = (smooth + plain + passing) / 3
         mixed = torch.lerp(heterophilous, homophilous, self.confidence)
         return mixed.clamp_min(torch.finfo(mixed.dtype).tiny).log(), smooth, predictions
 
-    def _of(self, inputs: GraphInputs) -> _Known:
-        """Made once for a graph, as the extractor does not change."""
+    def _constants(self, inputs: GraphInputs) -> _Constants:
+        """The constants of a graph: the extractor does not change."""
         if self._known is None or self._known.inputs is not inputs:
             with torch.inference_mode(False), torch.no_grad():
-                matrix = inputs.features.matrix
-                features = matrix.to_dense() if matrix.layout == torch.sparse_csr else matrix
                 predictions = self.extractor(inputs).softmax(dim=1)
                 propagation = propagation_matrix(predictions, inputs, self.spec.alpha)
-                smoothed = smoothed_features(propagation, features, self.spec.steps)
-                self._known = _Known(inputs, features, predictions, propagation, smoothed)
+                smoothed = smoothed_features(propagation, inputs.dense, self.spec.steps)
+                self._known = _Constants(inputs, predictions, propagation, smoothed)
         return self._known
 
 
@@ -145,8 +142,7 @@ class _MLP(nn.Module):
         super().__init__()
         widths = [num_in, *[spec.width] * hidden, spec.num_classes]
         layers = [nn.Linear(*pair) for pair in itertools.pairwise(widths)]
-        for layer in layers:
-            start(layer.weight, layer.bias)
+        start_all(*layers)
         self.layers = nn.ModuleList(layers)
         self.slope = nn.PReLU()
         self.dropout = spec.dropout
@@ -212,12 +208,12 @@ def smoothed_features(propagation: Tensor, features: Tensor, steps: int) -> Tens
 
 
 def signed_weights(propagation: Tensor, logits: Tensor, beta: float) -> Tensor:
-    """How much a node takes of each other, in [-1, 1], and 1 of itself.
+    """The weight of each node for each other, in [-1, 1], and 1 for itself.
 
-    R = β P̃ + (1 − β) cos(softmax(H)), 0 where i = j. What is above the mean of R is scaled to (0, 1], what is below to
-    [-1, 0): who is like others is heard, who is not is heard with the opposite sign. The paper leaves this function open.
-    The authors' code scales the upper half so; its lower half runs from 0 for the least like to -1 at the mean, which jumps
-    there, and is taken for a slip.
+    R = β P̃ + (1 − β) cos(softmax(H)), 0 where i = j. Entries above the mean of R are scaled to (0, 1], entries below to
+    [-1, 0): a similar node counts, a dissimilar one counts with the opposite sign. The paper leaves this function open.
+    The authors' code scales the upper half in the same way; its lower half runs from 0 for the least similar to -1 at the
+    mean, where it jumps, which is taken for an error.
 
     Parameters
     ----------
@@ -241,20 +237,20 @@ def signed_weights(propagation: Tensor, logits: Tensor, beta: float) -> Tensor:
 
 
 def passed_on(weights: Tensor, logits: Tensor, sign: nn.Module) -> Tensor:
-    """H_m = (H + softmax(σ(W) H) − softmax(σ(−W) H))/2, σ a PReLU: what is heard, and what is heard with the opposite sign.
+    """H_m = (H + softmax(σ(W) H) − softmax(σ(−W) H))/2, σ a PReLU: messages with positive weights less those with negative.
 
-    One pass, and the softmax and the half, which keep sums over all nodes in bounds, as in the authors' code.
+    One pass, as in the authors' code; the softmax and the half keep sums over all nodes bounded.
     """
     heard, opposed = (F.softmax(sign(one) @ logits, dim=1) for one in (weights, -weights))
     return (logits + heard - opposed) / 2
 
 
 def homophily_confidence(inputs: GraphInputs, rows: Tensor, labels: Tensor, num_classes: int) -> float:
-    """Share of masked training nodes whose class their neighbourhoods tell: the homophily confidence score.
+    """The homophily confidence score: the share of masked training nodes whose class their neighbourhoods predict.
 
     Half of the training nodes, drawn from the generator that dropout draws from, are masked. The labels of the others are
-    propagated, Y ← κ Y₀ + (1 − κ) Â Y, Â the normalised adjacency with self-loops. Rows of Y₀ without a label are 0; with
-    the paper's 1/C all classes of a row would be as much larger. A node that no label reaches counts as wrong.
+    propagated, Y ← κ Y₀ + (1 − κ) Â Y, Â the normalised adjacency with self-loops. Rows of Y₀ without a label are 0; the
+    paper's 1/C would add the same to all classes. A node that no label reaches counts as wrong.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a network computes, in a few numbers: its functional embedding (FED-PUB, Baek et al., ICML 2023)."""
+"""The functional embedding of a network: a vector that describes what it computes (FED-PUB, Baek et al., ICML 2023)."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -12,29 +12,29 @@ from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.sparse import Constant
 
 EMBEDDING = "embedding"
-"""Name of the parameter that holds a model's functional embedding. Nothing trains it; it travels with the others."""
+"""Name of the parameter that holds a model's functional embedding. It is never trained, and sent with the others."""
 
 NUM_BLOCKS, BLOCK_SIZE, EDGE_PROBABILITY = 5, 100, 0.1
-"""The random graph, as in the authors' code: so many blocks of so many nodes, edges within blocks alone."""
+"""The random graph, as in the authors' code: the blocks, their nodes, and the probability of an edge within a block."""
 
 
 def add_embedding(model: nn.Module, width: int) -> nn.Module:
-    """Give a network of that width a place for its functional embedding, 0 until `embed` fills it."""
+    """Add the parameter of the functional embedding to a network of that width; it is 0 until `embed` computes it."""
     model.register_parameter(EMBEDDING, nn.Parameter(torch.zeros(width), requires_grad=False))
     return model
 
 
 @torch.no_grad()
 def embed(model: nn.Module, num_features: int, seed: int, whole: bool) -> None:
-    """Put into the network's embedding what it makes of the random graph: the mean of what it encodes, dropout off.
+    """Compute the network's embedding: the mean of its encoding of the random graph, dropout off.
 
-    The network is taken as it is, with its personal masks, as in the authors' code; the paper leaves that open. Without the
-    masks the embeddings would tell nothing: models that were averaged a step ago differ in little else.
+    The network is used with its personal masks, as in the authors' code; the paper leaves that open. Without the masks the
+    embeddings would be nearly equal: models that were averaged a step ago hardly differ in anything else.
 
     Parameters
     ----------
     model : Module
-        Flat: with `encode`, which leaves the last ReLU out, as the code does.
+        Flat: with `encode`, which omits the last ReLU, as the authors' code does.
     num_features, seed, whole
         As in `random_graph`.
     """
@@ -46,17 +46,17 @@ def embed(model: nn.Module, num_features: int, seed: int, whole: bool) -> None:
 
 @lru_cache(maxsize=4)
 def random_graph(num_features: int, seed: int, whole: bool, device: str = "cpu") -> GraphInputs:
-    """The random graph that networks are compared on, equal on every machine for equal arguments.
+    """The random graph on which networks are compared, equal on every machine for equal arguments.
 
-    A stochastic block model with standard normal features. Clients of other feature spaces get other features on the same
-    edges: each network is asked in its own.
+    A stochastic block model with standard normal features. Clients with other feature spaces get other features on the same
+    edges.
 
     Parameters
     ----------
     num_features : int
     seed : int
     whole : bool
-        Whether its blocks count as graphs of their own, for networks that classify whole graphs.
+        Whether each block is a graph, for networks that classify whole graphs.
     device : str
     """
     rng, place = np.random.default_rng([seed, 0xFEDB]), torch.device(device)

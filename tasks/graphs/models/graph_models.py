@@ -1,11 +1,11 @@
 """Encoders of whole graphs: GIN, a GCN, and a Lorentz network that keeps GIN's counts.
 
 Each is input -> three layers of message passing -> sum over a graph's nodes -> hidden layer -> logits, dropout before the
-logits alone: within the layers it would change a point's time between training and evaluation. Parameter names say what a
-parameter is, and `curvfed.strategies.methods` decides by them what stays with a client: `input.*` and `head.*` where
-feature spaces or classes differ.
+logits alone: within the layers it would change a point's time between training and evaluation. The methods decide by the
+names of the parameters which of them stay with a client: `input.*` and `head.*` where feature spaces or classes differ.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 
 import torch
@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.lorentz.curvature import CurvedNet
 from curvfed.tasks.graphs.lorentz.layers import exp0_factor, lorentz_linear
-from curvfed.tasks.graphs.models.model_spec import ModelSpec, start
+from curvfed.tasks.graphs.models.model_spec import ModelSpec, TimedLinear, start_all
 
 DEPTH = 3
 
 MAX_RADIUS = 8.0
-"""Of a feature row in units of √K, on its way into Lorentz space, where lengths grow like sinh: sums stay numbers."""
+"""Longest feature row, in units of √K, that enters Lorentz space: lengths grow like sinh there, sums must be finite."""
 
 
 class FlatGraphNet(nn.Module):
@@ -30,8 +30,8 @@ class FlatGraphNet(nn.Module):
         super().__init__()
         self.input = nn.Linear(spec.num_features, spec.width)
         self.layers = nn.ModuleList(layer(spec.width) for _ in range(DEPTH))
-        self.head = _Head(spec)
-        start(self.input.weight, self.input.bias)
+        self.head = _head(spec)
+        start_all(self.input)
 
     def encode(self, inputs: GraphInputs) -> Tensor:
         """The sums over the graphs' nodes, (G, width)."""
@@ -54,8 +54,7 @@ class GINLayer(nn.Module):
         self.first = nn.Linear(width, width)
         self.second = nn.Linear(width, width)
         self.eps = nn.Parameter(torch.tensor(0.0))
-        for linear in (self.first, self.second):
-            start(linear.weight, linear.bias)
+        start_all(self.first, self.second)
 
     def forward(self, x: Tensor, inputs: GraphInputs) -> Tensor:
         """(N, width) in and out."""
@@ -68,35 +67,25 @@ class GCNLayer(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.linear = nn.Linear(width, width)
-        start(self.linear.weight, self.linear.bias)
+        start_all(self.linear)
 
     def forward(self, x: Tensor, inputs: GraphInputs) -> Tensor:
         """(N, width) in and out."""
         return F.relu(inputs.adjacency @ (x @ self.linear.weight.t()) + self.linear.bias)
 
 
-class _Head(nn.Module):
-    """Linear, ReLU, dropout, linear."""
-
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
-        self.dropout = spec.dropout
-        self.hidden = nn.Linear(spec.width, spec.width)
-        self.out = nn.Linear(spec.width, spec.num_classes)
-        for linear in (self.hidden, self.out):
-            start(linear.weight, linear.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits (G, C)."""
-        logits: Tensor = self.out(F.dropout(F.relu(self.hidden(x)), self.dropout, self.training))
-        return logits
+def _head(spec: ModelSpec) -> nn.Sequential:
+    """From the sums (G, width) to logits (G, C)."""
+    hidden, out = nn.Linear(spec.width, spec.width), nn.Linear(spec.width, spec.num_classes)
+    start_all(hidden, out)
+    return nn.Sequential(OrderedDict(hidden=hidden, relu=nn.ReLU(), dropout=nn.Dropout(spec.dropout), out=out))
 
 
 class LorentzGIN(CurvedNet):
     """GIN on the hyperboloid of curvature -1/K: points in place of vectors, carried by their space coordinates.
 
-    A network of centroids, as for nodes, forgets how much was summed, and so what counts tell of a graph.
-    Here sums stay sums: their space part is kept and the time recomputed, so that the point's radius tells the count.
+    Centroids, as in the network for nodes, lose how many points were summed, and with it the counts of a graph. Here sums
+    stay sums: their space part is kept and the time recomputed, so that the point's radius grows with the count.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -109,7 +98,7 @@ class LorentzGIN(CurvedNet):
     def forward(self, inputs: GraphInputs) -> Tensor:
         """Logits (G, C)."""
         radius = self.radius
-        # A row beyond MAX_RADIUS is taken for the point there in its direction.
+        # A longer row is shortened to MAX_RADIUS.
         furthest = MAX_RADIUS * radius.detach().sqrt()
         shrink = furthest / torch.maximum(inputs.norms, furthest)
         factor = exp0_factor(inputs.norms * shrink, radius) * shrink
@@ -120,16 +109,11 @@ class LorentzGIN(CurvedNet):
         return logits
 
 
-class LorentzLinear(nn.Linear):
+class LorentzLinear(TimedLinear):
     """Lorentz linear layer in space coordinates (FlatLand, Eq. 4): space' = M space + m time + b.
 
-    M and b are shared, m (`time`) is personal and starts at 0. The time of the result follows from its space.
+    M and b are shared, m (`time`) is personal. The time of the result follows from its space.
     """
-
-    def __init__(self, num_in: int, num_out: int) -> None:
-        super().__init__(num_in, num_out)
-        self.time = nn.Parameter(torch.zeros(num_out))
-        start(self.weight, self.bias)
 
     def forward(self, space: Tensor, radius: Tensor) -> Tensor:  # type: ignore[override]
         """(N, num_in) -> (N, num_out), K = `radius`."""

@@ -1,4 +1,4 @@
-"""Personal masks on the weights of a flat network, whichever it is (FED-PUB)."""
+"""Personal masks on the weights of any flat network (FED-PUB)."""
 
 from typing import cast
 
@@ -10,14 +10,14 @@ from torch import Tensor, nn
 class MaskedLinear(nn.Module):
     """A linear map x -> x (W ∘ μ)ᵀ + b with a mask μ of W's shape (Baek et al., ICML 2023).
 
-    In training all of μ counts and learns. In evaluation the entries below the threshold count as 0, which the paper
-    leaves open and the authors' code does. The parameters are `weight` (W), `bias` and `mask` (μ), and the first two keep
-    the names that they have without a mask; who reads `layer.weight` is given W ∘ μ, and so need not know of masks.
+    Training uses and trains all of μ. In evaluation entries below the threshold count as 0, as in the authors' code; the
+    paper leaves this open. The parameters are `weight` (W), `bias` and `mask` (μ), the first two named as without a mask.
+    The attribute `weight` is W ∘ μ, so that code that multiplies by `layer.weight` works unchanged.
 
     Parameters
     ----------
     linear : Linear
-        What is masked; its parameters are taken over. The mask starts at 1.
+        The map to mask; its parameters are used as they are. The mask starts at 1.
     threshold : float
         In [0, 1].
     """
@@ -25,7 +25,7 @@ class MaskedLinear(nn.Module):
     def __init__(self, linear: nn.Linear, threshold: float) -> None:
         super().__init__()
         self.threshold = threshold
-        # `register_parameter` refuses names that the class has; W must be called what it is called without a mask.
+        # `register_parameter` refuses the name of a property, and W must be named as without a mask.
         self._parameters["weight"] = cast(nn.Parameter, linear.weight)
         self.bias = linear.bias
         self.mask = nn.Parameter(torch.ones_like(linear.weight))
@@ -42,7 +42,7 @@ class MaskedLinear(nn.Module):
 
 
 def add_masks(model: nn.Module, threshold: float) -> nn.Module:
-    """Put a mask of ones on every linear map of a network, in place: at first it computes what it did."""
+    """Put a mask of ones on every linear map of a network, in place; its output stays the same."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):

@@ -1,13 +1,14 @@
-"""What determines a model's shape, and how its linear maps start."""
+"""The settings of the networks for graphs, and the linear maps that they have in common."""
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """What determines a model's shape.
+    """The settings of a network.
 
     Attributes
     ----------
@@ -22,13 +23,13 @@ class ModelSpec:
     self_weight : bool
         Whole graphs: whether Lorentz layers learn how much a node weighs beside its neighbours.
     learns_curvature : bool
-        Whether k is trained; else the curvature stays where it starts.
+        Whether k is trained; else the curvature keeps its start.
     curvature_map : str
         A key of `curvfed.tasks.graphs.lorentz.curvature.CURVATURE_MAPS`.
     estimates_curvature : bool
         Whether a small network on statistics of the client's graph adds to k.
     mask_threshold : float or None
-        Below which an entry of a mask counts as 0 in evaluation (`curvfed.tasks.graphs.models.masked`); None is no masks.
+        Entries of a mask below it count as 0 in evaluation (`curvfed.tasks.graphs.models.masked`); None: no masks.
     """
 
     task: str
@@ -46,6 +47,21 @@ class ModelSpec:
 
 
 def start(weight: Tensor, bias: Tensor) -> None:
-    """The start of a linear map: Glorot's uniform weights, biases of 0."""
+    """Start a linear map: Glorot's uniform weights, biases of 0."""
     nn.init.xavier_uniform_(weight)
     nn.init.zeros_(bias)
+
+
+def start_all(*maps: nn.Linear) -> None:
+    """Start several linear maps, in this order."""
+    for linear in maps:
+        start(linear.weight, linear.bias)
+
+
+class TimedLinear(nn.Linear):
+    """A linear map with one more column, for the time coordinate: `time`, which is personal and starts at 0."""
+
+    def __init__(self, num_in: int, num_out: int) -> None:
+        super().__init__(num_in, num_out)
+        self.time = nn.Parameter(torch.zeros(num_out))
+        start(self.weight, self.bias)

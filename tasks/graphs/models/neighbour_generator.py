@@ -1,5 +1,6 @@
 """Missing neighbours of nodes: how many, of what features, and the graph with them (FedSage+, Zhang et al., 2021)."""
 
+from collections import OrderedDict
 from dataclasses import dataclass
 
 import torch
@@ -7,20 +8,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.models.model_spec import start
+from curvfed.tasks.graphs.models.model_spec import start_all
 from curvfed.tasks.graphs.sparse import Constant
 
 
 @dataclass(frozen=True)
 class GeneratorSpec:
-    """What determines a generator's shape.
+    """The settings of a generator.
 
     Attributes
     ----------
     num_features, width : int
         `width` of representations and of the hidden layer.
     neighbours : int
-        P, the most that a node is given.
+        P, the most neighbours that a node is given.
     dropout : float
     """
 
@@ -30,31 +31,27 @@ class GeneratorSpec:
     dropout: float
 
 
-class FeatureGenerator(nn.Module):
+class FeatureGenerator(nn.Sequential):
     """fGen: from a node's representation and noise to the features of P neighbours.
 
-    One hidden layer of the representations' width, and a tanh at the end; the authors' code has two, of 256 and 2048 units,
-    of which the second alone would make messages some 60 MB large for the words of Cora.
+    Maps representations with noise added, (n, width), to (n, P, F). One hidden layer of the representations' width, and a
+    tanh at the end; the authors' code has two, of 256 and 2048 units, of which the second alone would make messages some
+    60 MB large for the words of Cora.
     """
 
     def __init__(self, spec: GeneratorSpec) -> None:
-        super().__init__()
-        self.spec = spec
-        self.hidden = nn.Linear(spec.width, spec.width)
-        self.out = nn.Linear(spec.width, spec.neighbours * spec.num_features)
-        for linear in (self.hidden, self.out):
-            start(linear.weight, linear.bias)
-
-    def forward(self, noisy: Tensor) -> Tensor:
-        """Representations with noise added, (n, width) -> (n, P, F)."""
-        hidden = F.dropout(F.relu(self.hidden(noisy)), self.spec.dropout, self.training)
-        return torch.tanh(self.out(hidden)).view(-1, self.spec.neighbours, self.spec.num_features)
+        hidden = nn.Linear(spec.width, spec.width)
+        out = nn.Linear(spec.width, spec.neighbours * spec.num_features)
+        start_all(hidden, out)
+        rows = nn.Unflatten(1, (spec.neighbours, spec.num_features))
+        layers = {"relu": nn.ReLU(), "dropout": nn.Dropout(spec.dropout), "out": out, "tanh": nn.Tanh(), "rows": rows}
+        super().__init__(OrderedDict(hidden=hidden, **layers))
 
 
 class NeighbourGenerator(nn.Module):
-    """NeighGen: an encoder, dGen, which says how many neighbours a node lacks, and fGen, which says what they are like.
+    """NeighGen: an encoder, dGen, which predicts how many neighbours a node lacks, and fGen, which predicts their features.
 
-    The encoder is a two-layer GCN, as the networks that it helps; in the paper both are GraphSAGE.
+    The encoder is a two-layer GCN, as is the network whose graph it completes; in the paper both are GraphSAGE.
     """
 
     def __init__(self, spec: GeneratorSpec) -> None:
@@ -63,8 +60,7 @@ class NeighbourGenerator(nn.Module):
         self.first = nn.Linear(spec.num_features, spec.width)
         self.second = nn.Linear(spec.width, spec.width)
         self.count = nn.Linear(spec.width, 1)
-        for linear in (self.first, self.second, self.count):
-            start(linear.weight, linear.bias)
+        start_all(self.first, self.second, self.count)
         self.features = FeatureGenerator(spec)
 
     def encode(self, inputs: GraphInputs) -> Tensor:
@@ -74,16 +70,16 @@ class NeighbourGenerator(nn.Module):
         return F.relu(inputs.adjacency @ (hidden @ self.second.weight.t()) + self.second.bias)
 
     def counts(self, representations: Tensor) -> Tensor:
-        """dGen, a linear regression: numbers of missing neighbours, (N, width) -> (N,), not whole, and maybe below 0.
+        """dGen, a linear regression: numbers of missing neighbours, (N, width) -> (N,), neither whole nor at least 0.
 
-        The authors' code cuts it off at 0, from where no gradient leads back; `mended` reads less than 0 as none.
+        The authors' code cuts them off at 0, where the gradient vanishes; `mended` takes a negative number as none.
         """
         found: Tensor = self.count(representations).squeeze(1)
         return found
 
 
 class Varying(Constant):
-    """A matrix that has a gradient itself, in the place of a constant one."""
+    """A matrix with a gradient of its own, in place of a constant one."""
 
     def __matmul__(self, x: Tensor) -> Tensor:
         """Product (N, M) @ (M, d) -> (N, d)."""
@@ -92,20 +88,20 @@ class Varying(Constant):
 
 @dataclass(frozen=True, eq=False)
 class Impaired:
-    """A graph without some of its nodes, and what it lacks.
+    """A graph without some of its nodes, and the nodes that were hidden.
 
     Attributes
     ----------
     inputs : GraphInputs
-        The n nodes that are left, renumbered in their order.
+        The n nodes that remain, renumbered in their order.
     position : Tensor, (N,), int64
-        A node's number among them; of hidden ones no number.
+        A node's number among those that remain; meaningless for hidden nodes.
     missing : Tensor, (n,), int64
         How many hidden neighbours a node has.
     hidden : Tensor, (h, F)
         Features of the hidden nodes.
     linked : Tensor, (n, h), bool
-        Who is whose neighbour.
+        Which remaining node is a neighbour of which hidden one.
     """
 
     inputs: GraphInputs
@@ -116,7 +112,7 @@ class Impaired:
 
 
 def impaired(inputs: GraphInputs, hidden: Tensor) -> Impaired:
-    """The graph without the nodes of these numbers, (h,) int64, ascending."""
+    """The graph without the nodes `hidden`, (h,) int64, ascending numbers."""
     features = inputs.dense
     stays = torch.ones(inputs.num_nodes, dtype=torch.bool, device=features.device)
     stays[hidden] = False
@@ -130,20 +126,20 @@ def impaired(inputs: GraphInputs, hidden: Tensor) -> Impaired:
 
 
 def feature_loss(generated: Tensor, missing: Tensor, candidates: Tensor, linked: Tensor | None = None) -> Tensor:
-    """Σ_v Σ_{p < n_v} min_u ‖x̃_vp − x_u‖²: the distances of generated neighbours to the nearest of some nodes.
+    """Σ_v Σ_{p < n_v} min_u ‖x̃_vp − x_u‖²: squared distances of generated neighbours to the nearest of the candidates.
 
-    The paper's L^f but for 1/n, with n_v as it is known where neighbours were hidden.
+    The paper's L^f without its factor 1/n, with the true n_v, which is known where neighbours were hidden.
 
     Parameters
     ----------
     generated : Tensor, (n, P, F)
         x̃.
     missing : Tensor, (n,)
-        Their numbers n_v; P at most count.
+        The numbers n_v of neighbours; at most P of them count.
     candidates : Tensor, (m, F)
         x.
     linked : Tensor, (n, m), bool, optional
-        Which of these a node's neighbours are compared with; with all, if left out.
+        Which candidates a node's neighbours are compared with; by default all.
 
     Returns
     -------
@@ -171,9 +167,9 @@ def mended(inputs: GraphInputs, counts: Tensor, generated: Tensor) -> GraphInput
     ----------
     inputs : GraphInputs
     counts : Tensor, (N,)
-        How many a node is given: the nearest whole number, P at most.
+        The number of neighbours that a node is given, which is rounded; at most P.
     generated : Tensor, (N, P, F)
-        Their features, of which the first so many are taken. They keep their gradient.
+        The features of P neighbours of each node, of which the first `counts` are used. They keep their gradient.
 
     Returns
     -------

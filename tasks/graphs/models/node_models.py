@@ -1,7 +1,7 @@
 """Two-layer graph convolutional networks for nodes: flat, Lorentz, and the flat one with a coordinate set apart.
 
-Each layer is linear -> neighbourhood -> ReLU, with dropout between layers and a linear or distance head. Parameter names
-say what a parameter is, and `curvfed.strategies.methods` decides by them what stays with a client.
+Each layer is linear -> neighbourhood -> ReLU, with dropout between layers and a linear or distance head. The methods decide
+by the names of the parameters which of them stay with a client.
 """
 
 import torch
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.lorentz.curvature import CurvedNet
 from curvfed.tasks.graphs.lorentz.layers import convolve, distance_logits, exp0_factor
-from curvfed.tasks.graphs.models.model_spec import ModelSpec, start
+from curvfed.tasks.graphs.models.model_spec import ModelSpec, TimedLinear, start, start_all
 from curvfed.tasks.graphs.sparse import Constant
 
 GATE_START = 3.0
-"""A gate starts at sigmoid(3) = 0.95: nearly all low-pass, as on homophilic graphs, yet with a live gradient."""
+"""A gate starts at sigmoid(3) = 0.95: nearly all low-pass, as suits homophilic graphs, yet its gradient is not 0."""
 
 
 class GCN(nn.Module):
@@ -27,11 +27,10 @@ class GCN(nn.Module):
         self.first = nn.Linear(spec.num_features, spec.width)
         self.second = nn.Linear(spec.width, spec.width)
         self.head = nn.Linear(spec.width, spec.num_classes)
-        for linear in (self.first, self.second, self.head):
-            start(linear.weight, linear.bias)
+        start_all(self.first, self.second, self.head)
 
     def encode(self, inputs: GraphInputs) -> Tensor:
-        """What the second convolution puts out, (N, width)."""
+        """The output of the second convolution, (N, width)."""
         hidden = F.relu(inputs.adjacency @ (inputs.features @ self.first.weight.t()) + self.first.bias)
         hidden = F.dropout(hidden, self.dropout, self.training)
         return inputs.adjacency @ (hidden @ self.second.weight.t()) + self.second.bias
@@ -45,8 +44,8 @@ class GCN(nn.Module):
 class LorentzLayer(nn.Module):
     """Lorentz linear layer and neighbour centroid, space coordinates in and out (FlatLand, Eq. 4).
 
-    space' = M space + m time + b; M and b are shared, m (`time`) and the gate are personal. m starts at 0, from where it
-    works like a bias of the client's own.
+    space' = M space + m time + b; M and b are shared, m (`time`) and the gate are personal. m starts at 0 and works like a
+    bias of the client's own.
     """
 
     def __init__(self, num_in: int, num_out: int, gate: bool) -> None:
@@ -77,7 +76,7 @@ class LorentzGCN(CurvedNet):
         self.first = LorentzLayer(spec.num_features, spec.width, spec.gate)
         self.second = LorentzLayer(spec.width, spec.width, spec.gate)
         self.head = _DistanceHead(spec.width, spec.num_classes)
-        start(self.head.weight, self.head.bias)
+        start_all(self.head)
         self._add_curvature(spec)
 
     def forward(self, inputs: GraphInputs) -> Tensor:
@@ -95,7 +94,7 @@ class LorentzGCN(CurvedNet):
 
 
 class _DistanceHead(nn.Linear):
-    """Lorentz distances to a point per class, of which the weights are the space coordinates."""
+    """Lorentz distances to one point per class; the weights are the space coordinates of these points."""
 
     def forward(self, space: Tensor, radius: Tensor) -> Tensor:  # type: ignore[override]
         """Space coordinates (N, width) -> logits (N, C), K = `radius`."""
@@ -103,7 +102,7 @@ class _DistanceHead(nn.Linear):
 
 
 class SplitLayer(nn.Module):
-    """A flat layer on (time, space) whose every entry that touches the time unit is personal."""
+    """A flat layer on (time, space): every parameter of the time unit, in and out, is personal."""
 
     def __init__(self, num_in: int, num_out: int, gate: bool, first: bool) -> None:
         super().__init__()
@@ -133,8 +132,8 @@ class SplitLayer(nn.Module):
 class SplitGCN(nn.Module):
     """FlatLand's decoupling without its geometry (its Table 4, "FlatLand (E)"; the paper leaves the form open).
 
-    One more unit per layer stands where the time coordinate was; its incoming row and outgoing column are personal. It
-    is an ordinary unit, bound to the others by no hyperboloid.
+    One more unit per layer takes the place of the time coordinate; its incoming row and outgoing column are personal. It
+    is an ordinary unit: no hyperboloid relates it to the others.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -142,7 +141,7 @@ class SplitGCN(nn.Module):
         self.dropout = spec.dropout
         self.first = SplitLayer(spec.num_features, spec.width, spec.gate, first=True)
         self.second = SplitLayer(spec.width, spec.width, spec.gate, first=False)
-        self.head = _TimedLinear(spec.width, spec.num_classes)
+        self.head = TimedLinear(spec.width, spec.num_classes)
 
     def forward(self, inputs: GraphInputs) -> Tensor:
         """Logits (N, C)."""
@@ -153,16 +152,7 @@ class SplitGCN(nn.Module):
         return logits
 
 
-class _TimedLinear(nn.Linear):
-    """A linear head with one more, personal, column."""
-
-    def __init__(self, num_in: int, num_out: int) -> None:
-        super().__init__(num_in, num_out)
-        self.time = nn.Parameter(torch.zeros(num_out))
-        start(self.weight, self.bias)
-
-
 def _mix(gate: Tensor, low: Tensor, own: Tensor) -> Tensor:
-    """gate · low-pass + (1 - gate) · high-pass, the high-pass being what the neighbourhood's mean leaves of a row."""
+    """gate · low-pass + (1 - gate) · high-pass, the high-pass being a row less the mean of its neighbourhood."""
     share = torch.sigmoid(gate)
     return torch.lerp(own - low, low, share)

@@ -1,4 +1,4 @@
-"""The models by task and name, with a seeded start."""
+"""The networks for graphs by task and name, with their seeded initialisation."""
 
 from collections.abc import Callable
 from functools import partial
@@ -28,20 +28,20 @@ MODELS: dict[str, dict[str, Callable[[ModelSpec], nn.Module]]] = {
 
 
 def build(spec: ModelSpec, seed: int) -> nn.Module:
-    """The model with its seeded start; equal on every machine for equal arguments."""
+    """The model with its seeded initialisation; equal on every machine for equal arguments."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # alone: torch.manual_seed keeps a stack trace for a GPU each time
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed the GPUs, and is slower
         make = MODELS[spec.task].get(spec.kind)
-        model = make(spec) if make else _brought(spec)
+        model = make(spec) if make else _from_package(spec)
     if spec.mask_threshold is not None:
         add_embedding(add_masks(model, spec.mask_threshold), spec.width)
     return model
 
 
-def _brought(spec: ModelSpec) -> nn.Module:
-    """Another package's model, of x and edge_index, and for whole graphs batch, made to take `GraphInputs`.
+def _from_package(spec: ModelSpec) -> nn.Module:
+    """The model of another package, which takes x, edge_index and, for whole graphs, batch.
 
-    It stays what it is, with the names of its parameters: a hook before `forward` hands it what it asks for.
+    A hook before its `forward` makes these from `GraphInputs`, so that its parameters keep their names.
     """
     model: nn.Module = plugins.model(spec.kind, spec.num_features, spec.num_classes)
     model.register_forward_pre_hook(_arguments, with_kwargs=True)

@@ -1,0 +1,88 @@
+"""The labelled examples of one client: the part that graphs and images have in common."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Examples(ABC):
+    """n labelled examples and their split.
+
+    Attributes
+    ----------
+    labels : Tensor, (n,), int64
+        Indices into `class_names`.
+    train, val, test : Tensor, (n,), bool
+        Disjoint.
+    class_names : tuple of str
+        The classes of this client's data set.
+    partition_digest : str
+        SHA-256 of the membership of the whole partition; "" for a node's own data and for a global test set.
+    digest : str
+        SHA-256 of the data; "" until it is computed.
+    metric : str
+        "accuracy" or "roc_auc".
+    space : str
+        Where clients hold different data sets: the name of this client's. It stands for the features and the classes.
+    """
+
+    labels: Tensor
+    train: Tensor
+    val: Tensor
+    test: Tensor
+    class_names: tuple[str, ...]
+    partition_digest: str = ""
+    digest: str = ""
+    metric: str = "accuracy"
+    space: str = ""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The data as named dense tensors."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+
+    @staticmethod
+    def from_tensors(named: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The fields that `tensors` was made from."""
+        return named
+
+    @abstractmethod
+    def computed_digest(self) -> str:
+        """SHA-256 of the data."""
+
+
+def sha256(text: str, tensors: dict[str, Tensor]) -> str:
+    """Digest of a text and of named tensors: names, dtypes, shapes and values."""
+    hasher = hashlib.sha256(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        hasher.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        hasher.update(tensor.contiguous().numpy().data)
+    return hasher.hexdigest()
+
+
+def example_statistics(examples: Examples) -> dict[str, Any]:
+    """Figures about a client's examples, which a real node keeps to itself by default.
+
+    Returns
+    -------
+    dict
+        "num_train", "num_val", "num_test"; "class_counts" over all examples, in the order of `class_names`;
+        "majority_accuracy", the test accuracy of always answering the most frequent training class, or None without
+        training or test examples.
+    """
+    test_labels, train_labels = examples.labels[examples.test], examples.labels[examples.train]
+    majority = None
+    if len(test_labels) and len(train_labels):
+        # bincount and argmax break ties by the smaller index, so the figure is the same everywhere.
+        majority = float((test_labels == torch.bincount(train_labels).argmax()).double().mean())
+    return {
+        "num_train": len(train_labels),
+        "num_val": int(examples.val.sum()),
+        "num_test": len(test_labels),
+        "class_counts": tuple(torch.bincount(examples.labels, minlength=len(examples.class_names)).tolist()),
+        "majority_accuracy": majority,
+    }
