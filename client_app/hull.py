@@ -8,7 +8,7 @@ from flwr.app import RecordDict
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node_config import max_share
-from curvfed.client_app.secure import end, masked, open_letters
+from curvfed.client_app.secure import end, masked, receive_shares
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.point_data import public
 from curvfed.strategies.hull.classifier import Classifier
@@ -59,7 +59,7 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
 
 def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """The client's hulls under their labels, as symbols, under its masks."""
-    member, notes = open_letters(request, state)
+    member, notes = receive_shares(request, state)
     settings = _of(client, request.facts, len(member.session.clients))
     if (member.session.modulus, member.session.length) != (settings.prime, settings.length):
         raise MessageError("the sum is not of vectors as this client's configuration makes them")

@@ -1,4 +1,4 @@
-"""Secure sums in the place of open replies, in a run of rounds."""
+"""Phases of a round in which the server sees only the sum of the replies."""
 
 from collections.abc import Sequence
 
@@ -18,13 +18,13 @@ from curvfed.strategies.wire.messages import Header
 def masked_training(
     ask: Ask, header: Header, cohort: Sequence[int], shared: Arrays, config: RunConfig
 ) -> tuple[Phase, Update]:
-    """A training phase whose replies are seen as their sum alone.
+    """A training phase of which the server sees only the sum of the replies.
 
     Returns
     -------
     phase : Phase
     update : Update
-        As of one client, with all examples and the mean of the parameters.
+        As if from one client: the number of all examples, and the mean of the parameters.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def masked_training(
 def masked_sums(
     ask: Ask, header: Header, clients: Sequence[int], length: int, config: RunConfig
 ) -> tuple[Phase, NDArray[np.float64], float]:
-    """The total of the clients' sums over features, and a bound on the error of its entries.
+    """The sum of the clients' sums over features, and a bound on the error of its entries.
 
     Raises
     ------

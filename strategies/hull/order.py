@@ -13,7 +13,7 @@ NOTE_BYTES = 16
 """Of a number: two of 1000 clients draw the same one with probability 1e-33."""
 
 
-def draw_note() -> bytes:
+def draw_order_number() -> bytes:
     """A fresh number."""
     return secrets.token_bytes(NOTE_BYTES)
 

@@ -10,7 +10,7 @@ from curvfed.strategies.hull.codec import decode_hulls, encode_hulls
 from curvfed.strategies.hull.learn import Learned, Settings, learn
 from curvfed.strategies.hull.local import LocalHulls, local_hulls
 from curvfed.strategies.hull.naming import accuracy, name_groups
-from curvfed.strategies.hull.order import draw_note, draw_slots, position
+from curvfed.strategies.hull.order import draw_order_number, draw_slots, position
 from curvfed.strategies.hull.public import Public
 from curvfed.strategies.secure_sum.memory import sum_in_memory
 from curvfed.strategies.secure_sum.session import Session
@@ -62,7 +62,7 @@ def trial(
         As the steps do.
     """
     mine = tuple(local_hulls(points, labels, public) for points, labels in clients)
-    notes = {number: draw_note() for number in range(len(mine))}
+    notes = {number: draw_order_number() for number in range(len(mine))}
     vectors = {
         number: encode_hulls(one.hulls, position(notes, number), draw_slots(public.num_classes, len(one.hulls)), public)
         for number, one in enumerate(mine)

@@ -247,7 +247,8 @@ def test_a_server_in_the_middle_is_refused(signed, tmp_path):
     def swap(request, handle):
         if phase_of(request.content) == "shares":
             book = request.content["parts"]
-            book["seal_keys"] = [bytes(range(32)), *book["seal_keys"][1:]]
+            first, *others = book["values"]
+            book["values"] = [first[:32] + bytes(range(32)) + first[64:], *others]
         return handle(request)
 
     with pytest.raises(RoundError, match=r"partition 0: its keys are not signed|the keys of partition 0 are not those"):

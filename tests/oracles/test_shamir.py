@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.strategies.secure_sum import SecureSumError, shamir
+from curvfed.strategies.secure_sum import shamir
+from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.shamir import PRIME, SHARE_BYTES, check_share, combine, split, weights
 
 FIELD = flint.fmpz_mod_ctx(PRIME)
