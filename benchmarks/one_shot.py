@@ -19,7 +19,7 @@ from curvfed.geometry.hull import convex_hull
 from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.hull.codec import encode_hulls
 from curvfed.strategies.hull.local import local_hulls
-from curvfed.strategies.hull.public import Public
+from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.hull.roots import prime_above
 from curvfed.strategies.hull.symbols import SPARE, decode, encode
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
@@ -65,7 +65,7 @@ def bins(num: int, radius: float = 0.999) -> Call:
 def hull_client(num: int) -> Call:
     """What a client of `hull` does with its points before it masks: hulls of two classes, bins, symbols."""
     given, labels = sample(num), np.random.default_rng(1).integers(0, 2, num)
-    public = Public(curvature=-1.0, radius=0.999, epsilon=0.01, num_classes=2, num_clients=10, cap=128)
+    public = PublicParameters(curvature=-1.0, radius=0.999, epsilon=0.01, num_classes=2, num_clients=10, cap=128)
     return lambda: encode_hulls(local_hulls(given, labels, public).hulls, 0, [0, 1], public)
 
 

@@ -148,7 +148,7 @@ def test_a_cap_below_a_hull_thins_it_and_says_so(tmp_path, caplog):
     assert all(any(set(hull) <= one for one in whole) for client in kept for hull in client)
     lost = sum(len(hull) - 5 for client in everything for hull in client)
     assert thinned.summary["metrics"]["hull_vertices_thinned"] == lost
-    assert caplog.text.count("vertices are left out, for a hull may have 5 (hull.cap)") == 3
+    assert caplog.text.count("because a hull may have at most 5 (hull.cap)") == 3
     assert thinned.summary["global_accuracy"] > 0.8
 
 

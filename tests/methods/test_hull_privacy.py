@@ -15,7 +15,7 @@ from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.strategies.config.secure_phases import MASKED
 from curvfed.strategies.hull.codec import encode_hulls
 from curvfed.strategies.hull.local import local_hulls
-from curvfed.strategies.hull.public import Public
+from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.secure_sum.client_state import ClientState
 
 RARE = 1e-7
@@ -79,7 +79,7 @@ def test_masked_vectors_are_uniform(settings, tmp_path):
 
 
 def test_a_vector_without_masks_is_not():
-    values = Public(-1.0, 0.999, 3.0, 2, 4, 2000)
+    values = PublicParameters(-1.0, 0.999, 3.0, 2, 4, 2000)
     points, labels = parts_of(4)[0]
     vector = encode_hulls(local_hulls(points, labels, values).hulls, 0, [0, 1], values)
     assert values.is_dense
