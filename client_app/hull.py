@@ -65,8 +65,8 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
 def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """The client's hulls, encoded and masked."""
     member, order_numbers = receive_shares(request, state)
-    public = _public_parameters(client, request, len(member.session.clients))
-    if (member.session.modulus, member.session.length) != (public.prime, public.length):
+    public = _public_parameters(client, request, len(member.state.session.clients))
+    if (member.state.session.modulus, member.state.session.length) != (public.prime, public.length):
         raise MessageError("the sum does not fit the vectors that this client's configuration makes")
     found = _hulls(client, public)
     _check_share(client, found, public)

@@ -28,7 +28,7 @@ def keys(client: Client, request: Request, state: RecordDict) -> Answer:
     """Advertise fresh public keys for the sum that the server announces."""
     session = Opening.from_parts(request.parts).session(request.header, client.config)
     last = _stored(state)
-    if last and _is_repeated(last.session, session):
+    if last and _is_repeated(last.state.session, session):
         raise SecureSumError(
             "this secure sum was begun before; two sums over different clients would reveal their difference"
         )
@@ -40,7 +40,7 @@ def keys(client: Client, request: Request, state: RecordDict) -> Answer:
 def shares(client: Client, request: Request, state: RecordDict) -> Answer:
     """Share the secrets with the peers, encrypted; for hulls an order number goes with them."""
     member = _member(state, request)
-    order_number = draw_order_number() if member.session.phase == HULLS else b""
+    order_number = draw_order_number() if member.state.session.phase == HULLS else b""
     keys_of_all = public_keys_in(BytesByPartition.from_parts(request.parts))
     answer = member.share_keys(keys_of_all, order_number, client.roster)
     _store(member, state)
@@ -50,9 +50,9 @@ def shares(client: Client, request: Request, state: RecordDict) -> Answer:
 def receive_shares(request: Request, state: RecordDict) -> tuple[SecureSumClient, dict[int, bytes]]:
     """This client's half of the sum that the reply to this message is masked for, and what its peers told it."""
     member = _member(state, request)
-    if member.session.phase != request.header.phase:
+    if member.state.session.phase != request.header.phase:
         raise SecureSumError(
-            f"the secure sum that was begun masks phase {member.session.phase}, not {request.header.phase}"
+            f"the secure sum that was begun masks phase {member.state.session.phase}, not {request.header.phase}"
         )
     return member, member.receive_shares(BytesByPartition.from_parts(request.parts).by_partition)
 
@@ -61,7 +61,7 @@ def masked(client: Client, member: SecureSumClient, vector: NDArray[np.uint64], 
     """The reply with the masked vector."""
     masked_input = member.mask_input(vector)
     _store(member, state)
-    parts = Checksum(checksum=checksum(masked_input, member.session, client.partition)).as_parts()
+    parts = Checksum(checksum=checksum(masked_input, member.state.session, client.partition)).as_parts()
     return {"arrays": {MASKED: masked_input}, "parts": parts}
 
 
@@ -74,7 +74,7 @@ def masked_reals(
 ) -> Answer:
     """The reply with a masked vector of real numbers; `encoding` takes the number of clients that were asked."""
     member, _ = receive_shares(request, state)
-    vector, _ = encoding(len(member.session.clients)).encode(values)
+    vector, _ = encoding(len(member.state.session.clients)).encode(values)
     return masked(client, member, vector, state)
 
 
@@ -96,21 +96,21 @@ def end(client: Client, state: RecordDict) -> None:
     """Forget the secrets of a sum that continued without this client. It stays known that the sum was begun."""
     member = _stored(state)
     if member:
-        _store(SecureSumClient(ClientState(session=member.session, me=client.partition, step="done")), state)
+        _store(SecureSumClient(ClientState(session=member.state.session, me=client.partition, step="done")), state)
 
 
 def _member(state: RecordDict, request: Request) -> SecureSumClient:
     member = _stored(state)
     if member is None:
         raise SecureSumError("no secure sum was begun here, or this node was restarted since")
-    if (member.session.run, member.session.round) != (request.header.run, request.header.round):
+    if (member.state.session.run, member.state.session.round) != (request.header.run, request.header.round):
         raise SecureSumError("the message belongs to another secure sum than the one that was begun here")
     return member
 
 
 def _stored(state: RecordDict) -> SecureSumClient | None:
     stored = state.get(STATE)
-    return SecureSumClient.load(dict(stored)) if isinstance(stored, ConfigRecord) else None
+    return SecureSumClient(ClientState.from_parts(dict(stored))) if isinstance(stored, ConfigRecord) else None
 
 
 def _is_repeated(last: Session, new: Session) -> bool:
@@ -120,4 +120,4 @@ def _is_repeated(last: Session, new: Session) -> bool:
 
 
 def _store(member: SecureSumClient, state: RecordDict) -> None:
-    state[STATE] = ConfigRecord({**member.save()})
+    state[STATE] = ConfigRecord({**member.state.as_parts()})

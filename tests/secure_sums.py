@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from curvfed.strategies.secure_sum.client import SecureSumClient
+from curvfed.strategies.secure_sum.client_state import ClientState
 from curvfed.strategies.secure_sum.messages import EncryptedShares, PublicKeys, checksum
 from curvfed.strategies.secure_sum.modular import Residues
 from curvfed.strategies.secure_sum.server import SecureSumServer
@@ -90,7 +91,7 @@ class Run:
     def _there(self, step: str) -> list[int]:
         if self.stored:
             for p, client in self.clients.items():
-                self.clients[p] = SecureSumClient.load(client.save(), entropy(p))
+                self.clients[p] = SecureSumClient(ClientState.from_parts(client.state.as_parts()), entropy(p))
         late = STEPS[: STEPS.index(step) + 1]
         return [p for p in self.clients if self.gone.get(p) not in late]
 

@@ -11,7 +11,7 @@ from curvfed.strategies.secure_sum.client_state import STEPS, ClientState, Step
 from curvfed.strategies.secure_sum.encrypted_shares import SHARES_BYTES, checked_shares, decrypt, encrypt
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.masks import commitment, pairwise_mask, self_mask
-from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG, EncryptedShares, Parts, PublicKeys
+from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG, EncryptedShares, PublicKeys
 from curvfed.strategies.secure_sum.modular import Residues, add, check_residues, subtract
 from curvfed.strategies.secure_sum.session import Session
 
@@ -22,8 +22,15 @@ class SecureSumClient:
     """One client in one session: `share_keys`, `receive_shares`, `mask_input`, `unmask`, each once and in this order.
 
     A step that is out of order or refuses its arguments raises SecureSumError and leaves the state as it was. Between
-    steps the client can be stored by `save`. A stored state must be continued only once, because a copy of it could
+    steps its `state` can be stored. A stored state must be continued only once, because a copy of it could
     answer `unmask` a second time. Secrets that no later step needs are dropped.
+
+    Parameters
+    ----------
+    state : ClientState
+        As `begin` makes it, or as it was stored.
+    entropy : callable
+        Returns the given number of uniform bytes.
 
     Notes
     -----
@@ -33,7 +40,7 @@ class SecureSumClient:
     """
 
     def __init__(self, state: ClientState, entropy: Entropy = secrets.token_bytes) -> None:
-        self._state = state
+        self.state = state
         self._entropy = entropy
 
     @classmethod
@@ -82,19 +89,9 @@ class SecureSumClient:
         )
         return cls(state, entropy)
 
-    @property
-    def session(self) -> Session:
-        """The session that this client takes part in."""
-        return self._state.session
-
-    @property
-    def step(self) -> Step:
-        """The step that comes next; "done" after the last."""
-        return self._state.step
-
     def advertise_keys(self) -> PublicKeys:
         """The public keys for the server and all peers."""
-        return self._at("share keys").keys[self._state.me]
+        return self._at("share keys").keys[self.state.me]
 
     def share_keys(
         self, keys: Mapping[int, PublicKeys], payload: bytes = b"", roster: Mapping[int, bytes] | None = None
@@ -247,34 +244,19 @@ class SecureSumClient:
         for peer, both in sorted(state.shares.items()):
             seed_share, key_share = both[: shamir.SHARE_BYTES], both[shamir.SHARE_BYTES :]
             revealed[peer] = SEED_TAG + seed_share if peer in alive else KEY_TAG + key_share
-        self._state = ClientState(session=session, me=state.me, step="done")
+        self.state = ClientState(session=session, me=state.me, step="done")
         return revealed
-
-    def save(self) -> Parts:
-        """All that the next step needs, with its secrets. After the last step, only that the session was taken part in."""
-        return self._state.as_parts()
-
-    @classmethod
-    def load(cls, parts: Mapping[str, object], entropy: Entropy = secrets.token_bytes) -> "SecureSumClient":
-        """Inverse of `save`.
-
-        Raises
-        ------
-        SecureSumError
-            If the parts are not those of a stored client.
-        """
-        return cls(ClientState.from_parts(parts), entropy)
 
     def _at(self, step: Step) -> ClientState:
         """The state, if this is the step that comes next."""
-        if self._state.step != step:
-            done = STEPS.index(self._state.step) > STEPS.index(step)
-            reason = "it was taken before" if done else f"the next is {self._state.step}"
-            raise SecureSumError(f"step {step} of partition {self._state.me} is out of order: {reason}")
-        return self._state
+        if self.state.step != step:
+            done = STEPS.index(self.state.step) > STEPS.index(step)
+            reason = "it was taken before" if done else f"the next is {self.state.step}"
+            raise SecureSumError(f"step {step} of partition {self.state.me} is out of order: {reason}")
+        return self.state
 
     def _advance(self, step: Step, **changes: object) -> None:
-        self._state = self._state.model_copy(update={"step": step, **changes})
+        self.state = self.state.model_copy(update={"step": step, **changes})
 
 
 def _check_keys(state: ClientState, keys: Mapping[int, PublicKeys], roster: Mapping[int, bytes] | None) -> None:

@@ -52,7 +52,6 @@ class SecureSumServer:
         self._sum: Residues = np.zeros(session.length, np.uint64)
         self._responders: set[int] = set()
         self._revealed: dict[int, dict[int, bytes]] = {}
-        self._weights: dict[tuple[int, ...], dict[int, int]] = {}
 
     def receive_keys(self, partition: int, keys: PublicKeys) -> None:
         """Receive a client's public keys.
@@ -216,23 +215,14 @@ class SecureSumServer:
         trusted = sorted(shares.keys() - self.suspects)
         if len(trusted) < needed:
             raise SecureSumError(f"partition {client}: {len(trusted)} of its shares were revealed; needed {needed}")
-        secret = self._combined(shares, trusted[:needed])
-        if secret is not None and public(secret) == expected:
-            return secret
-        if len(trusted) > needed:
-            for suspect in trusted[:needed]:
-                others = [one for one in trusted if one != suspect]
-                secret = self._combined(shares, others[:needed])
-                if secret is not None and public(secret) == expected:
-                    self.suspects.add(suspect)
-                    return secret
+        spare = len(trusted) > needed
+        for left_out in [set(), *({one} for one in trusted[:needed] if spare)]:
+            chosen = [one for one in trusted if one not in left_out][:needed]
+            secret = shamir.combine({one + 1: shares[one] for one in chosen})
+            if secret is not None and public(secret) == expected:
+                self.suspects |= left_out
+                return secret
         raise SecureSumError(f"partition {client}: its shares do not fit together, or not what it sent before")
-
-    def _combined(self, shares: Mapping[int, bytes], responders: list[int]) -> bytes | None:
-        group = tuple(responders)
-        if group not in self._weights:
-            self._weights[group] = dict(zip(group, shamir.weights([one + 1 for one in group]), strict=True))
-        return shamir.combine(shares, self._weights[group])
 
     def _check(self, step: str, partition: int, expected: Container[int], received: Container[int]) -> None:
         """Refuse a message of another step, of a client that did not take the step before, or a repeated one."""

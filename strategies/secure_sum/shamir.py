@@ -5,6 +5,7 @@ Any `threshold` shares determine the secret. Fewer shares are uniform and indepe
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -43,7 +44,8 @@ def split(secret: bytes, points: Sequence[int], threshold: int, entropy: Callabl
     return shares
 
 
-def weights(points: Sequence[int]) -> list[int]:
+@lru_cache(maxsize=8)
+def weights(points: tuple[int, ...]) -> list[int]:
     """Lagrange weights at 0 for distinct points from 1 to 2⁶³ − 1, in their order.
 
     f(0) = Σ wᵢ f(xᵢ) for every polynomial f of degree below the number of points, with wᵢ = Π x_j / Π (x_j − xᵢ), both
@@ -62,17 +64,16 @@ def weights(points: Sequence[int]) -> list[int]:
     return found
 
 
-def combine(shares: Mapping[int, bytes], weights: Mapping[int, int]) -> bytes | None:
-    """The secret from the shares at the weighted points; None if the result has more bytes than a secret.
+def combine(shares: Mapping[int, bytes]) -> bytes | None:
+    """The secret from as many shares as the threshold; None if the result has more bytes than a secret.
 
     Parameters
     ----------
     shares : mapping of int to bytes, 33
-        By point. Shares at points without weights are ignored.
-    weights : mapping of int to int
-        By point: the `weights` of as many points as the threshold.
+        By point.
     """
-    value = sum(weight * int.from_bytes(shares[point]) for point, weight in weights.items()) % PRIME
+    values = map(int.from_bytes, shares.values())
+    value = sum(weight * share for weight, share in zip(weights(tuple(shares)), values, strict=True)) % PRIME
     return value.to_bytes(SECRET_BYTES) if value < 1 << 8 * SECRET_BYTES else None
 
 

@@ -124,7 +124,7 @@ def test_a_clients_steps_come_once_and_in_order(stored):
     run = Run(what, vectors(what), stored=stored)
     for place, step in enumerate(CLIENT_STEPS):
         getattr(run, f"_{STEPS[place]}")()
-        assert run.clients[0].step == step
+        assert run.clients[0].state.step == step
         for other, take in clients_steps(run).items():
             if other != step:
                 reason = "it was taken before" if CLIENT_STEPS.index(other) < place else f"the next is {step}"
@@ -274,7 +274,7 @@ def test_keys_that_a_client_refuses():
 def test_a_degenerate_mask_key_is_refused_by_the_client_that_would_use_it():
     run = run_of(2).until("keys")
     odd = keys_of(bytes(32), run.keys[1].encryption_key)
-    run.clients[1]._state = run.clients[1]._state.model_copy(update={"keys": {1: odd}})
+    run.clients[1].state = run.clients[1].state.model_copy(update={"keys": {1: odd}})
     book = {0: run.keys[0], 1: odd}
     delivered = {p: run.clients[p].share_keys(book).by_partition[1 - p] for p in (0, 1)}
     run.clients[0].receive_shares({1: delivered[1]})
@@ -406,13 +406,13 @@ def test_any_bit_of_signed_keys():
 @pytest.mark.parametrize("name", ["mask_key", "encryption_key"])
 def test_any_bit_of_unsigned_keys_ends_in_a_refusal_at_the_peers(name):
     run = run_of(2).until("keys")
-    saved = {p: member.save() for p, member in run.clients.items()}
+    saved = {p: member.state for p, member in run.clients.items()}
     encrypted = run.clients[1].share_keys(run.keys).by_partition[0]
     for bit in range(0, 256, 3):
         odd = run.keys | {1: run.keys[1].model_copy(update={name: flipped(getattr(run.keys[1], name), bit)})}
         with refused("the keys of partition 1 are not those that it sent"):
-            SecureSumClient.load(saved[1]).share_keys(odd)
-        member = SecureSumClient.load(saved[0])
+            SecureSumClient(saved[1]).share_keys(odd)
+        member = SecureSumClient(saved[0])
         member.share_keys(odd)
         with refused("partition 1: what it sent cannot be decrypted"):
             member.receive_shares({1: encrypted})
@@ -583,25 +583,20 @@ def test_a_sum_with_a_roster():
 # --- Stored clients --------------------------------------------------------------------------------------------------
 
 
-def state_of(client: SecureSumClient) -> ClientState:
-    return ClientState.from_parts(client.save())
-
-
 def test_a_stored_client_fits_a_flower_record_and_holds_no_more_than_it_needs():
     run = run_of()
-    state = state_of(run.clients[0])
+    state = run.clients[0].state
     secret = [state.mask_secret, state.encryption_secret, state.seed]
     for step in STEPS:
-        stored = dict(ConfigRecord(run.clients[0].save()))
-        state = state_of(run.clients[0])
-        assert SecureSumClient.load(stored).save() == run.clients[0].save()
+        state = run.clients[0].state
+        assert ClientState.from_parts(dict(ConfigRecord(state.as_parts()))) == state
         kept = [value in (state.mask_secret, state.encryption_secret, state.seed) for value in secret]
         assert kept == {"mask": [True, False, True], "unmask": [False] * 3}.get(step, [True] * 3)
         getattr(run, f"_{step}")()
-    state = state_of(run.clients[0])
+    state = run.clients[0].state
     assert state == ClientState(session=run.session, me=0, step="done")
     with refused("step unmask of partition 0 is out of order: it was taken before"):
-        SecureSumClient.load(run.clients[0].save()).unmask(run.session.clients)
+        SecureSumClient(run.clients[0].state).unmask(run.session.clients)
 
 
 @pytest.mark.parametrize(
@@ -619,12 +614,12 @@ def test_a_stored_client_fits_a_flower_record_and_holds_no_more_than_it_needs():
     ],
 )
 def test_what_is_no_stored_client(old, new, message):
-    stored = run_of().clients[0].save()
+    stored = run_of().clients[0].state.as_parts()
     assert stored["state"].count(old) == 1
     with refused(f"ClientState: .*{message}"):
-        SecureSumClient.load({"state": stored["state"].replace(old, new)})
+        ClientState.from_parts({"state": stored["state"].replace(old, new)})
     with refused("ClientState: "):
-        SecureSumClient.load({})
+        ClientState.from_parts({})
 
 
 def test_a_client_that_is_not_asked():
@@ -638,13 +633,12 @@ def test_no_secret_in_any_text():
     texts = []
     for step in STEPS:
         for member in run.clients.values():
-            stored = member.save()
-            state = state_of(member)
+            state = member.state
             seen.update((state.mask_secret, state.encryption_secret, state.seed, *state.shares.values()))
-            texts += [repr(member), str(member), repr(member._state), str(member._state)]
+            texts += [repr(member), str(member), repr(member.state), str(member.state)]
             for take in clients_steps(run).values():
                 try:
-                    take(SecureSumClient.load(stored))
+                    take(SecureSumClient(state))
                 except SecureSumError as error:
                     texts.append(repr(error))
         getattr(run, f"_{step}")()

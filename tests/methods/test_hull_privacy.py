@@ -111,7 +111,7 @@ class Watched:
         keep = curvfed.client_app.secure._store
 
         def watched(member, state) -> None:
-            self.states.append(member._state)
+            self.states.append(member.state)
             keep(member, state)
 
         def grid(*arguments) -> InProcessGrid:

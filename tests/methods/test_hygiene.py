@@ -104,7 +104,7 @@ def test_secrets_of_a_sum_are_in_no_text_of_an_error(tmp_path, monkeypatch, capl
     secrets: set[bytes] = set()
 
     def leak(member: SecureSumClient, vector: np.ndarray) -> None:
-        state = member._state
+        state = member.state
         secrets.update((state.mask_secret, state.encryption_secret, state.seed, *state.shares.values()))
         raise ValueError(f"{state!r} {vector.tolist()}")
 
