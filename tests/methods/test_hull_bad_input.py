@@ -257,15 +257,15 @@ def test_a_server_in_the_middle_is_refused(signed, tmp_path):
 
 
 WRONG_KEYS = {
-    "no key": (lambda node: node.pop("signing-key"), "this node has roster alone of signing-key and roster"),
-    "no roster at all": (lambda node: node.pop("roster"), "this node has signing-key alone of signing-key and roster"),
+    "no key": (lambda node: node.pop("signing-key"), "this node has only roster of signing-key and roster"),
+    "no roster at all": (lambda node: node.pop("roster"), "this node has only signing-key of signing-key and roster"),
     "misspelt": (lambda node: node.update(rooster=node.pop("roster")), 'unknown key "rooster" .*; did you mean "roster"'),
     "no file": (lambda node: node.update({"signing-key": "/none.pem"}), "signing-key .* there is no such file"),
-    "no roster": (lambda node: node.update(roster="/none"), "roster .* is no folder with files"),
-    "no PEM": (lambda node: (Path(node["roster"]) / "2.pem").write_text("x"), "2.pem in the roster .* is no public"),
+    "no roster": (lambda node: node.update(roster="/none"), "roster .* is not a folder with files"),
+    "no PEM": (lambda node: (Path(node["roster"]) / "2.pem").write_text("x"), "2.pem in the roster .* is not a public"),
     "not in it": (lambda node: (Path(node["roster"]) / "2.pem").unlink(), "partition 2 is not in the roster"),
     "private": (lambda node: (Path(node["roster"]) / "2.pem").write_bytes(Path(node["signing-key"]).read_bytes()),
-                "2.pem in the roster .* is no public"),
+                "2.pem in the roster .* is not a public"),
 }  # fmt: skip
 
 
