@@ -74,7 +74,7 @@ def masked_reals(
 ) -> Answer:
     """The reply with a masked vector of real numbers; `encoding` takes the number of clients that were asked."""
     member, _ = receive_shares(request, state)
-    vector, _ = encoding(len(member.state.session.clients)).encode(values)
+    vector = encoding(len(member.state.session.clients)).encode(values)
     return masked(client, member, vector, state)
 
 

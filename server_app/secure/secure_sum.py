@@ -1,17 +1,19 @@
-"""The server's phases of a secure sum: public keys, encrypted shares, masked inputs, unmasking."""
+"""Secure sums in a run: their phases (public keys, encrypted shares, masked inputs, unmasking), and what is summed."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.phase import Phase
+from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.secure_average import feature_sums, mean, parameter_sums
 from curvfed.strategies.config.secure_phases import MASKED, Opening
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
@@ -25,22 +27,15 @@ from curvfed.strategies.secure_sum.messages import (
 )
 from curvfed.strategies.secure_sum.server import SecureSumServer
 from curvfed.strategies.wire.arrays import MessageError
-from curvfed.strategies.wire.messages import FORGET, KEYS, SHARES, UNMASK, Header, Parts, Reply
+from curvfed.strategies.wire.messages import FORGET, KEYS, SHARES, UNMASK, Header, Reply
 
 log = logging.getLogger("curvfed")
 
 Check = Callable[[Reply], None]
+Ask = Callable[..., Phase]
+"""Runs a phase: `ask(header, parts by partition, check of a reply, names and types of the replies' arrays)`."""
+
 T = TypeVar("T")
-
-
-class Ask(Protocol):
-    """Sends parts to clients in a phase, and collects their replies."""
-
-    def __call__(
-        self, header: Header, parts: Mapping[int, Parts], check: Check, awaited: Arrays | None = None
-    ) -> Phase:
-        """`awaited` are the arrays of masked replies."""
-        ...
 
 
 def secure_sum(
@@ -114,6 +109,44 @@ def secure_sum(
             "secure sum: left out shares that partition %d revealed, because they do not fit the others", partition
         )
     return phase, total
+
+
+def masked_training(
+    ask: Ask, header: Header, cohort: Sequence[int], shared: Arrays, config: RunConfig
+) -> tuple[Phase, Update]:
+    """A training phase of which the server sees only the sum of the replies.
+
+    Returns
+    -------
+    phase : Phase
+    update : Update
+        As if from one client: the number of all examples, and the mean of the parameters.
+
+    Raises
+    ------
+    SecureSumError
+        If fewer clients than the threshold stay to the end.
+    """
+    length = sum(array.size for array in shared.values())
+    phase, total = secure_sum(ask, header, cohort, SUM_PRIME, length, config)
+    examples = sum(reply.num_examples for reply in phase.replies.values())
+    values = parameter_sums(config, len(cohort)).decode(total)
+    return phase, Update(examples, mean(values, examples, shared))
+
+
+def masked_sums(
+    ask: Ask, header: Header, clients: Sequence[int], length: int, config: RunConfig
+) -> tuple[Phase, NDArray[np.float64], float]:
+    """The sum of the clients' sums over features, and a bound on the error of its entries.
+
+    Raises
+    ------
+    SecureSumError
+        As `masked_training`.
+    """
+    phase, total = secure_sum(ask, header, clients, SUM_PRIME, length, config)
+    encoding = feature_sums(len(clients))
+    return phase, encoding.decode(total), encoding.error
 
 
 def check_session(header: Header, clients: Sequence[int], config: RunConfig) -> None:

@@ -1,18 +1,16 @@
 """Baselines of the federated hyperbolic SVM (Section 6.1 and Appendix I.3)."""
 
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.geometry.hull import convex_hull
-from curvfed.strategies.hull.classifier import Classifier
+from curvfed.strategies.hull.classifier import Classifier, Kind
 from curvfed.strategies.hull.learn import Learned, Settings
 
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]
-Kind = Literal["poincare", "euclidean", "logistic"]
 
 FEDERATED = "fle"
 """The Euclidean SVM on the hulls that the clients sent."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ Groups = NDArray[np.int64]
 Kind = Literal["poincare", "euclidean", "logistic"]
 Model = PoincareSVM | EuclideanSVM | Log0Logistic
 
-_KINDS: tuple[Kind, ...] = ("poincare", "euclidean", "logistic")
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 _PARTS: dict[Kind, dict[str, tuple[int, ...]]] = {
     "poincare": {"normals": (2,), "references": (2,), "platt": (2,)},
     "euclidean": {"normals": (2,), "intercepts": (), "platt": (2,)},

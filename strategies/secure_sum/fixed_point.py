@@ -63,8 +63,8 @@ class FixedPoint:
         """Bound on the absolute error of a sum of values within the limit: half a step per term."""
         return self.terms / (2 * self.scale)
 
-    def encode(self, values: ArrayLike) -> tuple[Residues, int]:
-        """Round every number to the nearest step.
+    def encode(self, values: ArrayLike) -> Residues:
+        """Clip every number to the limit and round it to the nearest step.
 
         Parameters
         ----------
@@ -72,9 +72,8 @@ class FixedPoint:
 
         Returns
         -------
-        residues : array (n,), uint64
-        clipped : int
-            How many numbers were beyond the limit.
+        array (n,), uint64
+            Residues modulo q.
 
         Raises
         ------
@@ -84,10 +83,10 @@ class FixedPoint:
         numbers = np.asarray(values, dtype=np.float64)
         if not np.isfinite(numbers).all():
             raise SecureSumError("fixed point: a vector with numbers that are not finite")
-        clipped = int((np.abs(numbers) > self.limit).sum())
         # Only rint rounds: the scale is a power of two, and |steps| < 2⁶².
         steps = np.rint(np.clip(numbers, -self.limit, self.limit) * self.scale).astype(np.int64)
-        return np.where(steps < 0, steps + self.modulus, steps).astype(np.uint64), clipped
+        residues: Residues = np.where(steps < 0, steps + self.modulus, steps).astype(np.uint64)
+        return residues
 
     def decode(self, total: Residues) -> NDArray[np.float64]:
         """The sum of the numbers from the sum of their residues.

@@ -7,6 +7,7 @@ follow the protocol; a server that chooses the session's name freely can choose 
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
@@ -45,16 +46,14 @@ def degree(clients: int, threshold: int) -> int:
     """
     if clients <= COMPLETE:
         return clients - 1
-    low, high = 0, (clients - 1) // 2  # halves of k; `high` suffices, or nothing but the complete graph does
-    while high - low > 1:
-        middle = (low + high) // 2
-        misses, draws = _misses(clients, clients - threshold, 2 * middle)
-        if clients * misses * FAILURE <= draws:
-            high = middle
-        else:
-            low = middle
-    misses, draws = _misses(clients, clients - threshold, 2 * high)
-    return 2 * high if clients * misses * FAILURE <= draws else clients - 1
+
+    def suffices(half: int) -> bool:
+        misses, draws = _misses(clients, clients - threshold, 2 * half)
+        return clients * misses * FAILURE <= draws
+
+    halves = range(1, (clients - 1) // 2 + 1)
+    found = bisect_left(halves, True, key=suffices)
+    return 2 * halves[found] if found < len(halves) else clients - 1
 
 
 @lru_cache(maxsize=8)

@@ -341,11 +341,8 @@ def test_sums_of_reals_are_within_the_bound(limit, terms, modulus, seed):
     values = rng.uniform(-1.2 * limit, 1.2 * limit, (terms, 20))
     values[:, 0], values[:, 1] = limit, -limit
     total = np.zeros(20, np.uint64)
-    clipped = 0
     for row in values:
-        residues, outside = coder.encode(row)
-        total, clipped = add(total, residues, modulus), clipped + outside
-    assert clipped == (np.abs(values) > limit).sum()
+        total = add(total, coder.encode(row), modulus)
     for found, column in zip(coder.decode(total).tolist(), np.clip(values, -limit, limit).T.tolist(), strict=True):
         away = abs(Fraction(found) - sum(map(Fraction, column)))
         assert away <= Fraction(coder.error) + abs(Fraction(found)) / 2**52
@@ -354,11 +351,10 @@ def test_sums_of_reals_are_within_the_bound(limit, terms, modulus, seed):
 def test_what_a_fixed_point_is_exact_for():
     coder = FixedPoint(8.0, 4, 2**61 - 1)
     numbers = np.array([0.0, -0.0, 1.5, -1.5, 8.0, -8.0, 2.0**-40])
-    residues, clipped = coder.encode(numbers)
-    assert clipped == 0
+    residues = coder.encode(numbers)
     assert residues.dtype == np.uint64
     assert coder.decode(residues).tolist() == numbers.tolist()
-    assert coder.encode([])[0].shape == (0,)
+    assert coder.encode([]).shape == (0,)
 
 
 def test_a_server_that_gets_the_same_messages_again_has_the_same_sum():
