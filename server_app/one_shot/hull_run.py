@@ -87,13 +87,13 @@ class HullRun(Run):
             raise ConfigError(
                 f"hull.num-classes = {keys.num_classes}, but the clients name {classes}; allowed are {classes} and 0"
             )
-        told = [set(about.class_names) for about in self.federation.descriptions.values() if about.class_names]
-        if len(told) > 1 and sum(map(len, told)) == classes:
+        named = [set(about.class_names) for about in self.federation.descriptions.values() if about.class_names]
+        if len(named) > 1 and sum(map(len, named)) == classes:
             raise ConfigError(
                 f"the clients' {classes} classes have no name in common; if clients use different names for the same "
                 "class, give hull.num-classes"
             )
-        if all(len(names) < classes for names in told):
+        if all(len(names) < classes for names in named):
             log.warning(
                 "no client names all %d classes; if clients use different names for the same class, give hull.num-classes",
                 classes,
@@ -218,11 +218,11 @@ class HullRun(Run):
 
     def _record_revealed(self, measured: Phase) -> None:
         """Record how many points the hulls reveal, if all clients tell it."""
-        told = [reply.metrics for reply in measured.replies.values() if "points" in reply.metrics]
-        if len(told) < len(measured.replies) or not told:
+        figures = [reply.metrics for reply in measured.replies.values() if "points" in reply.metrics]
+        if len(figures) < len(measured.replies) or not figures:
             return
         points, revealed, moved, thinned = (
-            int(sum(one[name] for one in told)) for name in ("points", "revealed", "moved", "thinned")
+            int(sum(one[name] for one in figures)) for name in ("points", "revealed", "moved", "thinned")
         )
         self.metrics |= {
             "hull_points": points,

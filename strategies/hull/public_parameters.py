@@ -28,7 +28,7 @@ class PublicParameters:
     radius : float
         Largest Euclidean norm of a quantised point.
     epsilon : float
-        Largest hyperbolic distance by which quantisation moves a point.
+        Largest hyperbolic distance between two points of a bin.
     num_classes : int
         J ≥ 1; a client has at most one hull of each class.
     num_clients : int

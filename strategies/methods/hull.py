@@ -31,7 +31,7 @@ class Keys(Table):
     epsilon: Rate = Field(
         default=0.01,
         gt=0,
-        description="largest distance of two points in one quantisation bin; the larger, the less is told",
+        description="largest distance of two points in one quantisation bin; the larger, the less is revealed",
     )
     radius: float = Field(
         default=0.999,

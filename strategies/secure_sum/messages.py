@@ -91,7 +91,7 @@ class PublicKeys(Message):
         return self.mask_key + self.encryption_key
 
     def signed_text(self, session: Session, partition: int) -> bytes:
-        """What the signature is of."""
+        """The text that is signed."""
         return session.context("public keys", partition, self.both)
 
     def as_bytes(self) -> bytes:

@@ -206,7 +206,7 @@ class SecureSumServer:
         return total
 
     def _recovered(self, client: int, public: Callable[[bytes], bytes], expected: bytes) -> bytes:
-        """A client's secret from its shares, one whose `public` value is the one that the client sent before.
+        """Recover a client's secret. Its `public` value must be the expected one, which the client sent before.
 
         If the first shares give another secret, one of their senders at a time is left out.
         """
