@@ -1,7 +1,8 @@
 """A node's own signing key, and its roster: the public signing keys of all clients, independent of the server."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,7 @@ def read_signing_key(node_config: Mapping[str, Any]) -> Ed25519PrivateKey | None
     path = Path(str(node_config[SIGNING_KEY])).expanduser()
     if not path.is_file():
         raise ConfigError(f"{SIGNING_KEY} in this node's --node-config: there is no such file")
-    try:
-        key = load_pem_private_key(path.read_bytes(), password=None)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
+    key = _key_in(path, partial(load_pem_private_key, password=None))
     if not isinstance(key, Ed25519PrivateKey):
         raise ConfigError(
             f"{SIGNING_KEY} in this node's --node-config is not a PEM file of an Ed25519 key without password"
@@ -68,10 +66,15 @@ def read_roster(node_config: Mapping[str, Any]) -> dict[int, bytes] | None:
 
 
 def _public(path: Path) -> bytes:
-    try:
-        key = load_pem_public_key(path.read_bytes())
-    except (OSError, ValueError, UnsupportedAlgorithm):
-        key = None
+    key = _key_in(path, load_pem_public_key)
     if not isinstance(key, Ed25519PublicKey):
         raise ConfigError(f"{path.name} in the {ROSTER} of this node's --node-config is not a public Ed25519 key")
     return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+
+def _key_in(path: Path, load: Callable[[bytes], Any]) -> Any:
+    """The key in a file; None if it cannot be read."""
+    try:
+        return load(path.read_bytes())
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        return None

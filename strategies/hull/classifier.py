@@ -94,7 +94,7 @@ class Classifier:
         if number not in range(len(_KINDS)):
             raise ValueError(f"classifier: array kind must be one of 0 to {len(_KINDS) - 1}")
         kind = _KINDS[int(number)]
-        model = _make(kind, curvature, c)
+        model = _make(kind, checked_curvature(curvature), c)
         groups = _read(arrays, "groups", (-1,))
         if groups.size < 2 or (groups != np.round(groups)).any() or (np.diff(groups) <= 0).any():
             raise ValueError("classifier: array groups must have at least two integers, in ascending order")

@@ -44,7 +44,7 @@ def split(secret: bytes, points: Sequence[int], threshold: int, entropy: Callabl
     return shares
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=1024)
 def weights(points: tuple[int, ...]) -> list[int]:
     """Lagrange weights at 0 for distinct points from 1 to 2⁶³ − 1, in their order.
 
