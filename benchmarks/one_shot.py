@@ -19,10 +19,10 @@ from curvfed.geometry.hull import convex_hull
 from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.hull.codec import encode_hulls
 from curvfed.strategies.hull.local import local_hulls
-from curvfed.strategies.hull.public import Public
+from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.hull.roots import prime_above
 from curvfed.strategies.hull.symbols import SPARE, decode, encode
-from curvfed.strategies.secure_sum import SUM_PRIME
+from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 
 BITS = 24  # of the bins' indices: 10⁷ bins, as ε = 0.01 has within a radius of 0.999
 
@@ -65,7 +65,7 @@ def bins(num: int, radius: float = 0.999) -> Call:
 def hull_client(num: int) -> Call:
     """What a client of `hull` does with its points before it masks: hulls of two classes, bins, symbols."""
     given, labels = sample(num), np.random.default_rng(1).integers(0, 2, num)
-    public = Public(curvature=-1.0, radius=0.999, epsilon=0.01, num_classes=2, num_clients=10, cap=128)
+    public = PublicParameters(curvature=-1.0, radius=0.999, epsilon=0.01, num_classes=2, num_clients=10, cap=128)
     return lambda: encode_hulls(local_hulls(given, labels, public).hulls, 0, [0, 1], public)
 
 
@@ -117,22 +117,22 @@ def _run(clients: int, gone: int, length: int, threshold: int = 0) -> Run:
     """A sum of which the first clients vanish after their shares went out, ready to be recovered; 0 is two thirds."""
     of = session(clients, modulus=SUM_PRIME, length=length, threshold=threshold)
     run = Run(of, vectors(of), dict.fromkeys(range(gone), "deliver"))
-    run.members = {client: Clock(member) for client, member in run.members.items()}
+    run.clients = {client: Clock(member) for client, member in run.clients.items()}
     return run.until("unmask")
 
 
 def _client(clients: int, gone: int, length: int) -> Any:
-    members = _run(clients, gone, length).members
+    members = _run(clients, gone, length).clients
     return statistics.median(members[client].seconds for client in range(gone, clients))
 
 
 def _total(clients: int, gone: int, length: int) -> float:
-    return seconds(copy.deepcopy(_run(clients, gone, length).collector).total)
+    return seconds(copy.deepcopy(_run(clients, gone, length).server).total)
 
 
 def _against_its_parts(clients: int, gone: int, length: int, threshold: int) -> Pair:
     """The recovery against the key agreements and ChaCha20 streams that no recovery can do without."""
-    ready = [copy.deepcopy(_run(clients, gone, length, threshold).collector) for _ in range(REPEATS + 2)]
+    ready = [copy.deepcopy(_run(clients, gone, length, threshold).server) for _ in range(REPEATS + 2)]
     secret, peer = X25519PrivateKey.generate(), X25519PrivateKey.generate().public_key().public_bytes_raw()
     there, zeros = clients - gone, bytes(8 * length)
 

@@ -1,4 +1,4 @@
-"""The client's half of the one-shot protocol: its hulls, measured, masked, and the classifier scored on its points."""
+"""The client's replies in a one-shot run: how much it would reveal, its masked hulls, its score of the classifier."""
 
 import logging
 from typing import Any
@@ -8,17 +8,17 @@ from flwr.app import RecordDict
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node_config import max_share
-from curvfed.client_app.secure import end, masked, open_letters
+from curvfed.client_app.secure import end, masked, receive_shares
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.point_data import public
+from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.hull.codec import encode_hulls
 from curvfed.strategies.hull.local import LocalHulls, local_hulls
 from curvfed.strategies.hull.naming import accuracy, name_groups
 from curvfed.strategies.hull.order import draw_slots, position
-from curvfed.strategies.hull.public import Public
+from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
-from curvfed.strategies.wire.messages import Facts, Request
+from curvfed.strategies.wire.messages import Request
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import ClientPoints
 
@@ -26,13 +26,18 @@ log = logging.getLogger("curvfed")
 
 
 def measure(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Say, here and before anything is sent, how many points would leave; in a simulation the server is told too."""
-    settings = _agreed(client, request)
-    found = _hulls(client, settings)
+    """Log how many points would leave this client, before anything is sent. A simulated client also tells the server."""
+    clients = request.parts.get("clients")
+    if type(clients) is not int:
+        raise MessageError('"clients" is not a whole number')
+    public = _public_parameters(client, request, clients)
+    if request.parts.get("digest") != public.digest:
+        raise MessageError("the server's public parameters differ from those of this client's configuration")
+    found = _hulls(client, public)
     log.info(
         "partition %d: %d of %d training points (%.1f%%) are vertices of hulls and would leave this client, each as the "
         "bin of a grid with epsilon = %g that it lies in; the largest hull has %d",
-        client.partition, found.num_revealed, found.num_points, 100 * found.share_revealed, settings.epsilon, found.largest,
+        client.partition, found.num_revealed, found.num_points, 100 * found.share_revealed, public.epsilon, found.largest,
     )  # fmt: skip
     if found.moved:
         log.warning(
@@ -42,13 +47,13 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
         )
     if found.thinned:
         log.warning(
-            "partition %d: %d vertices are left out, for a hull may have %d (hull.cap)",
+            "partition %d: %d vertices are left out, because a hull may have at most %d (hull.cap)",
             client.partition,
             found.thinned,
-            settings.cap,
+            public.cap,
         )
-    _check_share(client, found, settings)
-    if client.owns_data:  # by sizes of hulls the server could tell whose the decoded ones are
+    _check_share(client, found, public)
+    if client.owns_data:  # the server could use the sizes of hulls to find out whose the decoded hulls are
         return {}
     figures = {
         "points": found.num_points, "revealed": found.num_revealed, "vertices": found.largest, "moved": found.moved,
@@ -58,24 +63,20 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
 
 
 def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """The client's hulls under their labels, as symbols, under its masks."""
-    member, notes = open_letters(request, state)
-    settings = _of(client, request.facts, len(member.session.clients))
-    if (member.session.modulus, member.session.length) != (settings.prime, settings.length):
-        raise MessageError("the sum is not of vectors as this client's configuration makes them")
-    found = _hulls(client, settings)
-    _check_share(client, found, settings)
-    vector = encode_hulls(
-        found.hulls,
-        position(notes, client.partition),
-        draw_slots(settings.num_classes, len(found.hulls)),
-        settings,
-    )
+    """The client's hulls, encoded and masked."""
+    member, order_numbers = receive_shares(request, state)
+    public = _public_parameters(client, request, len(member.state.session.clients))
+    if (member.state.session.modulus, member.state.session.length) != (public.prime, public.length):
+        raise MessageError("the sum does not fit the vectors that this client's configuration makes")
+    found = _hulls(client, public)
+    _check_share(client, found, public)
+    slots = draw_slots(public.num_classes, len(found.hulls))
+    vector = encode_hulls(found.hulls, position(order_numbers, client.partition), slots, public)
     return masked(client, member, vector, state)
 
 
 def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Score the classifier on this client's test points; its groups are named by this client's own training points."""
+    """Score the classifier on this client's test points. The client's own training points name its groups."""
     end(client, state)
     data = _points(client)
     try:
@@ -87,52 +88,39 @@ def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, A
     groups, classes = len(classifier.groups), len(data.class_names)
     names = name_groups(classifier.predict(data.train_points), data.train_labels, groups, classes)
     score = accuracy(classifier.predict(data.test_points), data.test_labels, names)
-    return {"metrics": {"test": score}} if score is not None else {}
+    return {"metrics": {"test": score}}
 
 
 def _points(client: Client) -> ClientPoints:
     if not isinstance(client.data, ClientPoints):
-        raise DataError("the data are no points in a disc")
+        raise DataError("the data are not points in a disc")
     return client.data
 
 
-def _agreed(client: Client, request: Request) -> Public:
-    """The public values by this client's own reckoning, which must be the server's."""
-    clients = request.parts.get("clients")
-    if type(clients) is not int:
-        raise MessageError('"clients" is no whole number')
-    settings = _of(client, request.facts, clients)
-    if request.parts.get("digest") != settings.digest:
-        raise MessageError("the public values of the server are not those of this client's configuration")
-    return settings
+def _public_parameters(client: Client, request: Request, num_clients: int) -> PublicParameters:
+    """The public parameters, from this client's own configuration."""
+    if request.facts is None:
+        raise MessageError('the record "facts" is missing')
+    return public_parameters(client.config, len(request.facts.class_names), num_clients)
 
 
-def _of(client: Client, facts: Facts | None, num_clients: int) -> Public:
-    if facts is None:
-        raise MessageError('the record "facts" is absent')
-    try:
-        return public(client.config, len(facts.class_names), num_clients)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-
-
-def _check_share(client: Client, found: LocalHulls, settings: Public) -> None:
-    """Refuse to send more than the node's own configuration allows, whatever the server asks first."""
-    limit = max_share(client.node_config)
-    if found.share_revealed > limit:
-        raise ConfigError(
-            f"this node's hull-max-share is {limit:g}, and more of its points would leave it at epsilon = "
-            f"{settings.epsilon:g}"
-        )
-
-
-def _hulls(client: Client, settings: Public) -> LocalHulls:
+def _hulls(client: Client, public: PublicParameters) -> LocalHulls:
     data = _points(client)
     labels = data.train_labels
     if client.config.hull.switch_labels and not client.owns_data:
         generator = np.random.default_rng([client.config.seed, client.partition, 0x5A17C4])
         labels = generator.permutation(len(data.class_names))[labels]
     try:
-        return local_hulls(data.train_points, labels, settings)
+        return local_hulls(data.train_points, labels, public)
     except ValueError as error:
         raise DataError(str(error)) from None
+
+
+def _check_share(client: Client, found: LocalHulls, public: PublicParameters) -> None:
+    """Refuse to reveal more than this node's own configuration allows, whatever the server asks for."""
+    limit = max_share(client.node_config)
+    if found.share_revealed > limit:
+        raise ConfigError(
+            f"this node's hull-max-share is {limit:g}, and more of its points would leave it at epsilon = "
+            f"{public.epsilon:g}"
+        )

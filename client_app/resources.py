@@ -15,11 +15,12 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.device import pick_device, placed
-from curvfed.strategies.config.model_spec import MODELS, build_model
+from curvfed.strategies.config.model_spec import build_model
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.models.model_spec import ModelSpec
 from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.models import ImageModelSpec
+from curvfed.tasks.model_names import MODELS
 
 log = logging.getLogger("curvfed")
 

@@ -11,9 +11,9 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.point_data import point_spec, public
+from curvfed.strategies.config.point_data import point_spec, public_parameters
 from curvfed.strategies.config.run_config import RunConfig, flatten
-from curvfed.strategies.hull.public import Public
+from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.secure_sum.session import Session
@@ -107,7 +107,7 @@ def what_is_summed(request: Request) -> list[str]:
         f"{session.degree} others"
     ]
     classes = _known_classes(config) if one_shot else 0
-    return told + ([_what_hulls_cost(public(config, classes, number))] if classes else [])
+    return told + ([_what_hulls_cost(public_parameters(config, classes, number))] if classes else [])
 
 
 def _known_classes(config: RunConfig) -> int:
@@ -116,7 +116,7 @@ def _known_classes(config: RunConfig) -> int:
     return config.hull.num_classes or len(point_spec(config).kept) or built_in
 
 
-def _what_hulls_cost(values: Public) -> str:
+def _what_hulls_cost(values: PublicParameters) -> str:
     form = "a sum for every bin" if values.is_dense else "power sums"
     return (
         f"hulls: epsilon = {values.epsilon:g} makes {values.quantizer.num_bins:,} bins; for {values.num_classes} classes "

@@ -1,4 +1,4 @@
-"""The cost C of a classifier by cross-validation."""
+"""Choice of a classifier's cost C by cross-validation."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,12 +20,12 @@ def best_c(
     folds: int = FOLDS,
     seed: int = 0,
 ) -> float:
-    """The C that classifies the most points rightly when they are held out.
+    """The C that classifies the most held-out points correctly.
 
     Parameters
     ----------
     make : callable
-        C to a classifier.
+        Makes a classifier with a given C.
     X : array (n, d)
     y : array (n,)
     grid : sequence of floats, > 0 and finite
@@ -36,13 +36,13 @@ def best_c(
     Returns
     -------
     float
-        Of the values of C that are equally good the middle one in ascending order, the smaller of two. The ends of the
-        range where C does not matter are near those where it does, so its middle is the safest.
+        Of equally good values the middle one in ascending order, or the smaller of the two middle ones. The middle of a
+        range in which C does not matter is furthest from values that are worse.
 
     Raises
     ------
     ValueError
-        If the grid is empty or has values that are not > 0 and finite, or folds < 2; and what `fit` raises.
+        If the grid is empty, a value is not > 0 and finite, or folds < 2; also as `fit`.
     """
     costs = sorted(float(cost) for cost in grid)
     if not costs or not (costs[0] > 0 and math.isfinite(costs[-1])):
@@ -60,7 +60,7 @@ def best_c(
 
 
 def stratified_folds(y: ArrayLike, folds: int, seed: int) -> NDArray[np.bool_]:
-    """What is trained on in each fold: every point is held out of one, and the members of a class of different ones.
+    """The training points of each fold. Folds are stratified: each holds out an equal share of every class.
 
     Parameters
     ----------
@@ -71,8 +71,8 @@ def stratified_folds(y: ArrayLike, folds: int, seed: int) -> NDArray[np.bool_]:
     Returns
     -------
     array (folds, n), bool
-        Folds hold out the same number of points and of members of each class, but for one. The only member of a class
-        is never held out, so that every fold is trained on all classes.
+        Every point is held out of one fold. The numbers of held-out points, in total and of each class, differ by at most
+        one between folds. The only member of a class is never held out, so that every fold has all classes.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What the linear classifiers of points in disc and plane have in common, and the checks of what they are given."""
+"""The common base of the linear classifiers of points in the disc and in the plane, and checks of their arguments."""
 
 import math
 from abc import ABC, abstractmethod
@@ -11,25 +11,25 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-_LARGEST = 1e12  # C from which on float64 cannot tell it from the hard margin
+_LARGEST = 1e12  # for a larger C, float64 cannot tell the soft margin from the hard one
 
 
 class LinearClassifier(ABC):
-    """A classifier whose scores are linear in features of the points, in scikit-learn's manner.
+    """A classifier with scores that are linear in features of the points, with scikit-learn's interface.
 
     Parameters
     ----------
     C : float > 0
         Cost of the loss, at most 1e12; `math.inf` is the hard margin.
     curvature : float ≤ 0
-        Of the disc; 0 is the plane.
+        Curvature of the disc; 0 is the plane.
 
     Attributes
     ----------
     classes_ : array (J,)
         The labels in ascending order.
     normals_ : array (m, 2), float64
-        m = 1 for two classes, then the score is positive for the second; else m = J.
+        For two classes m = 1, and the score is positive for the second class; for more classes m = J.
 
     Raises
     ------
@@ -50,15 +50,15 @@ class LinearClassifier(ABC):
         Raises
         ------
         ValueError
-            If the points are not of shape (n, 2), not finite or, in the disc, not inside it; if there are not n labels,
-            or fewer than two classes; without given reference points also as `hull.convex_hull`, near the boundary.
+            If the points are not of shape (n, 2), not finite or not inside the disc; if there are not n labels, or fewer
+            than two classes. Without given reference points also as `hull.convex_hull`, near the boundary.
         NotSeparableError
             If C is inf and a class cannot be separated from the rest.
         """
         return next(self.fit_each(X, y, [self.C]))
 
     def fit_each(self, X: ArrayLike, y: ArrayLike, grid: Sequence[float]) -> Iterator[Self]:
-        """Train as `fit`, with every C of a grid in turn. What does not depend on C is made once."""
+        """Train as `fit`, with every C of a grid in turn. What does not depend on C is computed once."""
         points = checked_points(X, self.curvature)
         self.classes_, labels = checked_labels(y, len(points))
         train = self._prepared(points, labels)
@@ -73,16 +73,16 @@ class LinearClassifier(ABC):
         return scores[0] if len(scores) == 1 else scores.T
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Labels (n,): by the sign of the score for two classes, else the most probable, the first of equals."""
+        """Labels (n,): by the sign of the score for two classes, else the most probable class, or the first of these."""
         scores = self._scores(checked_points(X, self.curvature))
         winners = (scores[0] > 0).astype(np.intp) if len(scores) == 1 else self._logs(scores).argmax(axis=0)
         labels: NDArray[Any] = self.classes_[winners]
         return labels
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Probabilities (n, J): for an SVM Platt's, for more than two classes divided by their sum.
+        """Probabilities (n, J). Those of an SVM are Platt's, for more than two classes divided by their sum.
 
-        For two classes the higher one of an SVM may be on another side than the sign of the score.
+        For two classes the more probable class of an SVM need not be the one that the sign of the score predicts.
         """
         logs = self._logs(self._scores(checked_points(X, self.curvature)))
         shares = np.exp(logs - logs.max(axis=0))
@@ -90,7 +90,7 @@ class LinearClassifier(ABC):
 
     @abstractmethod
     def _prepared(self, points: Array, labels: Indices) -> Callable[[], None]:
-        """What learns, with the present C, from points (n, 2) and the indices (n,) of their classes."""
+        """A function that trains with the current C on points (n, 2) and class indices (n,)."""
 
     @abstractmethod
     def _scores(self, points: Array) -> Array:
@@ -98,41 +98,41 @@ class LinearClassifier(ABC):
 
     @abstractmethod
     def _logs(self, scores: Array) -> Array:
-        """Logarithms (J, n) of the classes' probabilities, up to a number for each point, by scores (m, n)."""
+        """Logarithms (J, n) of the classes' probabilities, up to a constant for each point, from scores (m, n)."""
 
 
 def checked_points(X: ArrayLike, curvature: float = 0.0) -> Array:
-    """Points (n, 2) in float64, finite and inside the disc of a curvature, of which 0 is the plane; or ValueError."""
+    """Points (n, 2) in float64, or ValueError if they are not finite or not inside the disc; curvature 0 is the plane."""
     points = np.ascontiguousarray(X, np.float64)
     if points.ndim != 2 or points.shape[1] != 2:
         raise ValueError(f"points of shape {points.shape}; it must be (n, 2)")
     if not np.isfinite(points).all():
-        raise ValueError("points that are not finite")
+        raise ValueError("points are not finite")
     if curvature and not (np.square(points).sum(axis=1) * -curvature < 1).all():
-        raise ValueError(f"points that are not inside the disc of curvature {curvature}, of radius 1/√|curvature|")
+        raise ValueError(f"points are not inside the disc of curvature {curvature}, of radius 1/√|curvature|")
     return points
 
 
 def checked_labels(y: ArrayLike, num: int) -> tuple[NDArray[Any], Indices]:
-    """Classes (J,) in ascending order and the index (num,) of each point's, or ValueError."""
+    """Classes (J,) in ascending order, and each point's class index (num,). Raise ValueError if the labels are wrong."""
     given = np.asarray(y)
     if given.shape != (num,):
         raise ValueError(f"labels of shape {given.shape} for {num} points; it must be ({num},)")
     classes, labels = np.unique(given, return_inverse=True)
     if len(classes) < 2:
-        raise ValueError(f"points of {len(classes)} classes; a classifier wants at least two")
+        raise ValueError(f"points of {len(classes)} classes; a classifier needs at least two")
     return classes, labels
 
 
 def checked_cost(C: float) -> float:
-    """C if in its range, or ValueError."""
+    """C, or ValueError if it is out of its range."""
     if not (C > 0 and (C <= _LARGEST or math.isinf(C))):
         raise ValueError(f"C is {C}; it must be > 0 and at most {_LARGEST:g}, or inf for the hard margin")
     return float(C)
 
 
 def checked_curvature(curvature: float) -> float:
-    """The curvature if negative and finite, or ValueError."""
+    """The curvature, or ValueError if it is not negative and finite."""
     if not -math.inf < curvature < 0:
         raise ValueError(f"curvature {curvature}; it must be negative and finite")
     return float(curvature)

@@ -1,4 +1,4 @@
-"""Logistic regression on the tangent plane at the origin, a baseline without reference points."""
+"""Logistic regression in the tangent plane at the origin: a baseline without reference points."""
 
 from collections.abc import Callable
 
@@ -11,23 +11,23 @@ from curvfed.geometry.linear_classifier import Indices, LinearClassifier, checke
 
 Array = NDArray[np.float64]
 
-_TOLERANCE = 1e-10  # of the gradient, for each point
+_TOLERANCE = 1e-10  # for the gradient, per point
 _STEPS = 1000
 
 
 class Log0Logistic(LinearClassifier):
-    """Logistic regression on log0(x), with intercept; multinomial for more than two classes, by scikit-learn.
+    """Logistic regression on log0(x) with intercept, by scikit-learn; multinomial for more than two classes.
 
     Parameters
     ----------
     curvature : float < 0
     C : float > 0
-        Cost of the cross-entropy against half the squared norm of the normals, at most 1e12.
+        Weight of the cross-entropy relative to half the squared norm of the normals, at most 1e12.
 
     Attributes
     ----------
     intercepts_ : array (m,), float64
-        For more than two classes their sum is 0.
+        For more than two classes they sum to 0.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Normals of linear classifiers: the hard margin, and soft ones with the squared hinge, many at once."""
+"""Normals of linear classifiers with a hard margin, or a soft margin with the squared hinge; many at once."""
 
 import contextlib
 
@@ -9,19 +9,19 @@ from curvfed.geometry.newton import minimise
 
 Array = NDArray[np.float64]
 
-_LEAST = 1e-12  # margin, against the longest vector
+_LEAST = 1e-12  # smallest margin, relative to the longest vector
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
-_TOLERANCE = 1e-12  # of a soft margin's gradient
+_TOLERANCE = 1e-12  # for the gradient of a soft margin, relative to its steepest
 
 
 class NotSeparableError(ValueError):
-    """No hyperplane through the reference point has each class on a side of its own."""
+    """No hyperplane through the reference point separates the classes."""
 
 
 def margins(products: Array, cost: float) -> Array:
-    """Normals (b, d) for b sets of vectors zᵢ = yᵢxᵢ, (b, d, n): hard margins where the cost is inf.
+    """Normals (b, d) for b sets of vectors zᵢ = yᵢxᵢ, (b, d, n). A cost of inf means hard margins.
 
-    A set that has no hard margin gets a normal of zeros.
+    The normal of a set without a hard margin is zero.
     """
     if np.isfinite(cost):
         return soft_margin(products, cost)
@@ -38,16 +38,16 @@ def soft_margin(products: Array, cost: float) -> Array:
     Parameters
     ----------
     products : array (b, d, n), float64
-        The vectors zᵢ in columns; d is small.
+        The vectors zᵢ in columns, for small d.
     cost : float ≥ 0
         C.
 
     Returns
     -------
     array (b, d), float64
-        The gradient's norm is ≤ 1e-12·2C Σ‖zᵢ‖ or what rounding leaves, (1 + 2C Σ‖zᵢ‖²)‖w‖·eps. The function is
-        strongly convex, so that w is at most as far from the minimiser as this norm; much less, as a rule, for the
-        function is quadratic in parts and Newton's last step is exact.
+        The gradient's norm is at most 1e-12·2C Σ‖zᵢ‖, or the rounding error (1 + 2C Σ‖zᵢ‖²)‖w‖·eps. The function is
+        strongly convex, so that the distance of w from the minimiser is at most this norm. It is usually much smaller:
+        the function is piecewise quadratic, and Newton's last step is exact.
 
     Notes
     -----
@@ -58,7 +58,7 @@ def soft_margin(products: Array, cost: float) -> Array:
         slack = np.maximum(1 - (normals[:, None] @ products)[:, 0], 0)
         value = 0.5 * np.square(normals).sum(axis=1) + (cost * slack * slack).sum(axis=1)
         gradient = normals - 2 * (products @ (cost * slack)[..., None])[..., 0]
-        # The Hessian jumps where a slack becomes 0; any value between serves.
+        # The Hessian is discontinuous where a slack becomes 0; any value between its limits will do.
         weighted = products * (2 * cost * (slack > 0))[:, None]
         return value, gradient, np.eye(normals.shape[1]) + weighted @ products.mT
 
@@ -72,12 +72,12 @@ def hard_margin(products: Array) -> Array:
     Parameters
     ----------
     products : array (n, d), float64, n ≥ 1
-        The vectors zᵢ; d is small.
+        The vectors zᵢ, for small d.
 
     Returns
     -------
     array (d,), float64
-        p/‖p‖², where p is the point of least norm in the convex hull of the vectors.
+        p/‖p‖², where p is the point of smallest norm in the convex hull of the vectors.
 
     Raises
     ------
@@ -86,8 +86,9 @@ def hard_margin(products: Array) -> Array:
 
     Notes
     -----
-    Wolfe, Finding the nearest point in a polytope (1976): a set of affinely independent vectors is kept whose affine
-    hull's nearest point lies inside their convex hull; the norm falls with every set, so that their number is finite.
+    Wolfe, Finding the nearest point in a polytope (1976). The algorithm keeps affinely independent vectors for which the
+    nearest point of the affine hull lies inside the convex hull. The norm decreases with every set of vectors, so that the
+    algorithm ends.
     """
     longest = float(np.linalg.norm(products, axis=1).max())
     if longest == 0:
@@ -113,10 +114,10 @@ def hard_margin(products: Array) -> Array:
 
 
 def _inside(vectors: Array, chosen: list[int], weights: Array) -> tuple[list[int], Array]:
-    """Drop vectors until the affine hull's nearest point has positive weights only."""
+    """Drop vectors until all weights of the affine hull's nearest point are positive."""
     while True:
         first, *others = vectors[chosen]
-        # Least squares, for an added vector may be dependent up to rounding.
+        # Least squares, because an added vector may be dependent up to rounding.
         shares = np.linalg.lstsq((np.array(others) - first).T, -first, rcond=None)[0] if others else np.empty(0)
         affine = np.append(1 - shares.sum(), shares)
         if (affine > 0).all():

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 Function = Callable[[Array], tuple[Array, Array, Array]]
-"""x (b, d) to values (b,), gradients (b, d) and Hessians (b, d, d), positive semi-definite and not 0."""
+"""Maps x (b, d) to values (b,), gradients (b, d) and Hessians (b, d, d), positive semi-definite and not 0."""
 
-_STEPS = 200  # usual are 3 to 20
+_STEPS = 200  # 3 to 20 are usual
 _ARMIJO = 1e-4
-_NOISE = 1e-14  # of a value: smaller rises are rounding
-_SLOPE = 0.5  # of the first, as a rise at the end of a step
+_NOISE = 1e-14  # relative to a value; smaller increases are rounding
+_SLOPE = 0.5  # largest increasing slope at the end of a step, relative to the decreasing slope at its start
 _SHORTEST = 1e-12
-_RIDGE = 1e-13  # of the trace: keeps a Hessian regular that is singular to rounding
+_RIDGE = 1e-13  # relative to the trace; keeps Hessians regular that are singular up to rounding
 
 
 def minimise(function: Function, start: Array, tolerance: Array) -> Array:
@@ -24,10 +24,10 @@ def minimise(function: Function, start: Array, tolerance: Array) -> Array:
     Parameters
     ----------
     function : callable
-        Of all b rows, which do not depend on each other.
+        Evaluates all b rows, which do not depend on each other.
     start : array (b, d), float64
     tolerance : array (b,)
-        A row ends where its gradient's norm is at most this, or where rounding leaves nothing to gain.
+        A row ends when its gradient's norm is at most this, or rounding prevents further progress.
 
     Returns
     -------
@@ -35,9 +35,9 @@ def minimise(function: Function, start: Array, tolerance: Array) -> Array:
 
     Notes
     -----
-    A step is taken if it lowers the value and does not end on a steep rise. Otherwise a shorter one leads to where
-    Newton's method finds slope 0 from its end. That matters where the Hessian jumps, as it does between the parts of a
-    function that is quadratic in parts: the minimum lies beyond the jump, and steps that are only halved stop before it.
+    A step is taken if it decreases the value and does not end on a steep increase. Otherwise it is shortened to the point
+    where, by Newton's method from its end, the slope along it is 0. This matters where the Hessian is discontinuous, as in
+    a piecewise quadratic function: the minimum may lie beyond the discontinuity, and halved steps would stop before it.
     """
     ridge = _RIDGE * np.eye(start.shape[1])
     point, length = start, np.ones(len(start))

@@ -1,4 +1,4 @@
-"""Platt scaling: probabilities from a classifier's scores, for many classifiers at once."""
+"""Platt scaling: probabilities from the scores of classifiers, for many classifiers at once."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,13 +8,13 @@ from curvfed.geometry.newton import minimise
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_TOLERANCE = 1e-12  # of the gradient, for each score
+_TOLERANCE = 1e-12  # for the gradient, per score
 
 
 def fit_platt(scores: Array, positive: Mask) -> Array:
     """A and B of P(positive | score) = 1/(1 + exp(A·score + B)), by maximum likelihood.
 
-    The targets are (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2) instead of 1 and 0, so that A and B are finite for scores that
+    The targets are (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2) instead of 1 and 0, so that A and B are finite even if the scores
     separate the sides.
 
     Parameters
@@ -25,7 +25,7 @@ def fit_platt(scores: Array, positive: Mask) -> Array:
     Returns
     -------
     array (b, 2), float64
-        A and B. A is negative where higher scores speak for the positive side, and 0 where all scores are 0.
+        A and B. A is negative if higher scores indicate the positive side, and 0 if all scores are 0.
 
     Notes
     -----
@@ -35,7 +35,7 @@ def fit_platt(scores: Array, positive: Mask) -> Array:
     above = positive.sum(axis=1, keepdims=True)
     below = (~positive).sum(axis=1, keepdims=True)
     targets = np.where(positive, (above + 1) / (above + 2), 1 / (below + 2))
-    # In units of the largest score the problem is well-conditioned, whatever C made of the scores.
+    # In units of the largest score the problem is well-conditioned, whatever the scale of the scores.
     unit = np.abs(scores).max(axis=1, keepdims=True, initial=0)
     unit[unit == 0] = 1
     scaled = scores / unit
@@ -69,7 +69,7 @@ def log_platt(scores: Array, platt: Array) -> Array:
     Returns
     -------
     array (..., n), float64
-        Finite also where the probability is 0 in float64.
+        Finite even if the probability underflows to 0 in float64.
     """
     logs: Array = -np.logaddexp(0, platt[..., :1] * scores + platt[..., 1:])
     return logs

@@ -1,6 +1,6 @@
 """Support vector machines in the Poincaré disc and in the plane.
 
-The loss is the squared hinge, as in the authors' program; the plain hinge of the paper's Eq. 7 is not offered.
+The loss is the squared hinge, as in the authors' program, and not the hinge of the paper's Eq. 7.
 """
 
 from abc import abstractmethod
@@ -19,11 +19,11 @@ from curvfed.geometry.platt import fit_platt, log_platt
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_PAIRS = 3  # closest pairs of extreme points between which reference points are tried
+_PAIRS = 3  # reference points are tried between this number of closest pairs of extreme points
 
 
 class OneVsRest(LinearClassifier):
-    """A support vector machine for each class against the rest; a single one for two classes.
+    """A support vector machine for each class against the rest; a single machine for two classes.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ class OneVsRest(LinearClassifier):
     Attributes
     ----------
     platt_ : array (m, 2), float64
-        As `platt.fit_platt` returns it, fitted to the training data.
+        The result of `platt.fit_platt` on the training data.
 
     Notes
     -----
-    Cross-validation of eight classes trains a thousand of these tiny machines. Trained as one batch, those of a fit take
-    the time that scikit-learn's LinearSVC takes for one or two of them.
+    Cross-validation with eight classes trains a thousand of these small machines. All machines of a fit are trained as one
+    batch, in the time in which scikit-learn's LinearSVC trains one or two.
     """
 
     platt_: Array
@@ -68,9 +68,9 @@ class OneVsRest(LinearClassifier):
 
     @abstractmethod
     def _candidates(self, points: Array, sides: Mask) -> Array:
-        """Reference points (m, k, 2) to try, the likeliest first, for points (n, 2) and sides (m, n).
+        """Reference points (m, k, 2) to try, the most promising first, for points (n, 2) and sides (m, n).
 
-        The one of best accuracy on the training data is taken, the first of equals.
+        The one with the best accuracy on the training data is used, or the first of these.
         """
 
     @abstractmethod
@@ -79,13 +79,13 @@ class OneVsRest(LinearClassifier):
 
     @abstractmethod
     def _store(self, normals: Array, references: Array) -> None:
-        """Keep normals (m, d) and reference points (m, 2) as attributes."""
+        """Store normals (m, d) and reference points (m, 2) as attributes."""
 
 
 class PoincareSVM(OneVsRest):
-    """Support vector machine in the Poincaré disc, whose hyperplanes are geodesics through reference points p.
+    """Support vector machine in the Poincaré disc. Its hyperplanes are geodesics through reference points p.
 
-    The score is w·log_p(x); there is no intercept, p is in its place.
+    The score is w·log_p(x). The reference point p replaces an intercept.
 
     Parameters
     ----------
@@ -93,20 +93,20 @@ class PoincareSVM(OneVsRest):
     C : float > 0
         Cost of the squared hinge (Eq. 7 with the hinge squared), at most 1e12; `math.inf` is the hard margin (Eq. 6).
     reference : array (2,) or (m, 2), optional
-        Reference points inside the disc, one for all classifiers or each its own. If None, the geodesic midpoints of
-        the three closest pairs of extreme points of the two sides are tried, and the one of best accuracy on the
-        training data is taken, of equals that of the closest pair.
+        Reference points inside the disc, one for all classifiers or one for each. If None, the geodesic midpoints of the
+        three closest pairs of extreme points of the two sides are tried. The one with the best accuracy on the training
+        data is used; of equally good ones, that of the closest pair.
 
     Attributes
     ----------
     references_ : array (m, 2), float64
     normals_ : array (m, 2), float64
-        w, tangent at p.
+        w, tangent vectors at p.
 
     Raises
     ------
     ValueError
-        If the curvature or C is out of its range, or a reference point not inside the disc.
+        If the curvature or C is out of its range, or a reference point is not inside the disc.
 
     Notes
     -----
@@ -130,9 +130,9 @@ class PoincareSVM(OneVsRest):
         return poincare.exp(start, poincare.log(start, end, self.curvature) / 2, self.curvature).numpy()
 
     def _closest(self, first: Array, second: Array) -> Array:
-        """The closest pairs of extreme points, (3, 2, 2); where there are fewer, the closest again in their place."""
+        """The closest pairs of extreme points, (3, 2, 2). If there are fewer pairs, the closest one is repeated."""
         start, end = (side[convex_hull(side, self.curvature)] for side in (first, second))
-        # 1/|c| times sinh² of half the distance: the order is the same.
+        # sinh² of half the distance, divided by |c|: it has the same order as the distance.
         apart = np.square(start[:, None] - end).sum(axis=-1) / (self._defect(start)[:, None] * self._defect(end))
         order = np.argsort(apart, axis=None, kind="stable")[:_PAIRS]
         i, j = np.unravel_index(np.append(order, np.full(_PAIRS - order.size, order[0])), apart.shape)
@@ -155,9 +155,9 @@ class PoincareSVM(OneVsRest):
 
 
 class EuclideanSVM(OneVsRest):
-    """Support vector machine on plain coordinates. The score is w·x + b, and b² counts as part of ‖w‖².
+    """Support vector machine on Euclidean coordinates. The score is w·x + b, and b² is part of the regularised norm.
 
-    One class against the rest as in LinearSVC; but between more than two classes Platt's probabilities decide.
+    It is one-vs-rest as LinearSVC, but Platt's probabilities decide between more than two classes.
 
     Parameters
     ----------

@@ -19,8 +19,7 @@ from curvfed.server_app.phase import Letter, Phase
 from curvfed.server_app.progress import PHASE_SILENCE, ROUND_SILENCE, Progress, in_words, percent
 from curvfed.server_app.replies import check_work, not_finite
 from curvfed.server_app.run import RoundError, Run, check_enough
-from curvfed.server_app.secure.masked_phases import masked_sums, masked_training
-from curvfed.server_app.secure.secure_sum import Check, check_session
+from curvfed.server_app.secure.secure_sum import Check, check_session, masked_sums, masked_training
 from curvfed.strategies.base.aggregation import Aggregation, Average, Update, weighed
 from curvfed.strategies.base.alignment import alignment
 from curvfed.strategies.base.average import AggregationError, Arrays

@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.strategies.secure_sum import Collector, Keys, Member, Session, Shares, checksum
+from curvfed.strategies.secure_sum.client import SecureSumClient
+from curvfed.strategies.secure_sum.client_state import ClientState
+from curvfed.strategies.secure_sum.messages import EncryptedShares, PublicKeys, checksum
 from curvfed.strategies.secure_sum.modular import Residues
+from curvfed.strategies.secure_sum.server import SecureSumServer
+from curvfed.strategies.secure_sum.session import Session
 
 STEPS = ("keys", "share", "deliver", "mask", "unmask")
 
@@ -40,96 +44,96 @@ class Run:
     session: Session
     values: Mapping[int, Residues]
     gone: Mapping[int, str] = field(default_factory=dict)
-    note: bytes = b""
+    payload: bytes = b""
     stored: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.members = {
-            p: Member.begin(self.session, p, entropy=entropy(1000 * self.seed + i))
+        self.clients = {
+            p: SecureSumClient.begin(self.session, p, entropy=entropy(1000 * self.seed + i))
             for i, p in enumerate(self.session.clients)
         }
-        self.collector = Collector(self.session)
-        self.keys: dict[int, Keys] = {}
-        self.shares: dict[int, Shares] = {}
-        self.notes: dict[int, dict[int, bytes]] = {}
+        self.server = SecureSumServer(self.session)
+        self.keys: dict[int, PublicKeys] = {}
+        self.shares: dict[int, EncryptedShares] = {}
+        self.delivered: dict[int, dict[int, bytes]] = {}
+        self.payloads: dict[int, dict[int, bytes]] = {}
         self.masked: dict[int, Residues] = {}
         self.checks: dict[int, bytes] = {}
+        self.survivors: tuple[int, ...] = ()
         self.revealed: dict[int, dict[int, bytes]] = {}
 
     def until(self, last: str) -> "Run":
-        """Take all steps up to and with `last`, and those of the collector between them."""
+        """Take all steps up to and with `last`, and those of the server between them."""
         for step in STEPS[: STEPS.index(last) + 1]:
             getattr(self, f"_{step}")()
         return self
 
     def total(self) -> Residues:
-        return self.until("unmask").collector.total()
+        return self.until("unmask").server.total()
 
     def server_again(self) -> Residues:
-        """The sum by a new collector that gets all the messages of a run that has ended."""
-        collector = Collector(self.session)
+        """The sum by a new server that gets all the messages of a run that has ended."""
+        server = SecureSumServer(self.session)
         for p, keys in self.keys.items():
-            collector.take_keys(p, keys)
-        collector.close_keys()
+            server.receive_keys(p, keys)
+        server.close_keys()
         for p, shares in self.shares.items():
-            collector.take_shares(p, shares)
-        collector.close_shares()
-        for p in self.shares:
-            collector.delivery(p)
+            server.receive_shares(p, shares)
+        server.close_shares()
         for p, masked in self.masked.items():
-            collector.take_masked(p, masked, self.checks[p])
-        collector.close_masked()
+            server.receive_masked_input(p, masked, self.checks[p])
+        server.close_masked_inputs()
         for p, revealed in self.revealed.items():
-            collector.take_revealed(p, revealed)
-        return collector.total()
+            server.receive_revealed_shares(p, revealed)
+        return server.total()
 
     def _there(self, step: str) -> list[int]:
         if self.stored:
-            for p, member in self.members.items():
-                self.members[p] = Member.load(member.save(), entropy(p))
+            for p, client in self.clients.items():
+                self.clients[p] = SecureSumClient(ClientState.from_parts(client.state.as_parts()), entropy(p))
         late = STEPS[: STEPS.index(step) + 1]
-        return [p for p in self.members if self.gone.get(p) not in late]
+        return [p for p in self.clients if self.gone.get(p) not in late]
 
     def _keys(self) -> None:
         for p in self._there("keys"):
-            self.keys[p] = self.members[p].keys()
-            self.collector.take_keys(p, self.keys[p])
-        self.collector.close_keys()
+            self.keys[p] = self.clients[p].advertise_keys()
+            self.server.receive_keys(p, self.keys[p])
+        assert self.server.close_keys() == self.keys
 
     def _share(self) -> None:
         for p in self._there("share"):
-            self.shares[p] = self.members[p].share(self.collector.keys, self.note)
-            self.collector.take_shares(p, self.shares[p])
-        self.collector.close_shares()
+            self.shares[p] = self.clients[p].share_keys(self.keys, self.payload)
+            self.server.receive_shares(p, self.shares[p])
+        self.delivered = self.server.close_shares()
 
     def _deliver(self) -> None:
         for p in self._there("deliver"):
-            self.notes[p] = self.members[p].deliver(self.collector.delivery(p))
+            self.payloads[p] = self.clients[p].receive_shares(self.delivered[p])
 
     def _mask(self) -> None:
         for p in self._there("mask"):
-            self.masked[p] = self.members[p].mask(self.values[p])
+            self.masked[p] = self.clients[p].mask_input(self.values[p])
             self.checks[p] = checksum(self.masked[p], self.session, p)
-            self.collector.take_masked(p, self.masked[p], self.checks[p])
-        self.collector.close_masked()
+            self.server.receive_masked_input(p, self.masked[p], self.checks[p])
+        self.survivors = self.server.close_masked_inputs()
 
     def _unmask(self) -> None:
         for p in self._there("unmask"):
-            self.revealed[p] = self.members[p].unmask(self.collector.survivors)
-            self.collector.take_revealed(p, self.revealed[p])
+            self.revealed[p] = self.clients[p].unmask(self.survivors)
+            self.server.receive_revealed_shares(p, self.revealed[p])
 
 
 class Clock:
     """A client that adds up the seconds of its steps."""
 
-    def __init__(self, member: Any) -> None:
-        self._member, self.seconds = member, 0.0
+    def __init__(self, client: Any) -> None:
+        self._client, self.seconds = client, 0.0
 
     def __getattr__(self, name: str) -> Any:
         def timed(*arguments: Any) -> Any:
             started = time.perf_counter()
-            found = getattr(self._member, name)(*arguments)
+            found = getattr(self._client, name)(*arguments)
             self.seconds += time.perf_counter() - started
             return found
 

@@ -1,4 +1,4 @@
-"""What a one-shot run leaves to be drawn: the decoded hulls, what they are of, and its classifier."""
+"""The file `hulls.npz` of a one-shot run: decoded hulls, classifier, and in a simulation the clients' points."""
 
 import math
 from collections.abc import Mapping
@@ -18,8 +18,22 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 SWEEP = ("epsilon", "flp", "fle", "vertices_mean", "vertices_max", "share")
-"""What is told of other epsilons: accuracies of the federated Poincaré and Euclidean SVM, vertices of a hull, and the share
-of the points that leaves the clients."""
+"""Columns of the sweep over epsilon: accuracies of the federated Poincaré and Euclidean SVM, vertices of a hull, and the
+share of the points that leaves the clients."""
+
+_NO_NUMBERS, _NO_POINTS = np.empty(0, np.int64), np.empty((0, 2))
+_OPTIONAL: dict[str, NDArray[Any]] = {
+    "class_names": np.empty(0, np.str_),
+    "sample_points": _NO_POINTS,
+    "sample_labels": _NO_NUMBERS,
+    "test_points": _NO_POINTS,
+    "test_labels": _NO_NUMBERS,
+    "test_predicted": _NO_NUMBERS,
+    "true_points": _NO_POINTS,
+    "true_class": _NO_NUMBERS,
+    "true_hull": _NO_NUMBERS,
+}
+"""Arrays that a run without test points, or with real clients, does not write."""
 
 
 class Hull(NamedTuple):
@@ -31,7 +45,7 @@ class Hull(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Points (n, 2) and the index (n,) of the class of each."""
+    """Points (n, 2) and the class index (n,) of each."""
 
     points: Array
     labels: Integers
@@ -45,27 +59,28 @@ class HullFile:
     ----------
     curvature, epsilon : float
     points : array (n, 2)
-        Vertices of the hulls, centres of bins.
+        Vertices of the hulls: centres of bins.
     client, hull, group : int arrays (n,)
-        Of each vertex.
+        For each vertex.
     references, normals : array (m, 2)
-        Of the classifier's geodesics: m is 1 for two groups, else that of the groups with hulls; or 0 where it has none.
+        Of the classifier's geodesics. m is 1 for two groups, the number of groups with hulls for more, and 0 if the
+        classifier has no geodesics.
     names : tuple of J str
-        The class that each group stands for, "" where that is not known.
+        The class that each group stands for; "" if unknown.
     class_names : tuple of str
-        Empty where the server knows no classes.
+        Empty if the server knows no classes.
     sample, test : Points
-        Empty where the server has none.
+        Training and test points; empty if the server has none.
     predicted : int array
-        Class of each test point, -1 for none.
+        Class of each test point; -1 for a group without a name.
     true_corners : Points
-        Vertices of the hulls before quantisation, in order, with their classes; empty where the server has none.
+        Vertices of the hulls before quantisation, in order, with their classes; empty if the server does not know them.
     true_hull : int array
-        Of each of these.
+        The hull of each of these vertices.
     sweep : mapping of str to array (e,)
-        Empty, or all of `SWEEP`; NaN where nothing came of an epsilon.
+        Empty, or all of `SWEEP`; NaN where an epsilon gave no result.
     classifier : Classifier or None
-        None where `model.safetensors` is not there or another's.
+        None if `model.safetensors` is missing or does not belong to these hulls.
 
     Raises
     ------
@@ -95,7 +110,7 @@ class HullFile:
         if not (-math.inf < self.curvature < 0 < self.epsilon < math.inf):
             raise ValueError("the curvature must be negative and epsilon positive")
         if self.normals.shape != self.references.shape or len(self.normals) not in (0, 1, len(self.groups)):
-            raise ValueError("references and normals must be of one length: 0, 1 or the number of groups")
+            raise ValueError("references and normals must have one length: 0, 1 or the number of groups")
         classes = len(self.class_names)
         numbers = (
             (self.client, len(self.points), len(self.points)), (self.hull, len(self.points), len(self.points)),
@@ -106,22 +121,22 @@ class HullFile:
         )  # fmt: skip
         for column, length, bound in numbers:
             if column.shape != (length,) or not ((column >= 0) & (column < bound)).all():
-                raise ValueError("a column of numbers is of another length than its points, or out of its range")
+                raise ValueError("a column of numbers has another length than its points, or values out of range")
         for points in (self.points, self.references, self.sample.points, self.test.points, self.true_corners.points):
             if not (self._squares(points) < 1).all():
-                raise ValueError("points that are not finite or not within the disc")
-        if (self._squares(self.points) > 1 - 1e-7).any():  # where convex hulls end
-            raise ValueError("vertices on the boundary of the disc")
+                raise ValueError("points are not finite or not within the disc")
+        if (self._squares(self.points) > 1 - 1e-7).any():  # as `convex_hull` demands
+            raise ValueError("vertices are on the boundary of the disc")
         if not np.isfinite(self.normals).all():
-            raise ValueError("normals that are not finite")
+            raise ValueError("normals are not finite")
         owners = np.unique(np.stack([self.hull, self.client, self.group], axis=1), axis=0)
         if not len(owners) or len(owners) > len(np.unique(self.hull)):
-            raise ValueError("there must be hulls, each of one client and in one group")
+            raise ValueError("there must be hulls, each with one client and one group")
         if self.sweep and any(column.shape != self.sweep["epsilon"].shape for column in self.sweep.values()):
-            raise ValueError("the columns of the sweep must be of one length")
+            raise ValueError("the columns of the sweep must have one length")
 
     def _squares(self, points: Array) -> Array:
-        """Squared norms as shares of the disc's."""
+        """Squared norms, in units of the disc's squared radius."""
         squares: Array = -self.curvature * np.square(points).sum(axis=1)
         return squares
 
@@ -136,48 +151,43 @@ class HullFile:
         """
         if not path.exists():
             return None
-        try:
-            return cls._of(read_npz(path), path.with_name("model.safetensors"))
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{path} does not hold what it should: {error}") from None
+        arrays = _OPTIONAL | read_npz(path)
 
-    @classmethod
-    def _of(cls, told: Mapping[str, NDArray[Any]], model: Path) -> "HullFile":
-        def pairs(name: str) -> Array:
-            found = told[name].astype(np.float64)
+        def points(name: str) -> Array:
+            found = arrays[name].astype(np.float64)
             if found.ndim != 2 or found.shape[1] != 2:
                 raise ValueError(f"{name} of shape {found.shape}: allowed is (n, 2)")
             return found
 
-        def labelled(points: str, labels: str) -> Points:
-            if points not in told:
-                return Points(np.empty((0, 2)), np.empty(0, np.int64))
-            return Points(pairs(points), told[labels].astype(np.int64))
+        def integers(name: str) -> Integers:
+            return arrays[name].astype(np.int64)
 
-        def column(name: str, of: Points) -> Integers:
-            return told[name].astype(np.int64) if len(of.points) else np.empty(0, np.int64)
+        def strings(name: str) -> tuple[str, ...]:
+            return tuple(map(str, arrays[name].ravel()))
 
-        test, true = labelled("test_points", "test_labels"), labelled("true_points", "true_class")
-        curves = {name: told[f"sweep_{name}"].astype(np.float64) for name in SWEEP} if "sweep_epsilon" in told else {}
-        return cls(
-            curvature=float(told["curvature"]),
-            epsilon=float(told["epsilon"]),
-            points=pairs("points"),
-            client=told["client"].astype(np.int64),
-            hull=told["hull"].astype(np.int64),
-            group=told["group"].astype(np.int64),
-            references=pairs("references"),
-            normals=pairs("normals"),
-            names=tuple(map(str, told["names"].ravel())),
-            class_names=tuple(map(str, told["class_names"].ravel())) if "class_names" in told else (),
-            sample=labelled("sample_points", "sample_labels"),
-            test=test,
-            predicted=column("test_predicted", test),
-            true_corners=true,
-            true_hull=column("true_hull", true),
-            sweep=curves,
-            classifier=_classifier(model, np.unique(told["group"]).tolist()),
-        )
+        try:
+            columns = SWEEP if "sweep_epsilon" in arrays else ()
+            return cls(
+                curvature=float(arrays["curvature"]),
+                epsilon=float(arrays["epsilon"]),
+                points=points("points"),
+                client=integers("client"),
+                hull=integers("hull"),
+                group=integers("group"),
+                references=points("references"),
+                normals=points("normals"),
+                names=strings("names"),
+                class_names=strings("class_names"),
+                sample=Points(points("sample_points"), integers("sample_labels")),
+                test=Points(points("test_points"), integers("test_labels")),
+                predicted=integers("test_predicted"),
+                true_corners=Points(points("true_points"), integers("true_class")),
+                true_hull=integers("true_hull"),
+                sweep={name: arrays[f"sweep_{name}"].astype(np.float64) for name in columns},
+                classifier=_classifier(path.with_name("model.safetensors"), np.unique(arrays["group"]).tolist()),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{path} does not hold what it should: {error}") from None
 
     @cached_property
     def groups(self) -> list[int]:
@@ -197,12 +207,12 @@ class HullFile:
     @cached_property
     def true_hulls(self) -> list[tuple[int, Array]]:
         """Class and corners of the hulls before quantisation."""
-        of = [np.flatnonzero(self.true_hull == number) for number in np.unique(self.true_hull)]
-        return [(int(self.true_corners.labels[there[0]]), self.true_corners.points[there]) for there in of]
+        members = [np.flatnonzero(self.true_hull == number) for number in np.unique(self.true_hull)]
+        return [(int(self.true_corners.labels[there[0]]), self.true_corners.points[there]) for there in members]
 
 
 def _classifier(path: Path, groups: list[int]) -> Classifier | None:
-    """What a run has stored; None where it is not there or not one of these groups."""
+    """The stored classifier; None if it is missing or damaged, or has other groups."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 

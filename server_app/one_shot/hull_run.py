@@ -1,4 +1,4 @@
-"""A one-shot run: measure, sum the hulls in secret, decode, group, train, score. There are no rounds."""
+"""A one-shot run: measure, sum the hulls in secret, decode them, group them, train, score. There are no rounds."""
 
 import logging
 import time
@@ -9,22 +9,21 @@ from typing import Any
 
 import numpy as np
 from flwr.serverapp import Grid
-from numpy.typing import NDArray
 
 from curvfed.server_app.directory.checkpoint import as_before, before
 from curvfed.server_app.directory.run_directory import RunDirectory
-from curvfed.server_app.one_shot.hull_scores import Known, hull_arrays, learn_settings, scores, sweep
+from curvfed.server_app.one_shot.hull_scores import KnownPoints, hull_arrays, learn_settings, scores, sweep
 from curvfed.server_app.phase import Letter, Phase
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.secure_sum import Check, check_session, secure_sum
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.point_data import public
+from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.hull.codec import decode_hulls
+from curvfed.strategies.hull.codec import DecodedHulls, decode_hulls
 from curvfed.strategies.hull.errors import HullError
 from curvfed.strategies.hull.learn import learn
-from curvfed.strategies.hull.public import Public
+from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.checks import check_measured
 from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, Header, Parts
@@ -33,17 +32,15 @@ from curvfed.tasks.atomic_file import write_atomically
 
 log = logging.getLogger("curvfed")
 
-Hulls = list[list[NDArray[np.uint64]]]
-
 PROTOCOL, EVALUATION = 0, 1
-"""Rounds of the messages: a resumed run drops the rows of the second and asks again."""
+"""Round numbers in the messages. A resumed run drops the rows of the second, and asks for the scores again."""
 
 DECODED = 1
-"""Stamp of the decoded hulls, which a resumed run takes up: nobody is asked to reveal anything again."""
+"""Stamp of the stored hulls. A resumed run reads them and does not ask the clients to reveal anything again."""
 
 
 class HullRun(Run):
-    """A run of one shot."""
+    """A one-shot run."""
 
     def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
         super().__init__(config, grid, directory)
@@ -53,52 +50,52 @@ class HullRun(Run):
         self._store = Store(directory.path / "checkpoint" / "hulls")
 
     def run(self) -> None:
-        """Meet, sum, train, score, store.
+        """Meet the clients, sum their hulls, train, score, store.
 
         Raises
         ------
         CohortError, ConfigError, RoundError
         """
         self.meet()
-        known = Known.of(self.config, self.federation)  # a test set that cannot be read costs nobody a secret
-        found = self._stored() if self.config.resume else None
-        self.directory.take_up(PROTOCOL if found else PROTOCOL - 1)
+        known = KnownPoints.read(self.config, self.federation)  # before the clients are asked to reveal anything
+        hulls = self._stored() if self.config.resume else None
+        self.directory.take_up(PROTOCOL if hulls else PROTOCOL - 1)
         self.directory.write_clients(self.federation.record())
         self.sinks.start()
-        if found is None:
-            found = self._protocol()
-        if found is not None:
-            self._learn(found, known)
+        if hulls is None:
+            hulls = self._sum_hulls()
+        if hulls is not None:
+            self._learn(hulls, known)
         self.clock()
 
     def own_settings(self) -> dict[str, Any]:
-        """Nothing that is no key."""
+        """None: every setting of this run is a key."""
         return {}
 
     def own_metrics(self) -> dict[str, Any]:
         """Figures of the protocol, the hulls and the baselines."""
         return self.metrics
 
-    def _agree(self, num_clients: int) -> Public:
-        """The public values, from what all know."""
+    def _public_parameters(self, num_clients: int) -> PublicParameters:
+        """The public parameters, from the configuration and the clients' descriptions."""
         if num_clients < 2:
-            raise ConfigError(f"{num_clients} client can take part; a sum hides nothing of fewer than 2")
+            raise ConfigError(f"{num_clients} client can take part; a sum over fewer than 2 hides nothing")
         classes, keys = len(self.federation.facts.class_names), self.config.hull
         if classes < 2:
-            raise ConfigError(f"classes of all clients: {classes}; at least 2 are needed to tell them apart")
+            raise ConfigError(f"classes of all clients: {classes}; at least 2 are needed")
         if keys.num_classes not in (None, classes):
             raise ConfigError(
-                f"hull.num-classes = {keys.num_classes}, but the clients name {classes}; allowed is auto, too"
+                f"hull.num-classes = {keys.num_classes}, but the clients name {classes}; allowed are {classes} and auto"
             )
-        told = [set(about.class_names) for about in self.federation.descriptions.values() if about.class_names]
-        if len(told) > 1 and sum(map(len, told)) == classes:
+        named = [set(about.class_names) for about in self.federation.descriptions.values() if about.class_names]
+        if len(named) > 1 and sum(map(len, named)) == classes:
             raise ConfigError(
-                f"the clients' {classes} classes have no name in common; where they call the same classes by different "
-                "names, give hull.num-classes"
+                f"the clients' {classes} classes have no name in common; if clients use different names for the same "
+                "class, give hull.num-classes"
             )
-        if all(len(names) < classes for names in told):
+        if all(len(names) < classes for names in named):
             log.warning(
-                "no client has all %d classes by name; where they call the same ones differently, give hull.num-classes",
+                "no client names all %d classes; if clients use different names for the same class, give hull.num-classes",
                 classes,
             )
         if keys.grouping == "kernighan-lin" and classes != 2:
@@ -106,98 +103,97 @@ class HullRun(Run):
                 f'hull.grouping = "kernighan-lin" makes 2 groups, and there are {classes} classes; allowed are assignment '
                 "and spectral"
             )
-        return public(self.config, classes, num_clients)
+        return public_parameters(self.config, classes, num_clients)
 
-    def _protocol(self) -> Hulls | None:
-        """The clients' hulls by the secure sum; None where the run is to stop before it."""
-        self.public = self._agree(len(self.federation.nodes))
+    def _sum_hulls(self) -> DecodedHulls | None:
+        """All clients' hulls, by the secure sum; None if the run is to stop before it."""
+        public = self._public_parameters(len(self.federation.nodes))
         check_session(self.header(HULLS, PROTOCOL), list(self.federation.nodes), self.config)
-        told = {"clients": self.public.num_clients, "digest": self.public.digest}
+        parts = {"clients": public.num_clients, "digest": public.digest}
         measured = self._ask(
             self.header(MEASURE, PROTOCOL),
-            dict.fromkeys(self.federation.nodes, told),
+            dict.fromkeys(self.federation.nodes, parts),
             lambda reply: check_measured(reply.metrics),
         )
-        self._note_revealed(measured)
+        self._record_revealed(measured)
         able, needed = sorted(measured.replies), max(2, self.config.min_replies)
         if len(able) < needed:
             raise RoundError(
                 f"{len(able)} of {len(measured.seconds)} clients can take part, needed are {needed} (min-replies, and "
                 f"2 for a sum that hides anything). {measured.first_reasons}"
             )
-        self.public = self._agree(len(able))
-        values = self.public
+        self.public = public = self._public_parameters(len(able))
         log.info(
-            "epsilon = %g: %d bins, sums modulo %d; every client sends %d numbers, the sum tells of them all hulls and of "
-            "no hull whose it is", values.epsilon, values.quantizer.num_bins, values.prime, values.length,
+            "epsilon = %g: %d bins, sums modulo %d; every client sends %d numbers; the sum shows all hulls, but not which "
+            "client has which", public.epsilon, public.quantizer.num_bins, public.prime, public.length,
         )  # fmt: skip
         if self.config.hull.dry_run:
             log.info("hull.dry-run = true: %d clients have reported, and nothing else was sent", len(able))
             return None
         try:
             phase, total = secure_sum(
-                self._ask, self.header(HULLS, PROTOCOL), able, values.prime, values.length, self.config
+                self._ask, self.header(HULLS, PROTOCOL), able, public.prime, public.length, self.config
             )
         except SecureSumError as error:
             raise RoundError(f"the secure sum ends without a result: {error}") from None
-        self.metrics |= {
-            "clients_summed": len(phase.replies),
-            "dropouts": len(self.federation.nodes)
-            - self._answered,  # those too who vanished with their vector in the sum
-        }
         self.summed = sorted(phase.replies)
+        # A client that vanished after its vector was summed is a dropout, too.
+        self.metrics |= {"clients_summed": len(self.summed), "dropouts": len(self.federation.nodes) - self._answered}
         started = time.monotonic()
         try:
-            hulls = decode_hulls(total, values)
+            hulls = decode_hulls(total, public)
         except HullError as error:
             raise RoundError(str(error)) from None
         self.metrics["seconds_decoding"] = time.monotonic() - started
         self.clock()
-        agreed = {"clients": values.num_clients, "classes": values.num_classes}
+        arrays = {
+            "bins": np.concatenate([np.zeros(0, np.uint64), *hulls.bins]),
+            "sizes": np.array(list(map(len, hulls.bins)), np.int64),
+            "clients": hulls.clients,
+        }
         about = {
             "before": before(self.federation),
-            "agreed": agreed,
+            "agreed": {"clients": public.num_clients, "classes": public.num_classes},
             "summed": self.summed,
             "metrics": self.metrics,
             "totals": self.state.totals,
         }
-        self._store.save(DECODED, _packed(hulls), about, durable=True)
+        self._store.save(DECODED, arrays, about, durable=True)
         self.sinks.flush()
         return hulls
 
-    def _stored(self) -> Hulls | None:
-        """The hulls that this run has decoded before; None if it has not come so far."""
+    def _stored(self) -> DecodedHulls | None:
+        """The hulls that this run has decoded before; None if it did not get that far."""
         try:
             arrays, metadata = self._store.load(DECODED)
         except StoreError as error:
             if DECODED in self._store.stamps():
                 raise ConfigError(
-                    f"resume = true: {error}; bring it back, or begin anew with another run-name"
+                    f"resume = true: {error}; restore the file, or start again with another run-name"
                 ) from None
             log.info("no hulls yet: starting anew")
             return None
         self.federation = as_before(self.federation, metadata["before"])
         agreed = metadata["agreed"]
-        self.public = public(self.config, agreed["classes"], agreed["clients"])
+        self.public = public_parameters(self.config, agreed["classes"], agreed["clients"])
         self.metrics, self.state.totals, self.summed = (metadata[name] for name in ("metrics", "totals", "summed"))
         log.info("resuming with the hulls that were decoded before")
-        return _unpacked(arrays)
+        return DecodedHulls(np.split(arrays["bins"], np.cumsum(arrays["sizes"]))[:-1], arrays["clients"])
 
-    def _learn(self, hulls: Hulls, known: Known) -> None:
-        """Group, train, and only then look at labels, to score."""
+    def _learn(self, hulls: DecodedHulls, known: KnownPoints) -> None:
+        """Group and train without labels; then use the labels to score."""
         started = time.monotonic()
-        settings = learn_settings(self.config)
         try:
-            learned = learn(hulls, self.public, settings)
+            learned = learn(hulls, self.public, learn_settings(self.config))
         except ValueError as error:
             raise RoundError(str(error)) from None
         seconds = time.monotonic() - started
         self.state.add(seconds_aggregation=seconds + self.metrics["seconds_decoding"])
-        log.info("%d hulls of %d clients in %d groups; C = %g  %.2f s", len(np.unique(learned.hulls)), len(hulls),
+        log.info("%d hulls of %d clients in %d groups; C = %g  %.2f s", len(hulls.bins), len(np.unique(hulls.clients)),
                  self.public.num_classes, learned.classifier.c, seconds)  # fmt: skip
         arrays = learned.classifier.arrays()
-        told = self._ask(self.header(EVALUATE, EVALUATION), {p: {} for p in self.federation.nodes}, arrays=arrays)
-        self.state.latest = {p: dict(measured) for p, measured in told.scores.items() if measured}
+        scored = self._ask(self.header(EVALUATE, EVALUATION), {p: {} for p in self.federation.nodes}, arrays=arrays)
+        self.state.latest = {p: dict(measured) for p, measured in scored.scores.items() if measured}
         found = scores(learned, known, self.summed, self.public, self.config)
         self.metrics |= found.metrics
         self.state.scored["last"] = [found.accuracy] if found.accuracy is not None else []
@@ -220,18 +216,20 @@ class HullRun(Run):
         np.savez_compressed(file, **content)
         write_atomically(self.directory.path / "hulls.npz", file.getvalue())
 
-    def _note_revealed(self, measured: Phase) -> None:
-        """How much of the points is told by their hulls, where all clients tell that."""
-        told = [reply.metrics for reply in measured.replies.values() if "points" in reply.metrics]
-        if len(told) < len(measured.replies) or not told:
+    def _record_revealed(self, measured: Phase) -> None:
+        """Record how many points the hulls reveal, if all clients tell it."""
+        figures = [reply.metrics for reply in measured.replies.values() if "points" in reply.metrics]
+        if len(figures) < len(measured.replies) or not figures:
             return
-        points, revealed = (sum(one[name] for one in told) for name in ("points", "revealed"))
+        points, revealed, moved, thinned = (
+            int(sum(one[name] for one in figures)) for name in ("points", "revealed", "moved", "thinned")
+        )
         self.metrics |= {
-            "hull_points": int(points),
-            "hull_points_shared": int(revealed),
+            "hull_points": points,
+            "hull_points_shared": revealed,
             "hull_share_revealed": revealed / points if points else 0.0,
-            "hull_points_moved": int(sum(one["moved"] for one in told)),
-            "hull_vertices_thinned": int(sum(one["thinned"] for one in told)),
+            "hull_points_moved": moved,
+            "hull_vertices_thinned": thinned,
         }
         log.info(
             "%d of %d training points (%.1f%%) are vertices of hulls", revealed, points, 100 * revealed / max(points, 1)
@@ -245,7 +243,7 @@ class HullRun(Run):
         awaited: Arrays | None = None,
         arrays: Arrays | None = None,
     ) -> Phase:
-        """One phase, recorded."""
+        """Send a phase and record it."""
         started = time.monotonic()
         letters = {
             partition: Letter(arrays=arrays or {}, parts=one, awaited=awaited or {}) for partition, one in parts.items()
@@ -261,20 +259,3 @@ class HullRun(Run):
         }
         log.info("%s: %d of %d clients  %.2f s", name, len(phase.replies), len(parts), seconds)
         return phase
-
-
-def _packed(hulls: Hulls) -> dict[str, NDArray[Any]]:
-    """Hulls as arrays: all bins, and of each hull its size and its client."""
-    flat = [hull for client in hulls for hull in client]
-    return {
-        "bins": np.concatenate([np.zeros(0, np.uint64), *flat]),
-        "sizes": np.array([len(hull) for hull in flat], np.int64),
-        "clients": np.repeat(np.arange(len(hulls)), [len(client) for client in hulls]),
-    }
-
-
-def _unpacked(arrays: Mapping[str, NDArray[Any]]) -> Hulls:
-    """Inverse of `_packed`."""
-    hulls = np.split(arrays["bins"], np.cumsum(arrays["sizes"])[:-1])
-    clients = arrays["clients"]
-    return [[hulls[i] for i in np.flatnonzero(clients == one)] for one in np.unique(clients)]

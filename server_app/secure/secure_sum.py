@@ -1,58 +1,52 @@
-"""The server's half of a secure sum: four phases, of which the third is the one whose replies are masked."""
+"""Secure sums in a run: their phases (public keys, encrypted shares, masked inputs, unmasking), and what is summed."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.phase import Phase
+from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.secure_average import feature_sums, mean, parameter_sums
 from curvfed.strategies.config.secure_phases import MASKED, Opening
-from curvfed.strategies.secure_sum.collector import Collector
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
-from curvfed.strategies.secure_sum.wire import (
-    Keys,
-    Shares,
-    by_partition,
-    by_partition_parts,
-    bytes_in,
-    check_names,
-    key_book_parts,
+from curvfed.strategies.secure_sum.messages import (
+    BytesByPartition,
+    Checksum,
+    EncryptedShares,
+    PublicKeys,
+    Survivors,
+    public_keys_message,
 )
+from curvfed.strategies.secure_sum.server import SecureSumServer
 from curvfed.strategies.wire.arrays import MessageError
-from curvfed.strategies.wire.messages import FORGET, KEYS, SHARES, UNMASK, Header, Parts, Reply
+from curvfed.strategies.wire.messages import FORGET, KEYS, SHARES, UNMASK, Header, Reply
 
 log = logging.getLogger("curvfed")
 
 Check = Callable[[Reply], None]
+Ask = Callable[..., Phase]
+"""Runs a phase: `ask(header, parts by partition, check of a reply, names and types of the replies' arrays)`."""
+
 T = TypeVar("T")
-
-
-class Ask(Protocol):
-    """What sends parts to clients in a phase and collects their replies."""
-
-    def __call__(
-        self, header: Header, parts: Mapping[int, Parts], check: Check, awaited: Arrays | None = None
-    ) -> Phase:
-        """`awaited` are the arrays of masked replies."""
-        ...
 
 
 def secure_sum(
     ask: Ask, header: Header, clients: Sequence[int], modulus: int, length: int, config: RunConfig
 ) -> tuple[Phase, NDArray[np.uint64]]:
-    """The sum of one vector per client, of which no single one is seen.
+    """The sum of one vector per client. No single vector is seen.
 
     Parameters
     ----------
     header : Header
-        Of the phase that is masked.
+        Of the masked phase.
     clients : sequence of int
         Partitions to ask, ascending.
 
@@ -65,87 +59,121 @@ def secure_sum(
     Raises
     ------
     SecureSumError
-        If fewer clients than the threshold are left at some step: nothing is revealed then.
+        If fewer clients than the threshold are left at some step. Nothing is revealed then.
     """
-    opening = Opening(header.phase, modulus, length, tuple(clients))
-    collector = Collector(opening.session(header, config))
+    opening = Opening(target=header.phase, modulus=modulus, length=length, clients=list(clients))
+    server = SecureSumServer(opening.session(header, config))
 
-    def finish(step: Callable[[], T], phase: Phase) -> T:
-        """Take a step of the collector; what it misses is explained by the replies that were dropped."""
+    def receive_keys(reply: Reply) -> None:
+        server.receive_keys(reply.partition, PublicKeys.from_parts(reply.parts))
+
+    def receive_shares(reply: Reply) -> None:
+        server.receive_shares(reply.partition, EncryptedShares.from_parts(reply.parts))
+
+    def receive_masked_input(reply: Reply) -> None:
+        checksum = Checksum.from_parts(reply.parts).checksum
+        server.receive_masked_input(reply.partition, reply.arrays[MASKED], checksum)
+
+    def receive_revealed_shares(reply: Reply) -> None:
+        server.receive_revealed_shares(reply.partition, BytesByPartition.from_parts(reply.parts).by_partition)
+
+    def finish(close: Callable[[], T], phase: Phase) -> T:
+        """End a step. If replies are missing, the error gives the reasons for which replies were dropped."""
         try:
-            return step()
+            return close()
         except SecureSumError as error:
             ask(replace(header, phase=FORGET), {p: {} for p in phase.replies}, lambda reply: None)
             raise SecureSumError(f"{error}. {phase.first_reasons}" if phase.reasons else str(error)) from None
 
-    phase = ask(replace(header, phase=KEYS), dict.fromkeys(clients, opening.as_parts()), _keys(collector))
-    finish(collector.close_keys, phase)
-    book = key_book_parts(collector.keys)
-    phase = ask(replace(header, phase=SHARES), dict.fromkeys(collector.keys, book), _shares(collector))
-    finish(collector.close_shares, phase)
-    letters = {partition: by_partition_parts(collector.delivery(partition)) for partition in phase.replies}
-    phase = ask(header, letters, _masked(collector), {MASKED: np.zeros(length, np.uint64)})
-    finish(collector.close_masked, phase)
-    finish(lambda: _check_replies(len(collector.survivors), min(config.min_replies, len(clients))), phase)
-    if len(collector.survivors) == 2 < len(clients):
-        log.warning("secure sum: 2 of %d clients are left, of whom each can tell the other's part", len(clients))
-    told = {"survivors": list(collector.survivors)}
-    last = ask(replace(header, phase=UNMASK), dict.fromkeys(collector.survivors, told), _revealed(collector))
-    total = finish(collector.total, last)
-    for partition in collector.suspects:
-        log.warning("secure sum: shares that came from or through partition %d do not fit and were left out", partition)
+    def close_masked_inputs() -> tuple[int, ...]:
+        survivors, needed = server.close_masked_inputs(), min(config.min_replies, len(clients))
+        if len(survivors) < needed:  # before anything is revealed
+            raise SecureSumError(f"{len(survivors)} good replies, needed are {needed} (min-replies)")
+        return survivors
+
+    phase = ask(replace(header, phase=KEYS), dict.fromkeys(clients, opening.as_parts()), _check(receive_keys))
+    keys = finish(server.close_keys, phase)
+    message = public_keys_message(keys).as_parts()
+    phase = ask(replace(header, phase=SHARES), dict.fromkeys(keys, message), _check(receive_shares))
+    delivered = finish(server.close_shares, phase)
+    parts = {partition: BytesByPartition.of(encrypted).as_parts() for partition, encrypted in delivered.items()}
+    phase = ask(header, parts, _check(receive_masked_input), {MASKED: np.zeros(length, np.uint64)})
+    survivors = finish(close_masked_inputs, phase)
+    if len(survivors) == 2 < len(clients):
+        log.warning("secure sum: 2 of %d clients are left; each of them can compute the other's vector", len(clients))
+    parts = dict.fromkeys(survivors, Survivors(survivors=list(survivors)).as_parts())
+    last = ask(replace(header, phase=UNMASK), parts, _check(receive_revealed_shares))
+    total = finish(server.total, last)
+    for partition in sorted(server.suspects):
+        log.warning(
+            "secure sum: left out shares that partition %d revealed, because they do not fit the others", partition
+        )
     return phase, total
 
 
+def masked_training(
+    ask: Ask, header: Header, cohort: Sequence[int], shared: Arrays, config: RunConfig
+) -> tuple[Phase, Update]:
+    """A training phase of which the server sees only the sum of the replies.
+
+    Returns
+    -------
+    phase : Phase
+    update : Update
+        As if from one client: the number of all examples, and the mean of the parameters.
+
+    Raises
+    ------
+    SecureSumError
+        If fewer clients than the threshold stay to the end.
+    """
+    length = sum(array.size for array in shared.values())
+    phase, total = secure_sum(ask, header, cohort, SUM_PRIME, length, config)
+    examples = sum(reply.num_examples for reply in phase.replies.values())
+    values = parameter_sums(config, len(cohort)).decode(total)
+    return phase, Update(examples, mean(values, examples, shared))
+
+
+def masked_sums(
+    ask: Ask, header: Header, clients: Sequence[int], length: int, config: RunConfig
+) -> tuple[Phase, NDArray[np.float64], float]:
+    """The sum of the clients' sums over features, and a bound on the error of its entries.
+
+    Raises
+    ------
+    SecureSumError
+        As `masked_training`.
+    """
+    phase, total = secure_sum(ask, header, clients, SUM_PRIME, length, config)
+    encoding = feature_sums(len(clients))
+    return phase, encoding.decode(total), encoding.error
+
+
 def check_session(header: Header, clients: Sequence[int], config: RunConfig) -> None:
-    """Refuse clients of whom there can be no sum, before any of them is asked for anything.
+    """Refuse clients over whom no sum is possible, before any of them is asked for anything.
 
     Raises
     ------
     ConfigError
-        If they are fewer than two, or the threshold does not fit their number.
+        If there are fewer than two, or the threshold does not fit their number.
     """
     if len(clients) == 2:
-        log.warning("2 clients: each can take its own part off a sum of two, and is left with the other's")
+        log.warning("2 clients: each of them can compute the other's vector from the sum")
+    opening = Opening(target=header.phase, modulus=SUM_PRIME, length=1, clients=list(clients))
     try:
-        Opening(header.phase, SUM_PRIME, 1, tuple(clients)).session(header, config)
+        opening.session(header, config)
     except SecureSumError as error:
         raise ConfigError(
             f"secure sums of {len(clients)} clients (secure.threshold, fraction-train): {error}"
         ) from None
 
 
-def _check_replies(found: int, needed: int) -> None:
-    if found < needed:  # seen before anything is revealed
-        raise SecureSumError(f"{found} good replies, needed are {needed} (min-replies)")
-
-
-def _keys(collector: Collector) -> Check:
-    return _check(lambda reply: collector.take_keys(reply.partition, Keys.from_parts(reply.parts)))
-
-
-def _shares(collector: Collector) -> Check:
-    return _check(lambda reply: collector.take_shares(reply.partition, Shares.from_parts(reply.parts)))
-
-
-def _masked(collector: Collector) -> Check:
-    def take(reply: Reply) -> None:
-        check_names(reply.parts, "checksum")
-        collector.take_masked(reply.partition, reply.arrays[MASKED], bytes_in(reply.parts, "checksum"))
-
-    return _check(take)
-
-
-def _revealed(collector: Collector) -> Check:
-    return _check(lambda reply: collector.take_revealed(reply.partition, by_partition(reply.parts)))
-
-
-def _check(take: Callable[[Reply], Any]) -> Check:
-    """Hand a reply to the collector; what it refuses is a bad reply, which harms nobody else's."""
+def _check(receive: Check) -> Check:
+    """Turn what the secure sum refuses into a bad reply, which is dropped and harms no other reply."""
 
     def check(reply: Reply) -> None:
         try:
-            take(reply)
+            receive(reply)
         except SecureSumError as error:
             raise MessageError(str(error)) from None
 

@@ -1,6 +1,6 @@
 """Checks that the keys of a configuration fit together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from curvfed.strategies.base.errors import ConfigError
@@ -111,7 +111,7 @@ def _check_partition(name: str, tasks: Sequence[str], possible: Sequence[str]) -
     from curvfed.tasks.images.label_partition import PARTITIONS as OF_IMAGES
     from curvfed.tasks.points.partition import PARTITIONS as OF_POINTS
 
-    known = {"nodes": OF_GRAPHS, "graphs": OF_GRAPHS, "images": OF_IMAGES, "points": OF_POINTS}
+    known: dict[str, Iterable[str]] = {"nodes": OF_GRAPHS, "graphs": OF_GRAPHS, "images": OF_IMAGES, "points": OF_POINTS}
     allowed = sorted({one for task in possible for one in known[task]})
     if name not in allowed:
         raise ConfigError(

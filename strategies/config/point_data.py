@@ -1,8 +1,8 @@
-"""The points that a configuration describes and the public parameters of hulls; server and clients agree on both."""
+"""What the configuration says about a run's points, and the public parameters of the hull protocol."""
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.hull.public import Public
+from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.tasks.points.data import PointSpec
 
 
@@ -29,17 +29,19 @@ def point_spec(config: RunConfig) -> PointSpec:
     )
 
 
-def public(config: RunConfig, num_classes: int, num_clients: int, epsilon: float | None = None) -> Public:
-    """What all parties of a hull run must agree on; `epsilon` in place of the configured one.
+def public_parameters(
+    config: RunConfig, num_classes: int, num_clients: int, epsilon: float | None = None
+) -> PublicParameters:
+    """The public parameters of a hull run; `epsilon` replaces the configured one.
 
     Raises
     ------
     ConfigError
-        If bins, labels and cap do not fit.
+        If they are out of range or do not fit together.
     """
     keys, curvature = config.hull, config.points.curvature
     try:
-        return Public(
+        return PublicParameters(
             curvature=curvature,
             radius=keys.radius / (-curvature) ** 0.5,
             epsilon=keys.epsilon if epsilon is None else epsilon,

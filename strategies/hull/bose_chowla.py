@@ -1,12 +1,12 @@
-"""Labels whose sums of up to h tell their terms: a B_h set of Bose and Chowla (1962), with a counter.
+"""Labels for which sums of up to h determine their terms: a B_h set of Bose and Chowla (1962), with a counter.
 
-With x primitive in GF(p^h), x^a' = x + α gives a number a'(α) for each α of GF(p), and sums of h of them tell their α's
-apart: products of h factors x + α that agree in the field agree as polynomials. As a'(0) = 1 is the smallest, the
-numbers a(α) = a'(α) − 1 of the α ≠ 0 tell sums of *up to* h apart, the missing terms being zeros (hulls paper,
-Appendix G, where the difference is taken to the neighbour, which does not).
+Let x be primitive in GF(p^h). For each α in GF(p), x^a' = x + α defines a number a'(α). A sum of h such numbers determines
+the α's, because products of h factors x + α that are equal in the field are equal as polynomials. The smallest number is
+a'(0) = 1. Therefore sums of *up to* h of the numbers a(α) = a'(α) − 1, α ≠ 0, determine their α's: the missing terms are
+zeros. (Appendix G of the hulls paper takes differences of neighbours instead, for which this does not hold.)
 
-A sum is decoded in the field rather than by trying: x^(A + c), for A the sum of c numbers, is the product of the factors
-x + α itself, modulo the polynomial of x where c = h, and its roots are the −α.
+A sum is decoded by arithmetic in the field. If A is the sum of c numbers, then x^(A + c) is the product of the factors
+x + α, modulo the minimal polynomial of x if c = h, and the roots of the product are the −α.
 """
 
 from typing import Any
@@ -20,19 +20,19 @@ from curvfed.strategies.hull.labels import MAX_BITS, Members, Sums
 Rows = NDArray[np.int64]
 
 MAX_LABELS = 2000
-"""Slots at most."""
+"""Largest number of slots."""
 _SMOOTH = 2**34  # largest prime factor of p^h − 1: discrete logarithms take 2^17 to 2^20 steps, under a second
 
 
 class BoseChowla:
-    """Slot s adds a(s + 1)·2^k + 1: the low k bits count the labels in a bin, so that more than h of them are noticed.
+    """The label of slot s is a(s + 1)·2^k + 1. The low k bits count the labels in a bin, so that more than h are noticed.
 
     Parameters
     ----------
     num_labels : int
-        Slots, up to `MAX_LABELS`.
+        The number of slots, up to `MAX_LABELS`.
     h : int
-        Labels that may meet in one bin, 2 to `num_labels`.
+        The number of hulls that a bin may be in, 2 to `num_labels`.
 
     Raises
     ------
@@ -61,17 +61,17 @@ class BoseChowla:
         self.largest = sum(map(self.label, range(num_labels)))
 
     def label(self, slot: int) -> int:
-        """Of a slot."""
+        """The label of a slot."""
         return (self.numbers[slot] << self._counter) + 1
 
     def members(self, sums: Sums) -> Members:
-        """As `BinaryCode.members`; raises also for a sum of more labels than the code tells apart."""
+        """As `BinaryCode.members`. Also raises if a sum has more labels than the code can tell apart."""
         distinct, where = np.unique(sums, return_inverse=True)
         counts = (distinct & np.uint64((1 << self._counter) - 1)).astype(np.int64)
         if counts.max(initial=0) > self.h:
             raise HullError(
-                f"{counts.max()} hulls meet in one bin and hull.h = {self.h} tells up to {self.h} apart; raise hull.h, "
-                "take a smaller hull.epsilon, or hull.code=binary, which tells any number apart"
+                f"{counts.max()} hulls meet in one bin and hull.h = {self.h} can tell {self.h} apart; raise hull.h, "
+                "take a smaller hull.epsilon, or hull.code=binary, which can tell any number apart"
             )
         totals = (distinct >> np.uint64(self._counter)).astype(np.int64)
         powers = totals + counts
@@ -82,12 +82,12 @@ class BoseChowla:
         found = _values(factors, -np.arange(1, self.width + 1), self._prime) == 0
         exact = found @ np.array(self.numbers, dtype=np.int64)
         if not np.array_equal(found.sum(axis=1), counts) or not np.array_equal(exact, totals):
-            raise undecodable("the sum in a bin is none of labels")
+            raise undecodable("the number in a bin is not a sum of labels")
         members: Members = found[where]
         return members
 
     def _field_prime(self) -> int:
-        """The least p > slots with p^h − 1 smooth enough for logarithms."""
+        """The smallest p > slots for which p^h − 1 is smooth enough for logarithms."""
         from flint import fmpz
 
         prime = self.width + 1
@@ -97,12 +97,15 @@ class BoseChowla:
             prime += 1
         raise ValueError(
             f"hull.h = {self.h} with {self.width} hulls in all needs sums of more than {MAX_BITS} bits; "
-            "take a smaller hull.h, or hull.code=binary, which tells any number of hulls apart"
+            "take a smaller hull.h, or hull.code=binary, which can tell any number of hulls apart"
         )
 
 
 def _primitive_polynomial(prime: int, degree: int) -> Any:
-    """The first, by its lower coefficients read as a number, of which x is a primitive root: equal on every machine."""
+    """The first polynomial, in the order of its lower coefficients as a number, of which x is a primitive root.
+
+    Every machine finds the same one.
+    """
     from flint import fmpz, fmpz_mod_ctx, fmpz_mod_poly_ctx
 
     polynomials = fmpz_mod_poly_ctx(fmpz_mod_ctx(prime))
@@ -119,7 +122,7 @@ def _primitive_polynomial(prime: int, degree: int) -> Any:
 
 
 def _logarithms(field: Any, elements: Rows) -> list[int]:
-    """Exponents of the generator that give the elements, rows of coefficients (m, h): Pohlig and Hellman's algorithm."""
+    """Discrete logarithms of elements, given as rows of coefficients (m, h), by the algorithm of Pohlig and Hellman."""
     from flint import fmpz
 
     generator, order = field.gen(), int(field.order()) - 1
@@ -141,7 +144,7 @@ def _logarithms(field: Any, elements: Rows) -> list[int]:
 
 
 def _steps(field: Any, base: Any, order: int, targets: list[Any]) -> list[int]:
-    """Baby steps, giant steps: exponents below the prime `order` of `base`, for all targets at once."""
+    """Logarithms to a base of prime order, for all targets at once, by baby steps and giant steps."""
     prime, degree = int(field.prime()), int(field.degree())
     digits = prime ** np.arange(degree, dtype=np.int64)
     num = min(order, max(2, int((order * len(targets)) ** 0.5)), 2**20)
@@ -167,18 +170,18 @@ def _steps(field: Any, base: Any, order: int, targets: list[Any]) -> list[int]:
 
 
 def _times(field: Any, element: Any) -> Rows:
-    """Multiplication by an element, as a matrix on rows of coefficients."""
+    """Multiplication by an element as a matrix for rows of coefficients."""
     degree = int(field.degree())
     return _coefficients([element * field.gen() ** power for power in range(degree)], degree)
 
 
 def _coefficients(elements: list[Any], degree: int) -> Rows:
-    """(n, degree), the constant first."""
+    """Coefficients (n, degree), the constant first."""
     return np.array([[int(c) for c in element.to_list()] for element in elements], dtype=np.int64).reshape(-1, degree)
 
 
 def _values(polynomials: Rows, points: Rows, prime: int) -> Rows:
-    """Of each polynomial, a row of coefficients, at each point: (n, m)."""
+    """Values (n, m) of n polynomials, given as rows of coefficients, at m points."""
     values = np.zeros((len(polynomials), len(points)), dtype=np.int64)
     for column in polynomials.T[::-1]:
         values = (values * points + column[:, None]) % prime

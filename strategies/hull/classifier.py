@@ -1,9 +1,9 @@
-"""The classifier of groups of hulls, and the arrays that it is stored as."""
+"""The classifier of groups, and the arrays in which it is stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,13 +18,13 @@ Groups = NDArray[np.int64]
 Kind = Literal["poincare", "euclidean", "logistic"]
 Model = PoincareSVM | EuclideanSVM | Log0Logistic
 
-_KINDS: tuple[Kind, ...] = ("poincare", "euclidean", "logistic")
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 _PARTS: dict[Kind, dict[str, tuple[int, ...]]] = {
     "poincare": {"normals": (2,), "references": (2,), "platt": (2,)},
     "euclidean": {"normals": (2,), "intercepts": (), "platt": (2,)},
     "logistic": {"normals": (2,), "intercepts": ()},
 }
-"""What each of the m lines consists of, and its shape: attributes of the model, there with an underscore."""
+"""The parameters of each of the m lines, with their shapes. The model's attributes have these names and an underscore."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,29 +61,25 @@ class Classifier:
         groups : array of integers (n,)
         curvature : float < 0
         c : float
-            0 takes the best by cross-validation on the points.
+            0 chooses the best value by cross-validation.
         hard : bool
-            A hard margin, whatever `c` is.
+            Use a hard margin and ignore `c`.
         seed : int
-            Of the folds.
+            For the folds of the cross-validation.
         kind : {"poincare", "euclidean", "logistic"}
 
         Raises
         ------
         ValueError
-            If the points are not of shape (n, 2), finite and inside the disc; if the groups are not n integers or fewer
-            than two; if `c`, the curvature or the kind is none that is allowed; if a logistic model is to be hard.
+            If the points are not of shape (n, 2), finite and inside the disc; if there are not n integer groups, at least
+            two different ones; if `c` or the curvature is out of its range; or if a logistic model is to be hard.
         curvfed.geometry.margin.NotSeparableError
             A ValueError, if a group cannot be separated from the rest by a hard margin.
         """
-        inside = _inside(points, curvature)
-        numbers = np.asarray(groups)
-        if not np.issubdtype(numbers.dtype, np.integer):
-            raise ValueError(f"classifier: groups of type {numbers.dtype}; they must be integers")
-
+        inside = checked_points(points, checked_curvature(curvature))
         make = partial(_make, kind, curvature)
-        cost = np.inf if hard else c or best_c(make, inside, numbers.astype(np.int64), seed=seed)
-        return cls(kind, float(curvature), make(cost).fit(inside, numbers.astype(np.int64)))
+        cost = np.inf if hard else c or best_c(make, inside, groups, seed=seed)
+        return cls(kind, float(curvature), make(cost).fit(inside, groups))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
@@ -92,13 +88,13 @@ class Classifier:
         Raises
         ------
         ValueError
-            If arrays are missing, of another shape or type than `arrays` makes, or have values that are not allowed.
+            If an array is missing, has another shape or type than `arrays` makes, or a value that is not allowed.
         """
         number, curvature, c = (float(_read(arrays, name, ())) for name in ("kind", "curvature", "c"))
         if number not in range(len(_KINDS)):
             raise ValueError(f"classifier: array kind must be one of 0 to {len(_KINDS) - 1}")
         kind = _KINDS[int(number)]
-        model = _make(kind, curvature, c)
+        model = _make(kind, checked_curvature(curvature), c)
         groups = _read(arrays, "groups", (-1,))
         if groups.size < 2 or (groups != np.round(groups)).any() or (np.diff(groups) <= 0).any():
             raise ValueError("classifier: array groups must have at least two integers, in ascending order")
@@ -107,14 +103,14 @@ class Classifier:
         for name, shape in _PARTS[kind].items():
             setattr(model, f"{name}_", _read(arrays, name, (lines, *shape)).copy())
         if isinstance(model, PoincareSVM):
-            _inside(model.references_, curvature)
+            checked_points(model.references_, curvature)
         return cls(kind, curvature, model)
 
     def arrays(self) -> dict[str, Array]:
-        """What the classifier consists of, float64: kind, curvature, c and groups (J,), then the parts of m lines.
+        """The classifier as float64 arrays: kind, curvature, c and groups (J,), then the parameters of m lines.
 
-        m = 1 for two groups, else J. Normals are (m, 2); references (m, 2) of `poincare`, intercepts (m,) of the others;
-        platt (m, 2) of all but `logistic`.
+        m = 1 for two groups, else J. All kinds have normals (m, 2). "poincare" also has references (m, 2), the others
+        intercepts (m,). All but "logistic" have platt (m, 2).
         """
         head = {"kind": _KINDS.index(self.kind), "curvature": self.curvature, "c": self.c, "groups": self.groups}
         parts = {name: getattr(self.model, f"{name}_") for name in _PARTS[self.kind]}
@@ -132,12 +128,12 @@ class Classifier:
 
     @property
     def references(self) -> Array:
-        """Reference points of the geodesics, (m, 2); (0, 2) where the kind has none."""
+        """Reference points of the geodesics, (m, 2); (0, 2) if the kind has none."""
         return self.model.references_ if isinstance(self.model, PoincareSVM) else np.empty((0, 2))
 
     @property
     def normals(self) -> Array:
-        """Normals of the lines, (m, 2); of `poincare` tangent at the reference points."""
+        """Normals of the lines, (m, 2). Those of "poincare" are tangent vectors at the reference points."""
         return self.model.normals_
 
     def predict(self, points: ArrayLike) -> Groups:
@@ -148,31 +144,22 @@ class Classifier:
         ValueError
             If the points are not of shape (n, 2), finite and inside the disc.
         """
-        groups: Groups = self.model.predict(_inside(points, self.curvature))
+        groups: Groups = self.model.predict(checked_points(points, self.curvature))
         return groups
 
     def probabilities(self, points: ArrayLike) -> Array:
-        """Probabilities (n, J) of the groups in ascending order; raises as `predict`."""
-        return self.model.predict_proba(_inside(points, self.curvature))
+        """Probabilities (n, J) of the groups in ascending order. Raises as `predict`."""
+        return self.model.predict_proba(checked_points(points, self.curvature))
 
 
 def _make(kind: Kind, curvature: float, c: float) -> Model:
-    if kind not in _KINDS:
-        raise ValueError(f"classifier: kind {kind!r}; it must be one of {', '.join(_KINDS)}")
     if kind == "euclidean":
         return EuclideanSVM(c)
     return PoincareSVM(curvature, c) if kind == "poincare" else Log0Logistic(curvature, c)
 
 
-def _inside(points: ArrayLike, curvature: float) -> Array:
-    try:
-        return checked_points(points, checked_curvature(curvature))
-    except ValueError as error:
-        raise ValueError(f"classifier: {error}") from None
-
-
 def _read(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
-    """A stored array of a shape, of which -1 is any length."""
+    """A stored array of a given shape, where -1 allows any length."""
     array = arrays.get(name)
     if array is None:
         raise ValueError(f"classifier: array {name} is missing")

@@ -1,110 +1,127 @@
-"""Hulls to a client's vector, and the sum of all clients' vectors to hulls."""
+"""Encoding of a client's hulls as a vector, and decoding of the sum of all clients' vectors."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.strategies.hull.errors import HullError, undecodable
-from curvfed.strategies.hull.public import Public
+from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.hull.symbols import SPARE, decode, encode
 
 Words = NDArray[np.uint64]
 
 
-def encode_hulls(hulls: Sequence[Words], position: int, slots: Sequence[int], public: Public) -> Words:
-    """The vector whose sum over clients tells all hulls and whose they are, but not who is who.
+class DecodedHulls(NamedTuple):
+    """The hulls of all clients.
+
+    Attributes
+    ----------
+    bins : list of uint64 arrays
+        Per hull its bins, ascending.
+    clients : int array (h,)
+        Per hull the anonymous client that it belongs to, numbered from 0.
+    """
+
+    bins: list[Words]
+    clients: NDArray[np.int64]
+
+
+def encode_hulls(hulls: Sequence[Words], position: int, slots: Sequence[int], public: PublicParameters) -> Words:
+    """A client's vector. The sum of all clients' vectors tells which hulls belong to one client, but not to which one.
 
     Parameters
     ----------
     hulls : sequence of uint64 arrays
         Per hull its bins, distinct, 1 to B, at most `public.cap`; up to J hulls. Two may have bins in common.
     position : int
-        Of this client among all, 0 to L − 1, agreed among the clients and hidden from the server.
+        This client's place in the secret order of all clients, 0 to L − 1.
     slots : sequence of int
-        Per hull its slot, distinct, 0 to J − 1, of the client's own random choice.
-    public : Public
+        Per hull its slot, distinct, 0 to J − 1, drawn at random by the client.
+    public : PublicParameters
 
     Returns
     -------
     uint64 array (public.length,)
-        Modulo `public.prime`; add up modulo it. Hulls without bins leave no trace.
+        Residues modulo `public.prime`, to be added modulo it. Hulls without bins contribute nothing.
 
     Raises
     ------
     HullError
-        If one of these does not hold.
+        If an argument is out of its range.
     """
     _check(hulls, position, slots, public)
-    words: list[dict[int, int]] = [{} for _ in range(public.labels.num_words)]
+    words: list[dict[int, int]] = [{} for _ in range(public.label_code.num_words)]
     for hull, slot in zip(hulls, slots, strict=True):
-        whole = position * public.num_classes + slot
-        held, label = words[whole // public.labels.width], public.labels.label(whole)
+        global_slot = position * public.num_classes + slot
+        word, label = words[global_slot // public.label_code.width], public.label_code.label(global_slot)
         for place in hull.tolist():
-            held[place] = held.get(place, 0) + label
-    return np.concatenate([_encode_word(held, public) for held in words])
+            word[place] = word.get(place, 0) + label
+    return np.concatenate([_encode_word(word, public) for word in words])
 
 
-def decode_hulls(total: Words, public: Public) -> list[list[Words]]:
+def decode_hulls(total: Words, public: PublicParameters) -> DecodedHulls:
     """All clients' hulls, from the sum of their vectors.
+
+    Positions and slots are random. The result is therefore sorted: hulls within a client, and clients by their hulls.
+    Equal hulls give an equal result.
 
     Parameters
     ----------
     total : uint64 array (public.length,)
-        The sum of one vector per client at most, modulo `public.prime`.
-    public : Public
-
-    Returns
-    -------
-    list of lists of uint64 arrays
-        Per client that has any hull its hulls, each as ascending bins. Positions and slots are random, so hulls are in
-        ascending order within a client, and clients among each other: equal hulls give an equal result.
+        The sum modulo `public.prime` of at most one vector per client.
+    public : PublicParameters
 
     Raises
     ------
     HullError
-        If it is no such sum, or more hulls meet in a bin than the label code tells apart.
+        If it is not such a sum, or a bin is in more hulls than the label code can tell apart.
     """
     if total.shape != (public.length,):
-        raise undecodable(f"{total.size} numbers; {public.length} are needed")
+        raise undecodable(f"it has {total.size} numbers; {public.length} are needed")
     if int(total.max()) >= public.prime:
         raise undecodable("a number is not below the prime")
     clients: dict[int, list[list[int]]] = {}
-    for number, word in enumerate(total.reshape(public.labels.num_words, -1)):
-        bins, values = _decode_word(word, public)
-        members = public.labels.members(values)
+    for number, word in enumerate(total.reshape(public.label_code.num_words, -1)):
+        bins, sums = _decode_word(word, public)
+        members = public.label_code.members(sums)
         for slot in np.flatnonzero(members.any(axis=0)).tolist():
             hull = bins[members[:, slot]]
-            whole = number * public.labels.width + slot
-            if hull.size > public.cap or whole >= public.num_slots:
-                raise undecodable("a hull has more vertices than the cap, or is nobody's")
-            clients.setdefault(whole // public.num_classes, []).append(hull.tolist())
-    canonical = sorted(sorted(hulls) for hulls in clients.values())
-    return [[np.array(hull, dtype=np.uint64) for hull in hulls] for hulls in canonical]
+            global_slot = number * public.label_code.width + slot
+            if hull.size > public.cap or global_slot >= public.num_slots:
+                raise undecodable("a hull has more vertices than the cap, or belongs to no client")
+            clients.setdefault(global_slot // public.num_classes, []).append(hull.tolist())
+    ordered = sorted(sorted(hulls) for hulls in clients.values())
+    return DecodedHulls(
+        [np.array(hull, dtype=np.uint64) for hulls in ordered for hull in hulls],
+        np.repeat(np.arange(len(ordered)), [len(hulls) for hulls in ordered]),
+    )
 
 
-def _encode_word(held: dict[int, int], public: Public) -> Words:
-    bins, values = np.array(list(held), dtype=np.uint64), np.array(list(held.values()), dtype=np.uint64)
+def _encode_word(word: dict[int, int], public: PublicParameters) -> Words:
+    """The numbers of one word, from the sum of labels by occupied bin."""
+    bins, sums = np.array(list(word), dtype=np.uint64), np.array(list(word.values()), dtype=np.uint64)
     if not public.is_dense:
-        return encode(bins, values, public.word_length, public.prime)
+        return encode(bins, sums, public.word_length, public.prime)
     dense = np.zeros(public.quantizer.num_bins, dtype=np.uint64)
-    dense[(bins - np.uint64(1)).astype(np.int64)] = values
-    return np.concatenate([dense, encode(bins, values, SPARE, public.prime)])
+    dense[(bins - np.uint64(1)).astype(np.int64)] = sums
+    return np.concatenate([dense, encode(bins, sums, SPARE, public.prime)])
 
 
-def _decode_word(word: Words, public: Public) -> tuple[Words, Words]:
-    """Occupied bins, ascending, and the sum of labels in each."""
+def _decode_word(word: Words, public: PublicParameters) -> tuple[Words, Words]:
+    """The occupied bins, ascending, and the sum of labels in each."""
     if not public.is_dense:
-        return decode(word, public.prime, public.quantizer.num_bins, public.most)
+        return decode(word, public.prime, public.quantizer.num_bins, public.max_occupied)
     dense, spare = word[:-SPARE], word[-SPARE:]
     places = np.flatnonzero(dense)
-    bins, values = places.astype(np.uint64) + np.uint64(1), dense[places]
-    if not np.array_equal(encode(bins, values, SPARE, public.prime), spare):
+    bins, sums = places.astype(np.uint64) + np.uint64(1), dense[places]
+    if not np.array_equal(encode(bins, sums, SPARE, public.prime), spare):
         raise undecodable("its entries contradict each other")
-    return bins, values
+    return bins, sums
 
 
-def _check(hulls: Sequence[Words], position: int, slots: Sequence[int], public: Public) -> None:
+def _check(hulls: Sequence[Words], position: int, slots: Sequence[int], public: PublicParameters) -> None:
     most, last = public.num_classes, public.quantizer.num_bins
     if len(hulls) > most or len(slots) != len(hulls):
         raise HullError(f"a client may have up to {most} hulls, each with its slot")

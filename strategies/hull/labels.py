@@ -1,7 +1,7 @@
-"""Label codes: numbers for hulls whose sum in a bin tells which hulls have a vertex there.
+"""Label codes: numbers for hulls, whose sum in a bin tells which hulls have a vertex there.
 
-Every hull has a slot of its own, so a label occurs at most once per bin. A code puts the slots into words, sums of their
-own, of `width` slots each: slot s is number s mod width of word s // width.
+Every hull has a slot of its own, so that a label occurs at most once per bin. A code spreads the slots over words, each
+a sum of its own with `width` slots: slot s has number s mod width in word s // width.
 """
 
 import numpy as np
@@ -13,25 +13,24 @@ Sums = NDArray[np.uint64]
 Members = NDArray[np.bool_]
 
 MAX_BITS = 62
-"""Of a sum of labels, as of a bin: the prime above both is below 2⁶³, so that two residues add up in a uint64."""
+"""Largest size of a sum of labels, and of a bin. The prime above both is below 2⁶³: two residues add up in a uint64."""
 
 
 class BinaryCode:
-    """Slot i of a word is 2^i: any number of hulls may meet in a bin.
+    """The label of slot i of a word is 2^i: a bin may be in any number of hulls.
 
     Parameters
     ----------
     num_labels : int
-        Slots, ≥ 1.
+        The number of slots, ≥ 1.
     bits : int
-        Slots of a word at most. The labels are spread over as few words as that takes, evenly.
+        The largest number of slots in a word. The labels are spread evenly over as few words as possible.
 
     Attributes
     ----------
     width : int
-        Slots of a word.
+        The number of slots in a word.
     num_words : int
-        Words.
     largest : int
         No sum of labels of one word is larger.
     """
@@ -42,11 +41,11 @@ class BinaryCode:
         self.largest = 2**self.width - 1
 
     def label(self, slot: int) -> int:
-        """What a slot, 0 to `width`·`num_words` − 1, adds to its word: 2^(slot mod width)."""
+        """The label that a slot, 0 to `width`·`num_words` − 1, adds to its word: 2^(slot mod width)."""
         return 1 << slot % self.width
 
     def members(self, sums: Sums) -> Members:
-        """Which slots of a word sums consist of.
+        """Which slots of a word each sum consists of.
 
         Parameters
         ----------
@@ -59,8 +58,8 @@ class BinaryCode:
         Raises
         ------
         HullError
-            If one is no sum of labels.
+            If a number is not a sum of labels.
         """
         if sums.size and int(sums.max()) > self.largest:
-            raise undecodable("the sum in a bin is none of labels")
+            raise undecodable("the number in a bin is not a sum of labels")
         return (sums[:, None] >> np.arange(self.width, dtype=np.uint64) & np.uint64(1)).astype(bool)

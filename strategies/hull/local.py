@@ -1,4 +1,4 @@
-"""A client's half before anything is sent: from its points to quantised convex hulls (Sections 5.1 and 5.2)."""
+"""A client's quantised convex hulls, before anything is sent (Sections 5.1 and 5.2)."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.geometry.hull import convex_hull, thin
-from curvfed.strategies.hull.public import Public
+from curvfed.strategies.hull.public_parameters import PublicParameters
 
 Bins = NDArray[np.uint64]
 
@@ -19,17 +19,17 @@ class LocalHulls:
     Attributes
     ----------
     hulls : tuple of uint64 arrays
-        Per class that the client has points of: the bins of the vertices of the quantised hull.
+        For each class that the client has points of, the bins of the vertices of the quantised hull.
     classes : tuple of int
         These classes, as the client numbers them.
     vertices : tuple of arrays (m, 2)
-        Per such class the hull's vertices before quantisation.
+        For each of these classes, the hull's vertices before quantisation.
     num_points : int
-        Points that the hulls are of.
+        The client's training points.
     moved : int
-        Points that lay beyond the public radius and were moved onto it.
+        How many points lay beyond the public radius and were moved onto it.
     thinned : int
-        Vertices that the public cap cost.
+        How many vertices were left out because of the public cap.
     """
 
     hulls: tuple[Bins, ...]
@@ -41,29 +41,29 @@ class LocalHulls:
 
     @cached_property
     def num_revealed(self) -> int:
-        """Vertices that would leave the client, each as the bin that it lies in."""
+        """How many vertices would leave the client, each as the bin that it lies in."""
         return sum(len(hull) for hull in self.hulls)
 
     @property
     def share_revealed(self) -> float:
-        """Of its points; 0 for a client without."""
+        """`num_revealed` as a share of the points; 0 without points."""
         return self.num_revealed / self.num_points if self.num_points else 0.0
 
     @property
     def largest(self) -> int:
-        """Vertices of its largest hull."""
+        """The number of vertices of the largest hull."""
         return max(map(len, self.hulls), default=0)
 
 
-def local_hulls(points: NDArray[np.float64], labels: NDArray[np.int64], public: Public) -> LocalHulls:
-    """Per class: hull, quantisation, and the hull of what that gives (Definition 3), thinned to the public cap.
+def local_hulls(points: NDArray[np.float64], labels: NDArray[np.int64], public: PublicParameters) -> LocalHulls:
+    """For each class: the hull, its quantisation, and the hull of the result (Definition 3), thinned to the public cap.
 
     Parameters
     ----------
     points : array (n, 2)
         In the disc.
     labels : array (n,)
-        Whole numbers, of the client's own choice.
+        Whole numbers that the client chooses.
 
     Raises
     ------

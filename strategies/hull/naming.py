@@ -1,10 +1,10 @@
-"""Names for groups, in evaluation alone: the one-to-one match that gets most labelled points right."""
+"""Class names of groups, for evaluation only: the one-to-one assignment with the most correctly labelled points."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 NONE = -1
-"""A group without a name: there are more groups than classes."""
+"""A group without a name, because there are more groups than classes."""
 
 
 def name_groups(
@@ -20,7 +20,7 @@ def name_groups(
     Returns
     -------
     int array (num_groups,)
-        Each class once at most; `NONE` where classes are too few.
+        Each class at most once; `NONE` if there are too few classes.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -33,5 +33,5 @@ def name_groups(
 
 
 def accuracy(predicted: NDArray[np.int64], labels: NDArray[np.int64], names: NDArray[np.int64]) -> float | None:
-    """Share of the points whose group is named after their class; None without points."""
+    """The share of points whose predicted group has the name of their class; None without points."""
     return float((names[predicted] == labels).mean()) if len(labels) else None

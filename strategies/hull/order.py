@@ -1,7 +1,8 @@
-"""Who is first, second, third: an order that the clients agree on and the server does not see (Appendix B).
+"""A random order of the clients that they agree on and the server does not see (Appendix B).
 
-Every client draws a fresh random number and sends it to all others, sealed by keys that are for nothing else. The paper
-draws it from the secret key whose recovery the server can ask for when a client vanishes, and would then know it.
+Every client draws a fresh random number and sends it to all others, encrypted with keys that are used for nothing else.
+The paper derives it from a secret key that the server can recover when a client vanishes; the server could then compute
+the order.
 """
 
 import secrets
@@ -9,32 +10,32 @@ from collections.abc import Mapping
 
 from curvfed.strategies.hull.errors import HullError
 
-NOTE_BYTES = 16
-"""Of a number: two of 1000 clients draw the same one with probability 1e-33."""
+ORDER_NUMBER_BYTES = 16
+"""Two of 1000 clients draw the same number with probability 1e-33."""
 
 
-def draw_note() -> bytes:
-    """A fresh number."""
-    return secrets.token_bytes(NOTE_BYTES)
+def draw_order_number() -> bytes:
+    """A fresh random number."""
+    return secrets.token_bytes(ORDER_NUMBER_BYTES)
 
 
-def position(notes: Mapping[int, bytes], me: int) -> int:
-    """The client's place, 0 for the first, in the order of the numbers of all that are there.
+def position(order_numbers: Mapping[int, bytes], me: int) -> int:
+    """This client's position in the order of all clients' numbers, from 0.
 
     Raises
     ------
     HullError
-        If a number is not of `NOTE_BYTES` bytes, or two are equal: their clients would take one place.
+        If a number does not have `ORDER_NUMBER_BYTES` bytes, or two are equal, so that two clients would share a position.
     """
-    odd = sorted(partition for partition, note in notes.items() if len(note) != NOTE_BYTES)
-    if odd:
-        raise HullError(f"the order number of partition {odd[0]} is not of {NOTE_BYTES} bytes")
-    ordered = sorted(notes.values())
+    wrong = sorted(partition for partition, number in order_numbers.items() if len(number) != ORDER_NUMBER_BYTES)
+    if wrong:
+        raise HullError(f"the order number of partition {wrong[0]} does not have {ORDER_NUMBER_BYTES} bytes")
+    ordered = sorted(order_numbers.values())
     if len(set(ordered)) < len(ordered):
         raise HullError("two clients have the same order number")
-    return ordered.index(notes[me])
+    return ordered.index(order_numbers[me])
 
 
 def draw_slots(num_slots: int, count: int) -> list[int]:
-    """`count` different slots out of 0 … num_slots − 1, at random: which is of which class is nobody else's business."""
+    """`count` different slots out of 0 … num_slots − 1, at random, so that a slot does not reveal a class."""
     return secrets.SystemRandom().sample(range(num_slots), count)

@@ -1,22 +1,22 @@
-"""Roots of a polynomial over a prime field, fast where a large power of two divides the field's order less one.
+"""Roots of a polynomial over a prime field GF(q), fast if a large power of two divides q − 1.
 
-The tangent Graeffe transform (Grenet, van der Hoeven and Lecerf, 2015): squaring all roots s times takes them into the
-(q − 1)/2^s elements that are 2^s-th powers, few enough to look at each, and doing so over the dual numbers, with f(x + ε)
-for f, keeps track of where they came from. This takes s products of polynomials, where splitting by quadratic
-characters takes log q for each of log t levels.
+This is the tangent Graeffe transform (Grenet, van der Hoeven and Lecerf, 2015). Squaring all roots s times maps them to
+2^s-th powers. There are only (q − 1)/2^s of these, so that each can be tested. Over the dual numbers, with f(x + ε) in
+place of f, the transform also keeps what is needed to recover the original root. It takes s products of polynomials;
+splitting by quadratic characters takes log q products for each of log t levels.
 """
 
 import random
 from itertools import accumulate
 from typing import Any
 
-_FEW = 256  # roots that splitting finds as fast
-_ROOM = 4  # powers per root at least; of the roots, e^(−1/4) are then alone on theirs
-_CROWD = 64  # powers per root at most that are looked at
+_MIN_DEGREE = 256  # for fewer roots splitting is as fast
+_MIN_POWERS = 4  # per root; a share e^(−1/4) of the roots then has a power that no other root has
+_MAX_POWERS = 64  # per root; beyond this testing them all is too slow
 
 
 def roots(polynomial: Any, prime: int) -> list[int]:
-    """All roots in the field, each once, in no order.
+    """All roots in the field, each once, in no particular order.
 
     Parameters
     ----------
@@ -28,25 +28,25 @@ def roots(polynomial: Any, prime: int) -> list[int]:
     Returns
     -------
     list of int
-        Right for every prime, and fast for those of `prime_above`.
+        Correct for every prime, and fast for those of `prime_above`.
     """
     found: list[int] = []
     shifts, shift = random.Random(0), 0
     twos = (prime - 1) & (1 - prime)  # the largest power of two that divides q − 1
-    while (degree := polynomial.degree()) > _FEW and (prime - 1) // twos <= _CROWD * degree:
-        lone = _lone(polynomial, prime, shift)
-        if len(lone) < degree / 4:  # it has fewer roots than its degree, or repeated ones
+    while (degree := polynomial.degree()) > _MIN_DEGREE and (prime - 1) // twos <= _MAX_POWERS * degree:
+        isolated = _isolated_roots(polynomial, prime, shift)
+        if len(isolated) < degree / 4:  # fewer roots than the degree, or repeated roots
             break
-        found += lone
-        polynomial //= _product([polynomial.context().gen() - root for root in lone])
+        found += isolated
+        polynomial //= _product([polynomial.context().gen() - root for root in isolated])
         shift = shifts.randrange(prime)
     return found + [int(root) for root, _ in polynomial.roots()]
 
 
 def prime_above(bound: int) -> int:
-    """The least prime above, for 2¹² ≤ bound ≤ 2⁶², that is 1 modulo a power of two of all but 12 bits of the bound.
+    """The smallest prime above the bound, 2¹² ≤ bound ≤ 2⁶², that is 1 modulo a power of two with 12 bits fewer.
 
-    The price of that power, which `roots` works with, is a prime that lies some percent above the bound.
+    `roots` uses this power of two. In return, the prime may be some percent larger than the bound.
     """
     from flint import fmpz
 
@@ -57,16 +57,16 @@ def prime_above(bound: int) -> int:
     return prime
 
 
-def _lone(polynomial: Any, prime: int, shift: int) -> list[int]:
-    """Those roots whose 2^s-th power, after the shift, is no other root's, nor one's from an extension field.
+def _isolated_roots(polynomial: Any, prime: int, shift: int) -> list[int]:
+    """The roots whose 2^s-th power, after the shift, no other root has, in this field or in an extension field.
 
-    Such a one would share its power in this field with its conjugate: what is alone is a simple root in the field.
+    A root in an extension field shares its power with its conjugate. An isolated root is therefore simple and in the field.
     """
     variable = polynomial.context().gen()
     if shift:
         polynomial = polynomial.compose(variable + shift)
     tangent, squared = polynomial.derivative(), 1
-    while (prime - 1) % (2 * squared) == 0 and (prime - 1) // (2 * squared) >= _ROOM * polynomial.degree():
+    while (prime - 1) % (2 * squared) == 0 and (prime - 1) // (2 * squared) >= _MIN_POWERS * polynomial.degree():
         mirror = polynomial.compose(-variable)
         product = tangent * mirror
         polynomial = (polynomial * mirror).deflate(2)
@@ -83,10 +83,10 @@ def _lone(polynomial: Any, prime: int, shift: int) -> list[int]:
 
 
 def _zeros(polynomial: Any, generator: int, order: int, prime: int) -> list[int]:
-    """The powers of an element of this order that are roots, by one product with a chirp (Bluestein, 1970)."""
+    """The powers of an element of this order that are roots, by a chirp transform (Bluestein, 1970)."""
     powers = list(accumulate(range(order - 1), lambda power, _: power * generator % prime, initial=1))
     size = polynomial.length()
-    # ik = C(i + k, 2) − C(i, 2) − C(k, 2), and the last, common to all terms of a value, does not matter to a zero.
+    # ik = C(i + k, 2) − C(i, 2) − C(k, 2). The last term is a common factor of a value and does not change its zeros.
     terms = [int(c) * powers[-(i * (i - 1) // 2) % order] for i, c in enumerate(polynomial.coeffs())]
     chirp = [powers[k * (k - 1) // 2 % order] for k in range(order + size)]
     ring = polynomial.context()
@@ -95,7 +95,7 @@ def _zeros(polynomial: Any, generator: int, order: int, prime: int) -> list[int]
 
 
 def _generator(prime: int) -> int:
-    """The least primitive root."""
+    """The smallest primitive root."""
     from flint import fmpz
 
     cofactors = [(prime - 1) // int(factor) for factor, _ in fmpz(prime - 1).factor()]
@@ -103,7 +103,7 @@ def _generator(prime: int) -> int:
 
 
 def _product(factors: list[Any]) -> Any:
-    """Of polynomials, in a tree."""
+    """The product of polynomials, computed in a tree."""
     while len(factors) > 1:
         odd = factors[-1:] if len(factors) % 2 else []
         factors = [one * other for one, other in zip(factors[::2], factors[1::2])] + odd

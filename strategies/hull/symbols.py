@@ -1,8 +1,9 @@
-"""Sparse vectors as few numbers that add up: power sums of the occupied bins, as in a Reed–Solomon code.
+"""Encoding of sparse vectors as power sums of their occupied bins, like the syndromes of a Reed–Solomon code.
 
-A vector v with the value v_b at each bin b becomes S_l = Σ_b v_b·b^(l−1) mod q, l = 1 … n (hulls paper, Section 5.5,
-with the sum over bins). Symbols of several vectors add modulo q to those of the sum, and 2t of them give back a sum with t
-occupied bins: the shortest recurrence of the sequence is Π(x − b), Prony's method in a finite field.
+A vector with the value v_b at each bin b becomes the symbols S_l = Σ_b v_b·b^(l−1) mod q, l = 1 … n (hulls paper, Section
+5.5, with the sum over bins). The symbols of several vectors add up, modulo q, to the symbols of their sum. 2t symbols
+determine a sum with t occupied bins: the minimal polynomial of the sequence is the locator Π(x − b). This is Prony's
+method in a finite field.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from curvfed.strategies.hull.roots import roots
 Words = NDArray[np.uint64]
 
 SPARE = 4
-"""Symbols beyond the 2t that a decoder needs: a sum that is none of encoded vectors passes with probability q⁻⁴."""
+"""Redundant symbols beyond the 2t that decoding needs: a random vector passes as a sum with probability q⁻⁴."""
 
 
 def encode(bins: Words, values: Words, length: int, prime: int) -> Words:
@@ -32,19 +33,19 @@ def encode(bins: Words, values: Words, length: int, prime: int) -> Words:
     values : uint64 array (t,)
         Below `prime`.
     length : int
-        How many, n.
+        The number n of symbols.
     prime : int
         q < 2⁶³.
 
     Returns
     -------
     uint64 array (n,)
-        Exact; all 0 for t = 0.
+        The symbols, exact; all 0 for t = 0.
     """
     from flint import nmod_poly
 
     symbols = np.zeros(length, dtype=np.uint64)
-    # Σ_l S_l z^(l−1) = Σ_b v_b/(1 − bz): add up the fractions in a tree, then divide once.
+    # Σ_l S_l z^(l−1) = Σ_b v_b/(1 − bz). Add the fractions in a tree, then divide once.
     fractions = [
         (nmod_poly([value], prime), nmod_poly([1, -place], prime))
         for place, value in zip(bins.tolist(), values.tolist(), strict=True)
@@ -60,9 +61,12 @@ def encode(bins: Words, values: Words, length: int, prime: int) -> Words:
 
 
 @contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without Python's search for garbage in cycles, of which there is none here: the library makes so many small objects
-    that all those of the process would be looked through in the midst of it, a tenth of a second each time."""
+def _no_garbage_collection() -> Iterator[None]:
+    """Pause Python's cyclic garbage collector.
+
+    FLINT creates so many small objects that the collector would search all objects of the process several times, for a
+    tenth of a second each. There are no cycles to find here.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -72,20 +76,20 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-@_no_collection()
-def decode(symbols: Words, prime: int, num_bins: int, most: int) -> tuple[Words, Words]:
-    """The sparse vector of which these are the power sums.
+@_no_garbage_collection()
+def decode(symbols: Words, prime: int, num_bins: int, max_occupied: int) -> tuple[Words, Words]:
+    """The sparse vector with these power sums.
 
     Parameters
     ----------
     symbols : uint64 array (n,)
-        n ≥ 2·most + `SPARE`.
+        n ≥ 2·max_occupied + `SPARE`.
     prime : int
         q, above `num_bins`, below 2⁶³.
     num_bins : int
         Bins are 1 to `num_bins`.
-    most : int
-        Occupied bins at most.
+    max_occupied : int
+        Largest number of occupied bins.
 
     Returns
     -------
@@ -97,7 +101,7 @@ def decode(symbols: Words, prime: int, num_bins: int, most: int) -> tuple[Words,
     Raises
     ------
     HullError
-        If no vector with at most `most` occupied bins has exactly these symbols, or there are too few to tell.
+        If no vector with at most `max_occupied` occupied bins has these symbols, or there are too few symbols.
 
     Notes
     -----
@@ -105,22 +109,22 @@ def decode(symbols: Words, prime: int, num_bins: int, most: int) -> tuple[Words,
     """
     from flint import fmpz_mod_ctx, fmpz_mod_poly_ctx
 
-    if symbols.size < 2 * most + SPARE:
-        raise undecodable(f"{symbols.size} symbols, {2 * most + SPARE} are needed")
+    if symbols.size < 2 * max_occupied + SPARE:
+        raise undecodable(f"it has {symbols.size} symbols, {2 * max_occupied + SPARE} are needed")
     polynomials = fmpz_mod_poly_ctx(fmpz_mod_ctx(prime))
     locator = polynomials.minpoly(symbols.tolist())
     degree = locator.degree()
-    if degree > most:
-        raise undecodable(f"they hold more than {most} occupied bins")
+    if degree > max_occupied:
+        raise undecodable(f"its symbols hold more than {max_occupied} occupied bins")
     places = sorted(roots(locator, prime))
     if len(set(places)) < degree or (degree and not 1 <= places[0] <= places[-1] <= num_bins):
-        raise undecodable("what they locate are not bins")
+        raise undecodable("its symbols do not locate bins")
     bins = np.array(places, dtype=np.uint64)
-    held = np.array(_values(polynomials, locator, places, symbols), dtype=np.uint64)
-    # The recurrence holds for all symbols, so this is for those that are not reduced, and for mistakes on the way here.
-    if not np.array_equal(encode(bins, held, symbols.size, prime), symbols):
-        raise undecodable("they contradict each other")
-    return bins, held
+    values = np.array(_values(polynomials, locator, places, symbols), dtype=np.uint64)
+    # All symbols satisfy the recurrence. This finds symbols that are not reduced modulo q, and programming errors.
+    if not np.array_equal(encode(bins, values, symbols.size, prime), symbols):
+        raise undecodable("its symbols contradict each other")
+    return bins, values
 
 
 def _values(polynomials: Any, locator: Any, places: list[int], symbols: Words) -> list[int]:

@@ -1,4 +1,4 @@
-"""The whole protocol in one process, without messages: for sweeps over epsilon and for studies of many splits."""
+"""The whole protocol in one process, without messages: for sweeps over epsilon and studies over many splits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from curvfed.strategies.hull.codec import decode_hulls, encode_hulls
 from curvfed.strategies.hull.learn import Learned, Settings, learn
 from curvfed.strategies.hull.local import LocalHulls, local_hulls
 from curvfed.strategies.hull.naming import accuracy, name_groups
-from curvfed.strategies.hull.order import draw_note, draw_slots, position
-from curvfed.strategies.hull.public import Public
+from curvfed.strategies.hull.order import draw_order_number, draw_slots, position
+from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.secure_sum.memory import sum_in_memory
 from curvfed.strategies.secure_sum.session import Session
 
@@ -21,12 +21,12 @@ Labels = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What came of one.
+    """The result of a trial.
 
     Attributes
     ----------
     locals : tuple of LocalHulls
-        Per client what it would have sent.
+        For each client what it would have sent.
     learned : Learned
     names : int array (J,)
         The class of every group, by the test points.
@@ -43,18 +43,18 @@ class Trial:
 def trial(
     clients: Sequence[tuple[Points, Labels]],
     test: tuple[Points, Labels],
-    public: Public,
+    public: PublicParameters,
     settings: Settings,
     dropped: Sequence[int] = (),
 ) -> Trial:
-    """Hulls, quantisation, labels, symbols, masks, their sum, decoding, grouping, training, scoring.
+    """Compute hulls, encode them, sum them in secret, decode the sum, group, train and score.
 
     Parameters
     ----------
     clients : sequence of (points (n, 2), labels (n,))
     test : (points, labels)
     dropped : sequence of int
-        Clients that vanish after their shares went out.
+        Clients that vanish after they have sent their shares.
 
     Raises
     ------
@@ -62,10 +62,12 @@ def trial(
         As the steps do.
     """
     mine = tuple(local_hulls(points, labels, public) for points, labels in clients)
-    notes = {number: draw_note() for number in range(len(mine))}
+    numbers = {client: draw_order_number() for client in range(len(mine))}
     vectors = {
-        number: encode_hulls(one.hulls, position(notes, number), draw_slots(public.num_classes, len(one.hulls)), public)
-        for number, one in enumerate(mine)
+        client: encode_hulls(
+            one.hulls, position(numbers, client), draw_slots(public.num_classes, len(one.hulls)), public
+        )
+        for client, one in enumerate(mine)
     }
     session = Session("trial", "hulls", 0, public.prime, public.length, tuple(range(len(mine))))
     learned = learn(decode_hulls(sum_in_memory(session, vectors, dropped), public), public, settings)

@@ -31,44 +31,46 @@ class Keys(Table):
     epsilon: Rate = Field(
         default=0.01,
         gt=0,
-        description="largest distance of two points in one quantisation bin; the larger, the less is told",
+        description="largest distance of two points in one quantisation bin; the larger, the less is revealed",
     )
     radius: float = Field(
         default=0.999,
         gt=0,
         le=0.9999999,
-        description="R, the Euclidean norm up to which the disc is quantised, as a share of the disc's radius. Public, so "
-        "not to be taken from the data; points beyond are moved onto it, which their client's log tells",
+        description="R, the Euclidean norm up to which the disc is quantised, as a share of the disc's radius. It is "
+        "public: do not take it from the data. Points beyond it are moved onto it; their client's log tells how many",
     )
     cap: int = Field(
         default=128,
         ge=1,
         le=100_000,
-        description="most vertices of one hull that leave a client. Public; a larger hull is thinned where that loses the "
-        "least area. What every client sends and the time of the server grow with it",
+        description="largest number of vertices of a hull that leave a client. It is public. A larger hull is thinned so "
+        "that it loses the least area. The size of every client's message and the server's time grow with it",
     )
     code: Literal["binary", "bose-chowla"] = Field(
         default="binary",
-        description="codes of the hulls that add up in a bin: powers of two, of which every sum can be told apart, or the "
-        "published B_h sequences, of which sums of up to h can",
+        description="label code of the hulls that a bin is in: powers of two, which tell any number of hulls apart, or the "
+        "published B_h sequences, which tell up to h apart",
     )
-    h: int = Field(default=3, ge=2, le=16, description="h of the B_h sequences; more hulls in one bin end the run")
+    h: int = Field(
+        default=3, ge=2, le=16, description="h of the B_h sequences; a bin that is in more hulls ends the run"
+    )
     num_classes: int = Field(
         default=CHOSEN,
         ge=2,
         le=10_000,
-        description="number of classes, public; auto: as many as the clients name between them. Where it is given, real "
-        "nodes do not tell the names of their classes",
+        description="public number of classes; auto: as many as the clients together name. If it is given, real nodes do "
+        "not tell the names of their classes",
     )
     grouping: Literal["assignment", "spectral", "kernighan-lin"] = Field(
         default="assignment",
-        description="how the server finds which hulls are of one class: by assigning the hulls of each client one to one, "
-        "by spectral clustering, or by a balanced bisection (two classes alone)",
+        description="how the server groups the hulls by class: by assigning the hulls of each client to different groups, "
+        "by spectral clustering, or by a balanced bisection (for two classes only)",
     )
     classifier: Literal["svm", "logistic"] = Field(
         default="svm",
-        description="what the server trains on the hulls: svm, the published one-vs-rest in tangent spaces at reference "
-        "points, or logistic, a multinomial model in the one at the origin",
+        description="what the server trains on the hulls: svm, the published one-vs-rest machine in tangent spaces at "
+        "reference points, or logistic, a multinomial model in the tangent space at the origin",
     )
     svm: Literal["soft", "hard"] = Field(default="soft", description="margin of the hyperbolic SVM; hard needs no c")
     c: Rate = Field(
@@ -80,22 +82,23 @@ class Keys(Table):
         default=False, description="stop after every client has reported how many of its points would leave it"
     )
     switch_labels: bool = Field(
-        default=False, description="simulated clients mix up the names of their classes, each in its own way"
+        default=False, description="every simulated client permutes the names of its classes, each differently"
     )
     baselines: BaselineNames = Field(
         default="fle",
-        description="what is trained beside it, comma-separated: fle, a Euclidean SVM on the same hulls; in "
-        "simulation, where the points can be pooled, centralised Poincaré (cp) and Euclidean (ce) SVMs, the same on hulls "
+        description="baselines to train, comma-separated: fle, a Euclidean SVM on the same hulls; and in a simulation, "
+        "where the points can be pooled, centralised Poincaré (cp) and Euclidean (ce) SVMs, the same on the classes' hulls "
         "(ch-cp, ch-ce), and a logistic model on tangent vectors at the origin (logistic); or all, or none",
     )
     sweep: Numbers = Field(
         default="",
-        description="comma-separated epsilons to repeat a simulation with, for the curves of the report; empty: none",
+        description="comma-separated epsilons with which a simulation is repeated, for the curves of the report; empty: "
+        "none",
     )
 
     @property
     def epsilons(self) -> tuple[float, ...]:
-        """Those of `sweep`, each once, ascending."""
+        """The epsilons of `sweep`, each once, ascending."""
         return tuple(sorted({float(one) for one in self.sweep.split(",") if one}))
 
 

@@ -2,7 +2,7 @@
 
 
 class SecureSumError(ValueError):
-    """A message or step that a secure sum refuses.
+    """A secure sum refuses a message or a step.
 
     The text travels to the server: it names partitions, sizes and steps, never a key, a share, a mask or a value.
     """

@@ -1,4 +1,4 @@
-"""Real vectors as residues, so that they can be added modulo a prime: fixed point, clipped, without overflow."""
+"""Real numbers as residues modulo a prime: clipped, in fixed point, so that sums cannot overflow."""
 
 import math
 from dataclasses import dataclass
@@ -11,29 +11,28 @@ from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.modular import Residues, check_modulus
 
 SUM_PRIME = 2**61 - 1
-"""A prime for sums of fixed-point numbers."""
+"""Modulus of sums of fixed-point numbers."""
 
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Numbers x as round(x·scale) mod q, negative ones as q − |…|, for sums of a known number of terms.
+    """Encodes x as round(x·scale) mod q, for sums of a known number of terms.
 
-    The scale is the largest power of two with terms·(limit·scale + 1) < q/2: no sum leaves (−q/2, q/2), whatever the
-    numbers are.
+    The scale is the largest power of two with terms·(limit·scale + 1) < q/2. Every sum then lies in (−q/2, q/2).
 
     Attributes
     ----------
     limit : float
-        Largest absolute value; larger ones are clipped to it.
+        Largest absolute value. Larger values are clipped to it.
     terms : int
-        Most vectors that are added.
+        Largest number of vectors in a sum.
     modulus : int
         q, odd and below 2⁶³.
 
     Raises
     ------
     SecureSumError
-        If one of them is out of range, or the modulus too small for so many terms.
+        If a value is out of range, or the modulus is too small for so many terms.
     """
 
     limit: float
@@ -61,11 +60,11 @@ class FixedPoint:
 
     @property
     def error(self) -> float:
-        """Bound on the absolute error of a sum of numbers within the limit: half a step per term."""
+        """Bound on the absolute error of a sum of values within the limit: half a step per term."""
         return self.terms / (2 * self.scale)
 
-    def encode(self, values: ArrayLike) -> tuple[Residues, int]:
-        """Residues of a vector, each number rounded to the nearest step, and how many numbers were clipped.
+    def encode(self, values: ArrayLike) -> Residues:
+        """Clip every number to the limit and round it to the nearest step.
 
         Parameters
         ----------
@@ -73,8 +72,8 @@ class FixedPoint:
 
         Returns
         -------
-        residues : array (n,), uint64
-        clipped : int
+        array (n,), uint64
+            Residues modulo q.
 
         Raises
         ------
@@ -84,10 +83,10 @@ class FixedPoint:
         numbers = np.asarray(values, dtype=np.float64)
         if not np.isfinite(numbers).all():
             raise SecureSumError("fixed point: a vector with numbers that are not finite")
-        clipped = int((np.abs(numbers) > self.limit).sum())
-        # Exact but for rint: the scale is a power of two, and |steps| < 2⁶².
+        # Only rint rounds: the scale is a power of two, and |steps| < 2⁶².
         steps = np.rint(np.clip(numbers, -self.limit, self.limit) * self.scale).astype(np.int64)
-        return np.where(steps < 0, steps + self.modulus, steps).astype(np.uint64), clipped
+        residues: Residues = np.where(steps < 0, steps + self.modulus, steps).astype(np.uint64)
+        return residues
 
     def decode(self, total: Residues) -> NDArray[np.float64]:
         """The sum of the numbers from the sum of their residues.
@@ -100,14 +99,14 @@ class FixedPoint:
         Returns
         -------
         array (n,), float64
-            Within `error` of the sum of the clipped numbers, and 2⁻⁵³ of itself, the rounding of float64.
+            Its error is at most `error`, plus 2⁻⁵³ of the value, from rounding to float64.
         """
         steps = total.astype(np.int64)
         signed: NDArray[np.int64] = np.where(steps > self.modulus // 2, steps - self.modulus, steps)
         return signed.astype(np.float64) / self.scale
 
     def _exponent(self) -> int:
-        """Largest e with terms·(limit·2ᵉ + 1) < q/2, by exact arithmetic."""
+        """The largest e with terms·(limit·2ᵉ + 1) < q/2, in exact arithmetic."""
         bound = (Fraction(self.modulus, 2 * self.terms) - 1) / Fraction(self.limit)  # 2ᵉ is below this
         exponent = bound.numerator.bit_length() - bound.denominator.bit_length()
         while Fraction(2) ** exponent >= bound:

@@ -1,23 +1,29 @@
-"""Masks: a ChaCha20 stream turned into a vector that is uniform modulo q, without bias."""
+"""Masks: ChaCha20 streams as vectors that are uniform modulo q, and the commitment to the seed of a self mask."""
+
+from hashlib import sha256
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
+from curvfed.strategies.secure_sum import crypto
+from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.modular import Residues
+from curvfed.strategies.secure_sum.session import Session
 
 _WORD = 1 << 64
 
 
 def uniform(key: bytes, length: int, modulus: int) -> Residues:
-    """The vector that a key stands for.
+    """The pseudorandom vector of a key, without bias.
 
-    The stream is read in little-endian 64-bit words. Those from the largest multiple of q on are passed over, so that
-    the others are exactly uniform modulo q; at least half are kept for every q < 2⁶³, nearly all for q < 2⁵⁶.
+    The stream is read in little-endian 64-bit words. Words at or above the largest multiple of q are rejected, so that
+    the others are exactly uniform modulo q. At least half are kept for every q < 2⁶³, nearly all for q < 2⁵⁶.
 
     Parameters
     ----------
     key : bytes, 32
-        For this vector alone: the stream starts at nonce and counter 0.
+        Must be used for this vector alone: the stream starts at nonce and counter 0.
     length : int
     modulus : int
         q, odd.
@@ -28,7 +34,7 @@ def uniform(key: bytes, length: int, modulus: int) -> Residues:
         Residues; the same on every machine.
     """
     stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
-    limit = _WORD // modulus * modulus  # below 2⁶⁴, for an odd q does not divide it
+    limit = _WORD // modulus * modulus  # below 2⁶⁴, because an odd q does not divide it
     found: list[Residues] = []
     missing = length
     while missing > 0:
@@ -38,3 +44,31 @@ def uniform(key: bytes, length: int, modulus: int) -> Residues:
         found.append(kept - kept // np.uint64(modulus) * np.uint64(modulus))  # faster than NumPy's remainder
         missing -= kept.size
     return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def pairwise_mask(
+    session: Session, secret: X25519PrivateKey, me: int, peer: int, my_key: bytes, peer_key: bytes
+) -> Residues:
+    """The mask of two clients, equal from either's secret. The client of the smaller partition adds it, the other
+    subtracts it.
+
+    Raises
+    ------
+    SecureSumError
+        If the peer's key is degenerate.
+    """
+    (low, low_key), (high, high_key) = sorted([(me, my_key), (peer, peer_key)])
+    key = crypto.agree(secret, peer_key, session.context("pairwise mask", low, high, low_key, high_key))
+    if key is None:
+        raise SecureSumError(f"partition {peer}: a degenerate mask key")
+    return uniform(key, session.length, session.modulus)
+
+
+def self_mask(session: Session, partition: int, seed: bytes) -> Residues:
+    """The mask that a client adds by itself."""
+    return uniform(crypto.derive(seed, session.context("self mask", partition)), session.length, session.modulus)
+
+
+def commitment(session: Session, partition: int, seed: bytes) -> bytes:
+    """SHA-256 of the seed of a self mask: it tells this seed from any other, and reveals nothing of it."""
+    return sha256(session.context("commitment", partition) + seed).digest()

@@ -1,43 +1,42 @@
-"""A secure sum whose parties are all in this process: for studies, and for tests of what is summed."""
+"""A secure sum with all parties in this process: for studies, and for tests of what is summed."""
 
 from collections.abc import Collection, Mapping
 
-from curvfed.strategies.secure_sum.collector import Collector
-from curvfed.strategies.secure_sum.member import Member
+from curvfed.strategies.secure_sum.client import SecureSumClient
+from curvfed.strategies.secure_sum.messages import checksum
 from curvfed.strategies.secure_sum.modular import Residues
+from curvfed.strategies.secure_sum.server import SecureSumServer
 from curvfed.strategies.secure_sum.session import Session
-from curvfed.strategies.secure_sum.wire import checksum
 
 
 def sum_in_memory(session: Session, vectors: Mapping[int, Residues], dropped: Collection[int] = ()) -> Residues:
-    """The sum of the vectors of those who stay, by the whole protocol.
+    """The sum of the survivors' vectors, by the whole protocol.
 
     Parameters
     ----------
     vectors : mapping of int to uint64 array (length,)
-        By client, all of `session.clients`.
+        By client, for all of `session.clients`.
     dropped : collection of int
-        Clients that vanish after their shares went out.
+        Clients that vanish after they have sent their shares.
 
     Raises
     ------
     SecureSumError
-        If fewer than the threshold stay, or a vector does not fit.
+        If fewer clients than the threshold stay, or a vector does not fit.
     """
-    collector = Collector(session)
-    members = {client: Member.begin(session, client) for client in session.clients}
-    for client, member in members.items():
-        collector.take_keys(client, member.keys())
-    collector.close_keys()
-    for client, member in members.items():
-        collector.take_shares(client, member.share(collector.keys))
-    collector.close_shares()
-    there = [client for client in session.clients if client not in dropped]
-    for client in there:
-        members[client].deliver(collector.delivery(client))
-        hidden = members[client].mask(vectors[client])
-        collector.take_masked(client, hidden, checksum(hidden, session, client))
-    collector.close_masked()
-    for client in there:
-        collector.take_revealed(client, members[client].unmask(there))
-    return collector.total()
+    server = SecureSumServer(session)
+    clients = {partition: SecureSumClient.begin(session, partition) for partition in session.clients}
+    for partition, client in clients.items():
+        server.receive_keys(partition, client.advertise_keys())
+    keys = server.close_keys()
+    for partition, client in clients.items():
+        server.receive_shares(partition, client.share_keys(keys))
+    for partition, encrypted in server.close_shares().items():
+        if partition not in dropped:
+            clients[partition].receive_shares(encrypted)
+            masked = clients[partition].mask_input(vectors[partition])
+            server.receive_masked_input(partition, masked, checksum(masked, session, partition))
+    survivors = server.close_masked_inputs()
+    for partition in survivors:
+        server.receive_revealed_shares(partition, clients[partition].unmask(survivors))
+    return server.total()

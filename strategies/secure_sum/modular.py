@@ -11,21 +11,21 @@ MODULUS_BITS = 63
 
 
 def add(a: Residues, b: Residues, modulus: int) -> Residues:
-    """a + b mod q of residues; the sum is below 2⁶⁴, and where it is below q, sum − q wraps round to more than it."""
+    """a + b mod q. The plain sum is below 2⁶⁴; if it is below q, then sum − q wraps round to a larger number."""
     total = a + b
     reduced: Residues = np.minimum(total, total - np.uint64(modulus))
     return reduced
 
 
 def subtract(a: Residues, b: Residues, modulus: int) -> Residues:
-    """a − b mod q of residues; where b > a the difference has wrapped round, and adding q brings it back below itself."""
+    """a − b mod q. If b > a, the plain difference wraps round to a large number, and adding q makes it smaller again."""
     difference = a - b
     reduced: Residues = np.minimum(difference, difference + np.uint64(modulus))
     return reduced
 
 
 def check_modulus(modulus: int) -> None:
-    """Refuse what is no odd number from 3 to 2⁶³ − 1.
+    """Refuse a modulus that is not an odd number from 3 to 2⁶³ − 1.
 
     Raises
     ------
@@ -36,12 +36,12 @@ def check_modulus(modulus: int) -> None:
 
 
 def check_residues(vector: object, length: int, modulus: int) -> Residues:
-    """The vector if it is an array (length,) of uint64 below q.
+    """Return the vector if it is a uint64 array (length,) with entries below q.
 
     Raises
     ------
     SecureSumError
-        With what is wrong, but no entry.
+        Says what is wrong, but shows no entry.
     """
     if not isinstance(vector, np.ndarray) or vector.dtype != np.uint64:
         kind = vector.dtype if isinstance(vector, np.ndarray) else type(vector).__name__

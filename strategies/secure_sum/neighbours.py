@@ -1,38 +1,41 @@
-"""Who shares masks with whom: everyone with everyone, or a sparse random graph (Bell et al., CCS 2020).
+"""Which clients share masks: all pairs, or the edges of a sparse random graph (Bell et al., CCS 2020).
 
-In the sparse graph the clients stand round a ring in random order, and each is a neighbour of the k/2 next on either
-side. Its secrets are shared among itself and its k neighbours, k/2 + 1 of which suffice: more than half, so that no two
-disjoint groups can both recover one. The order comes from a public seed: it is random to clients and to a server that
-follow the protocol, but a server that chooses the session's name at will can choose among orders.
+In the sparse graph the clients form a ring in random order. Each client is a neighbour of the next k/2 on either side.
+It shares its secrets among itself and its k neighbours; k/2 + 1 shares recover a secret. That is more than half, so that
+two disjoint groups cannot both recover one. The order comes from a public seed. It is random if clients and server
+follow the protocol; a server that chooses the session's name freely can choose among orders.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
 
 COMPLETE = 64
-"""Up to so many clients all are neighbours."""
+"""Up to this number of clients, all are neighbours."""
 
 FAILURE = 10_000
-"""One sum in so many may fail for want of shares when as many clients are lost as the threshold allows."""
+"""At most one sum in this number fails for lack of shares, if as many clients are lost as the threshold allows."""
 
 
 @lru_cache(maxsize=64)
 def degree(clients: int, threshold: int) -> int:
-    """The number k of neighbours: L − 1 up to 64 clients, else even, and 10 to 30·ln L for a threshold of 2L/3.
+    """The number k of neighbours of each client.
 
-    Of L clients L − t, chosen at random, are lost. One client's secret cannot be recovered with probability
-    P[H ≤ k/2], H hypergeometric: k draws of L − 1, of which t are there. k is the least for which L times that, a bound
-    for all clients together, is at most 10⁻⁴; all are neighbours where there is none. By exact sums of integers, so that
-    all parties find the same.
+    It is L − 1 for up to 64 clients. For more it is even, and 10 to 30 times ln L for a threshold of 2L/3.
 
-    For t = 2L/3 the same bound holds with the lost and the others exchanged: the probability that L/3 clients who
-    collude with the server hold enough shares of any other. The graph of those who are left falls apart only if two
-    runs of k/2 clients on the ring are gone, with probability at most L²/2·3⁻ᵏ if L/3 are.
+    Suppose that L − t of L clients are lost, chosen at random. Then one client's secret cannot be recovered with
+    probability P[H ≤ k/2], where H is hypergeometric: k draws from L − 1 clients, t of which are left. k is the smallest
+    number for which L times this probability, a bound for all clients together, is at most 10⁻⁴. If there is none, all
+    clients are neighbours. The sums are exact, in integers, so that all parties compute the same k.
 
-    With t = 2L/3, k is 60 for L = 100 and 188 for L = 1000. Where a tenth is lost instead of a third, the bound is 0 for
-    the one and 10⁻⁶⁷ for the other.
+    For t = 2L/3 the same bound holds for collusion: it is the probability that L/3 clients who collude with the server
+    hold enough shares of any other client. The graph of the remaining clients is disconnected only if two runs of k/2
+    clients on the ring are lost; if L/3 are lost, the probability is at most L²/2·3⁻ᵏ.
+
+    With t = 2L/3, k is 60 for L = 100 and 188 for L = 1000. If a tenth is lost instead of a third, the bound is 0 for
+    L = 100 and 10⁻⁶⁷ for L = 1000.
 
     Parameters
     ----------
@@ -43,16 +46,14 @@ def degree(clients: int, threshold: int) -> int:
     """
     if clients <= COMPLETE:
         return clients - 1
-    low, high = 0, (clients - 1) // 2  # halves of k; that of `high` suffices or is the complete graph
-    while high - low > 1:
-        middle = (low + high) // 2
-        misses, draws = _misses(clients, clients - threshold, 2 * middle)
-        if clients * misses * FAILURE <= draws:
-            high = middle
-        else:
-            low = middle
-    misses, draws = _misses(clients, clients - threshold, 2 * high)
-    return 2 * high if clients * misses * FAILURE <= draws else clients - 1
+
+    def suffices(half: int) -> bool:
+        misses, draws = _misses(clients, clients - threshold, 2 * half)
+        return clients * misses * FAILURE <= draws
+
+    halves = range(1, (clients - 1) // 2 + 1)
+    found = bisect_left(halves, True, key=suffices)
+    return 2 * halves[found] if found < len(halves) else clients - 1
 
 
 @lru_cache(maxsize=8)
@@ -62,9 +63,9 @@ def neighbours_of(clients: tuple[int, ...], degree: int, seed: bytes) -> Mapping
     Parameters
     ----------
     clients : tuple of int
-        Those of the graph; all are neighbours where there are at most degree + 1.
+        All are neighbours if there are at most degree + 1.
     degree : int
-        Even, unless all are neighbours.
+        Even, unless all clients are neighbours.
     seed : bytes
         Public.
     """
@@ -79,7 +80,7 @@ def neighbours_of(clients: tuple[int, ...], degree: int, seed: bytes) -> Mapping
 
 
 def _misses(clients: int, lost: int, neighbours: int) -> tuple[int, int]:
-    """Ways to draw k of L − 1 of which only k/2 or fewer are there, and ways in all."""
+    """The number of ways to draw k of L − 1 clients of which at most k/2 are left, and the number of all ways."""
     others, there = clients - 1, clients - lost
     enough = neighbours // 2 + 1
     misses = sum(

@@ -1,4 +1,4 @@
-"""What all parties of a secure sum know beforehand."""
+"""The public parameters of a secure sum, known to all parties before it begins."""
 
 import json
 from collections.abc import Mapping
@@ -10,37 +10,36 @@ from curvfed.strategies.secure_sum import neighbours
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.modular import check_modulus
 
-_NAME = "curvfed secure sum 1"
-_LARGEST = 2**32  # partitions and rounds stay below
+_NAME = "curvfed secure sum 2"
+_LARGEST = 2**32  # partitions and rounds are below this
 
 
 @dataclass(frozen=True)
 class Session:
-    """One sum of one vector per client. Everything here is public; server and clients derive it from what they know.
+    """One sum of one vector per client. Everything here is public; server and clients each derive it themselves.
 
-    All of it goes into every derived key, seal and signature: parties that differ in any of it cannot talk.
+    All of it goes into every derived key, ciphertext and signature: parties that differ in any of it refuse each other.
 
     Attributes
     ----------
     run, phase : str
     round : int
-        Together they name the session; they must not come twice.
+        Together they name the session. No two sessions may have the same name.
     modulus : int
-        q, odd and below 2⁶³. The sum is right for any such number; those who decode it may want a prime.
+        q, odd and below 2⁶³. Decoding the sum may need a prime.
     length : int
         Entries of the vectors.
     clients : tuple of int
-        L ≥ 2 partitions that are asked, ascending.
+        The L ≥ 2 partitions that are asked, ascending.
     threshold : int
-        Fewest clients t that must stay to the end, above L/2; 0 is ⌈2L/3⌉.
+        The number of clients t that must at least stay to the end, above L/2; 0 means ⌈2L/3⌉.
     neighbours : int
-        Clients that each shares masks and shares with, 0 for all up to 64 clients and else by
-        `neighbours.degree`. An odd number is one less than is taken.
+        The number of neighbours of each client; 0 means that of `neighbours.degree`. An odd number is raised by one.
 
     Raises
     ------
     SecureSumError
-        If one of them is out of range.
+        If a value is out of range.
     """
 
     run: str
@@ -73,12 +72,12 @@ class Session:
 
     @property
     def needed(self) -> int:
-        """Fewest clients at every step."""
+        """The threshold in use: the number of clients that every step needs."""
         return self.threshold or -(-2 * len(self.clients) // 3)
 
     @cached_property
     def degree(self) -> int:
-        """Neighbours of each client: even, or all others."""
+        """The number of neighbours of each client: even, or all others."""
         others = len(self.clients) - 1
         if self.neighbours:
             return min(self.neighbours + self.neighbours % 2, others)
@@ -86,7 +85,7 @@ class Session:
 
     @property
     def shares_needed(self) -> int:
-        """Fewest shares that give a client's secret, of at most 1 + `degree`: more than half of them."""
+        """The number of shares that recover a secret: more than half of the 1 + `degree` that there are at most."""
         return self.needed if self.degree == len(self.clients) - 1 else self.degree // 2 + 1
 
     @cached_property
@@ -96,20 +95,20 @@ class Session:
         return sha256(json.dumps([*fields, self.degree]).encode()).digest()
 
     def context(self, purpose: str, *parts: int | bytes) -> bytes:
-        """The session's part of a key, seal or signature: purpose, digest and what else it is for.
+        """What binds a key, ciphertext or signature to this session and to one purpose.
 
         Parameters
         ----------
         purpose : str
-            No two of a purpose may differ in the number and the sizes of their parts.
+            All contexts of one purpose must have the same number of parts, of the same sizes.
         parts : int or bytes
-            Partitions as 8 bytes each.
+            What else it is for: keys, and partitions, as 8 bytes each.
         """
         body = b"".join(part if isinstance(part, bytes) else part.to_bytes(8) for part in parts)
         return purpose.encode() + b"\0" + self.digest + body
 
     def graph(self, clients: tuple[int, ...]) -> Mapping[int, tuple[int, ...]]:
-        """The neighbours of each of those clients who sent keys, among them."""
+        """The neighbours of each client in the graph over `clients`, those that sent keys."""
         return neighbours.neighbours_of(clients, self.degree, self.context("neighbours"))
 
     def check_enough(self, found: int, what: str) -> None:

@@ -1,10 +1,11 @@
-"""Shamir's secret sharing (1979) over a prime field that holds 32-byte secrets.
+"""Shamir's secret sharing (1979) of 32-byte secrets over a prime field, whose elements have 33 bytes.
 
-The field's elements fill 33 bytes. Any `threshold` shares give the secret; fewer are uniform and independent of it.
+Any `threshold` shares determine the secret. Fewer shares are uniform and independent of it.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,7 +17,7 @@ SHARE_BYTES = 33
 
 
 def split(secret: bytes, points: Sequence[int], threshold: int, entropy: Callable[[int], bytes]) -> dict[int, bytes]:
-    """Shares of a secret: values at the points of a random polynomial of degree threshold − 1 that has it at 0.
+    """Shares of a secret: values of a random polynomial of degree threshold − 1, whose value at 0 is the secret.
 
     Parameters
     ----------
@@ -26,7 +27,7 @@ def split(secret: bytes, points: Sequence[int], threshold: int, entropy: Callabl
     threshold : int
         1 to the number of points.
     entropy : callable
-        So many uniform bytes.
+        Returns the given number of uniform bytes.
 
     Returns
     -------
@@ -43,14 +44,15 @@ def split(secret: bytes, points: Sequence[int], threshold: int, entropy: Callabl
     return shares
 
 
-def weights(points: Sequence[int]) -> list[int]:
-    """Lagrange's weights at 0 of distinct points from 1 to 2⁶³ − 1, in their order.
+@lru_cache(maxsize=1024)
+def weights(points: tuple[int, ...]) -> list[int]:
+    """Lagrange weights at 0 for distinct points from 1 to 2⁶³ − 1, in their order.
 
     f(0) = Σ wᵢ f(xᵢ) for every polynomial f of degree below the number of points, with wᵢ = Π x_j / Π (x_j − xᵢ), both
-    over j ≠ i; one inversion serves them all.
+    products over j ≠ i. One modular inversion serves all weights.
     """
     below = _products(points)
-    # Montgomery's trick: products up to each one, the inverse of the last, and back.
+    # Montgomery's trick: all prefix products, the inverse of the last, and back.
     ahead = [1]
     for value in below:
         ahead.append(ahead[-1] * value % PRIME)
@@ -62,22 +64,21 @@ def weights(points: Sequence[int]) -> list[int]:
     return found
 
 
-def combine(shares: Mapping[int, bytes], weights: Mapping[int, int]) -> bytes | None:
-    """The secret from the shares at the weighted points; None if it is longer than a secret, as it is from wrong shares.
+def combine(shares: Mapping[int, bytes]) -> bytes | None:
+    """The secret from as many shares as the threshold; None if the result has more bytes than a secret.
 
     Parameters
     ----------
     shares : mapping of int to bytes, 33
-        By point; others than the weighted ones are not looked at.
-    weights : mapping of int to int
-        By point, from `weights` of as many points as the threshold.
+        By point.
     """
-    value = sum(weight * int.from_bytes(shares[point]) for point, weight in weights.items()) % PRIME
+    values = map(int.from_bytes, shares.values())
+    value = sum(weight * share for weight, share in zip(weights(tuple(shares)), values, strict=True)) % PRIME
     return value.to_bytes(SECRET_BYTES) if value < 1 << 8 * SECRET_BYTES else None
 
 
 def check_share(share: bytes) -> None:
-    """Refuse what is no element of the field in 33 bytes.
+    """Refuse a share that is not an element of the field in 33 bytes.
 
     Raises
     ------
@@ -90,7 +91,10 @@ def check_share(share: bytes) -> None:
 
 
 def _products(points: Sequence[int]) -> list[int]:
-    """xᵢ·Π (x_j − xᵢ) over j ≠ i, in the field: as many factors at a time as fit 64 bits, the rest in Python's integers."""
+    """xᵢ·Π (x_j − xᵢ) over j ≠ i, in the field.
+
+    NumPy multiplies as many factors as fit 64 bits, then Python's integers the rest.
+    """
     x = np.array(points, np.int64)
     factors = x - x[:, None]
     np.fill_diagonal(factors, x)
@@ -101,7 +105,7 @@ def _products(points: Sequence[int]) -> list[int]:
 
 
 def _element(entropy: Callable[[int], bytes]) -> int:
-    """Uniform in the field; a second draw is needed once in 10⁷⁷."""
+    """A uniform element of the field. One draw in 10⁷⁷ is rejected and repeated."""
     while (value := int.from_bytes(entropy(SHARE_BYTES))) >= PRIME:
         pass
     return value

@@ -1,4 +1,4 @@
-"""What one client holds: its points in the disc, their classes, the split, and a hash of it all."""
+"""The data of one client: its points in the disc, their classes, their split, and a hash of everything."""
 
 import hashlib
 import json
@@ -25,14 +25,13 @@ class ClientPoints:
     train, test : (n,), bool
         Every point is one or the other.
     class_names : tuple of str
-        The names known to this client's data set; none where it holds nothing that would name one.
+        The class names of this client's data set; empty if it names none.
     curvature : float
         Negative; the disc's radius is 1/√|curvature|.
     digest : str
         SHA-256 of all of the above.
     partition_digest : str
-        SHA-256 of the membership of the whole partition; "" for a node's own data, for a whole data set and for its test
-        set.
+        SHA-256 of the partition's membership; "" for a node's own data, a whole data set or its test set.
     """
 
     points: Floats
@@ -79,7 +78,7 @@ def client_points(
     curvature: float,
     partition_digest: str = "",
 ) -> ClientPoints:
-    """A client's data, copied and hashed; what is not in `test` is for training."""
+    """Copy and hash a client's data. Points that are not in `test` are training points."""
     points = np.array(points, dtype=np.float64, order="C")
     labels = np.array(labels, dtype=np.int64)
     test = np.array(test, dtype=np.bool_)
@@ -93,15 +92,15 @@ def client_points(
 
 @dataclass(frozen=True)
 class PointStatistics:
-    """Figures about one client's points, which a real node keeps to itself unless told otherwise.
+    """Figures about one client's points. A real node does not send them unless its configuration allows it.
 
     Attributes
     ----------
     num_train, num_test : int
     class_counts : list of int
-        Over the training points, in the order of the client's own class names.
+        Of the training points, in the order of the client's own class names.
     majority_accuracy : float or None
-        Test accuracy of always answering the most frequent training class; None without training or test points.
+        Test accuracy of the most frequent training class; None without training or test points.
     """
 
     num_train: int
@@ -111,11 +110,11 @@ class PointStatistics:
 
 
 def statistics(data: ClientPoints) -> PointStatistics:
-    """Measure one client's points."""
+    """Compute the figures of one client's points."""
     counts = np.bincount(data.train_labels, minlength=len(data.class_names))
     majority = None
     if data.train.any() and data.test.any():
-        # argmax breaks ties by the smaller index, so the figure is the same everywhere.
+        # Of equally frequent classes argmax takes the first, so that the figure is the same everywhere.
         majority = float((data.test_labels == counts.argmax()).mean())
     return PointStatistics(
         num_train=int(data.train.sum()),

@@ -1,4 +1,4 @@
-"""The points of one client: its share of a data set, or its own file; and the global test set."""
+"""The points of a client (its share of a data set, or its own file), and the global test set."""
 
 import math
 from dataclasses import dataclass
@@ -19,39 +19,39 @@ from curvfed.tasks.points.uniform import two_classes
 __all__ = ["ClientPoints", "PointSpec", "load_client", "load_own", "load_pooled", "load_test", "load_test_file"]
 
 HELD_OUT_STREAM = 15
-"""Of the split's seed, for the test part of a node's own data."""
+"""Random stream for the test part of a node's own data."""
 
 Stamp = tuple[str, int, int] | None
-"""Path, size and time of a file: it may be written over while a process that runs many clients lives."""
+"""Path, size and time of a file, to notice that it was overwritten in the lifetime of this process."""
 
 
 @dataclass(frozen=True)
 class PointSpec:
-    """Everything that determines the data of a run.
+    """What determines the data of a run.
 
     Attributes
     ----------
     dataset : str
         A name in `curvfed.tasks.points.datasets.NAMES`, in any case, or the path of a file as in
-        `curvfed.tasks.points.readers`, whose own test part, if it has one, is the global test set. Olsson's own parts
-        are pooled and split anew, as published.
+        `curvfed.tasks.points.readers`. If a file has a test part, this is the global test set. The two parts of Olsson
+        are pooled and split again, as published.
     data_dir : Path
         The folder of the public data sets.
     partition, alpha, lacking
-        How training points are dealt out: see `curvfed.tasks.points.partition.deal_out`.
+        How training points are dealt to clients: see `curvfed.tasks.points.partition.deal_out`.
     seed : int
-        Of everything that is drawn; at least 0.
+        For everything that is drawn; at least 0.
     split_seed : int
-        Of the split into training and test points; −1: `seed`.
+        For the split into training and test points; −1 means `seed`.
     test_size : float
-        Share of all points that the test set takes, rounded up, drawn regardless of class; of a node's own data without
-        a test part, share of every class, rounded. In [0, 1).
+        In [0, 1). The share of all points in the test set, rounded up and drawn regardless of class. For a node's own data
+        without a test part: the share of every class, rounded.
     curvature : float
-        Of the disc that the points lie in; negative.
+        Curvature of the disc, negative.
     classes : str
-        Comma-separated names of the classes to keep; "": all.
+        Comma-separated names of the classes to keep; "" means all.
     num_points, sample_radius, margin, reference
-        Of "uniform": see `curvfed.tasks.points.uniform.two_classes`; the radius is a share of the disc's.
+        For "uniform": see `curvfed.tasks.points.uniform.two_classes`. The radius is a share of the disc's.
     embedding_key, label_key : str
         See `curvfed.tasks.points.readers.read_points`.
     """
@@ -94,17 +94,17 @@ class PointSpec:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Names of the classes to keep, in order; none: all."""
+        """Names of the classes to keep, in order; none means all."""
         return tuple(in_order([name.strip() for name in self.classes.split(",") if name.strip()]))
 
 
 def load_client(spec: PointSpec, partition_id: int, num_partitions: int) -> ClientPoints:
-    """The data of client `partition_id` of `num_partitions`: its share of the training points, maybe none.
+    """A client's share of the training points, which may be empty.
 
     Raises
     ------
     DataError
-        Absent or unfit data, or a `partition_id` out of range.
+        Missing or unusable data, or a `partition_id` out of range.
     """
     if not 0 <= partition_id < num_partitions:
         raise DataError(
@@ -118,12 +118,12 @@ def load_client(spec: PointSpec, partition_id: int, num_partitions: int) -> Clie
 
 
 def load_test(spec: PointSpec) -> ClientPoints | None:
-    """The data set's global test set, all of it marked as test; None where it is empty.
+    """The global test set, with all points marked as test points; None if it is empty.
 
     Raises
     ------
     DataError
-        Absent or unfit data.
+        Missing or unusable data.
     """
     raw, test = _pooled(spec, _stamp(spec))
     chosen = np.flatnonzero(test)
@@ -131,49 +131,47 @@ def load_test(spec: PointSpec) -> ClientPoints | None:
 
 
 def load_pooled(spec: PointSpec) -> ClientPoints:
-    """The whole data set, whose training points `load_client` deals out.
+    """The whole data set. `load_client` deals out its training points.
 
     Raises
     ------
     DataError
-        Absent or unfit data.
+        Missing or unusable data.
     """
     raw, test = _pooled(spec, _stamp(spec))
     return _client(raw, np.arange(len(test)), test, spec)
 
 
 def load_own(path: Path, spec: PointSpec) -> ClientPoints:
-    """A node's own file, whole: split by its own parts where it has a test part, else `test_size` of every class.
+    """A node's own file, split into training and test points.
 
-    Every class keeps a training point at least. There may be one class alone, or no points.
+    The test points are the file's own test part; if it has none, `test_size` of every class. Every class keeps at least
+    one training point. There may be a single class, or no points.
 
     Raises
     ------
     DataError
         See `curvfed.tasks.points.readers.read_points`.
     """
-    return _own(_read(path.expanduser(), spec), spec)
+    return own(read_points(path.expanduser(), spec.curvature, spec.embedding_key, spec.label_key), spec)
 
 
 def own(raw: RawPoints, spec: PointSpec) -> ClientPoints:
-    """What a node makes of its own points, as `load_own` of a file of them.
+    """A node's own points in memory, split as `load_own` splits a file.
 
     Raises
     ------
     DataError
-        If some are not inside the disc.
+        If a point is not inside the disc.
     """
     check_inside("the data", raw.points, spec.curvature)
-    return _own(_kept(raw, spec), spec)
-
-
-def _own(raw: RawPoints, spec: PointSpec) -> ClientPoints:
+    raw = _kept(raw, spec)
     test = _held_out(raw.labels, spec) if raw.test is None else raw.test
     return _client(raw, np.arange(len(test)), test, spec)
 
 
 def load_test_file(path: Path, spec: PointSpec) -> ClientPoints | None:
-    """A file as the global test set: its test part where it has one, else all of it; None where that is empty.
+    """The test part of a file as the global test set; all of it if it has no test part; None if that is empty.
 
     Raises
     ------
@@ -192,7 +190,7 @@ def _stamp(spec: PointSpec) -> Stamp:
 
 @lru_cache(maxsize=2)
 def _pooled(spec: PointSpec, stamp: Stamp) -> tuple[RawPoints, Booleans]:
-    """All points of a data set, and which of them are for tests."""
+    """All points of a data set, and which of them are test points."""
     if (own := plugins.located(spec.dataset, spec.data_dir, RawPoints)) is not None:
         raw = _kept(own.read(), spec)
     elif stamp is None:
@@ -208,15 +206,13 @@ def _pooled(spec: PointSpec, stamp: Stamp) -> tuple[RawPoints, Booleans]:
     test = _drawn(len(raw.labels), spec) if raw.test is None or named else raw.test
     num_classes = len(np.unique(raw.labels[~test]))
     if num_classes < 2:
-        raise DataError(
-            f"{spec.dataset} has training points of {num_classes} classes; at least 2 are needed to tell classes apart"
-        )
+        raise DataError(f"{spec.dataset} has training points of {num_classes} classes; at least 2 are needed")
     return raw, test
 
 
 @lru_cache(maxsize=2)
 def _dealt(spec: PointSpec, num_partitions: int, stamp: Stamp) -> tuple[Integers, str]:
-    """The client of every point, −1 for test points, and a hash of that."""
+    """The client of every point, −1 for test points, and a hash of these numbers."""
     raw, test = _pooled(spec, stamp)
     owners = np.full(len(test), -1)
     owners[~test] = deal_out(raw.labels[~test], num_partitions, spec.partition, spec.alpha, spec.seed, spec.lacking)
@@ -244,7 +240,7 @@ def _split_seed(spec: PointSpec) -> int:
 
 
 def _drawn(num: int, spec: PointSpec) -> Booleans:
-    """The test points that scikit-learn's `train_test_split` draws: published figures were made with it."""
+    """The test points that scikit-learn's `train_test_split` draws, with which published figures were made."""
     test = np.zeros(num, dtype=np.bool_)
     order = np.random.RandomState(_split_seed(spec) % 2**32).permutation(num)
     test[order[: math.ceil(spec.test_size * num)]] = True
@@ -252,7 +248,7 @@ def _drawn(num: int, spec: PointSpec) -> Booleans:
 
 
 def _held_out(labels: Integers, spec: PointSpec) -> Booleans:
-    """`test_size` of every class, but never all of it."""
+    """`test_size` of every class, but never a whole class."""
     rng = np.random.default_rng([_split_seed(spec), HELD_OUT_STREAM])
     test = np.zeros(len(labels), dtype=np.bool_)
     for label in np.unique(labels):

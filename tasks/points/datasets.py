@@ -1,4 +1,4 @@
-"""The data sets of points by name, and where their files lie."""
+"""The named data sets of points, and where their files are."""
 
 from pathlib import Path
 
@@ -8,10 +8,10 @@ from curvfed.tasks.points.readers import READERS
 from curvfed.tasks.public_data import PublicData, find_path
 
 NAMES = ("uniform", "olsson")
-"""Of them, "uniform" is built in."""
+"""Names of data sets; "uniform" is built in."""
 
 CURVATURES = {"olsson": -1.0}
-"""That published embeddings were made with."""
+"""The curvatures of published embeddings."""
 
 OLSSON_URL = (
     "https://raw.githubusercontent.com/thupchnsky/PoincareLinearClassification/"
@@ -40,15 +40,15 @@ def is_points(dataset: str) -> bool:
 
 
 def locate(dataset: str, data_dir: Path) -> Path | None:
-    """Find the file of a named data set, in any case, or of a path; None where it is built in or another package's.
+    """Find the file of a named data set, in any case, or of a path; None if it is built in or another package's.
 
-    Absent files of a named data set are downloaded. A relative path is looked up in the working folder, then in
+    Missing files of a named data set are downloaded. A relative path is looked up in the working folder, then in
     `data_dir`.
 
     Raises
     ------
     DataError
-        An unknown name, or a file that is absent and cannot be fetched; names the folder and the command to fetch it.
+        An unknown name, or a missing file that cannot be downloaded. The error names the folder and a download command.
     """
     if dataset.lower() == "uniform" or plugins.data_set(dataset) is not None:
         return None

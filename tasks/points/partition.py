@@ -1,6 +1,7 @@
-"""From labels to the owner of every point: dealt evenly by class, IID or Dirichlet, with classes that some clients lack."""
+"""Partitions of the training points over clients: stratified, IID or Dirichlet; some clients can lack a class."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from curvfed.tasks.images import label_partition
 from curvfed.tasks.points.client_points import Integers
 
 STRATIFIED_STREAM, LACKING_STREAM = 13, 14
-"""Of the seed, for what is drawn."""
+"""Random streams of the seed."""
 
 
 def deal_out(labels: Integers, num_clients: int, partition: str, alpha: float, seed: int, lacking: int = 0) -> Integers:
@@ -25,7 +26,8 @@ def deal_out(labels: Integers, num_clients: int, partition: str, alpha: float, s
         Concentration of "dirichlet", above 0 and finite.
     seed : int, at least 0
     lacking : int
-        So many clients get no points of one class each, both drawn at random; the other clients take these evenly.
+        This number of clients lose all points of one class each, both drawn at random. The other clients share these
+        points evenly.
 
     Returns
     -------
@@ -35,14 +37,14 @@ def deal_out(labels: Integers, num_clients: int, partition: str, alpha: float, s
     Raises
     ------
     DataError
-        If so many clients cannot lack a class while every class stays somewhere.
+        If this number of clients cannot lose a class while every class still has a client.
     """
     owners = PARTITIONS[partition](labels, num_clients, alpha, seed)
-    return _without(owners, labels, num_clients, lacking, np.random.default_rng([seed, LACKING_STREAM]))
+    return _with_lacking(owners, labels, num_clients, lacking, np.random.default_rng([seed, LACKING_STREAM]))
 
 
 def _stratified(labels: Integers, num_clients: int, alpha: float, seed: int) -> Integers:
-    """Like cards: of every class, and of all points, numbers differ by one at most."""
+    """Deal points like cards: the clients' numbers of points, in total and of every class, differ by at most one."""
     rng = np.random.default_rng([seed, STRATIFIED_STREAM])
     shuffled = rng.permutation(len(labels))
     order = shuffled[np.argsort(labels[shuffled], kind="stable")]
@@ -51,25 +53,25 @@ def _stratified(labels: Integers, num_clients: int, alpha: float, seed: int) -> 
     return owners
 
 
-def _as_images(partition: str) -> Callable[[Integers, int, float, int], Integers]:
-    def deal(labels: Integers, num_clients: int, alpha: float, seed: int) -> Integers:
-        how = label_partition.Deal(partition, alpha, min_client_size=0)
-        owners = np.empty(len(labels), dtype=np.int64)
-        for client, share in enumerate(label_partition.deal_out(labels, num_clients, how, seed)):
-            owners[share] = client
-        return owners
-
-    return deal
+def _like_images(partition: str, labels: Integers, num_clients: int, alpha: float, seed: int) -> Integers:
+    """A partition of `label_partition`, in which clients may be empty."""
+    deal = label_partition.Deal(partition, alpha, min_client_size=0)
+    owners = np.empty(len(labels), dtype=np.int64)
+    for client, share in enumerate(label_partition.deal_out(labels, num_clients, deal, seed)):
+        owners[share] = client
+    return owners
 
 
 PARTITIONS: dict[str, Callable[[Integers, int, float, int], Integers]] = {
     "stratified": _stratified,
-    "iid": _as_images("iid"),
-    "dirichlet": _as_images("dirichlet"),
+    "iid": partial(_like_images, "iid"),
+    "dirichlet": partial(_like_images, "dirichlet"),
 }
 
 
-def _without(owners: Integers, labels: Integers, num_clients: int, lacking: int, rng: np.random.Generator) -> Integers:
+def _with_lacking(
+    owners: Integers, labels: Integers, num_clients: int, lacking: int, rng: np.random.Generator
+) -> Integers:
     owners = owners.copy()
     may_hold = np.ones((num_clients, labels.max(initial=0) + 1), dtype=np.bool_)
     done = 0
@@ -77,7 +79,7 @@ def _without(owners: Integers, labels: Integers, num_clients: int, lacking: int,
         if done == lacking:
             break
         held = np.unique(labels[owners == client])
-        # Those that another client may take.
+        # Classes that another client can take.
         choice = held[may_hold[:, held].sum(axis=0) > 1]
         if not len(choice):
             continue
@@ -89,7 +91,7 @@ def _without(owners: Integers, labels: Integers, num_clients: int, lacking: int,
         done += 1
     if done < lacking:
         raise DataError(
-            f"points.lacking is {lacking}; of {num_clients} clients, only {done} can do without one of their classes while "
+            f"points.lacking is {lacking}; of {num_clients} clients, only {done} can lose one of their classes while "
             "another client holds it"
         )
     return owners

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import Booleans, Floats, Integers
@@ -19,7 +18,7 @@ CSV_COLUMNS = "two columns of coordinates and one of classes, separated by comma
 
 @dataclass(frozen=True, eq=False)
 class RawPoints:
-    """Points of one file or data set.
+    """The points of a file or a data set.
 
     Attributes
     ----------
@@ -28,7 +27,7 @@ class RawPoints:
     labels : (n,), int64
         Indices into `class_names`.
     class_names : tuple of str
-        In numerical order where all are whole numbers, else in alphabetical order.
+        In numerical order if all are whole numbers, else in alphabetical order.
     test : (n,), bool, or None
         The data set's own test part, if it has one.
     """
@@ -39,7 +38,7 @@ class RawPoints:
     test: Booleans | None
 
     def only(self, class_names: Sequence[str]) -> "RawPoints":
-        """The points of these classes, which number them anew; one that has no points is a class, too."""
+        """The points of these classes, renumbered. A class without points keeps its number."""
         numbers = {name: number for number, name in enumerate(in_order(class_names))}
         labels = np.array([numbers.get(name, -1) for name in self.class_names], dtype=np.int64)[self.labels]
         kept = labels >= 0
@@ -49,30 +48,29 @@ class RawPoints:
 
 
 def in_order(class_names: Sequence[str]) -> list[str]:
-    """Each name once: by value where all are whole numbers, else by alphabet."""
+    """Each name once, sorted as numbers if all are whole numbers, else alphabetically."""
     names = sorted(set(class_names))
     return sorted(names, key=int) if all(name.removeprefix("-").isdecimal() for name in names) else names
 
 
 def read_points(path: Path, curvature: float, embedding_key: str, label_key: str) -> RawPoints:
-    """Read a file by its ending, in any case.
+    """Read a file. The ending of its name, in any case, tells its format.
 
     Parameters
     ----------
     path : Path
-        An `.npz` of `NPZ_KEYS`, without pickled objects; a `.csv`, in UTF-8, with a header or none, whose class is in the
-        column named `label_key`, else in the last, and whose coordinates are the first two other columns that are
-        numbers and, where there is a header, have a name; or an `.h5ad` of AnnData.
+        An `.npz` of `NPZ_KEYS`, without pickled objects; a `.csv` in UTF-8, with or without a header; or an `.h5ad` of
+        AnnData. The class of a `.csv` is in the column `label_key`, or in the last of three columns. Its coordinates are in
+        the columns "x" and "y", or in the two other columns that hold numbers and do not have an empty header.
     curvature : float
         Negative.
     embedding_key, label_key : str
-        Of an `.h5ad`: the coordinates in obsm, the classes in obs.
+        For an `.h5ad`: the names of the coordinates in obsm, and of the classes in obs.
 
     Raises
     ------
     DataError
-        The file is absent or cannot be read, lacks something, or holds points that are not finite or not inside the disc
-        of that curvature.
+        The file is absent, cannot be read or lacks something, or a point is not finite or not inside the disc.
     """
     allowed = f"allowed is a file of points, {', '.join(READERS)}"
     if path.suffix.lower() not in READERS:
@@ -98,7 +96,7 @@ def check_inside(where: str, points: Floats, curvature: float) -> None:
     Raises
     ------
     DataError
-        Says how many there are.
+        Says how many points these are.
     """
     with np.errstate(over="ignore"):
         outside = int((-curvature * (points * points).sum(axis=1) >= 1).sum())
@@ -110,21 +108,21 @@ def check_inside(where: str, points: Floats, curvature: float) -> None:
 
 
 def raw_points(where: str, coordinates: object, classes: object, what: tuple[str, str]) -> RawPoints:
-    """Points of one part, checked.
+    """Check the points of one part, and number their classes.
 
     Parameters
     ----------
     where : str
-        Begins an error's text.
+        The beginning of an error's text.
     coordinates : array-like, (n, 2), of real numbers
     classes : array-like, (n,), of whole numbers or strings
     what : tuple of str
-        What the two are called there.
+        Names of the two in the file.
 
     Raises
     ------
     DataError
-        Of shapes, of types, or of values that are not finite.
+        A wrong shape or type, or a value that is not finite.
     """
     points = np.asarray(coordinates)
     if points.shape == (0,):
@@ -134,32 +132,35 @@ def raw_points(where: str, coordinates: object, classes: object, what: tuple[str
             f"{where}: {what[0]} is {points.dtype} of shape {points.shape}; allowed are real numbers of shape (n, 2)"
         )
     labels, class_names = numbered(where, classes, len(points), what[1])
-    with np.errstate(over="ignore"):  # what float64 cannot hold becomes infinite
+    with np.errstate(over="ignore"):  # values beyond float64 become infinite
         points = points.astype(np.float64)
-    wild = int((~np.isfinite(points).all(axis=1)).sum())
-    if wild:
-        raise DataError(f"{where}: {wild} of {len(points)} rows of {what[0]} are NaN or infinite; allowed are numbers")
+    wrong = int((~np.isfinite(points).all(axis=1)).sum())
+    if wrong:
+        raise DataError(f"{where}: {wrong} of {len(points)} rows of {what[0]} are NaN or infinite; allowed are numbers")
     return RawPoints(points, labels, class_names, None)
 
 
 def numbered(where: str, classes: object, count: int, what: str) -> tuple[Integers, tuple[str, ...]]:
-    """The class of each of `count` examples as an index into their names, and these `in_order`.
+    """The class of each example as an index into the class names, and these names `in_order`.
 
     Parameters
     ----------
     where, what : str
-        As in `raw_points`, `what` for the classes.
+        As in `raw_points`; `what` is the name of the classes.
     classes : array-like, (count,), of whole numbers or strings
+    count : int
+        The number of examples.
 
     Raises
     ------
     DataError
-        Of another shape or type, or with an empty name.
+        A wrong shape or type, or an empty name.
     """
     labels = np.asarray(classes)
     if labels.shape != (count,):
         raise DataError(f"{where}: {what} has shape {labels.shape}; allowed is {(count,)}, a class for each")
-    if count and not _are_names(labels):
+    of_strings = labels.dtype.kind == "O" and all(isinstance(one, str) for one in labels)
+    if count and labels.dtype.kind not in "iuUS" and not of_strings:
         raise DataError(f"{where}: {what} is {labels.dtype}; allowed are whole numbers or strings")
     found, inverse = np.unique(labels.astype(np.str_), return_inverse=True)
     unnamed = int((labels == "").sum()) if "" in found else 0
@@ -170,32 +171,25 @@ def numbered(where: str, classes: object, count: int, what: str) -> tuple[Intege
     return places[inverse.reshape(-1)], tuple(names)
 
 
-def _are_names(labels: NDArray[Any]) -> bool:
-    return labels.dtype.kind in "iuUS" or (labels.dtype.kind == "O" and all(isinstance(one, str) for one in labels))
-
-
 def _read_npz(path: Path, embedding_key: str, label_key: str) -> RawPoints:
-    # Opened here: NumPy leaves a file open that is no whole archive.
+    # Opened here, because NumPy does not close a file that is not a whole archive.
     with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        arrays = {key: stored[key] for key in ("x_train", "y_train", "x_test", "y_test") if key in stored}
-        there = ", ".join(stored) or "nothing"
-    absent = {"x_train", "y_train", *(("x_test", "y_test") if "x_test" in arrays or "y_test" in arrays else ())} - {
-        *arrays
-    }
-    if absent:
-        raise DataError(f"{path} lacks {', '.join(sorted(absent))}; it holds {there}, wanted are {NPZ_KEYS}", there)
-    parts = [
-        raw_points(str(path), arrays[f"x_{part}"], arrays[f"y_{part}"], (f"x_{part}", f"y_{part}"))
-        for part in ("train", "test")
-        if f"x_{part}" in arrays
-    ]
-    names = in_order([name for part in parts for name in part.class_names])
-    numbered = [part.only(names) for part in parts]
+        parts = ["train", "test"] if "x_test" in stored or "y_test" in stored else ["train"]
+        absent = [key for part in parts for key in (f"x_{part}", f"y_{part}") if key not in stored]
+        if absent:
+            there = ", ".join(stored) or "nothing"
+            raise DataError(f"{path} lacks {', '.join(absent)}; it holds {there}, wanted are {NPZ_KEYS}", there)
+        read = [
+            raw_points(str(path), stored[f"x_{part}"], stored[f"y_{part}"], (f"x_{part}", f"y_{part}"))
+            for part in parts
+        ]
+    names = in_order([name for part in read for name in part.class_names])
+    read = [part.only(names) for part in read]
     return RawPoints(
-        np.concatenate([part.points for part in numbered]),
-        np.concatenate([part.labels for part in numbered]),
+        np.concatenate([part.points for part in read]),
+        np.concatenate([part.labels for part in read]),
         tuple(names),
-        np.repeat([False, True], [len(part.points) for part in parts]) if len(parts) == 2 else None,
+        np.repeat([False, True], [len(part.points) for part in read]) if len(read) == 2 else None,
     )
 
 
@@ -206,37 +200,37 @@ def _read_csv(path: Path, embedding_key: str, label_key: str) -> RawPoints:
     rows = [(line, row) for line, row in rows if any(row)]
     if not rows:
         raise DataError(f"{path} is empty; wanted are {CSV_COLUMNS}")
-    width = len(rows[0][1])
+    first_line, first_row = rows[0]
+    width = len(first_row)
     if width < 3:
-        raise DataError(f"{path}, line {rows[0][0]}: there are {width} columns; wanted are {CSV_COLUMNS}")
+        raise DataError(f"{path}, line {first_line}: there are {width} columns; wanted are {CSV_COLUMNS}")
     for line, row in rows:
         if len(row) != width:
             raise DataError(f"{path}, line {line}: there are {len(row)} columns, in the first line {width}")
-    header = None if any(_number(cell) is not None for cell in rows[0][1]) else rows[0][1]
+    header = [] if any(_is_number(cell) for cell in first_row) else first_row
     label = _label_column(path, header, width, label_key)
     body = rows[1:] if header else rows
     columns = _coordinate_columns(path, header, body[0], label) if body else []
-    points = np.empty((len(body), 2))
-    for place, (line, row) in enumerate(body):
-        for axis, column in enumerate(columns):
-            value = _number(row[column])
-            if value is None or not math.isfinite(value):
+    for line, row in body:
+        for column in columns:
+            if not _is_number(row[column]) or not math.isfinite(float(row[column])):
                 raise DataError(f"{path}, line {line}: column {column + 1} is no finite number; it is a coordinate")
-            points[place, axis] = value
         if not row[label]:
             raise DataError(f"{path}, line {line}: column {label + 1} is empty; it is the class")
+    points = [[float(row[column]) for column in columns] for _, row in body]
     classes = np.array([row[label] for _, row in body], dtype=np.str_)
     return raw_points(str(path), points, classes, ("coordinates", "classes"))
 
 
-def _coordinate_columns(path: Path, header: list[str] | None, first: tuple[int, list[str]], label: int) -> list[int]:
+def _coordinate_columns(path: Path, header: list[str], first: tuple[int, list[str]], label: int) -> list[int]:
+    """The columns "x" and "y"; if there are none, the two columns of numbers besides the class."""
     line, row = first
-    lower = [name.lower() for name in header or []]
+    lower = [name.lower() for name in header]
     if lower.count("x") == lower.count("y") == 1:
         return [lower.index("x"), lower.index("y")]
-    # A column whose header is empty is the index that pandas writes.
-    named = [place for place in range(len(row)) if place != label and (header is None or header[place])]
-    columns = [place for place in named if _number(row[place]) is not None]
+    # A column with an empty header is the index that pandas writes.
+    named = [place for place in range(len(row)) if place != label and (not header or header[place])]
+    columns = [place for place in named if _is_number(row[place])]
     if len(columns) != 2:
         raise DataError(
             f"{path}, line {line}: beside the class, column {label + 1}, {len(columns)} columns are numbers; wanted are "
@@ -245,9 +239,9 @@ def _coordinate_columns(path: Path, header: list[str] | None, first: tuple[int, 
     return columns
 
 
-def _label_column(path: Path, header: list[str] | None, width: int, label_key: str) -> int:
-    """The column of that name; where none has it the last of three, for of more the class would be a guess."""
-    if header and label_key in header:
+def _label_column(path: Path, header: list[str], width: int, label_key: str) -> int:
+    """The column of that name; if there is none, the last of three columns. Of more columns the class would be a guess."""
+    if label_key in header:
         return header.index(label_key)
     named = [name for name in header if name] if header else [""] * width
     if len(named) == 3:
@@ -259,17 +253,18 @@ def _label_column(path: Path, header: list[str] | None, width: int, label_key: s
     )
 
 
-def _number(cell: str) -> float | None:
+def _is_number(cell: str) -> bool:
     try:
-        return float(cell)
+        float(cell)
     except ValueError:
-        return None
+        return False
+    return True
 
 
 def _read_h5ad(path: Path, embedding_key: str, label_key: str) -> RawPoints:
     import anndata
 
-    # Backed: the expression matrix, which may be larger than the memory, stays on the disk.
+    # "backed" leaves the expression matrix on the disk, because it may be larger than the memory.
     stored = anndata.read_h5ad(path, backed="r")
     try:
         if embedding_key not in stored.obsm:

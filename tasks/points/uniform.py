@@ -1,4 +1,4 @@
-"""The built-in data set: points uniform in a hyperbolic disc, two classes on the sides of a hyperplane."""
+"""The built-in data set: uniform points in a hyperbolic disc, with a hyperplane between its two classes."""
 
 import math
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import Floats, Integers
 
 POINTS_STREAM, HYPERPLANE_STREAM = 11, 12
-"""Of the seed, for what is drawn."""
+"""Random streams of the seed."""
 
 LEAST_SIDE = 0.05
-"""Share of the points that each class has at least; a hyperplane that leaves fewer is drawn again."""
+"""Smallest share of the points in a class. A hyperplane that leaves fewer is drawn again."""
 
 TRIES = 1000
 
@@ -24,9 +24,9 @@ class Hyperplane:
     Attributes
     ----------
     reference : tuple of float
-        p, a point of it, inside the disc.
+        p, a point of the hyperplane.
     normal : tuple of float
-        w, of any length but 0.
+        w, not 0.
     curvature : float
         Negative.
     """
@@ -36,10 +36,10 @@ class Hyperplane:
     curvature: float
 
     def distance(self, points: Floats) -> Floats:
-        """Hyperbolic distance of each point, positive on the side that the normal points to.
+        """Hyperbolic distance of each point, positive on the side to which the normal points.
 
-        sinh(√k d) = 2√k ⟨−p ⊕ x, w⟩ / ((1 − k‖−p ⊕ x‖²) ‖w‖) (Ganea et al., 2018, theorem 5), where the denominators of
-        the Möbius sum cancel: with u = x − p, what remains of −p ⊕ x is (1 − k‖p‖²) u − k‖u‖² p.
+        sinh(√k d) = 2√k ⟨−p ⊕ x, w⟩ / ((1 − k‖−p ⊕ x‖²) ‖w‖) (Ganea et al., 2018, theorem 5). The denominators of
+        the Möbius sum cancel: with u = x − p, its numerator is (1 − k‖p‖²) u − k‖u‖² p.
 
         Parameters
         ----------
@@ -49,33 +49,33 @@ class Hyperplane:
         Returns
         -------
         (...), float64
-            Within eps·exp(√k (‖p‖ + ‖x‖))/√k, hyperbolic norms: what the last bits of p, w and x make of it.
+            The error is at most eps·exp(√k (‖p‖ + ‖x‖))/√k with hyperbolic norms, as from rounding p, w and x.
         """
         k = -self.curvature
         p, w = np.array(self.reference), np.array(self.normal)
         u = points - p
-        room = _room(p, k)
-        beyond = room * u - k * (u * u).sum(axis=-1, keepdims=True) * p
-        height = 2 * math.sqrt(k) * (beyond @ w) / (room * _room(points, k) * np.hypot(*w))
+        defect = _defect(p, k)
+        numerator = defect * u - k * (u * u).sum(axis=-1, keepdims=True) * p
+        height = 2 * math.sqrt(k) * (numerator @ w) / (defect * _defect(points, k) * np.hypot(*w))
         distance: Floats = np.arcsinh(height) / math.sqrt(k)
         return distance
 
 
-def _room(points: Floats, k: float) -> Floats:
-    """1 − k‖x‖², without the cancellation near the boundary that the square would bring."""
+def _defect(points: Floats, k: float) -> Floats:
+    """1 − k‖x‖² as a product, which has no cancellation near the boundary."""
     norm = math.sqrt(k) * np.hypot(points[..., 0], points[..., 1])
-    room: Floats = (1 - norm) * (1 + norm)
-    return room
+    defect: Floats = (1 - norm) * (1 + norm)
+    return defect
 
 
 def uniform_points(num: int, radius: float, curvature: float, rng: np.random.Generator) -> Floats:
-    """Points of uniform density in hyperbolic area (Prakash et al., 2024, algorithm 3; the angle is 2π U, not U).
+    """Points uniform in hyperbolic area (Prakash et al., 2024, algorithm 3, with the angle 2π U instead of U).
 
     Parameters
     ----------
     num : int, at least 0
     radius : float
-        Euclidean norm that no point exceeds by more than rounding, in (0, 1/√|curvature|).
+        Largest Euclidean norm of a point, up to rounding, in (0, 1/√|curvature|).
     curvature : float, negative
 
     Returns
@@ -94,15 +94,15 @@ def uniform_points(num: int, radius: float, curvature: float, rng: np.random.Gen
 def two_classes(
     num: int, radius: float, reference: float, margin: float, curvature: float, seed: int
 ) -> tuple[Floats, Integers, Hyperplane]:
-    """Points, which side of a hyperplane each is on, and that hyperplane (Prakash et al., 2024, section 6.2).
+    """Points labelled by the side of a random hyperplane (Prakash et al., 2024, section 6.2).
 
-    The hyperplane goes through a point of norm `reference` times `radius`, in random directions; it is drawn again until
-    each class has `LEAST_SIDE` of the points.
+    The hyperplane goes through a point of norm `reference` times `radius`. The directions of this point and of the normal
+    are random, and drawn again until each class has `LEAST_SIDE` of the points.
 
     Parameters
     ----------
     num : int
-        Of points before those nearer to the hyperplane than `margin` are removed.
+        The number of points before those within `margin` of the hyperplane are removed.
     radius : float
         As in `uniform_points`.
     reference : float, in [0, 1)
@@ -115,13 +115,13 @@ def two_classes(
     -------
     points : (n, 2), float64
     labels : (n,), int64
-        1 on the side that the normal points to, else 0.
+        1 on the side to which the normal points, else 0.
     hyperplane : Hyperplane
 
     Raises
     ------
     DataError
-        If no hyperplane leaves enough points on either side.
+        If no hyperplane leaves enough points on both sides.
     """
     points = uniform_points(num, radius, curvature, np.random.default_rng([seed, POINTS_STREAM]))
     rng = np.random.default_rng([seed, HYPERPLANE_STREAM])
@@ -139,6 +139,6 @@ def two_classes(
         if min(positive, int(kept.sum()) - positive) >= least:
             return points[kept], (distance[kept] >= 0).astype(np.int64), hyperplane
     raise DataError(
-        f"uniform: no hyperplane leaves {LEAST_SIDE:.0%} of the points on either side; allowed is a smaller "
+        f"uniform: no hyperplane leaves {LEAST_SIDE:.0%} of the points on each side; allowed is a smaller "
         f"points.margin, now {margin}, or points.reference, now {reference}, or a larger points.num, now {num}"
     )

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from curvfed.geometry.hull import convex_hull
 from curvfed.strategies.hull.codec import encode_hulls
-from curvfed.strategies.hull.public import Public
+from curvfed.strategies.hull.public_parameters import PublicParameters
 
 Words = NDArray[np.uint64]
 
@@ -23,7 +23,7 @@ class HullCase:
 
     Attributes
     ----------
-    public : Public
+    public : PublicParameters
     clients : tuple of tuples of uint64 arrays
         Per client its hulls, each as bins; both may be empty.
     positions : tuple of int
@@ -32,7 +32,7 @@ class HullCase:
         Per client and hull.
     """
 
-    public: Public
+    public: PublicParameters
     clients: tuple[tuple[Words, ...], ...]
     positions: tuple[int, ...]
     slots: tuple[tuple[int, ...], ...]
@@ -72,7 +72,7 @@ def hull_case(seed: int, code: str = "binary") -> HullCase:
     rng = np.random.default_rng(seed)
     clients, classes = CLIENTS[seed % 2], CLASSES[seed // 2 % 2]
     epsilon = EPSILON[seed // 4] if seed < 8 else float(np.exp(rng.uniform(*np.log(EPSILON))))
-    public = Public(
+    public = PublicParameters(
         curvature=_CURVATURE,
         radius=_RADIUS,
         epsilon=epsilon,
@@ -88,14 +88,14 @@ def hull_case(seed: int, code: str = "binary") -> HullCase:
     return HullCase(public, hulls, tuple(rng.permutation(clients).tolist()), slots)
 
 
-def _client(rng: np.random.Generator, centres: NDArray[np.float64], public: Public) -> tuple[Words, ...]:
+def _client(rng: np.random.Generator, centres: NDArray[np.float64], public: PublicParameters) -> tuple[Words, ...]:
     if rng.random() < 0.1:
         return ()
     here = centres[rng.random(len(centres)) < 0.9]
     return tuple(_hull(rng, centre, public) for centre in here)
 
 
-def _hull(rng: np.random.Generator, centre: NDArray[np.float64], public: Public) -> Words:
+def _hull(rng: np.random.Generator, centre: NDArray[np.float64], public: PublicParameters) -> Words:
     quantizer, kind = public.quantizer, rng.random()
     if kind < 0.1:  # anywhere, as many as are allowed
         bins = rng.integers(1, quantizer.num_bins + 1, public.cap, dtype=np.uint64)

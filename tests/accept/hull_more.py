@@ -11,7 +11,7 @@ import numpy as np
 from accept.flatland import SEEDS, spread
 from accept.lab import Lab, Outcome
 from accept.presets import preset
-from curvfed.strategies.config.point_data import public
+from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.hull.learn import Settings
 from curvfed.strategies.hull.trial import trial
@@ -115,7 +115,7 @@ def one_trial(lab: Lab, c: float) -> float:
     clients = [(one.train_points, one.train_labels) for one in (load_client(spec, p, 3) for p in range(3))]
     test = load_test(spec)
     assert test is not None
-    values = public(RunConfig(method="hull"), 8, 3)
+    values = public_parameters(RunConfig(method="hull"), 8, 3)
     seconds = []
     for _ in range(12):
         started = time.perf_counter()

@@ -18,7 +18,7 @@ from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.keys_in_use import is_in_use
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.point_data import public
+from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.hull.baselines import NAMES as BASELINES
 from curvfed.strategies.methods import METHODS
@@ -420,7 +420,7 @@ def test_check_looks_at_points(capsys, tmp_path):
 def test_check_says_what_hulls_would_cost(capsys, arguments, classes, clients):
     settings = read_pairs(["method=hull", *arguments], DEFAULTS | {"num-supernodes": 10})
     settings.pop("num-supernodes", None)
-    values = public(settled(parse(settings), "points"), classes, clients)
+    values = public_parameters(settled(parse(settings), "points"), classes, clients)
     last = said(capsys, "method=hull", *arguments)[-1]
     assert f"makes {values.quantizer.num_bins:,} bins; for {classes} classes" in last
     assert f"sends {values.length:,} numbers modulo {values.prime} ({values.length * 8 / 1000:,.1f} kB)" in last

@@ -179,8 +179,8 @@ WRONG = {
     'partition-id=0 num-partitions=1 state-path="notes.txt"': "notes.txt: File exists; allowed is a folder",
     'partition-id=0 num-partitions=1 state-path="notes.txt/x"': "notes.txt/x: Not a directory; allowed is a folder",
     'partition-id=0 num-partitions=1 state-path="/proc/x"': "personal parameters cannot be kept in /proc/x",
-    'partition-id=0 num-partitions=1 signing-key="x.pem"': "this node has signing-key alone of signing-key and roster",
-    'partition-id=0 num-partitions=1 roster="keys"': "this node has roster alone of signing-key and roster",
+    'partition-id=0 num-partitions=1 signing-key="x.pem"': "this node has only signing-key of signing-key and roster",
+    'partition-id=0 num-partitions=1 roster="keys"': "this node has only roster of signing-key and roster",
     'partition-id=0 num-partitions=1 roster="keys" signing-key="x.pem"': "signing-key in this node's --node-config: there",
     'partition-id=0 num-partitions=1 roster="tu" signing-key="notes.txt"': "signing-key in this node's --node-config is no",
 }
@@ -255,6 +255,6 @@ def test_keys_of_secure_sums(node, capsys):
     (node / "roster" / "1.pem").unlink()
     assert "1.pem in" in refused('partition-id=1 num-partitions=3 signing-key="1.key" roster="roster"')
     (node / "roster" / "0.pem").write_text("no key")
-    assert "0.pem in the roster of this node's --node-config is no public Ed25519 key" in refused(
+    assert "0.pem in the roster of this node's --node-config is not a public Ed25519 key" in refused(
         'partition-id=1 num-partitions=3 signing-key="1.key" roster="roster"'
     )

@@ -10,23 +10,24 @@ from accept.hull_cases import HullCase, hull_case
 
 from curvfed.strategies.hull.codec import decode_hulls, encode_hulls
 from curvfed.strategies.hull.errors import HullError
-from curvfed.strategies.hull.public import MAX_LENGTH, Public
+from curvfed.strategies.hull.public_parameters import MAX_LENGTH, PublicParameters
 from curvfed.strategies.hull.symbols import SPARE
 
 CASES = range(200)
-PUBLIC = Public(curvature=-1.0, radius=0.95, epsilon=0.05, num_classes=2, num_clients=3, cap=8)
+PUBLIC = PublicParameters(curvature=-1.0, radius=0.95, epsilon=0.05, num_classes=2, num_clients=3, cap=8)
 DENSE = replace(PUBLIC, epsilon=5.0, cap=40)
 
 
-def decoded(total: np.ndarray, public: Public) -> list[list[list[int]]]:
-    return [[hull.tolist() for hull in hulls] for hulls in decode_hulls(total, public)]
+def decoded(total: np.ndarray, public: PublicParameters) -> list[list[list[int]]]:
+    bins, clients = decode_hulls(total, public)
+    return [[bins[i].tolist() for i in np.flatnonzero(clients == one)] for one in np.unique(clients)]
 
 
 def hull(*bins: int) -> np.ndarray:
     return np.array(bins, dtype=np.uint64)
 
 
-def small(public: Public = PUBLIC) -> HullCase:
+def small(public: PublicParameters = PUBLIC) -> HullCase:
     clients = ((hull(5, 3, 9), hull(3, 4)), (hull(3, 7),), ())
     return HullCase(public, clients, (2, 0, 1), ((1, 0), (1,), ()))
 
@@ -51,7 +52,7 @@ def test_the_cases_cover_what_they_should() -> None:
     assert max(epsilons) == 20
     assert {(case.public.num_clients, case.public.num_classes) for case in cases} == {(3, 2), (3, 8), (10, 2), (10, 8)}
     assert {case.public.is_dense for case in cases} == {True, False}
-    assert max(case.public.labels.num_words for case in cases) > 2
+    assert max(case.public.label_code.num_words for case in cases) > 2
     assert max(deepest(case) for case in cases) > 20
     hulls = [(one, case.public.cap) for case in cases for hulls in case.clients for one in hulls]
     assert {len(one) for one, _ in hulls} >= {0, 1, 2, 10}
@@ -74,7 +75,7 @@ def test_bose_chowla_code_gives_back_what_it_can_and_says_so_where_it_cannot(bat
 
 
 @pytest.mark.parametrize("public", [PUBLIC, DENSE, replace(PUBLIC, code="bose-chowla", h=3)])
-def test_the_order_of_clients_and_slots_leaves_no_trace(public: Public) -> None:
+def test_the_order_of_clients_and_slots_leaves_no_trace(public: PublicParameters) -> None:
     case = small(public)
     other = HullCase(public, case.clients, (0, 1, 2), ((0, 1), (0,), ()))
     assert decoded(case.total(), public) == decoded(other.total(), public) == [[[3, 4], [3, 5, 9]], [[3, 7]]]
@@ -157,7 +158,7 @@ def test_a_hull_above_the_cap_or_of_nobody_is_refused() -> None:
     fewer = replace(PUBLIC, num_classes=1, num_clients=25)
     more = replace(fewer, num_clients=26)
     assert (fewer.length, fewer.prime) == (more.length, more.prime)
-    with pytest.raises(HullError, match="nobody's"):
+    with pytest.raises(HullError, match="belongs to no client"):
         decode_hulls(encode_hulls([hull(1)], 25, [0], more), fewer)
 
 
@@ -213,10 +214,10 @@ def test_what_is_public_follows_from_the_public_values() -> None:
     assert DENSE.is_dense
     assert DENSE.length == DENSE.quantizer.num_bins + SPARE
     many = replace(PUBLIC, num_clients=40)
-    assert many.labels.num_words == 4
+    assert many.label_code.num_words == 4
     assert many.length == 2 * 80 * 8 + 4 * SPARE
     for public in (PUBLIC, DENSE, many, replace(many, code="bose-chowla")):
-        assert public.prime > max(public.quantizer.num_bins, public.labels.largest)
+        assert public.prime > max(public.quantizer.num_bins, public.label_code.largest)
         assert public.prime < 2**63
 
 

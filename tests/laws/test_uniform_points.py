@@ -123,6 +123,6 @@ def test_directions_of_the_hyperplane_are_uniform():
 
 def test_a_margin_that_leaves_nothing_is_refused():
     with pytest.raises(
-        DataError, match=r"5% of the points on either side.*points\.margin, now 3\.9.*points\.num, now 50"
+        DataError, match=r"5% of the points on each side.*points\.margin, now 3\.9.*points\.num, now 50"
     ):
         two_classes(50, 0.95, 0.5, 3.9, -1.0, seed=0)

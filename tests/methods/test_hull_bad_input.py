@@ -148,7 +148,7 @@ def test_a_cap_below_a_hull_thins_it_and_says_so(tmp_path, caplog):
     assert all(any(set(hull) <= one for one in whole) for client in kept for hull in client)
     lost = sum(len(hull) - 5 for client in everything for hull in client)
     assert thinned.summary["metrics"]["hull_vertices_thinned"] == lost
-    assert caplog.text.count("vertices are left out, for a hull may have 5 (hull.cap)") == 3
+    assert caplog.text.count("because a hull may have at most 5 (hull.cap)") == 3
     assert thinned.summary["global_accuracy"] > 0.8
 
 
@@ -247,7 +247,8 @@ def test_a_server_in_the_middle_is_refused(signed, tmp_path):
     def swap(request, handle):
         if phase_of(request.content) == "shares":
             book = request.content["parts"]
-            book["seal_keys"] = [bytes(range(32)), *book["seal_keys"][1:]]
+            first, *others = book["values"]
+            book["values"] = [first[:32] + bytes(range(32)) + first[64:], *others]
         return handle(request)
 
     with pytest.raises(RoundError, match=r"partition 0: its keys are not signed|the keys of partition 0 are not those"):
@@ -256,15 +257,15 @@ def test_a_server_in_the_middle_is_refused(signed, tmp_path):
 
 
 WRONG_KEYS = {
-    "no key": (lambda node: node.pop("signing-key"), "this node has roster alone of signing-key and roster"),
-    "no roster at all": (lambda node: node.pop("roster"), "this node has signing-key alone of signing-key and roster"),
+    "no key": (lambda node: node.pop("signing-key"), "this node has only roster of signing-key and roster"),
+    "no roster at all": (lambda node: node.pop("roster"), "this node has only signing-key of signing-key and roster"),
     "misspelt": (lambda node: node.update(rooster=node.pop("roster")), 'unknown key "rooster" .*; did you mean "roster"'),
     "no file": (lambda node: node.update({"signing-key": "/none.pem"}), "signing-key .* there is no such file"),
-    "no roster": (lambda node: node.update(roster="/none"), "roster .* is no folder with files"),
-    "no PEM": (lambda node: (Path(node["roster"]) / "2.pem").write_text("x"), "2.pem in the roster .* is no public"),
+    "no roster": (lambda node: node.update(roster="/none"), "roster .* is not a folder with files"),
+    "no PEM": (lambda node: (Path(node["roster"]) / "2.pem").write_text("x"), "2.pem in the roster .* is not a public"),
     "not in it": (lambda node: (Path(node["roster"]) / "2.pem").unlink(), "partition 2 is not in the roster"),
     "private": (lambda node: (Path(node["roster"]) / "2.pem").write_bytes(Path(node["signing-key"]).read_bytes()),
-                "2.pem in the roster .* is no public"),
+                "2.pem in the roster .* is not a public"),
 }  # fmt: skip
 
 

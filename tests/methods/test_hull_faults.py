@@ -15,7 +15,7 @@ from hull_nodes import PHASES, Silent, chain, decoded, expected, hull_run, parts
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.secure_phases import MASKED
-from curvfed.strategies.secure_sum.wire import KEY_TAG, SEED_TAG
+from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG
 from curvfed.strategies.wire.exchange import CohortError
 
 pytestmark = pytest.mark.long  # damage at random, many runs each
@@ -197,8 +197,8 @@ def ask_again(change):
     [
         ("keys", lambda content: None, "this secure sum was begun before"),
         ("keys", lambda content: content["parts"].update(clients=[0, 1]), "this secure sum was begun before"),
-        ("shares", lambda content: None, "step share of partition 1 is out of order: it was taken before"),
-        ("hulls", lambda content: None, "step deliver of partition 1 is out of order: it was taken before"),
+        ("shares", lambda content: None, "step share keys of partition 1 is out of order: it was taken before"),
+        ("hulls", lambda content: None, "step receive shares of partition 1 is out of order: it was taken before"),
         ("unmask", lambda content: None, "step unmask of partition 1 is out of order: it was taken before"),
         ("unmask", lambda content: content["parts"].update(survivors=[0, 1]), "step unmask of partition 1 is out of"),
     ],
@@ -222,11 +222,11 @@ REFUSED = {
                     "entries that are not below the modulus"),
     "no vector": ("hulls", lambda r: replace(r, arrays={}), "missing ['masked']"),
     "a vector of another": ("hulls", lambda r: replace(r, arrays={MASKED: r.arrays[MASKED][::-1].copy()}),
-                            "a masked vector that is not as it was sent"),
+                            "the masked input does not fit its checksum"),
     "shares for a stranger": ("shares", lambda r: replace(r, parts={**r.parts, "partitions": [0, 7]}),
                               "shares for others than its peers"),
     "a foreign partition": ("shares", lambda r: replace(r, partition=7), "it now says that it is partition-id 7"),
-    "no keys": ("keys", lambda r: replace(r, parts={}), "a message with the parts []"),
+    "no keys": ("keys", lambda r: replace(r, parts={}), "mask_key: Field required"),
     "a degenerate key": ("keys", lambda r: replace(r, parts={**r.parts, "mask_key": bytes(32)}), "a degenerate key"),
     "arrays too many": ("keys", lambda r: replace(r, arrays={"points": np.zeros(2)}), "arrays are not awaited"),
     "the run before": ("shares", lambda r: replace(r, header=replace(r.header, run="other")), "the reply is of run other"),

@@ -15,8 +15,8 @@ from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.strategies.config.secure_phases import MASKED
 from curvfed.strategies.hull.codec import encode_hulls
 from curvfed.strategies.hull.local import local_hulls
-from curvfed.strategies.hull.public import Public
-from curvfed.strategies.secure_sum.state import State
+from curvfed.strategies.hull.public_parameters import PublicParameters
+from curvfed.strategies.secure_sum.client_state import ClientState
 
 RARE = 1e-7
 """Masks are fresh in every run: a good one fails a test of them as seldom."""
@@ -27,8 +27,8 @@ ASKED = HEADER | {"header.stamp"} | {f"facts.{name}" for name in FACTS}
 TOLD = HEADER | {"header.partition", "header.error", "header.num_examples"}
 PARTS = {
     "measure": ({"clients", "digest"}, set()),
-    "keys": ({"target", "modulus", "length", "clients"}, {"mask_key", "seal_key", "signature"}),
-    "shares": ({"partitions", "mask_keys", "seal_keys", "signatures"}, {"partitions", "values", "commitment"}),
+    "keys": ({"target", "modulus", "length", "clients"}, {"mask_key", "encryption_key", "signature"}),
+    "shares": ({"partitions", "values"}, {"partitions", "values", "commitment"}),
     "hulls": ({"partitions", "values"}, {"checksum"}),
     "unmask": ({"survivors"}, {"partitions", "values"}),
     "evaluate": (set(), set()),
@@ -79,7 +79,7 @@ def test_masked_vectors_are_uniform(settings, tmp_path):
 
 
 def test_a_vector_without_masks_is_not():
-    values = Public(-1.0, 0.999, 3.0, 2, 4, 2000)
+    values = PublicParameters(-1.0, 0.999, 3.0, 2, 4, 2000)
     points, labels = parts_of(4)[0]
     vector = encode_hulls(local_hulls(points, labels, values).hulls, 0, [0, 1], values)
     assert values.is_dense
@@ -106,35 +106,37 @@ class Watched:
     """The states that clients kept between the messages of a run, each as it was stored."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.states: list[State] = []
+        self.states: list[ClientState] = []
         self.grids: list[InProcessGrid] = []
-        keep = curvfed.client_app.secure._keep
+        keep = curvfed.client_app.secure._store
 
         def watched(member, state) -> None:
-            self.states.append(member._state)
+            self.states.append(member.state)
             keep(member, state)
 
         def grid(*arguments) -> InProcessGrid:
             self.grids.append(InProcessGrid(*arguments))
             return self.grids[-1]
 
-        monkeypatch.setattr(curvfed.client_app.secure, "_keep", watched)
+        monkeypatch.setattr(curvfed.client_app.secure, "_store", watched)
         monkeypatch.setattr(simulation, "InProcessGrid", grid)
 
     def secrets(self) -> set[bytes]:
         """Seeds, secret keys, order numbers."""
-        found = {one for state in self.states for one in (state.mask_secret, state.seal_secret, state.seed, state.note)}
+        found: set[bytes] = set()
+        for state in self.states:
+            found |= {state.mask_secret, state.encryption_secret, state.seed, state.payload}
         return found - {b""}
 
     def shares(self) -> set[bytes]:
-        """Both shares of every letter, apart."""
+        """Both shares of every pair, apart."""
         texts = {text for state in self.states for text in state.shares.values()}
         return {half for text in texts for half in (text[: len(text) // 2], text[len(text) // 2 :])}
 
-    def kept(self) -> list[State]:
+    def kept(self) -> list[ClientState]:
         """What is in the clients' contexts now."""
         contexts = self.grids[-1]._contexts.values()
-        return [State.from_parts(dict(context.state["secure-sum"])) for context in contexts]
+        return [ClientState.from_parts(dict(context.state["secure-sum"])) for context in contexts]
 
 
 @pytest.fixture
@@ -171,15 +173,15 @@ def test_no_secret_and_no_point_is_in_a_message(watched, tmp_path):
         ]
 
 
-def test_shares_are_sealed_and_half_of_them_never_seen(watched, tmp_path):
+def test_shares_are_encrypted_and_half_of_them_never_seen(watched, tmp_path):
     recorder = Recorder()
     hull_run(tmp_path, intercept=recorder, **FINE)
-    sealed = b"".join(all_bytes(reply) for reply in recorder.replies("shares"))
-    letters = [one for reply in recorder.replies("shares") for one in reply["parts"]["values"]]
+    sent = b"".join(all_bytes(reply) for reply in recorder.replies("shares"))
+    encrypted = [one for reply in recorder.replies("shares") for one in reply["parts"]["values"]]
     shares, revealed = watched.shares(), {one[1:] for reply in recorder.replies("unmask")
                                           for one in reply["parts"]["values"]}  # fmt: skip
     assert len(shares) == 2 * 3 * 3
-    assert not [share for share in shares if any(share in letter for letter in letters) or share in sealed]
+    assert not [share for share in shares if any(share in text for text in encrypted) or share in sent]
     assert revealed < shares
     assert len(revealed) == 3 * 3
     for state in watched.states:
@@ -197,7 +199,7 @@ def test_after_the_run_a_client_keeps_nothing_but_that_it_was(watched, tmp_path)
     states = watched.kept()
     assert len(states) == 4
     for state in states:
-        assert state == State(state.session, state.me, "done")
+        assert state == ClientState(session=state.session, me=state.me, step="done")
 
 
 @pytest.mark.usefixtures("clock")

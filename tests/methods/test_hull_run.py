@@ -148,7 +148,7 @@ def test_a_baseline_that_cannot_be_trained_costs_nothing_else(tmp_path, caplog):
     assert run.summary["metrics"]["accuracy_ce"] is None
     assert run.summary["metrics"]["accuracy_cp"] > 0.95
     assert run.summary["global_accuracy"] > 0.95
-    assert "hull.baselines: nothing for ce: C = inf, but a class cannot be separated from the rest" in caplog.text
+    assert "hull.baselines: no ce: C = inf, but a class cannot be separated from the rest" in caplog.text
 
 
 def test_two_clients_are_enough(tmp_path):

@@ -15,7 +15,7 @@ from image_fixtures import write_classes
 
 import curvfed.server_app.app
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.secure_sum.member import Member
+from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.wire.exchange import CohortError
 
 MARKER = "patient 4711 has diagnosis F32"
@@ -28,9 +28,9 @@ PLACES = {
     "training": ("curvfed.strategies.base.learner.train", {}),
     "scoring": ("curvfed.tasks.graphs.client_task.NodeTask.scores", {}),
     "writing the state": ("curvfed.client_app.client.Store.save", {}),
-    "making keys": ("curvfed.client_app.secure.Member.begin", SECURE),
-    "masking": ("curvfed.client_app.secure.Member.mask", SECURE),
-    "lifting masks": ("curvfed.client_app.secure.Member.unmask", SECURE),
+    "making keys": ("curvfed.client_app.secure.SecureSumClient.begin", SECURE),
+    "masking": ("curvfed.client_app.secure.SecureSumClient.mask_input", SECURE),
+    "lifting masks": ("curvfed.client_app.secure.SecureSumClient.unmask", SECURE),
     "measuring hulls": ("curvfed.client_app.hull.local_hulls", QUICK),
     "encoding hulls": ("curvfed.client_app.hull.encode_hulls", QUICK),
 }
@@ -103,12 +103,12 @@ def test_secrets_of_a_sum_are_in_no_text_of_an_error(tmp_path, monkeypatch, capl
     """Not even where the text of an exception holds all of them."""
     secrets: set[bytes] = set()
 
-    def leak(member: Member, vector: np.ndarray) -> None:
-        state = member._state
-        secrets.update((state.mask_secret, state.seal_secret, state.seed, *state.shares.values()))
+    def leak(member: SecureSumClient, vector: np.ndarray) -> None:
+        state = member.state
+        secrets.update((state.mask_secret, state.encryption_secret, state.seed, *state.shares.values()))
         raise ValueError(f"{state!r} {vector.tolist()}")
 
-    monkeypatch.setattr(Member, "mask", leak)
+    monkeypatch.setattr(SecureSumClient, "mask_input", leak)
     recorder = Recorder()
     nodes = nodes_for(SECURE, tmp_path / "nodes")
     with caplog.at_level(logging.DEBUG), pytest.raises(RoundError):

@@ -144,7 +144,7 @@ def test_arrays_that_are_refused(name, wrong, message):
 def test_points_that_are_refused(kind, points, message):
     trained = Classifier.train(*grouped(3)[:2], CURVATURE, 1, False, 0, kind)
     for ask in (trained.predict, trained.probabilities):
-        with pytest.raises(ValueError, match=f"classifier: .*{message}"):
+        with pytest.raises(ValueError, match=message):
             ask(points)
     with pytest.raises(ValueError, match=message):
         Classifier.train(points, [0], CURVATURE, 1, False, 0, kind)
@@ -164,12 +164,10 @@ def test_no_points_and_points_near_the_boundary(kind):
     [
         ({"groups": np.zeros(42, int)}, "points of 1 classes"),
         ({"groups": np.zeros(41, int)}, r"labels of shape \(41,\) for 42 points"),
-        ({"groups": np.linspace(0, 1, 42)}, "groups of type float64; they must be integers"),
         ({"c": -1}, "C is -1"),
         ({"c": math.nan}, "C is nan"),
         ({"curvature": 0}, "must be negative"),
         ({"curvature": math.nan}, "must be negative"),
-        ({"kind": "spherical"}, "kind 'spherical'; it must be one of poincare, euclidean, logistic"),
         ({"kind": "logistic", "hard": True}, "no hard margin"),
     ],
 )

@@ -433,7 +433,7 @@ def test_the_same_twice(make):
         ([[0, 0], [np.nan, 0]], [0, 1], "not finite"),
         ([[0, 0], [np.inf, 0]], [0, 1], "not finite"),
         (np.zeros((4, 2)), [0, 1], r"labels of shape \(2,\) for 4 points"),
-        (np.zeros((4, 2)), [1, 1, 1, 1], "points of 1 classes; a classifier wants at least two"),
+        (np.zeros((4, 2)), [1, 1, 1, 1], "points of 1 classes; a classifier needs at least two"),
         (np.zeros((0, 2)), [], "points of 0 classes"),
     ],
 )

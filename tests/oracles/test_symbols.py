@@ -97,10 +97,10 @@ def test_symbols_add_up() -> None:
         ("not reduced", "contradict"),
         ("many", "more than 12 occupied bins"),
         ("noise", "more than 12 occupied bins"),
-        ("beyond", "not bins"),
-        ("zero", "not bins"),
-        ("outside", "not bins"),
-        ("repeated", "not bins"),
+        ("beyond", "not locate bins"),
+        ("zero", "not locate bins"),
+        ("outside", "not locate bins"),
+        ("repeated", "not locate bins"),
     ],
 )
 def test_what_is_no_sum_of_vectors_is_refused(damage: str, match: str) -> None:

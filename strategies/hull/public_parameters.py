@@ -1,4 +1,4 @@
-"""What all parties of the protocol must agree on before anyone encodes, and what follows from it."""
+"""The public parameters of the hull protocol, and what is derived from them. All parties must agree on them."""
 
 import hashlib
 import json
@@ -14,38 +14,38 @@ from curvfed.strategies.hull.symbols import SPARE
 CODES = ("binary", "bose-chowla")
 """Label codes by name."""
 MAX_LENGTH = 50_000_000
-"""Numbers that a client may have to send: 400 MB."""
-_WORD = 24  # bits below which a smaller prime would save nothing worth having
+"""The most numbers that a client may have to send: 400 MB."""
+_MIN_BITS = 24  # of the prime; a smaller one would hardly save anything
 
 
 @dataclass(frozen=True)
-class Public:
-    """Public values. All parties that hold equal ones encode alike; `digest` compares them.
+class PublicParameters:
+    """Parties with equal parameters encode alike. Compare them by `digest`.
 
     Attributes
     ----------
     curvature : float
     radius : float
-        Euclidean norm that no quantised point exceeds.
+        Largest Euclidean norm of a quantised point.
     epsilon : float
-        Hyperbolic distance that a point moves at most by quantisation.
+        Largest hyperbolic distance between two points of a bin.
     num_classes : int
-        Hulls of a client at most, J ≥ 1.
+        J ≥ 1; a client has at most one hull of each class.
     num_clients : int
         L ≥ 2.
     cap : int
-        Vertices of one hull at most, ≥ 1. With the numbers above it fixes how much everyone sends, so that no message
-        tells how large a hull is.
+        Largest number of vertices of a hull, ≥ 1. It determines, with the numbers above, how much every client sends, so
+        that no message tells how large a hull is.
     code : str
         One of `CODES`.
     h : int
-        Hulls that may meet in one bin, with "bose-chowla"; "binary" does not look at it.
+        With "bose-chowla", the number of hulls that a bin may be in.
 
     Raises
     ------
     ValueError
-        If one is out of range, if bins or sums of labels exceed `MAX_BITS` bits, or a vector `MAX_LENGTH` numbers; the
-        run-config key to change is named.
+        If a value is out of range, bins or sums of labels exceed `MAX_BITS` bits, or a vector exceeds `MAX_LENGTH`
+        numbers. The error names the run-config key to change.
     """
 
     curvature: float
@@ -75,57 +75,57 @@ class Public:
 
     @cached_property
     def quantizer(self) -> PoincareQuantizer:
-        """Points to bins and back."""
+        """Maps points to bins and back."""
         try:
             return PoincareQuantizer(self.epsilon, self.radius, self.curvature)
         except ValueError as error:
             raise ValueError(f"hull.epsilon={self.epsilon} with hull.radius={self.radius}: {error}") from error
 
     @cached_property
-    def labels(self) -> BinaryCode | BoseChowla:
+    def label_code(self) -> BinaryCode | BoseChowla:
         """The label code over all slots.
 
-        A word of the binary code takes as many slots as keep its sums in the bits that the bins need anyway. Further
-        slots in a word would cost a larger prime, and time to decode grows with its bits; fewer would not shorten what is
-        sent, for that is as long as there are slots.
+        A word of the binary code has as many slots as fit in the bits that the bins need anyway. More slots in a word
+        would need a larger prime, and decoding time grows with its bits. Fewer slots would not shorten the vector, whose
+        length is proportional to the number of all slots.
         """
         if self.code == "bose-chowla":
             return BoseChowla(self.num_slots, self.h)
-        return BinaryCode(self.num_slots, min(max(_WORD, self.quantizer.num_bins.bit_length()), MAX_BITS))
+        return BinaryCode(self.num_slots, min(max(_MIN_BITS, self.quantizer.num_bins.bit_length()), MAX_BITS))
 
     @property
     def num_slots(self) -> int:
-        """J·L."""
+        """J·L, one slot for every possible hull."""
         return self.num_classes * self.num_clients
 
     @property
-    def most(self) -> int:
-        """Occupied bins of a word at most."""
-        return min(self.labels.width * self.cap, self.quantizer.num_bins)
+    def max_occupied(self) -> int:
+        """Largest number of occupied bins of a word."""
+        return min(self.label_code.width * self.cap, self.quantizer.num_bins)
 
     @property
     def is_dense(self) -> bool:
-        """Whether a vector over all bins is no longer than the symbols of as many as may be occupied."""
-        return self.quantizer.num_bins <= 2 * self.most
+        """Whether a vector over all bins is no longer than the power sums of `max_occupied` bins."""
+        return self.quantizer.num_bins <= 2 * self.max_occupied
 
     @property
     def word_length(self) -> int:
-        """Numbers of one word: 2 per bin that may be occupied, or 1 per bin, and the spare ones."""
-        return min(2 * self.most, self.quantizer.num_bins) + SPARE
+        """Numbers of one word: 2 per bin that may be occupied, or 1 per bin; and the redundant ones."""
+        return min(2 * self.max_occupied, self.quantizer.num_bins) + SPARE
 
     @property
     def length(self) -> int:
         """Numbers that every client sends."""
-        return self.labels.num_words * self.word_length
+        return self.label_code.num_words * self.word_length
 
     @cached_property
     def prime(self) -> int:
-        """The modulus of all sums: above every bin, so that none is 0, and every sum of labels, so that none wraps."""
-        return prime_above(max(self.quantizer.num_bins, self.labels.largest, 1 << _WORD))
+        """The modulus of all sums. It is larger than every bin and every sum of labels."""
+        return prime_above(max(self.quantizer.num_bins, self.label_code.largest, 1 << _MIN_BITS))
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the values and of what follows from them here, in hexadecimal."""
+        """SHA-256 of the parameters and of what this party derives from them, in hexadecimal."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         floats = {name: float(values[name]).hex() for name in ("curvature", "radius", "epsilon")}
         derived = {"num_bins": self.quantizer.num_bins, "prime": self.prime, "length": self.length}

@@ -1,0 +1,278 @@
+"""The client's half of a secure sum (Bonawitz et al., CCS 2017), for clients and a server that follow the protocol."""
+
+import secrets
+from collections.abc import Callable, Collection, Mapping
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from curvfed.strategies.secure_sum import crypto, shamir
+from curvfed.strategies.secure_sum.client_state import STEPS, ClientState, Step
+from curvfed.strategies.secure_sum.encrypted_shares import SHARES_BYTES, checked_shares, decrypt, encrypt
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.masks import commitment, pairwise_mask, self_mask
+from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG, EncryptedShares, PublicKeys
+from curvfed.strategies.secure_sum.modular import Residues, add, check_residues, subtract
+from curvfed.strategies.secure_sum.session import Session
+
+Entropy = Callable[[int], bytes]
+
+
+class SecureSumClient:
+    """One client in one session: `share_keys`, `receive_shares`, `mask_input`, `unmask`, each once and in this order.
+
+    A step that is out of order or refuses its arguments raises SecureSumError and leaves the state as it was. Between
+    steps its `state` can be stored. A stored state must be continued only once, because a copy of it could
+    answer `unmask` a second time. Secrets that no later step needs are dropped.
+
+    Parameters
+    ----------
+    state : ClientState
+        As `begin` makes it, or as it was stored.
+    entropy : callable
+        Returns the given number of uniform bytes.
+
+    Notes
+    -----
+    A client answers `unmask` once, with one kind of share for each client. More than half of a client's shares are
+    needed to recover a secret. Therefore a server that names different survivors to different clients never gets both
+    the seed and the mask secret of any client: one of them stays hidden, and with it the client's vector.
+    """
+
+    def __init__(self, state: ClientState, entropy: Entropy = secrets.token_bytes) -> None:
+        self.state = state
+        self._entropy = entropy
+
+    @classmethod
+    def begin(
+        cls,
+        session: Session,
+        me: int,
+        signing_key: Ed25519PrivateKey | None = None,
+        entropy: Entropy = secrets.token_bytes,
+    ) -> "SecureSumClient":
+        """Enter a session, with fresh keys.
+
+        Parameters
+        ----------
+        session : Session
+        me : int
+            This client's partition.
+        signing_key : Ed25519PrivateKey, optional
+            Signs the public keys, for peers with a roster.
+        entropy : callable
+            Returns the given number of uniform bytes.
+
+        Raises
+        ------
+        SecureSumError
+            If this client is not in the session.
+        """
+        if me not in session.clients:
+            raise SecureSumError(f"partition {me} is not among the clients of the session")
+        mask_secret, encryption_secret, seed = (entropy(crypto.KEY_BYTES) for _ in range(3))
+        keys = PublicKeys(
+            mask_key=crypto.public_key(mask_secret),
+            encryption_key=crypto.public_key(encryption_secret),
+            signature=b"",
+        )
+        if signing_key is not None:
+            keys = keys.model_copy(update={"signature": signing_key.sign(keys.signed_text(session, me))})
+        state = ClientState(
+            session=session,
+            me=me,
+            step="share keys",
+            keys={me: keys},
+            mask_secret=mask_secret,
+            encryption_secret=encryption_secret,
+            seed=seed,
+        )
+        return cls(state, entropy)
+
+    def advertise_keys(self) -> PublicKeys:
+        """The public keys for the server and all peers."""
+        return self._at("share keys").keys[self.state.me]
+
+    def share_keys(
+        self, keys: Mapping[int, PublicKeys], payload: bytes = b"", roster: Mapping[int, bytes] | None = None
+    ) -> EncryptedShares:
+        """Share the secrets among the neighbours.
+
+        Parameters
+        ----------
+        keys : mapping of int to PublicKeys
+            Of all clients that answered, this one among them.
+        payload : bytes
+            For all other clients; the server sees only its length. In one session all clients give one, or none does.
+        roster : mapping of int to bytes, optional
+            Raw Ed25519 public keys of all trusted clients. Without it a server could replace public keys by its own.
+
+        Raises
+        ------
+        SecureSumError
+            If there are fewer clients than the threshold, one is not of the session, this client's keys are not those
+            that it sent, two keys are equal, or a peer's signature is not by its key in the roster.
+        """
+        state = self._at("share keys")
+        session, me = state.session, state.me
+        _check_keys(state, keys, roster)
+        neighbours = session.graph(tuple(sorted(keys)))[me]
+        holders = [me, *neighbours]
+        points = [holder + 1 for holder in holders]
+        seed_shares, key_shares = (
+            shamir.split(secret, points, session.shares_needed, self._entropy)
+            for secret in (state.seed, state.mask_secret)
+        )
+        texts = {holder: seed_shares[holder + 1] + key_shares[holder + 1] for holder in holders}
+        own_shares = texts.pop(me)
+        receivers = sorted(keys.keys() - {me}) if payload else neighbours
+        secret = X25519PrivateKey.from_private_bytes(state.encryption_secret)
+        encrypted = {}
+        for peer in receivers:
+            nonce, text = self._entropy(crypto.NONCE_BYTES), texts.get(peer, b"") + payload
+            encrypted[peer] = encrypt(session, secret, keys, me, peer, nonce, text)
+        self._advance("receive shares", keys=dict(keys), payload=payload, shares={me: own_shares})
+        return EncryptedShares.of(encrypted, commitment=commitment(session, me, state.seed))
+
+    def receive_shares(self, encrypted: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Decrypt what the others sent to this client.
+
+        Parameters
+        ----------
+        encrypted : mapping of int to bytes
+            By sender, of all other clients that sent shares; empty where a client that is no neighbour sent nothing.
+
+        Returns
+        -------
+        dict of int to bytes
+            The payloads by sender, this client's own among them.
+
+        Raises
+        ------
+        SecureSumError
+            If there are fewer senders than the threshold, or fewer neighbours than the recovery of this client's
+            secrets needs; if a sender is unknown; or if a ciphertext was changed, or encrypted for another client or
+            other keys.
+        """
+        state = self._at("receive shares")
+        session, me = state.session, state.me
+        unknown = sorted(encrypted.keys() - (state.keys.keys() - {me}))
+        if unknown:
+            raise SecureSumError(f"shares from partitions {unknown}, whose keys are not known")
+        session.check_enough(len(encrypted) + 1, "sent shares")
+        neighbours = session.graph(tuple(sorted(state.keys)))[me]
+        near = [peer for peer in neighbours if peer in encrypted]
+        if len(near) + 1 < session.shares_needed:
+            raise SecureSumError(
+                f"{len(near) + 1} of {len(neighbours) + 1} holders of this client's shares are left; needed "
+                f"{session.shares_needed}"
+            )
+        secret = X25519PrivateKey.from_private_bytes(state.encryption_secret)
+        shares, payloads = dict(state.shares), {me: state.payload}
+        for peer, ciphertext in sorted(encrypted.items()):
+            if not ciphertext and peer not in near and not state.payload:
+                payloads[peer] = b""
+                continue
+            text = decrypt(session, secret, state.keys, peer, me, ciphertext)
+            if peer in near:
+                shares[peer], text = checked_shares(peer, text), text[SHARES_BYTES:]
+            payloads[peer] = text
+        self._advance(
+            "mask input",
+            keys={peer: state.keys[peer] for peer in [me, *near]},
+            encryption_secret=b"",
+            payload=b"",
+            shares=shares,
+            senders=tuple(sorted([me, *encrypted])),
+        )
+        return payloads
+
+    def mask_input(self, vector: Residues) -> Residues:
+        """The vector plus the self mask and the pairwise masks, modulo q: uniform to all who lack one of the masks.
+
+        Parameters
+        ----------
+        vector : array (length,), uint64
+            Residues.
+
+        Raises
+        ------
+        SecureSumError
+            If the vector is of another type or length, or an entry is not below the modulus.
+        """
+        state = self._at("mask input")
+        session, me = state.session, state.me
+        check_residues(vector, session.length, session.modulus)
+        total = add(vector, self_mask(session, me, state.seed), session.modulus)
+        secret = X25519PrivateKey.from_private_bytes(state.mask_secret)
+        my_key = state.keys[me].mask_key
+        for peer, keys in state.keys.items():
+            if peer != me:
+                add_or_subtract = add if me < peer else subtract
+                mask = pairwise_mask(session, secret, me, peer, my_key, keys.mask_key)
+                total = add_or_subtract(total, mask, session.modulus)
+        self._advance("unmask", keys={}, mask_secret=b"", seed=b"")
+        return total
+
+    def unmask(self, survivors: Collection[int]) -> dict[int, bytes]:
+        """One share of each neighbour and of this client: of its seed if it survived, of its mask secret if not.
+
+        Parameters
+        ----------
+        survivors : collection of int
+            The clients whose masked inputs are in the sum, this one among them.
+
+        Returns
+        -------
+        dict of int to bytes
+            By client: a tag and the share.
+
+        Raises
+        ------
+        SecureSumError
+            If there are fewer survivors than the threshold, this client is not among them, or one never sent shares.
+        """
+        state = self._at("unmask")
+        session, alive = state.session, set(survivors)
+        unknown = sorted(alive - set(state.senders))
+        if unknown:
+            raise SecureSumError(f"survivors {unknown} who never sent shares")
+        if state.me not in alive:
+            raise SecureSumError(f"partition {state.me} is not among the survivors and reveals nothing")
+        session.check_enough(len(alive), "survive")
+        revealed = {}
+        for peer, both in sorted(state.shares.items()):
+            seed_share, key_share = both[: shamir.SHARE_BYTES], both[shamir.SHARE_BYTES :]
+            revealed[peer] = SEED_TAG + seed_share if peer in alive else KEY_TAG + key_share
+        self.state = ClientState(session=session, me=state.me, step="done")
+        return revealed
+
+    def _at(self, step: Step) -> ClientState:
+        """The state, if this is the step that comes next."""
+        if self.state.step != step:
+            done = STEPS.index(self.state.step) > STEPS.index(step)
+            reason = "it was taken before" if done else f"the next is {self.state.step}"
+            raise SecureSumError(f"step {step} of partition {self.state.me} is out of order: {reason}")
+        return self.state
+
+    def _advance(self, step: Step, **changes: object) -> None:
+        self.state = self.state.model_copy(update={"step": step, **changes})
+
+
+def _check_keys(state: ClientState, keys: Mapping[int, PublicKeys], roster: Mapping[int, bytes] | None) -> None:
+    session, me = state.session, state.me
+    unknown = sorted(keys.keys() - set(session.clients))
+    if unknown:
+        raise SecureSumError(f"keys of partitions {unknown}, who are not among the clients of the session")
+    session.check_enough(len(keys), "sent keys")
+    if keys.get(me) != state.keys[me]:
+        raise SecureSumError(f"the keys of partition {me} are not those that it sent")
+    if len({key for one in keys.values() for key in (one.mask_key, one.encryption_key)}) != 2 * len(keys):
+        raise SecureSumError("the same key twice among the clients' keys")
+    if roster is None:
+        return
+    for peer, one in sorted(keys.items()):
+        if peer not in roster:
+            raise SecureSumError(f"partition {peer} is not in the roster")
+        if not crypto.is_signed(roster[peer], one.signature, one.signed_text(session, peer)):
+            raise SecureSumError(f"partition {peer}: its keys are not signed by its key in the roster")

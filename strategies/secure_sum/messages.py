@@ -1,0 +1,165 @@
+"""The messages of a secure sum: which parts each has, of which types and sizes."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from curvfed.strategies.secure_sum.crypto import KEY_BYTES, SIGNATURE_BYTES
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.modular import Residues
+from curvfed.strategies.secure_sum.session import Session
+
+Parts = dict[str, str | int | bytes | list[int] | list[bytes]]
+"""A message as Flower's records take it."""
+
+HASH_BYTES = 32
+
+SEED_TAG, KEY_TAG = b"s", b"k"
+"""First byte of a revealed share: it is one of the seed of a self mask, or one of a mask key's secret."""
+
+Key = Annotated[bytes, Field(min_length=KEY_BYTES, max_length=KEY_BYTES)]
+Hash = Annotated[bytes, Field(min_length=HASH_BYTES, max_length=HASH_BYTES)]
+
+
+def _check_signature(signature: bytes) -> bytes:
+    if len(signature) not in (0, SIGNATURE_BYTES):
+        raise ValueError(f"a signature has {SIGNATURE_BYTES} bytes, or none")
+    return signature
+
+
+Signature = Annotated[bytes, AfterValidator(_check_signature)]
+
+
+class Message(BaseModel):
+    """A message with exactly these parts of exactly these types. No error shows a value."""
+
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        ser_json_bytes="base64",
+        val_json_bytes="base64",
+    )
+
+    def as_parts(self) -> Parts:
+        """Parts by name, for a message or a record."""
+        return self.model_dump()
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, object]) -> Self:
+        """Inverse of `as_parts`.
+
+        Raises
+        ------
+        SecureSumError
+            If a part is missing, too many, or of a wrong type or size.
+        """
+        try:
+            return cls.model_validate(dict(parts))
+        except ValidationError as error:
+            raise refusal(cls, error) from None
+
+
+def refusal(kind: type[Message], error: ValidationError) -> SecureSumError:
+    """What is wrong with a message, without any of its values."""
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    texts = [": ".join([".".join(map(str, fault["loc"])), fault["msg"]]) for fault in faults[:3]]
+    return SecureSumError(f"{kind.__name__}: {'; '.join(texts)}")
+
+
+class PublicKeys(Message):
+    """A client's public keys for one session.
+
+    Attributes
+    ----------
+    mask_key, encryption_key : bytes, 32
+        X25519: one for pairwise masks, another for what clients encrypt for each other.
+    signature : bytes
+        Ed25519, 64 bytes; empty if the client has no signing key.
+    """
+
+    mask_key: Key
+    encryption_key: Key
+    signature: Signature
+
+    @property
+    def both(self) -> bytes:
+        """Mask key and encryption key."""
+        return self.mask_key + self.encryption_key
+
+    def signed_text(self, session: Session, partition: int) -> bytes:
+        """The text that is signed."""
+        return session.context("public keys", partition, self.both)
+
+    def as_bytes(self) -> bytes:
+        """Both keys and the signature."""
+        return self.both + self.signature
+
+    @classmethod
+    def from_bytes(cls, text: bytes) -> Self:
+        """Inverse of `as_bytes`; raises as `from_parts`."""
+        mask_key, encryption_key = text[:KEY_BYTES], text[KEY_BYTES : 2 * KEY_BYTES]
+        signature = text[2 * KEY_BYTES :]
+        return cls.from_parts({"mask_key": mask_key, "encryption_key": encryption_key, "signature": signature})
+
+
+class BytesByPartition(Message):
+    """Bytes of, or for, several clients: all public keys, encrypted shares, revealed shares."""
+
+    partitions: list[int]
+    values: list[bytes] = Field(repr=False)
+
+    @model_validator(mode="after")
+    def _check_lists(self) -> Self:
+        if len(set(self.partitions)) != len(self.partitions):
+            raise ValueError("a partition comes twice")
+        if len(self.values) != len(self.partitions):
+            raise ValueError("partitions and values are lists of different lengths")
+        return self
+
+    @classmethod
+    def of(cls, values: Mapping[int, bytes], **others: bytes) -> Self:
+        """The message of these values; `others` are the parts of a subclass."""
+        return cls.from_parts({"partitions": [*values], "values": [*values.values()], **others})
+
+    @property
+    def by_partition(self) -> dict[int, bytes]:
+        """Values by partition."""
+        return dict(zip(self.partitions, self.values, strict=True))
+
+
+class EncryptedShares(BytesByPartition):
+    """What a client sends its peers through the server, by receiver, and its commitment to the seed of its self mask."""
+
+    commitment: Hash
+
+
+class Checksum(Message):
+    """What is sent beside a masked input: `checksum` of it."""
+
+    checksum: Hash
+
+
+class Survivors(Message):
+    """The clients whose masked inputs are in the sum."""
+
+    survivors: list[int]
+
+
+def checksum(masked_input: Residues, session: Session, partition: int) -> bytes:
+    """SHA-256 of a client's masked input: it shows flipped bits, and vectors of other sessions."""
+    text = session.context("masked input", partition) + masked_input.astype("<u8", copy=False).tobytes()
+    return sha256(text).digest()
+
+
+def public_keys_message(keys: Mapping[int, PublicKeys]) -> BytesByPartition:
+    """The public keys of many clients."""
+    return BytesByPartition.of({partition: one.as_bytes() for partition, one in keys.items()})
+
+
+def public_keys_in(message: BytesByPartition) -> dict[int, PublicKeys]:
+    """Inverse of `public_keys_message`; raises as `Message.from_parts`."""
+    return {partition: PublicKeys.from_bytes(text) for partition, text in message.by_partition.items()}
