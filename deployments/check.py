@@ -7,8 +7,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from curvfed.client_app.data import Data, shape
-from curvfed.deployments.data_check import look_at_data
 from curvfed.deployments.pairs import Value
+from curvfed.deployments.preflight import look_at_data
 from curvfed.deployments.request import Request, read_request, what_is_summed
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.defaults import settled
