@@ -11,7 +11,7 @@ from rich.markup import escape
 from curvfed.deployments.predict.graphs import predict_graphs
 from curvfed.deployments.predict.images import predict_images
 from curvfed.deployments.predict.points import predict_points
-from curvfed.deployments.predict.shown import Prediction
+from curvfed.deployments.predict.prediction import Prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.wire.arrays import MessageError
@@ -22,7 +22,7 @@ from curvfed.tasks.in_memory import KINDS, Raw
 __all__ = ["PredictError", "Prediction", "TrainedRun", "main", "predict"]
 
 TASKS = {"nodes": predict_graphs, "graphs": predict_graphs, "images": predict_images, "points": predict_points}
-"""Who predicts, by the task of the run."""
+"""The function that predicts, by the task of the run."""
 
 EXPECTED = (PredictError, ConfigError, DataError, MessageError, StoreError)
 

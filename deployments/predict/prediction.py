@@ -1,4 +1,4 @@
-"""What a trained model is shown, and what it makes of it."""
+"""The examples that a model predicts, and the prediction."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -14,23 +14,23 @@ from curvfed.deployments.predict.trained_run import TrainedRun
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
-    """Data that are new to a model, or that its run knows.
+class Examples:
+    """Data to predict: new to the model, or the run's own.
 
     Attributes
     ----------
     data : object
-        As the task holds them.
+        In the form of the task.
     labels : list of str
-        The class of each example; not used where none is scored.
+        The class of each example; ignored if no example is scored.
     scored : (n,), bool
-        Examples of known class that the model is scored on.
+        The examples of known class on which the model is scored.
     which : str
-        These examples, in words.
+        The scored examples in words.
     names : list of str
-        Of the examples; their numbers if it is left out.
+        The name of each example; by default its number.
     about : dict of str to str
-        What had to be done to the data.
+        How the data were changed to fit the model.
     """
 
     data: Any
@@ -43,20 +43,20 @@ class Shown:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a model makes of examples.
+    """The predicted class of every example.
 
     Attributes
     ----------
     noun : str
-        What is classified: "node", "graph", "image" or "point".
+        "node", "graph", "image" or "point".
     names : list of str
-        Of each example: a number, or the path of an image.
+        A number, or the path of an image.
     classes : list of str
-        Of each; "" where the model's answer is not finite.
+        "" if the model's output is not finite.
     probabilities : Tensor, (n,)
-        Of these classes: by softmax of the logits, of points by the classifier's own.
+        The probabilities of these classes: the softmax of the logits, for points the classifier's own.
     about : dict of str to str
-        What was used and what it scored, in words.
+        The model and its scores, in words.
     """
 
     noun: str
@@ -67,34 +67,28 @@ class Prediction:
 
 
 def prediction(
-    run: TrainedRun, shown: Shown, classes: list[str], probabilities: Tensor, about: dict[str, str]
+    run: TrainedRun, examples: Examples, classes: list[str], probabilities: Tensor, about: dict[str, str]
 ) -> Prediction:
-    """The prediction of these classes, with the share of them that is right.
-
-    Parameters
-    ----------
-    about : dict of str to str
-        What the model is.
-    """
+    """Score the predicted classes, and name them; `about` describes the model."""
     task, number = run.facts.task, str(len(classes))
-    told = {"method": run.config.method} | about | shown.about | {task: number}
-    if shown.scored.any():
-        right = (np.array(classes) == np.array(shown.labels))[shown.scored]
+    told = {"method": run.config.method} | about | examples.about | {task: number}
+    if examples.scored.any():
+        right = (np.array(classes) == np.array(examples.labels))[examples.scored]
         told[task] = f"{number}, {len(right)} to score on"
-        told[f"accuracy on {shown.which}"] = f"{right.mean():.4f}"
-    names = list(shown.names) or [str(number) for number in range(len(classes))]
+        told[f"accuracy on {examples.which}"] = f"{right.mean():.4f}"
+    names = list(examples.names) or [str(number) for number in range(len(classes))]
     return Prediction(task.removesuffix("s"), names, classes, probabilities, told)
 
 
 def most_likely(logits: Tensor, class_names: Sequence[str]) -> tuple[list[str], Tensor]:
-    """The class of each row of logits (n, C), "" where one is not finite, and its probability (n,)."""
+    """The class of each row of logits (n, C), "" if the row is not finite, and its probability (n,)."""
     probabilities, best = logits.softmax(dim=1).cpu().max(dim=1)
     finite = logits.isfinite().all(dim=1).tolist()
     return [class_names[index] if known else "" for index, known in zip(best.tolist(), finite)], probabilities
 
 
 def is_own(run: TrainedRun, data: str, places: Iterable[Path] = ()) -> bool:
-    """Whether `data` is the run's data set: by its name, or as the same file or folder as one of these places."""
+    """Whether `data` is the run's data set: its name, or the same file or folder as one of these places."""
     given = Path(data).expanduser()
     return data.lower() == run.config.dataset.lower() or any(
         given.exists() and place.exists() and os.path.samefile(given, place) for place in places
