@@ -48,40 +48,41 @@ class Progress:
     def __call__(self, ended: Ended | None, running: int) -> None:
         """Count a run that ended, if one did, and show the number of runs being made."""
         self._running = running
+        words = ""
         if ended is not None:
-            self._take_in(ended)
+            words = f"   ({ended.run.name}, {span(ended.seconds)})"
+            self._done += not ended.error
+            self.failed += bool(ended.error)
+            if ended.seconds:
+                self._made += 1
+                self._last = time.monotonic()
+            if ended.error:
+                self._show_error(ended)
         if self._console.is_terminal:
             self._live.refresh()
         else:
-            more = f"   ({ended.run.name}, {span(ended.seconds)})" if ended else ""
-            self._console.print(self._line(), more, sep="", highlight=False, markup=False)
+            self._console.print(self._line(), words, sep="", highlight=False, markup=False)
 
-    def _take_in(self, ended: Ended) -> None:
-        self._done += not ended.error
-        self.failed += bool(ended.error)
-        if ended.seconds:
-            self._made += 1
-            self._last = time.monotonic()
-        if ended.error:
-            words = " ".join(ended.error.split())
-            if len(words) > LONGEST:
-                words = f"{words[:LONGEST]}… (see {LOGS}/{ended.run.name}.log)"
-            self._console.print(f"[red]failed[/red] {ended.run.name}: {escape(words)}", highlight=False)
+    def _show_error(self, ended: Ended) -> None:
+        words = " ".join(ended.error.split())
+        if len(words) > LONGEST:
+            words = f"{words[:LONGEST]}… (see {LOGS}/{ended.run.name}.log)"
+        self._console.print(f"[red]failed[/red] {ended.run.name}: {escape(words)}", highlight=False)
 
     def _line(self) -> Text:
         """The line at this moment."""
         words = f"{escape(self._title)}: {self._done} of {self._total} done"
-        words += f", {self._running} running" if self._running else ""
-        words += f", [red]{self.failed} failed[/red]" if self.failed else ""
-        return Text.from_markup(words + self._left())
-
-    def _left(self) -> str:
-        """The time left by the mean of the runs so far; "" once that time is over."""
+        if self._running:
+            words += f", {self._running} running"
+        if self.failed:
+            words += f", [red]{self.failed} failed[/red]"
         left = self._total - self._done - self.failed
-        if not (self._made and self._running and left):
-            return ""
-        seconds = (self._last - self._begun) / self._made * left - (time.monotonic() - self._last)
-        return f", {span(seconds)} left" if seconds >= 1 else ""
+        if self._made and self._running and left:
+            # The mean of the runs so far, whatever their kinds.
+            seconds = (self._last - self._begun) / self._made * left - (time.monotonic() - self._last)
+            if seconds >= 1:
+                words += f", {span(seconds)} left"
+        return Text.from_markup(words)
 
 
 def span(seconds: float) -> str:
