@@ -146,18 +146,19 @@ def predict(
     - graphs: a .pt file of a graph or of a list of graphs, or a folder in the TU
       collection's layout. With the run's data set --client names the part;
     - images: a file, a folder of files, or a folder per class, which also gives the
-      accuracy. With the run's data set --client names the part; without it these
-      are the global test images;
+      accuracy. With the run's data set --client names the part; without it these are
+      the global test images;
     - points in the disc: an .npz, .csv or .h5ad file, with or without classes. The
       run's data set stands for its global test points. There is no --client.
 
-    The model is the one after the last aggregation: the shared and fixed
-    parameters, and the calibrated classifier if there is one. With --client it is
-    that client's own: for images its fine-tuned model if it has kept one, otherwise
-    the shared parameters with its personal ones. Nothing is trained.
+    The model is that of the last aggregation, with the calibrated classifier if
+    there is one. With --client it is that client's own: its fine-tuned one if it has
+    kept one, otherwise the shared parameters with its personal ones.
 
     The CSV has a row per node, graph, image or point: its number or path, class,
-    probability. docs/predict.md says more.
+    probability. The probability is the softmax of the logits, for an SVM Platt's
+    scaling of its margins. It is no calibrated chance for hyperfed, whose logits are
+    negative distances to the prototypes, and for spherefed, whose are cosines.
 
     Exit status: 0 predicted, 1 it cannot be done, 2 wrong usage.
     """

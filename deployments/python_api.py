@@ -118,17 +118,13 @@ class Run:
         PredictError, ConfigError, DataError, MessageError, StoreError
             If something is absent, or data, model and personal state do not fit together. All are ValueErrors.
         """
-        from pandas import DataFrame
-
         trained = TrainedRun.read(self.path)
         if isinstance(data, str | os.PathLike):
-            shown: Any = os.fspath(data)
+            given: Any = os.fspath(data)
         else:
             facts = trained.facts if client is None else trained.facts_of(client)
-            shown = check_data("the data", data, facts.class_names)
-        found = predict.predict(trained, shown, client)
-        names = [int(name) if name.isdecimal() else name for name in found.names]
-        return DataFrame({found.noun: names, "class": found.classes, "probability": found.probabilities.numpy()})
+            given = check_data("the data", data, facts.class_names)
+        return predict.predict(trained, given, client).table()
 
     def __repr__(self) -> str:
         told = self.summary

@@ -48,11 +48,6 @@ class Request:
         """The configuration with every choice made that it leaves to the task or the method."""
         return settled(self.config, self.task)
 
-    @property
-    def num_sets(self) -> int:
-        """The number of data sets: with D of them, client p holds a part of data set p modulo D."""
-        return len(graph_dataset_names(self.config.dataset) or [""])
-
 
 def read_request(pairs: Sequence[str]) -> Request:
     """Read the arguments, and refuse what is wrong with them on any machine.
@@ -77,8 +72,9 @@ def checked(settings: dict[str, Value], number: int) -> Request:
         every = defaults()
         settings |= {key: value for key, value in flatten(config).items() if value != every[key]}
     request = Request(settings, number, config)
-    check_installed(request.config)
-    if number % (sets := request.num_sets):
+    check_installed(config)
+    sets = len(graph_dataset_names(config.dataset) or [""])  # client p holds a part of data set p modulo their number
+    if number % sets:
         raise UsageError(f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}")
     what_is_summed(request)
     return request

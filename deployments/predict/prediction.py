@@ -4,13 +4,16 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.deployments.predict.trained_run import TrainedRun
+
+if TYPE_CHECKING:  # pandas takes a second to import
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +67,13 @@ class Prediction:
     classes: list[str]
     probabilities: Tensor
     about: dict[str, str]
+
+    def table(self) -> "DataFrame":
+        """A row per example: its number or path, its class, and the probability of the class."""
+        from pandas import DataFrame
+
+        names = [int(name) if name.isdecimal() else name for name in self.names]
+        return DataFrame({self.noun: names, "class": self.classes, "probability": self.probabilities.numpy()})
 
 
 def prediction(
