@@ -110,7 +110,6 @@ def check(
     or auto, chosen by the task or the method. Then it shows where the data lie and
     what a client has of them; loading may take minutes the first time. For a secure
     sum it says who must stay to the end, and for hull what every client would send.
-
     Exit status: 0 it can run, 2 it cannot.
     """
     from curvfed.deployments.check import main
@@ -185,7 +184,6 @@ def sweep(
     SWEEP is the name of a shipped sweep, which `curvfed paper --list` lists, or
     the path of a .toml file, which docs/sweeps.md describes. Completed runs are
     skipped, interrupted ones are resumed, and failed ones are made anew.
-
     Exit status: 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted by
     Ctrl-C or SIGTERM.
     """
