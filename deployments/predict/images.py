@@ -158,7 +158,7 @@ def _brought(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[Tensor,
 
 def _to_score(run: TrainedRun, folder: Path, raw: RawImages, has_test: bool) -> tuple[Tensor, str]:
     """The images to score on: the test images of a folder that has any or on which a client trained, else all images."""
-    if any(record.owns_data for record in run.clients.values()):
+    if any(not record.partition_digest for record in run.clients.values()):
         try:
             own = load_own(folder, image_spec(run.config))
         except DataError:  # no client can have such data

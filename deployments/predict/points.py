@@ -37,7 +37,8 @@ def predict_points(
             "clients"
         )
     classifier = _classifier(run)
-    all_own = all(record.owns_data for record in run.clients.values())  # no client had a part of the run's data set
+    # Without a partition every client brought data of its own.
+    all_own = not any(record.partition_digest for record in run.clients.values())
     # A named data set must not be downloaded to be compared.
     file = Path(run.config.dataset).expanduser()
     if run.config.dataset.lower() == "olsson":
@@ -103,7 +104,7 @@ def _given(run: TrainedRun, path: Path, kinds: list[str]) -> Examples:
     raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key)
     labels = [raw.class_names[label] for label in raw.labels]
     own, scored = load_own(path, spec), np.ones(len(labels), dtype=np.bool_)
-    if own.digest in {record.digest for record in run.clients.values() if record.owns_data}:
+    if own.digest in {record.digest for record in run.clients.values() if not record.partition_digest}:
         kept = np.isin(labels, spec.kept) if spec.kept else scored.copy()
         scored[:] = False
         scored[np.flatnonzero(kept)[own.test]] = True

@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,36 +21,13 @@ from curvfed.strategies.config.model_spec import is_fixed
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.config.settings_file import read_settings
-from curvfed.strategies.wire.messages import Facts
+from curvfed.strategies.wire.messages import Description, Facts
 from curvfed.strategies.wire.records import tuples
 from curvfed.strategies.wire.store import Store
 
 
 class PredictError(ValueError):
     """A prediction that cannot be made; names what is missing."""
-
-
-@dataclass(frozen=True)
-class ClientRecord:
-    """The entry of a client in `clients.json`.
-
-    Attributes
-    ----------
-    digest : str
-        The hash of its data.
-    num_features : int
-    class_names : tuple of str
-    owns_data : bool
-        Whether it brought data of its own, rather than a part of the run's data set.
-    num_partitions : int
-        The number of parts into which that data set was cut.
-    """
-
-    digest: str
-    num_features: int
-    class_names: tuple[str, ...]
-    owns_data: bool
-    num_partitions: int
 
 
 @dataclass(frozen=True)
@@ -69,7 +46,7 @@ class TrainedRun:
         In a one-shot run the class of each group of hulls, "" if it is not known.
     stamps : mapping of partition to round
         The rounds of the personal state that belongs to these parameters.
-    clients : mapping of partition to ClientRecord
+    clients : mapping of partition to Description
     last_round : int
     """
 
@@ -79,7 +56,7 @@ class TrainedRun:
     arrays: Arrays
     groups: tuple[str, ...]
     stamps: Mapping[int, int]
-    clients: Mapping[int, ClientRecord]
+    clients: Mapping[int, Description]
     last_round: int
 
     @cached_property
@@ -141,7 +118,7 @@ class TrainedRun:
             If it trained on data of its own.
         """
         record = self.clients[client]
-        if record.owns_data:
+        if not record.partition_digest:
             raise PredictError(f"client {client} trained on its own data, not on a part of {self.config.dataset}")
         return {"partition-id": client, "num-partitions": record.num_partitions}
 
@@ -171,7 +148,7 @@ class TrainedRun:
             config = parse(read_settings(path / "config.toml"))
             known = json.loads((path / "clients.json").read_text(encoding="utf-8"))
             # Older runs have one number of parts for all clients.
-            clients = {int(entry["partition"]): _record(known | entry) for entry in known["clients"]}
+            clients = {int(entry["partition"]): _description(known | entry) for entry in known["clients"]}
         except OSError as error:
             raise PredictError(f"{path} is not the directory of a run: no {Path(error.filename).name}") from None
         except (tomllib.TOMLDecodeError, KeyError, TypeError, json.JSONDecodeError) as error:
@@ -247,14 +224,11 @@ class TrainedRun:
         return arrays
 
 
-def _record(entry: Mapping[str, Any]) -> ClientRecord:
-    return ClientRecord(
-        digest=str(entry["digest"]),
-        num_features=int(entry["num_features"]),
-        class_names=tuple(entry["class_names"]),
-        owns_data=not entry["partition_digest"],
-        num_partitions=int(entry["num_partitions"]),
-    )
+def _description(entry: Mapping[str, Any]) -> Description:
+    """A client's entry in `clients.json`."""
+    names = [field.name for field in fields(Description)]
+    known = {name: value for name, value in entry.items() if name in names}
+    return Description(**tuples(known | {"num_partitions": int(entry["num_partitions"])}))
 
 
 def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:

@@ -58,7 +58,10 @@ def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str
     if not shared:
         host = os.uname().nodename
         raise UsageError(f"{host} does not see {folder}; all machines of a Ray cluster need that folder in common")
-    with _logged(place / LOGS / f"{name}.log"), _limited(int(settings["threads"])):
+    # As many threads for arithmetic as the run has cores, whatever the machine's settings say.
+    threads = int(settings["threads"])
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # for libraries that are loaded later
+    with _logged(place / LOGS / f"{name}.log"), threadpool_limits(threads):
         try:
             if run.exists():  # an earlier sweep was killed, and Ray takes seconds to end its tasks
                 lock = RunLock(run)
@@ -88,14 +91,6 @@ def _can_go_on(run: Path) -> bool:
         return json.loads((run / "summary.json").read_text(encoding="utf-8"))["error"] in CUT_OFF
     except FileNotFoundError:
         return True
-
-
-@contextlib.contextmanager
-def _limited(threads: int) -> Iterator[None]:
-    """Use as many threads for arithmetic as the run has cores, whatever the machine's settings say."""
-    os.environ["OMP_NUM_THREADS"] = str(threads)  # for libraries that are loaded later
-    with threadpool_limits(threads):
-        yield
 
 
 @contextlib.contextmanager
