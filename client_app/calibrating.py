@@ -4,16 +4,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from curvfed.strategies.base.calibration import Sums
+from curvfed.strategies.base.calibration import Calibration
 from curvfed.strategies.base.classifier_inputs import classifier_inputs
 from curvfed.strategies.base.method import HEAD
-from curvfed.strategies.methods.ccvr import ClassSums
-from curvfed.strategies.wire.messages import CCVR
 from curvfed.tasks.heads import SphereHead
 from curvfed.tasks.task import Task
 
 
-def sums(phase: str, model: nn.Module, task: Task) -> tuple[NDArray[np.float64], int]:
+def sums(calibration: Calibration, model: nn.Module, task: Task) -> tuple[NDArray[np.float64], int]:
     """Sums over the training images of what the classifier sees, in one vector, float64, and the number of images.
 
     An image whose features are all 0 has no direction on the sphere, adds nothing there and is not counted.
@@ -25,7 +23,7 @@ def sums(phase: str, model: nn.Module, task: Task) -> tuple[NDArray[np.float64],
     """
     features, labels = classifier_inputs(model, task)
     classes, dim = model.get_parameter(f"{HEAD}weight").shape
-    total = ClassSums.zeros(dim, classes) if phase == CCVR else Sums.zeros(dim, classes)
+    total = calibration.zeros(dim, classes)
     total.add(features, labels)
     on_sphere = isinstance(model.head, SphereHead) and model.head.normalize
     return total.pack(), int((features.norm(dim=1) > 0.5).sum()) if on_sphere else len(labels)

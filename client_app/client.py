@@ -171,7 +171,7 @@ class Client:
     @property
     def keeps_optimizer(self) -> bool:
         """Whether the optimiser's moments live on over rounds; by default where any trained parameter does."""
-        if self.config.optimizer_state == "auto":
+        if self.config.optimizer_state is None:
             return not self.trained.keys().isdisjoint(self.personal)
         return self.config.optimizer_state == "kept"
 
@@ -282,7 +282,7 @@ class Client:
             raise ConfigError(
                 "this node keeps the sizes of its classes, which ccvr asks for: it needs share-statistics"
             )
-        return sums(phase, self.model, self.task)
+        return sums(self.config.calibration, self.model, self.task)
 
     def embed(self) -> None:
         """Bring the functional embedding up to date, where the method shares one."""

@@ -123,7 +123,7 @@ def class_names(data: Data, config: RunConfig) -> tuple[str, ...]:
 
 
 def _hides_classes(data: ClientPoints, config: RunConfig) -> bool:
-    return bool(config.hull.num_classes) and not data.partition_digest
+    return config.hull.num_classes is not None and not data.partition_digest
 
 
 def check_secure(config: RunConfig, node_config: Mapping[str, Any]) -> None:
@@ -186,7 +186,7 @@ def make_task(
         device,
         config.batch_size,
         local,
-        augment=data.augments if wanted == "auto" else wanted == "crop-flip",
+        augment=data.augments if wanted is None else wanted == "crop-flip",
         mixed_precision=config.mixed_precision,
         has_batch_norm=has_batch_norm(model),
     )

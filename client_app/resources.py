@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from curvfed.client_app.data import Data
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.device import pick_device, placed
 from curvfed.strategies.config.model_spec import MODELS, build_model
-from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.models.model_spec import ModelSpec
 from curvfed.tasks.images.client_images import ClientImages
@@ -29,7 +29,7 @@ SIGNS = ("out of memory", "can't allocate memory", "not enough memory", "alloc_f
 """What the texts of errors say where memory ran out and their kind does not tell."""
 
 
-def device_of(config: RunConfig, node_config: Mapping[str, Any]) -> torch.device:
+def device_of(config: RunKeys, node_config: Mapping[str, Any]) -> torch.device:
     """The node's device, or else the run's.
 
     Raises
@@ -40,7 +40,7 @@ def device_of(config: RunConfig, node_config: Mapping[str, Any]) -> torch.device
     return pick_device(str(node_config.get("device", config.device)))
 
 
-def fitting_model(spec: ModelSpec | ImageModelSpec, config: RunConfig, data: Data, device: torch.device) -> nn.Module:
+def fitting_model(spec: ModelSpec | ImageModelSpec, config: RunKeys, data: Data, device: torch.device) -> nn.Module:
     """The model with its seeded start on the device; `config` is settled.
 
     Raises
@@ -89,7 +89,7 @@ def least_parameters(spec: ModelSpec | ImageModelSpec) -> int:
     return spec.width * (spec.num_features + (4 if spec.task == "graphs" else 1) * spec.width)
 
 
-def _check(parameters: int, config: RunConfig, data: Data, device: torch.device, free: int) -> None:
+def _check(parameters: int, config: RunKeys, data: Data, device: torch.device, free: int) -> None:
     # Weights, gradients, moments, and a copy of what was received or is sent.
     values = 3 + (2 if config.optimizer == "adam" else int(config.momentum > 0))
     of_model, of_data = parameters * values * torch.float32.itemsize, data_bytes(data, device)
@@ -128,7 +128,7 @@ def _gib(size: int) -> str:
 
 
 @contextlib.contextmanager
-def memory_errors(config: RunConfig, node_config: Mapping[str, Any]) -> Iterator[None]:
+def memory_errors(config: RunKeys, node_config: Mapping[str, Any]) -> Iterator[None]:
     """What runs out of memory within says so in words that can be sent.
 
     Raises

@@ -10,6 +10,7 @@ from curvfed.client_app.data import Data, shape
 from curvfed.deployments.pairs import Value
 from curvfed.deployments.preflight import look_at_data
 from curvfed.deployments.request import Request, read_request, what_is_summed
+from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.keys_in_use import is_in_use
@@ -70,7 +71,7 @@ def _model(config: RunConfig, task: str, data: Data | None) -> str:
     channels = config.images.channels or (source.channels if source else 0)
     if data is not None and shape(data):
         channels = int(shape(data).partition("x")[0])
-    return encoder(config, task, channels) or config.model
+    return encoder(config, task, channels) or AUTO
 
 
 def _toml(value: Value) -> str:

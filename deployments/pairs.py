@@ -8,6 +8,8 @@ from typing import Any
 
 from curvfed.deployments.shipped import PRESETS, nearest, shipped
 from curvfed.strategies.base.dotted import dotted, read_value
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.settings_file import format_of, updated
 
 Value = bool | int | float | str
 
@@ -68,8 +70,8 @@ def pop_supernodes(config: dict[str, Value], default: int) -> int:
     return number
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file of the user's.
+def read_toml(path: Path) -> tuple[dict[str, Any], int]:
+    """Read a user's TOML file; its content, and its format.
 
     Raises
     ------
@@ -77,17 +79,21 @@ def read_toml(path: Path) -> dict[str, Any]:
         If it is absent, cannot be read, or is none.
     """
     try:
-        return tomllib.loads(path.expanduser().read_text(encoding="utf-8"))
+        text = path.expanduser().read_text(encoding="utf-8")
+        return tomllib.loads(text), format_of(text)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except RuntimeError as error:  # no such user
+        raise UsageError(f"{path} cannot be read: {error}") from None
+    except ConfigError as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
     except ValueError as error:  # not TOML, or not UTF-8
         raise UsageError(f"{path} is not TOML: {error}") from None
 
 
 def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
-    config: dict[str, Value] = dotted(read_toml(path))
+    content, number = read_toml(path)
+    config: dict[str, Value] = updated(dotted(content), number)
     for key, value in config.items():
         check_key(key, defaults, f"{path}: ")
         if not isinstance(value, Value):

@@ -95,7 +95,7 @@ def what_is_summed(request: Request) -> list[str]:
     asked = number if one_shot else max(1, round(config.fraction_train * number))
     keys = config.secure
     try:
-        session = Session("", "", 0, SUM_PRIME, 1, tuple(range(asked)), keys.threshold, keys.neighbours)
+        session = Session("", "", 0, SUM_PRIME, 1, tuple(range(asked)), keys.threshold or 0, keys.neighbours or 0)
     except SecureSumError as error:
         raise ConfigError(f"num-supernodes = {number}, of whom {asked} would be summed: {error}") from None
     told = [

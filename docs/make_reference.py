@@ -32,8 +32,12 @@ curvfed simulate flatland num-rounds=20                             # a shipped 
 curvfed check method=fedavg num-rounds=20                           # shows what a run would use
 ```
 
-A number whose default has a decimal point takes whole numbers too. The number of clients is the number of nodes in the
-federation: `--federation-config 'num-supernodes=10'`, or `num-supernodes=10` for the commands of curvfed.
+A number whose default has a decimal point takes whole numbers too. `auto` leaves the choice to the run; `curvfed check`
+shows what the run chooses. In a file without the line `# format 2 of curvfed`, which an older version may have written,
+`learning-rate = 0` and the like stand for `auto`.
+
+The number of clients is the number of nodes in the federation: `--federation-config 'num-supernodes=10'`, or
+`num-supernodes=10` for the commands of curvfed.
 """
 
 TABLE = ["| key | default | allowed | meaning |", "| --- | --- | --- | --- |"]
@@ -64,7 +68,10 @@ def index() -> str:
         places |= dict.fromkeys(own, file)
     tables = {table: keys for row in rows.values() for table, keys in row.keys.items()}
     defaults = {
-        table: {name.replace("_", "-"): field.default for name, field in keys.model_fields.items()}
+        table: {
+            name.replace("_", "-"): "auto" if field.default is None else field.default
+            for name, field in keys.model_fields.items()
+        }
         for table, keys in tables.items()
     }
     parts = (

@@ -25,7 +25,7 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run the method that the configuration names and leave a run directory, whatever happens."""
+    """Run the configured method; the run directory is written whatever happens."""
     log_to_stdout()
     config = None
     try:
@@ -42,7 +42,7 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def _kind_of_run(config: RunConfig) -> type[Run]:
-    """Rounds, or the one shot of hulls, which alone needs its decoder and its classifiers."""
+    """The class for this method; the hull run and what it needs are imported only where they are used."""
     if config.row.is_one_shot:
         from curvfed.server_app.one_shot.hull_run import HullRun
 
@@ -60,9 +60,9 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     try:
         run.run()
     except BaseException as error:
-        # Flower makes an exit of a signal, and kills the process seconds later: the summary comes before all else.
+        # Flower turns a signal into SystemExit and kills the process seconds later, so the summary is written first.
         text = reason(error)
-        if not directory.is_taken_up:  # a resumed run that did not come to begin leaves what there is as it is
+        if not directory.is_taken_up:  # a resumed run that could not begin changes nothing
             _refuse(error, flatten(config) | {"run-name": directory.name}, config)
             raise
         told = failed_summary(text, config) | run.figures() | {"status": "failed", "error": text}
@@ -82,14 +82,14 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
 
 
 def _refuse(error: BaseException, raw: Mapping[str, Any], config: RunConfig | None) -> None:
-    """Say why a run cannot begin, and write it beside the run directories."""
+    """Log why a run cannot begin, and write it beside the run directories."""
     place = write_failure(reason(error), raw, config)
     log.error("%s%s", reason(error), _more(error, config))
     log.error("summary of the failure: %s", place)
 
 
 def reason(error: BaseException) -> str:
-    """Why a run ended, in one line: the text of our own errors says it, that of others may be anything."""
+    """Why a run ended, in one line; errors that are not ours are named by their type too."""
     if isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and not error.code):
         return "interrupted"
     if isinstance(error, SystemExit):
@@ -103,14 +103,14 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def _more(error: BaseException, config: RunConfig | None) -> str:
-    """What follows the reason of an error: where it was raised if that is asked for, or else how to see it."""
+    """The text after the reason: the traceback with debug=true, otherwise how to get it."""
     if config is not None and config.debug:
         return "\n" + "".join(traceback.format_exception(error)).rstrip()
     return "" if _is_ours(error) or isinstance(error, KeyboardInterrupt | SystemExit) else "; --debug shows where"
 
 
 def _report(directory: RunDirectory) -> bool:
-    """Draw the report, and say whether it could be: that must not cost the run its results."""
+    """Draw the report; whether it succeeded. A failure must not cost the run its results."""
     try:
         from curvfed.server_app.report.page import write_report
 

@@ -1,4 +1,4 @@
-"""The global model at the server, scored on test images that no client has."""
+"""The global model of an image run at the server, scored on test images that no client has."""
 
 import io
 import logging
@@ -15,7 +15,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.config.device import pick_device, placed
 from curvfed.strategies.config.image_data import image_spec
-from curvfed.strategies.config.model_spec import build_model, fixed_head, has_fixed_head, model_spec
+from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.errors import DataError
@@ -31,17 +31,8 @@ SHOWN_FEATURES = 2000
 """Test images whose features the report draws."""
 
 
-def fixed_parameters(config: RunConfig, federation: Federation) -> Arrays:
-    """What the server fixes once for all clients; nothing for most methods."""
-    if config.row.head_from != "server" or not has_fixed_head(config):
-        return {}
-    if config.row.head != "linear":
-        log.info("spreading the prototypes of %d classes", len(federation.facts.class_names))
-    return fixed_head(model_spec(config, federation.facts), config.seed)
-
-
-class GlobalModel:
-    """The model that all clients have in common, where there is one, on the test images, where there are any.
+def open_global_model(config: RunConfig, federation: Federation, is_global: bool) -> "GlobalModel | None":
+    """The model that all clients have in common and the test images; None where either is missing.
 
     Parameters
     ----------
@@ -49,52 +40,60 @@ class GlobalModel:
         Settled.
     federation : Federation
     is_global : bool
-        Whether there is such a model, whatever of it stays with the clients.
+        Whether the aggregation has one model for all clients, whatever of it stays with them.
 
     Raises
     ------
     ConfigError
         If the test data are named and cannot be read or have other classes or another shape.
     """
+    test = _test_images(config, federation)
+    if test is None:
+        return None
+    if not is_global:
+        log.info("global accuracy: none, for every client has a model of its own")
+        return None
+    device = pick_device(config.device)
+    model = placed(build_model(model_spec(config, federation.facts), config.seed), device)
+    if any(config.row.is_personal(name) for name in named_state(model)):
+        log.info("global accuracy: none, for parts of the model stay with the clients")
+        return None
+    assert isinstance(model, ImageNet)
+    return GlobalModel(model, test, federation.facts.class_names, config.row.head, device)
 
-    def __init__(self, config: RunConfig, federation: Federation, is_global: bool) -> None:
-        self._facts, self._space = federation.facts, config.row.head
-        self._test = _test_images(config, federation)
-        if self._test is not None and not is_global:
-            log.info("global accuracy: none, for every client has a model of its own")
-            self._test = None
-        if self._test is None:
-            return
-        self._device = pick_device(config.device)
-        model = placed(build_model(model_spec(config, federation.facts), config.seed), self._device)
-        names = list(named_state(model))
-        if any(config.row.is_personal(name) for name in names):
-            log.info("global accuracy: none, for parts of the model stay with the clients")
-            self._test = None
-        assert isinstance(model, ImageNet)
-        self._model = model
 
-    @property
-    def is_scored(self) -> bool:
-        """Whether there is such a model and such data."""
-        return self._test is not None
+class GlobalModel:
+    """A model and the test images that it is scored on.
 
-    def score(self, arrays: Arrays) -> float | None:
-        """Share of the test images that the model of all these arrays gets right; None where there is nothing to score."""
-        if self._test is None:
-            return None
+    Parameters
+    ----------
+    model : ImageNet
+    test : ClientImages
+    class_names : tuple of str
+    head : str
+        The kind of its classifier.
+    device : torch.device
+        Where the model is.
+    """
+
+    def __init__(
+        self, model: ImageNet, test: ClientImages, class_names: tuple[str, ...], head: str, device: torch.device
+    ) -> None:
+        self._model, self._test, self._class_names = model, test, class_names
+        self._head, self._device = head, device
+
+    def score(self, arrays: Arrays) -> float:
+        """Share of the test images that the model with these arrays gets right."""
         labels, predicted, _ = self._run(arrays)
         return float((labels == predicted).mean())
 
     def write(self, arrays: Arrays, calibrated: Arrays, folder: Path) -> None:
         """`global_test.npz`: labels, predictions (-1 where not finite), features of some images, and the prototypes, which
         are what the features were trained towards, before any calibration."""
-        if self._test is None:
-            return
         self._load(arrays)
         head = self._model.head
         # Another package's network has no classifier apart from it.
-        weight = dict(head.named_parameters()).get("weight", torch.zeros(0, len(self._facts.class_names)))
+        weight = dict(head.named_parameters()).get("weight", torch.zeros(0, len(self._class_names)))
         prototypes = head.prototypes if isinstance(head, PoincareHead) else weight.clone()
         # In an order of their own: in many data sets the first images are all of a class or two.
         order = np.random.default_rng(0).permutation(len(self._test.labels))
@@ -106,7 +105,7 @@ class GlobalModel:
             predicted=predicted,
             features=features[:SHOWN_FEATURES],
             prototypes=prototypes.detach().cpu().numpy(),
-            space=np.array("flat" if self._space == "linear" else self._space),
+            space=np.array("flat" if self._head == "linear" else self._head),
         )
         write_atomically(folder / "global_test.npz", content.getvalue())
 
@@ -117,16 +116,15 @@ class GlobalModel:
                 tensors[name].copy_(torch.from_numpy(array))
 
     def _run(self, arrays: Arrays) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        assert self._test is not None
         self._load(arrays)
-        found = evaluate(self._model, self._test, self._facts.class_names, self._device)
+        found = evaluate(self._model, self._test, self._class_names, self._device)
         labels, predicted, features = (tensor.cpu().numpy() for tensor in found)
         return labels, predicted, features
 
 
 def _test_images(config: RunConfig, federation: Federation) -> ClientImages | None:
     facts = federation.facts
-    if facts.task != "images" or config.test_data == "none":
+    if config.test_data == "none":
         return None
     try:
         if config.test_data != "auto":

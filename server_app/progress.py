@@ -2,6 +2,8 @@
 
 import logging
 import time
+from collections.abc import Mapping
+from typing import Any
 
 log = logging.getLogger("curvfed")
 
@@ -28,6 +30,10 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.2f}%"
 
 
-def short(value: float | None) -> str:
-    """A figure for the log."""
-    return "-" if value is None else f"{value:.4f}"
+def in_words(row: Mapping[str, Any], metric: str) -> str:
+    """The figures of a round in `rounds.csv` for the log."""
+    of_global = "" if row["global_accuracy"] is None else f"global {percent(row['global_accuracy'])}  "
+    word = "AUC" if metric == "roc_auc" else "accuracy"
+    loss = "-" if row["loss"] is None else f"{row['loss']:.4f}"
+    dropped = f"  {row['dropped']} dropped" if row["dropped"] else ""
+    return f"{of_global}{word} {percent(row['score'])}  loss {loss}  {row['seconds']:.2f} s{dropped}"

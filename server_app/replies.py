@@ -1,23 +1,23 @@
-"""What a reply that is well formed must be besides: work that such a client can have done."""
+"""Checks of a well-formed reply: could this client have done this work?"""
 
 import numpy as np
 
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.secure_average import MOST_EXAMPLES
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.checks import check_steps, check_variances
 from curvfed.strategies.wire.messages import TRAIN, Reply
 
 
-def check_work(reply: Reply, known: int | None, config: RunConfig) -> None:
+def check_work(reply: Reply, known: int | None, config: RunKeys) -> None:
     """Refuse a weight that changes, steps that so many examples do not make, and statistics that no data have.
 
     Parameters
     ----------
     known : int or None
         The client's number of training examples, where the server has heard of it before.
-    config : RunConfig
+    config : RunKeys
         Settled.
 
     Raises

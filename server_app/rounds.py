@@ -1,11 +1,11 @@
-"""The round loop: cohorts, aggregation, evaluation, progress, checkpoints."""
+"""The round loop: selected clients, aggregation, evaluation, progress, checkpoints."""
 
 import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.serverapp import Grid
@@ -14,12 +14,11 @@ from curvfed.server_app.calibrating import SUMS, awaited, calibrated_head, check
 from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import LAST
-from curvfed.server_app.global_model import GlobalModel, fixed_parameters
 from curvfed.server_app.personal_figures import personal_figures
 from curvfed.server_app.phase import Letter, Phase
-from curvfed.server_app.progress import PHASE_SILENCE, ROUND_SILENCE, Progress, percent, short
+from curvfed.server_app.progress import PHASE_SILENCE, ROUND_SILENCE, Progress, in_words, percent
 from curvfed.server_app.replies import check_work, not_finite
-from curvfed.server_app.run import RoundError, Run
+from curvfed.server_app.run import RoundError, Run, check_enough
 from curvfed.server_app.secure.masked_phases import masked_sums, masked_training
 from curvfed.server_app.secure.secure_sum import Check, check_session
 from curvfed.strategies.base.aggregation import Aggregation, Average, Update, weighed
@@ -27,11 +26,14 @@ from curvfed.strategies.base.alignment import alignment
 from curvfed.strategies.base.average import AggregationError, Arrays
 from curvfed.strategies.base.calibration import CalibrationError, plain_sum
 from curvfed.strategies.config.halves import aggregation
-from curvfed.strategies.config.model_spec import model_spec
+from curvfed.strategies.config.model_spec import fixed_parameters, model_spec
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import CALIBRATE, EVALUATE, FINE_TUNE, TRAIN, Header, Parts, Reply
+
+if TYPE_CHECKING:
+    from curvfed.server_app.global_model import GlobalModel
 
 log = logging.getLogger("curvfed")
 
@@ -44,6 +46,7 @@ class Rounds(Run):
         self.model: Aggregation = Average({})
         self.fixed: Arrays = {}
         self.calibrated: Arrays = {}
+        self.global_model: GlobalModel | None = None
         self._progress = Progress(config.num_rounds)
 
     def run(self) -> None:
@@ -56,8 +59,8 @@ class Rounds(Run):
         self.meet()
         self.model = self._aggregation()
         last = self._resume() if self.config.resume else -1
-        self.fixed = self.fixed or fixed_parameters(self.config, self.federation)
-        self.global_model = GlobalModel(self.config, self.federation, self.model.is_global)
+        self.fixed = self.fixed or fixed_parameters(self.config, self.federation.facts)
+        self.global_model = self._global_model()
         if self.config.secure_sum:
             check_session(self.header(TRAIN), self._cohort(1), self.config)
             if CALIBRATE in self.config.row.after:
@@ -80,7 +83,16 @@ class Rounds(Run):
         }
         arrays = checkpoints.Checkpoint(self.model.state() | self.fixed, calibrated=self.calibrated)
         self.directory.write_model(arrays.named(), about)
-        self.global_model.write(self._whole_model(), self.calibrated, self.directory.path)
+        if self.global_model is not None:
+            self.global_model.write(self._whole_model(), self.calibrated, self.directory.path)
+
+    def _global_model(self) -> "GlobalModel | None":
+        """The model that the server scores on test data of its own, which are images."""
+        if self.federation.facts.task != "images":
+            return None
+        from curvfed.server_app.global_model import open_global_model
+
+        return open_global_model(self.config, self.federation, self.model.is_global)
 
     def own_settings(self) -> dict[str, Any]:
         """The encoder."""
@@ -98,7 +110,7 @@ class Rounds(Run):
         return aggregation(self.config, self.federation.facts, len(self.federation.nodes))
 
     def _resume(self) -> int:
-        """The round that the checkpoint is of, -1 for none."""
+        """Load the checkpoint; its round, or -1 for none."""
         found = checkpoints.load(self.directory.checkpoints, self.federation)
         if found is None:
             log.info("no checkpoint yet: starting anew")
@@ -107,14 +119,14 @@ class Rounds(Run):
         self.model = self._aggregation()
         self.model.load(checkpoint.model)
         self.fixed, self.calibrated = checkpoint.fixed, checkpoint.calibrated
-        # Who has not come back has no say in the figures.
+        # Clients that did not reconnect no longer count in the figures.
         self.state.latest = {p: told for p, told in self.state.latest.items() if p in self.federation.nodes}
         log.info("resuming after round %d", self.state.round)
         return self.state.round
 
     def _round(self, number: int) -> None:
         started = time.monotonic()
-        self.calibrated = {}  # one that was made after an earlier last round is of another model
+        self.calibrated = {}  # a classifier from an earlier last round belongs to another model
         self.state.scored = {"last": self.state.scored.get("last", [])}
         clients = self.federation.nodes
         cohort = self._cohort(number)
@@ -140,19 +152,14 @@ class Rounds(Run):
         arrays = checkpoints.Checkpoint(self.model.state(), self.fixed, self.calibrated)
         checkpoints.save(self.directory.checkpoints, self.state, arrays, self.federation)
         self.sinks.flush()
-        dropped = f"  {row['dropped']} dropped" if row["dropped"] else ""
-        word = "AUC" if self.federation.metric == "roc_auc" else "accuracy"
-        self._progress.say(
-            number,
-            f"{_global(row)}{word} {percent(row['score'])}  loss {short(row['loss'])}  {row['seconds']:.2f} s{dropped}",
-            0 if number == self.config.num_rounds else ROUND_SILENCE,
-        )
+        is_last = number == self.config.num_rounds
+        self._progress.say(number, in_words(row, self.federation.metric), 0 if is_last else ROUND_SILENCE)
 
     def _cohort(self, number: int) -> list[int]:
         return sample(list(self.federation.nodes), self.config.fraction_train, self.config.seed, number)
 
     def _train(self, number: int, cohort: list[int]) -> tuple[Phase, dict[int, Update]]:
-        """A round's training: what each client brings, or under a secure sum what they bring together."""
+        """A round's training: the update of each client, or in a secure sum one update for all of them."""
         shared = self.model.sent_to(0) if self.config.secure_sum else {}
         if shared:
             try:
@@ -171,7 +178,7 @@ class Rounds(Run):
                 )
                 for p, reply in phase.replies.items()
             }
-        self._check_enough(phase)
+        check_enough(phase, self.config.min_replies)
         return phase, updates
 
     def _aggregate(self, number: int, updates: dict[int, Update]) -> None:
@@ -188,16 +195,16 @@ class Rounds(Run):
             raise RoundError(f"round {number}: {reason} after the aggregation")
 
     def _score_globally(self, number: int) -> float | None:
-        """Accuracy of the model as it is now on the server's own test data, in the rounds that are due."""
+        """Accuracy of the current model on the server's own test data, in the rounds that `global-every` selects."""
         every, is_last = self.config.global_every, number == self.config.num_rounds
-        if not self.global_model.is_scored or not (is_last or (every and number % every == 0)):
+        if self.global_model is None or not (is_last or (every and number % every == 0)):
             return None
         score = self.global_model.score(self._whole_model())
         self.state.scored["last"] = [*self.state.scored.get("last", []), score][-LAST:]
         return score
 
     def _finish(self, number: int, trained: Iterable[int]) -> None:
-        """What follows the training of some rounds, and of the last one: calibration, personal models, evaluation."""
+        """The steps after training: calibration after the last round, fine-tuning and evaluation after some rounds."""
         is_last = number == self.config.num_rounds
         if is_last:
             for name in self.config.row.after:
@@ -214,7 +221,7 @@ class Rounds(Run):
             self._note_best(number)
 
     def _try_to_calibrate(self, name: str, number: int) -> None:
-        """A calibration that fails must not cost the run its model: the reason is told, the classifier stays."""
+        """If the calibration fails, log the reason and keep the classifier: the run must not lose its model."""
         try:
             self._calibrate(name, number)
         except (CalibrationError, RoundError, SecureSumError) as error:
@@ -222,27 +229,27 @@ class Rounds(Run):
             self.state.scored["not_calibrated"] = str(error)
 
     def _calibrate(self, name: str, number: int) -> None:
-        """A new classifier from sums over the clients, kept beside the old one."""
+        """Make a new classifier from sums over the clients and keep it beside the old one."""
         started = time.monotonic()
-        model, noise = self._whole_model(), 0.0
-        template = awaited(name, model)
+        model, noise, calibration = self._whole_model(), 0.0, self.config.calibration
+        template = awaited(calibration, model)
         if self.config.secure_sum:
             header, clients = self.header(name, number), list(self.federation.nodes)
             ask = partial(self._ask, in_round=False)
             phase, total, noise = masked_sums(ask, header, clients, template[SUMS].size, self.config)
         else:
-            phase = checked(name, self._phase(name, number, self.federation.nodes, template), model, self.config)
-            self._check_enough(phase)
+            phase = checked(calibration, self._phase(name, number, self.federation.nodes, template), model)
+            check_enough(phase, self.config.min_replies)
             total = plain_sum({partition: reply.arrays[SUMS] for partition, reply in phase.replies.items()})
-        self.calibrated = calibrated_head(name, phase, total, model, self.config, noise)
-        score = self.global_model.score(self._whole_model() | self.calibrated)
+        self.calibrated = calibrated_head(calibration, phase, total, model, noise)
+        score = None if self.global_model is None else self.global_model.score(self._whole_model() | self.calibrated)
         self.state.scored["calibrated"] = score
         seconds = time.monotonic() - started
         self._record(phase, phase.row(self.federation) | {"global_accuracy": score, "seconds": seconds})
         self._progress.say(number, f"{name}: global accuracy {percent(score)}")
 
     def _score(self, name: str, number: int, partitions: list[int]) -> None:
-        """Score clients, as they are or after fine-tuning, on the parameters as they are now."""
+        """Evaluate clients with the current parameters, before or after fine-tuning."""
         for partition in partitions:
             self.state.latest.pop(partition, None)
         if partitions:
@@ -258,7 +265,7 @@ class Rounds(Run):
         awaited: Arrays | None = None,
         in_round: bool = True,
     ) -> Phase:
-        """A phase of a secure sum; the one that it masks is recorded by its caller."""
+        """Run a phase of a secure sum; the masked phase itself is recorded by the caller."""
         if awaited is not None:
             return self._phase(header.phase, header.round, parts, awaited, parts, check)
         started = time.monotonic()
@@ -292,7 +299,7 @@ class Rounds(Run):
             lambda reply: self._check_reply(reply, check),
             lambda done, asked: self._progress.say(number, f"{name}: {done} of {asked} clients", PHASE_SILENCE),
         )
-        # Who failed may have lost what was fixed: it is sent again.
+        # Clients that failed may have lost the fixed parameters, which are sent to them again.
         self.state.told = sorted((told | phase.replies.keys()) - phase.reasons.keys()) if self.fixed else []
         return phase
 
@@ -304,20 +311,8 @@ class Rounds(Run):
         if further is not None:
             further(reply)
 
-    def _check_enough(self, phase: Phase) -> None:
-        needed = min(self.config.min_replies, len(phase.seconds))
-        if len(phase.replies) < needed:
-            raise RoundError(
-                f"round {phase.header.round}: {len(phase.replies)} good replies of {len(phase.seconds)}, needed are "
-                f"{needed} (min-replies). {phase.first_reasons}"
-            )
-
     def _record(self, phase: Phase, row: Mapping[str, Any], in_round: bool = True) -> None:
         self.record(phase, row, self.model.weights() if phase.header.phase == TRAIN else {}, in_round)
 
     def _note_best(self, number: int) -> None:
         self.state.note_best({"round": number} | personal_figures(self.state.latest, self.federation.descriptions))
-
-
-def _global(row: dict[str, Any]) -> str:
-    return f"global {percent(row['global_accuracy'])}  " if row["global_accuracy"] is not None else ""

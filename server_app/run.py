@@ -26,6 +26,21 @@ class RoundError(RuntimeError):
     """A round, or a protocol, that cannot be finished; the checkpoint of the one before is kept."""
 
 
+def check_enough(phase: Phase, min_replies: int) -> None:
+    """Refuse a phase with too few good replies.
+
+    Raises
+    ------
+    RoundError
+    """
+    needed = min(min_replies, len(phase.seconds))
+    if len(phase.replies) < needed:
+        raise RoundError(
+            f"round {phase.header.round}: {len(phase.replies)} good replies of {len(phase.seconds)}, needed are "
+            f"{needed} (min-replies). {phase.first_reasons}"
+        )
+
+
 class Run(ABC):
     """One run, from the meeting to the summary.
 

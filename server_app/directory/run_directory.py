@@ -21,7 +21,6 @@ from curvfed.strategies.base.dotted import nested
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, flatten, home
-from curvfed.strategies.config.schedule import pace
 from curvfed.strategies.config.settings_file import HEADING, read_settings
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks.atomic_file import write_atomically
@@ -287,7 +286,9 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
         ) from None
     before, now = flatten(begun), flatten(config)
     for key, value in now.items():
-        fixed = key not in FREE_TO_CHANGE or (key == "num-rounds" and pace(begun) != pace(config))
+        fixed = key not in FREE_TO_CHANGE or (
+            key == "num-rounds" and begun.fixed_by_num_rounds != config.fixed_by_num_rounds
+        )
         if fixed and key != "run-name" and before[key] != value:
             raise ConfigError(
                 f"resume = true: {key} = {value!r}, but the run was begun with {before[key]!r}; allowed is the same value"

@@ -8,14 +8,14 @@ from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.directory.run_directory import versions
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.personal_figures import majority_accuracy, personal_figures
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.base.run_keys import RunKeys
 
 LAST = 3
 """Rounds whose global accuracy is averaged: at small alpha a single one can swing by 20 points."""
 
 
 def summary(
-    config: RunConfig, state: State, federation: Federation, aggregation: dict[str, float], settings: dict[str, Any]
+    config: RunKeys, state: State, federation: Federation, aggregation: dict[str, float], settings: dict[str, Any]
 ) -> dict[str, Any]:
     """All keys but status and error.
 
@@ -66,7 +66,7 @@ def summary(
     }
 
 
-def _dataset(config: RunConfig, federation: Federation) -> str:
+def _dataset(config: RunKeys, federation: Federation) -> str:
     """What was really used: nodes may have brought data of their own."""
     own = sum(not about.partition_digest for about in federation.descriptions.values())
     return f"own data of {own} nodes" if own else config.dataset

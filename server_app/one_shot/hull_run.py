@@ -86,9 +86,9 @@ class HullRun(Run):
         classes, keys = len(self.federation.facts.class_names), self.config.hull
         if classes < 2:
             raise ConfigError(f"classes of all clients: {classes}; at least 2 are needed to tell them apart")
-        if keys.num_classes not in (0, classes):
+        if keys.num_classes not in (None, classes):
             raise ConfigError(
-                f"hull.num-classes = {keys.num_classes}, but the clients name {classes}; allowed is 0, too"
+                f"hull.num-classes = {keys.num_classes}, but the clients name {classes}; allowed is auto, too"
             )
         told = [set(about.class_names) for about in self.federation.descriptions.values() if about.class_names]
         if len(told) > 1 and sum(map(len, told)) == classes:

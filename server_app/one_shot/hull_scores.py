@@ -174,7 +174,7 @@ def learn_settings(config: RunConfig) -> Settings:
     """How the server learns from hulls."""
     keys = config.hull
     kind: Kind = "poincare" if keys.classifier == "svm" else "logistic"
-    return Settings(keys.grouping, kind, keys.svm == "hard", keys.c, config.seed)
+    return Settings(keys.grouping, kind, keys.svm == "hard", keys.c or 0.0, config.seed)
 
 
 def _against_the_truth(learned: Learned, known: Known, summed: Sequence[int], public_values: Public) -> dict[str, Any]:

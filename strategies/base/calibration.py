@@ -1,90 +1,86 @@
-"""Closed-form calibration of a linear head (SphereFed's FFC, Dong et al., ECCV 2022): least squares from sums.
+"""Calibration: the server makes a new classifier from sums over the clients' training features.
 
-Clients send sums over their examples, one vector each; the server adds the vectors and solves once. Nothing but the sum
-is used, so that any way to add vectors serves, one that hides the single ones too.
+Each client sends one vector and the server adds the vectors. Nothing but their sum is used, so that a secure sum serves
+as well.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.run_keys import RunKeys
+
 Array = NDArray[np.float64]
 
-_SLACK = 1 + 1e-9  # for the rounding of sums in float64
-_RANK = 1e-12  # eigenvalues of V up to this share of the largest are rounding
-_UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
+SLACK = 1 + 1e-9
+"""Factor for the rounding of sums in float64."""
 
 
 class CalibrationError(ValueError):
     """Sums that no head can be made of; the text holds no value of the data."""
 
 
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """V = Σ z zᵀ and U = Σ z·one_hot(y)ᵀ over examples with features z in l dimensions and C classes (Eq. 9).
-
-    Attributes
-    ----------
-    gram : array (l, l), float64
-        V.
-    targets : array (l, C), float64
-        U.
-    """
-
-    gram: Array
-    targets: Array
-
-    @classmethod
-    def zeros(cls, features: int, classes: int) -> "Sums":
-        """Of no example."""
-        return cls(np.zeros((features, features)), np.zeros((features, classes)))
+class FeatureSums(Protocol):
+    """Sums over examples with features in l dimensions and C classes."""
 
     def add(self, features: ArrayLike, labels: ArrayLike) -> None:
-        """Take in a batch.
+        """Take in a batch: features (b, l), NumPy or a tensor on the CPU without gradient; labels (b,), 0 to C - 1."""
+
+    def pack(self) -> Array:
+        """All sums in one vector."""
+        ...
+
+
+class Calibration(ABC):
+    """How a method makes the new classifier; both sides of a run have one.
+
+    Parameters
+    ----------
+    keys : Table
+        The method's own.
+    run : RunKeys
+        Settled.
+    """
+
+    def __init__(self, keys: Any, run: RunKeys) -> None:
+        self.keys, self.run = keys, run
+
+    @abstractmethod
+    def zeros(self, features: int, classes: int) -> FeatureSums:
+        """What a client sums up, of no example."""
+
+    @abstractmethod
+    def check(self, vector: Array, examples: int, features: int, classes: int) -> object:
+        """Refuse a vector that cannot be sums over so many examples.
+
+        Raises
+        ------
+        CalibrationError
+        """
+
+    @abstractmethod
+    def classifier(self, total: Array, examples: int, head: Arrays, noise: float) -> Arrays:
+        """The new parameters of the classifier, by name.
 
         Parameters
         ----------
-        features : array (b, l)
-            NumPy, or a tensor on the CPU without gradient.
-        labels : array of integers (b,)
-            0 to C − 1.
-        """
-        z = np.asarray(features, np.float64)
-        self.gram[:] += z.T @ z
-        self.targets[:] += z.T @ np.eye(self.targets.shape[1])[np.asarray(labels)]
-
-    def pack(self) -> Array:
-        """The upper triangle of V by rows, then U by rows: (`length`,)."""
-        return np.concatenate([pack_symmetric(self.gram), self.targets.ravel()])
-
-    @classmethod
-    def unpack(cls, vector: Array, features: int, classes: int, noise: float = 0.0) -> "Sums":
-        """Inverse of `pack`; `noise` bounds the absolute error of the entries.
+        total : array
+            The sum of the clients' vectors.
+        head : dict of str to array
+            The present parameters: "weight" (C, l), and "bias" (C,) where there is one.
+        noise : float
+            Bound on the absolute error of the total's entries, that of a secure sum in fixed point.
 
         Raises
         ------
         CalibrationError
-            If the vector is of another length or type, not finite, or V has a negative entry on its diagonal.
+            If the total cannot be sums over so many examples.
         """
-        check_vector(vector, length(features, classes))
-        split = triangle(features)
-        gram = unpack_symmetric(vector[:split], features)
-        check_products(gram, noise)
-        return cls(gram, vector[split:].reshape(features, classes))
-
-    def check(self, examples: int, noise: float = 0.0) -> None:
-        """Refuse sums that so many examples cannot have: |Σ zᵢ| over some of them is at most √(N Σ zᵢ²).
-
-        Raises
-        ------
-        CalibrationError
-        """
-        squares = self.gram.diagonal()[:, None] + noise
-        if (np.abs(self.targets) > np.sqrt(squares * examples) * _SLACK + noise).any():
-            raise CalibrationError("sums that are too long for their sums of squares")
 
 
 def check_products(products: Array, noise: float = 0.0) -> None:
@@ -100,18 +96,13 @@ def check_products(products: Array, noise: float = 0.0) -> None:
     if (squares < 0).any():
         raise CalibrationError("sums with a negative sum of squares")
     lengths = np.sqrt(squares)
-    if (np.abs(products) > np.outer(lengths, lengths) * _SLACK + noise).any():
+    if (np.abs(products) > np.outer(lengths, lengths) * SLACK + noise).any():
         raise CalibrationError("sums of products that are larger than their squares allow")
 
 
 def triangle(features: int) -> int:
     """Entries of a packed symmetric matrix."""
     return features * (features + 1) // 2
-
-
-def length(features: int, classes: int) -> int:
-    """Length of the packed sums."""
-    return triangle(features) + features * classes
 
 
 def pack_symmetric(matrix: Array) -> Array:
@@ -144,21 +135,6 @@ def check_vector(vector: Array, expected: int) -> None:
         raise CalibrationError("sums that are not finite")
 
 
-def check_trace(gram: Array, examples: int) -> None:
-    """Refuse a V that is not of so many features of unit length: trace(V) = N.
-
-    The tolerance is that of features normalised in float32. A sum of l squares has, in any order, a relative error up to
-    l·u (u = 2⁻²⁴), the norm half of that and u for the root, the quotient another u; so trace(V) is within N·(l + 4)·u.
-    The zero vector has no direction and a squared length of 0: it counts as missing.
-
-    Raises
-    ------
-    CalibrationError
-    """
-    if not abs(gram.trace() - examples) <= examples * (len(gram) + 4) * _UNIT_ROUNDOFF:
-        raise CalibrationError("the trace of V is not the number of examples: some features are not of unit length")
-
-
 def plain_sum(vectors: Mapping[int, Array]) -> Array:
     """The sum in the open, in ascending order of the partitions.
 
@@ -173,44 +149,3 @@ def plain_sum(vectors: Mapping[int, Array]) -> Array:
     for partition in sorted(vectors):
         total += vectors[partition]
     return total
-
-
-def solve(gram: Array, targets: Array, ridge: float, noise: float = 0.0) -> Array:
-    """The head of least squared error over the examples of V and U (Eqs. 10 and 12): the transpose of (V + ridge·I)⁻¹U.
-
-    W is min Σ ‖W z − one_hot(y)‖² + ridge·‖W‖². Eq. 12 is this with ridge = λ; its Eq. 11, a mean over N examples and C
-    classes, would have ridge = λNC.
-
-    Parameters
-    ----------
-    gram : array (l, l)
-        V.
-    targets : array (l, C)
-        U.
-    ridge : float
-        0 takes the pseudo-inverse of V, without eigenvalues up to 1e-12 of the largest; a head of least norm then.
-    noise : float
-        Bound on the absolute error of V's entries; eigenvalues up to l times that are taken for 0 too.
-
-    Returns
-    -------
-    array (C, l), float64
-        Classes without an example have rows of zeros. Relative error about eps·cond(V), which is the square of the
-        features' condition number.
-
-    Raises
-    ------
-    CalibrationError
-        If V has no eigenvalues.
-    """
-    try:
-        values, vectors = np.linalg.eigh(gram)
-    except np.linalg.LinAlgError:
-        raise CalibrationError("V has no eigenvalues: it is no sum of squares") from None
-    if ridge > 0:
-        inverse = 1 / (np.maximum(values, 0) + ridge)
-    else:
-        kept = values > max(_RANK * values[-1], len(gram) * noise)
-        inverse = np.divide(1, values, out=np.zeros_like(values), where=kept)
-    head: Array = (vectors * inverse @ (vectors.T @ targets)).T
-    return head

@@ -1,11 +1,10 @@
 """Flower's own strategies that a run can have for its aggregation: their names, and their arguments as keys."""
 
-import contextlib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.keys import CHOSEN, Rate, Table
 
 FlowerName = Literal[
     "flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flower:FedYogi", "flower:FedMedian", "flower:FedTrimmedAvg",
@@ -30,49 +29,41 @@ OF_THE_MEAN = ("flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flower:
 """Those that need nothing but the mean of the parameters."""
 
 
-def _number(value: Any) -> Any:
-    """The number that a text is; where a key's default is a text, commands pass on numbers as texts too."""
-    if isinstance(value, str):
-        with contextlib.suppress(ValueError):
-            return int(value) if value.isdecimal() else float(value)
-    return value
-
-
-_TEXT = BeforeValidator(_number)
-Positive = Annotated[Literal["auto"] | Annotated[Rate, Field(gt=0)], _TEXT]
-AtLeastZero = Annotated[Literal["auto"] | Annotated[Rate, Field(ge=0)], _TEXT]
-BelowOne = Annotated[Literal["auto"] | Annotated[Rate, Field(ge=0, lt=1)], _TEXT]
-BelowHalf = Annotated[Literal["auto"] | Annotated[Rate, Field(ge=0, lt=0.5)], _TEXT]
-Count = Annotated[Literal["auto"] | Annotated[int, Field(ge=0, le=1_000_000)], _TEXT]
-CountFromOne = Annotated[Literal["auto"] | Annotated[int, Field(ge=1, le=1_000_000)], _TEXT]
+Positive = Annotated[Rate, Field(gt=0)]
+BelowOne = Annotated[Rate, Field(ge=0, lt=1)]
 
 
 class Flower(Table):
     """Keys of Flower's strategies, by the names of their arguments; auto is Flower's own default."""
 
     eta: Positive = Field(
-        default="auto", description="the server's learning rate, of FedAdagrad, FedAdam and FedYogi; auto: Flower's own"
+        default=CHOSEN, description="the server's learning rate, of FedAdagrad, FedAdam and FedYogi; auto: Flower's own"
     )
-    beta_1: BelowOne = Field(default="auto", description="of FedAdam and FedYogi: decay of the first moment")
-    beta_2: BelowOne = Field(default="auto", description="of FedAdam and FedYogi: decay of the second moment")
+    beta_1: BelowOne = Field(default=CHOSEN, description="of FedAdam and FedYogi: decay of the first moment")
+    beta_2: BelowOne = Field(default=CHOSEN, description="of FedAdam and FedYogi: decay of the second moment")
     tau: Positive = Field(
-        default="auto", description="of FedAdagrad, FedAdam and FedYogi: added to the root of the second moment"
+        default=CHOSEN, description="of FedAdagrad, FedAdam and FedYogi: added to the root of the second moment"
     )
-    server_learning_rate: Positive = Field(default="auto", description="of FedAvgM; 1 goes all the way to the average")
-    server_momentum: BelowOne = Field(default="auto", description="of FedAvgM")
-    beta: BelowHalf = Field(
-        default="auto", description="of FedTrimmedAvg: the share of the clients left out at either end"
+    server_learning_rate: Positive = Field(default=CHOSEN, description="of FedAvgM; 1 goes all the way to the average")
+    server_momentum: BelowOne = Field(default=CHOSEN, description="of FedAvgM")
+    beta: Rate = Field(
+        default=CHOSEN,
+        ge=0,
+        lt=0.5,
+        description="of FedTrimmedAvg: the share of the clients left out at either end",
     )
-    num_malicious_nodes: Count = Field(
-        default="auto",
+    num_malicious_nodes: int = Field(
+        default=CHOSEN,
+        ge=0,
+        le=1_000_000,
         description="of Krum, MultiKrum and Bulyan: how many clients may lie. Bulyan needs 4 times as many replies and 3",
     )
-    num_nodes_to_select: CountFromOne = Field(
-        default="auto", description="of MultiKrum: how many clients' models are averaged"
+    num_nodes_to_select: int = Field(
+        default=CHOSEN, ge=1, le=1_000_000, description="of MultiKrum: how many clients' models are averaged"
     )
     client_learning_rate: Positive = Field(
-        default="auto", description="of QFedAvg: 1 / L, the clients' learning rate; auto: this run's learning-rate"
+        default=CHOSEN, description="of QFedAvg: 1 / L, the clients' learning rate; auto: this run's learning-rate"
     )
-    q: AtLeastZero = Field(
-        default="auto", description="of QFedAvg: how much more a client of large loss weighs; 0: no more"
+    q: Rate = Field(
+        default=CHOSEN, ge=0, description="of QFedAvg: how much more a client of large loss weighs; 0: no more"
     )

@@ -1,10 +1,11 @@
 """The tables of the run configuration: the keys of one method or part each."""
 
+import contextlib
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, model_validator
 
 
 def _finite(value: float) -> float:
@@ -19,6 +20,12 @@ def kebab(name: str) -> str:
 
 
 Rate = Annotated[float, AfterValidator(_finite)]
+
+AUTO = "auto"
+"""How a user writes that the run is to choose a value."""
+
+CHOSEN: Any = None
+"""The default of a field whose value the run chooses. The field is None until then, and has the type of what is chosen."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,27 @@ class Table(BaseModel):
         populate_by_name=True,
         hide_input_in_errors=True,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_open(cls, raw: Any) -> Any:
+        """Leave out the values that are "auto", and read numbers from text.
+
+        Flower and the command line pass on every value as text where the default is text, and "auto" is.
+        """
+        if not isinstance(raw, dict):
+            return raw
+        given = dict(raw)
+        for name, field in cls.model_fields.items():
+            for key in {name, kebab(name)} & given.keys():
+                if field.default is not None:
+                    continue
+                if given[key] in (AUTO, None):
+                    del given[key]
+                elif isinstance(given[key], str) and field.annotation is not str:
+                    with contextlib.suppress(ValueError):
+                        given[key] = int(given[key]) if given[key].isdecimal() else float(given[key])
+        return given
 
     def conflict(self) -> str:
         """Which of the keys do not fit together, with their values and what is allowed; "" where all do."""

@@ -10,6 +10,7 @@ from curvfed.strategies.base.keys import Table
 if TYPE_CHECKING:
     from curvfed.strategies.base.aggregation import Aggregation
     from curvfed.strategies.base.average import Arrays
+    from curvfed.strategies.base.calibration import Calibration
     from curvfed.strategies.base.learner import Learner
     from curvfed.strategies.base.run_keys import RunKeys
 
@@ -58,6 +59,8 @@ class Method:
         Makes the server's half, an `Aggregation`, of (the shared parameters that all start from, the method's own keys, the
         keys of every run, the number of clients); "package.module:name" is imported at the server alone. None where
         `aggregation` is that of another method.
+    calibration : type of Calibration
+        How the server makes a new classifier from sums over the clients' features, after the last round. None for none.
     own_model : bool
         Whether a learner keeps a model of the client's own, or a part of one, that is its scores' and not what is shared.
     lists_clients : bool
@@ -104,6 +107,7 @@ class Method:
     loss: str = "cross-entropy"
     client: "type[Learner] | str | None" = None
     server: "Callable[[Arrays, Any, RunKeys, int], Aggregation] | str | None" = None
+    calibration: "type[Calibration] | None" = None
     own_model: bool = False
     lists_clients: bool = False
     fine_tune: str = "trained"

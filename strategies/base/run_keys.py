@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from curvfed.strategies.base.flower_keys import FlowerName
-from curvfed.strategies.base.keys import Form, Rate, Table
+from curvfed.strategies.base.keys import CHOSEN, Form, Rate, Table
 
 RunName = Annotated[
     str,
@@ -34,7 +34,7 @@ class RunKeys(Table):
 
     method: str = Field(default="flatland", description="what to run")
     dataset: str = Field(
-        default="auto",
+        default=CHOSEN,
         description="nodes of a graph: trees (built in), cora, roman-empire, amazon-photo, ogbn-arxiv, …; graphs: "
         "one or several of the TU collection, MUTAG,BZR,PROTEINS, or the groups CHEM, BIO, SN, BIO-CHEM-SN, one client or "
         "more each; images: digits (built in), mnist, fmnist, emnist, cifar10, cifar100, tinyimagenet; points in the disc: "
@@ -60,10 +60,10 @@ class RunKeys(Table):
         default=100, ge=0, le=1_000_000, description="communication rounds; 0 evaluates the initial model"
     )
     local_epochs: int = Field(
-        default=0,
-        ge=0,
+        default=CHOSEN,
+        ge=1,
         le=10_000,
-        description="passes over a client's data per round; 0: the task's own, 1 for graphs and 5 for images, or the "
+        description="passes over a client's data per round; auto: the task's own, 1 for graphs and 5 for images, or the "
         "method's",
     )
     batch_size: int = Field(
@@ -71,22 +71,22 @@ class RunKeys(Table):
         ge=0,
         description="graphs or images per training step, 0: all; nodes of one graph are always trained on at once",
     )
-    optimizer: Literal["auto", "adam", "sgd"] = Field(
-        default="auto", description="the clients' optimiser; auto: adam for graphs, sgd for images and with scaffold"
+    optimizer: Literal["adam", "sgd"] = Field(
+        default=CHOSEN, description="the clients' optimiser; auto: adam for graphs, sgd for images and with scaffold"
     )
     learning_rate: Rate = Field(
-        default=0.0,
+        default=CHOSEN,
         ge=0,
-        description="of the clients' optimiser; 0: the task's own, .01 for graphs, and for images .02, or .1 where the "
+        description="of the clients' optimiser; auto: the task's own, .01 for graphs, and for images .02, or .1 where the "
         "method does not train by cross-entropy (hyperfed-geodesic: .02), and with pfedme; with scaffold .002 for images, "
         ".3 for nodes and .001 for graphs",
     )
     momentum: Rate = Field(default=0.9, ge=0, lt=1, description="of sgd")
     clip_norm: Rate = Field(
-        default=0.0,
+        default=CHOSEN,
         ge=0,
-        description="length that the gradient of a local step is shortened to where longer; 0: never, but 10 with feddyn, "
-        "as in its authors' code",
+        description="length that the gradient of a local step is shortened to where longer; 0: never; auto: never, but "
+        "10 with feddyn, as in its authors' code",
     )
     schedule: Literal["constant", "cosine", "steps"] = Field(
         default="constant",
@@ -107,7 +107,7 @@ class RunKeys(Table):
         default=0.5, ge=0, lt=1, description="share of hidden units that graph networks drop in training"
     )
     model: str = Field(
-        default="auto",
+        default=CHOSEN,
         description="encoder: auto is the method's own; for nodes gcn, lorentz or split, for graphs gin, gcn or lorentz, "
         "for images cnn (two layers; auto takes it for grey images), convnet (seven; for colour), resnet18, resnet18-7x7 "
         "(as for ImageNet), vgg13, mobilenetv2 or senet18. "
@@ -116,21 +116,21 @@ class RunKeys(Table):
         "package.module:factory",
     )
     embedding_dim: int = Field(
-        default=0,
-        ge=-1,
+        default=CHOSEN,
+        ge=0,
         le=65_536,
         description="width of a graph network's hidden layers; of the linear layer between an image network and its "
-        "classifier, -1: no such layer; 0: the task's own, 128 for graphs and 20 for images",
+        "classifier, 0: no such layer; auto: the task's own, 128 for graphs and 20 for images",
     )
-    optimizer_state: Literal["auto", "kept", "fresh"] = Field(
-        default="auto",
+    optimizer_state: Literal["kept", "fresh"] = Field(
+        default=CHOSEN,
         description="the optimiser's moments at a client between rounds: kept, fresh each round, or auto: kept where the "
         "run keeps trained parameters at the clients, fresh where they are stateless (fedavg and fedprox on common "
         "features, flatland-shared)",
     )
     fraction_train: float = Field(default=1.0, gt=0, le=1, description="share of the clients that train in a round")
-    partition: Literal["auto", "metis", "random", "dirichlet", "iid", "shards", "stratified"] = Field(
-        default="auto",
+    partition: Literal["metis", "random", "dirichlet", "iid", "shards", "stratified"] = Field(
+        default=CHOSEN,
         description="how data are dealt to the clients. A graph: metis (auto) or random; of no account for sets of graphs. "
         "Images: dirichlet (auto; every class by shares of its own), iid, or shards (a few of one class or two each). "
         "Points: stratified (auto; every class evenly), iid or dirichlet. Of no account where clients bring their own data",
@@ -148,17 +148,17 @@ class RunKeys(Table):
         default="l2", description="norm that every row of node features gets"
     )
     train_size: float = Field(
-        default=0.0,
-        ge=0,
+        default=CHOSEN,
+        gt=0,
         lt=1,
-        description="share of a client's nodes, graphs or images to train on, where the data set has no splits; 0: the "
+        description="share of a client's nodes, graphs or images to train on, where the data set has no splits; auto: the "
         "task's own, .2 for graphs and .75 for images",
     )
     test_size: float = Field(
-        default=0.0,
+        default=CHOSEN,
         ge=0,
         lt=1,
-        description="share to test on; validation takes the rest; 0: the task's own, .4 for graphs, .25 for images and .15 "
+        description="share to test on; validation takes the rest; auto: the task's own, .4 for graphs, .25 for images, .15 "
         "for points, which have no validation part",
     )
     test_data: str = Field(
@@ -170,18 +170,18 @@ class RunKeys(Table):
         default=1, ge=0, description="rounds between two scorings of the global model there; 0: after the last alone"
     )
     fine_tune_epochs: int = Field(
-        default=-1,
-        ge=-1,
+        default=CHOSEN,
+        ge=0,
         le=10_000,
         description="passes that each client makes from the global model to a personal one, which stays, at the "
-        "learning-rate whatever the schedule; 0: none, -1: the task's own, 2 for images and none for graphs, or the "
+        "learning-rate whatever the schedule; 0: none; auto: the task's own, 2 for images and none for graphs, or the "
         "method's",
     )
     fine_tune_every: int = Field(
         default=0, ge=0, description="rounds between two fine-tunings; 0: after the last round alone"
     )
-    fine_tune: Literal["auto", "trained", "all", "head", "closed-form"] = Field(
-        default="auto",
+    fine_tune: Literal["trained", "all", "head", "closed-form"] = Field(
+        default=CHOSEN,
         description="what fine-tuning trains: what the rounds train, all (fixed classifiers too), the classifier alone, or "
         "the classifier by least squares in closed form; auto: trained, for fedbabu all",
     )
@@ -191,14 +191,14 @@ class RunKeys(Table):
         description="evaluate the clients that did not train, every so many rounds; 0: after the last round alone. "
         "Clients that train are evaluated in every round",
     )
-    aggregation: Literal["auto", "average", "consistent", "fednova", "fedopt", FlowerName] = Field(
-        default="auto",
+    aggregation: Literal["average", "consistent", "fednova", "fedopt", FlowerName] = Field(
+        default=CHOSEN,
         description="what the server makes of the shared parameters; auto: the method's own. With another a method "
         "stands on another base, such as spherefed on fednova. flower:NAME is Flower's own strategy of that name, with its "
         "arguments under flower",
     )
-    weights: Literal["auto", "examples", "uniform"] = Field(
-        default="auto",
+    weights: Literal["examples", "uniform"] = Field(
+        default=CHOSEN,
         description="what a client weighs where the server averages: its number of training examples, or as much as any "
         "other that has some; auto: examples, or uniform for the methods whose papers have it so",
     )

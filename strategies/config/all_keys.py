@@ -1,6 +1,6 @@
-"""Every key that a run can be given, whatever its method: what commands take, and what Flower wants to be declared.
+"""All configuration keys, of every method, with their defaults. Commands accept these, and Flower must have them declared.
 
-This needs neither torch nor the methods' own files; `curvfed.strategies.method_index` has their keys.
+This module imports neither torch nor the methods' files; `curvfed.strategies.method_index` has their keys.
 """
 
 from functools import cache
@@ -8,7 +8,7 @@ from typing import Any
 
 from curvfed.strategies.base.dotted import Scalar, dotted
 from curvfed.strategies.base.flower_keys import Flower
-from curvfed.strategies.base.keys import Table, kebab
+from curvfed.strategies.base.keys import AUTO, Table, kebab
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.data_keys import Images, Points, Secure
 from curvfed.strategies.config.sink_keys import MLflow
@@ -22,25 +22,25 @@ SHARED: dict[str, type[Table]] = {
     "flower": Flower,
     "mlflow": MLflow,
 }
-"""The tables of no method, by their names."""
+"""The tables that belong to no method, by name."""
 
 
 @cache
 def defaults() -> dict[str, Scalar]:
-    """The default of every key, dotted; those of methods of other packages last."""
+    """The default of every dotted key; keys of other packages' methods come last."""
     tables: dict[str, Any] = {name: _values(keys) for name, keys in SHARED.items()} | DEFAULTS
     return dotted(_values(RunKeys) | tables | {name: _values(keys) for name, keys in brought_tables().items()})
 
 
 def brought_tables() -> dict[str, type[Table]]:
-    """The tables of methods of other packages, by their names."""
+    """The tables of other packages' methods, by name."""
     return {name: keys for row in brought()[0].values() for name, keys in row.keys.items()}
 
 
 def without_others(method: str) -> dict[str, Scalar]:
-    """The defaults of the keys that a run of this method may be given.
+    """The defaults of the keys that a run of this method accepts.
 
-    Those of other packages' methods that do not run are left out: who gets the rest need not have these installed.
+    Keys of other packages' methods are left out unless the method is theirs, so that the receiver needs no such package.
     """
     row = brought()[0].get(method)
     foreign = brought_tables().keys() - (row.keys.keys() if row else set())
@@ -48,4 +48,4 @@ def without_others(method: str) -> dict[str, Scalar]:
 
 
 def _values(keys: type[Table]) -> dict[str, Scalar]:
-    return {kebab(name): field.default for name, field in keys.model_fields.items()}
+    return {kebab(name): AUTO if field.default is None else field.default for name, field in keys.model_fields.items()}

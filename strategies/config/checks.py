@@ -1,47 +1,36 @@
-"""What must fit together in the configuration of a run."""
+"""Checks that the keys of a configuration fit together."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN
 from curvfed.strategies.base.keys import Table, kebab
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.config.defaults import BUILT_IN, settled
-from curvfed.strategies.config.model_spec import MODELS
-from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import HOMES, RunConfig
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.partition import PARTITIONS as GRAPH_PARTITIONS
-from curvfed.tasks.images.label_partition import PARTITIONS as LABEL_PARTITIONS
-from curvfed.tasks.points.partition import PARTITIONS as POINT_PARTITIONS
+from curvfed.tasks.model_names import MODELS
 from curvfed.tasks.registry import tasks_of
 
 BASES = ("average", *HOMES, *FLOWER)
-"""Aggregations of one model for all, which can stand for each other."""
-
-PARTITIONS = {
-    "nodes": tuple(GRAPH_PARTITIONS),
-    "graphs": tuple(GRAPH_PARTITIONS),
-    "images": tuple(LABEL_PARTITIONS),
-    "points": tuple(POINT_PARTITIONS),
-}
+"""Aggregations with one model for all clients; a method with one of them can use any other."""
 
 SUMMED = ("average", "fedopt", *OF_THE_MEAN)
-"""Aggregations that need nothing but the mean of the parameters, which a secure sum can give."""
+"""Aggregations that use only the mean of the parameters, which a secure sum provides."""
 
 OF_SGD = ("fednova", "scaffold")
-"""Aggregations of what SGD does that starts afresh in every round."""
+"""Aggregations that assume SGD whose momentum starts at zero in every round."""
 
 
 def check_method(config: RunConfig) -> None:
-    """The keys that some methods alone have a use for."""
+    """Keys that only some methods use."""
     method = config.row
-    if method.sparsity and config.model not in ("auto", "gcn", "gin"):
+    if method.sparsity and config.model not in (None, "gcn", "gin"):
         raise ConfigError(f'model = "{config.model}": allowed with method = "{config.method}" is one of auto, gcn, gin')
-    if config.aggregation != "auto" and method.aggregation not in BASES:
+    if config.aggregation is not None and method.aggregation not in BASES:
         raise ConfigError(
             f'aggregation = "{config.aggregation}": allowed with method = "{config.method}" is auto, its own'
         )
@@ -58,18 +47,18 @@ def check_method(config: RunConfig) -> None:
 
 
 def _check_flower(config: RunConfig) -> None:
-    """Keys of Flower's strategies, which some of them alone have."""
+    """Each of Flower's strategies uses only some keys of the table `flower`."""
     known = FLOWER.get(config.aggregation, ())
     for name, value in config.flower:
-        if value != "auto" and name not in known:
+        if value is not None and name not in known:
             own = ", ".join(f"flower.{kebab(one)}" for one in known) or "no key of this table"
             raise ConfigError(
-                f'flower.{kebab(name)} = {value}: allowed with aggregation = "{config.aggregation}" is {own}'
+                f'flower.{kebab(name)} = {value}: allowed with aggregation = "{config["aggregation"]}" is {own}'
             )
 
 
 def check_data(config: RunConfig) -> None:
-    """The data set, and what must fit it."""
+    """The data set, and the keys that depend on it."""
     try:
         tasks = tasks_of(config.dataset)
     except ValueError as error:
@@ -80,44 +69,58 @@ def check_data(config: RunConfig) -> None:
             f'dataset = "{config.dataset}" is a data set of {" or ".join(tasks)}, method = "{config.method}" works on '
             f"{' and '.join(method.tasks)}; allowed is a data set of these or another method"
         )
-    # Real nodes bring their own data, of any task, and a run on them need not name a data set: it has a built-in one.
+    # A run on real nodes, which have their own data, may leave the built-in data set named: any task is possible then.
     possible = method.tasks if config.dataset in BUILT_IN.values() else tasks
-    models = {name for task in possible for name in ("auto", *MODELS[task])}
-    takes_others = models != {"auto"}
-    if takes_others and plugins.is_model(config.model):
+    models = {name for task in possible for name in MODELS[task]}
+    takes_others = bool(models)
+    if config.model is None:
+        pass
+    elif takes_others and plugins.is_model(config.model):
         _check_brought_model(config)
     elif config.model not in models:
-        names = [*sorted(models), *plugins.found("models")] if takes_others else ["auto"]
+        names = ["auto", *sorted(models), *plugins.found("models")] if takes_others else ["auto"]
         others = f', or "package.module:factory"; {plugins.EVERYWHERE}' if takes_others else ""
         raise ConfigError(
             f'model = "{config.model}": allowed for data sets of {" or ".join(tasks)} is one of {", ".join(names)}{others}'
         )
-    partitions = {name for task in possible for name in ("auto", *PARTITIONS[task])}
-    if config.partition not in partitions:
-        raise ConfigError(
-            f'partition = "{config.partition}": allowed for data sets of {" or ".join(tasks)} is one of '
-            f"{', '.join(sorted(partitions))}"
-        )
+    if config.partition is not None:
+        _check_partition(config.partition, tasks, possible)
     chosen = settled(config, next(task for task in tasks if task in method.tasks))
     if chosen.aggregation in OF_SGD:
         _check_from_rest(chosen)
     if config.secure_sum:
         _check_secure_sum(chosen)
     if tasks == ("points",):
-        if config.train_size:
+        if config.train_size is not None:
             raise ConfigError(
-                f"train-size = {config.train_size}: allowed for data sets of points is 0, for what is not in the share "
+                f"train-size = {config.train_size}: allowed for data sets of points is auto, for what is not in the share "
                 "test-size is trained on"
             )
         _check_points(chosen)
+    if tasks != ("images",) and chosen.embedding_dim == 0:
+        raise ConfigError(f"embedding-dim = 0: allowed for data sets of {' or '.join(tasks)} is a width of 1 or more")
     if chosen.train_size + chosen.test_size > 1:
         raise ConfigError(
             f"train-size = {chosen.train_size} and test-size = {chosen.test_size}: allowed is a sum of at most 1"
         )
 
 
+def _check_partition(name: str, tasks: Sequence[str], possible: Sequence[str]) -> None:
+    """The partition must be one of those for the data set's tasks."""
+    from curvfed.tasks.graphs.data.partition import PARTITIONS as OF_GRAPHS
+    from curvfed.tasks.images.label_partition import PARTITIONS as OF_IMAGES
+    from curvfed.tasks.points.partition import PARTITIONS as OF_POINTS
+
+    known = {"nodes": OF_GRAPHS, "graphs": OF_GRAPHS, "images": OF_IMAGES, "points": OF_POINTS}
+    allowed = sorted({one for task in possible for one in known[task]})
+    if name not in allowed:
+        raise ConfigError(
+            f'partition = "{name}": allowed for data sets of {" or ".join(tasks)} is one of auto, {", ".join(allowed)}'
+        )
+
+
 def _check_brought_model(config: RunConfig) -> None:
-    """A model of another package shows no classifier apart from the rest."""
+    """In a model of another package the classifier cannot be told from the other layers."""
     method = config.row
     fixed = method.head != "linear" or method.head_from != "training"
     if fixed or method.after or method.reads_classifier:
@@ -130,21 +133,20 @@ def _check_brought_model(config: RunConfig) -> None:
 
 
 def _check_from_rest(config: RunConfig) -> None:
-    """FedNova and SCAFFOLD count what SGD from rest makes of gradients; of other optimisers and kept moments they do not
-    know."""
+    """FedNova and SCAFFOLD infer gradients from the steps of SGD without earlier momentum; no other optimiser fits."""
     method = config.row
     keeps_trained = method.personal and method.head_from != "client"
-    keeps = config.optimizer_state == "kept" or (config.optimizer_state == "auto" and keeps_trained)
+    keeps = config.optimizer_state == "kept" or (config.optimizer_state is None and keeps_trained)
     if config.optimizer != "sgd" or keeps:
         raise ConfigError(
-            f'optimizer = "{config.optimizer}" and optimizer-state = "{config.optimizer_state}" with '
+            f'optimizer = "{config.optimizer}" and optimizer-state = "{config["optimizer-state"]}" with '
             f'method = "{config.method}": allowed with {config.aggregation} is sgd that starts afresh every round '
             '(optimizer="sgd" optimizer-state="fresh")'
         )
 
 
 def _check_secure_sum(config: RunConfig) -> None:
-    """What can be made of a sum; `config` is settled."""
+    """What the server can compute from a sum of updates; `config` is settled."""
     method = config.row
     if config.aggregation not in (*SUMMED, "noisy-average", ONE_SHOT):
         raise ConfigError(
@@ -167,7 +169,10 @@ def _check_secure_sum(config: RunConfig) -> None:
 
 
 def _check_points(config: RunConfig) -> None:
-    """Points in the disc, and what is public about them as far as the configuration tells it; `config` is settled."""
+    """Keys of points in the disc and of the hull protocol; `config` is settled."""
+    from curvfed.geometry.quantizer import PoincareQuantizer
+    from curvfed.strategies.config.point_data import point_spec
+
     keys = config.hull
     try:
         spec = point_spec(config)
@@ -180,16 +185,16 @@ def _check_points(config: RunConfig) -> None:
     ):
         if number == 1:
             raise ConfigError(f"{key} = {value}: allowed are 2 classes or more")
-        if number > 2 and keys.grouping == "kernighan-lin":
+        if number is not None and number > 2 and keys.grouping == "kernighan-lin":
             raise ConfigError(f'hull.grouping = "kernighan-lin" and {key} = {value}: allowed are 2 classes')
-    if spec.kept and keys.num_classes not in (0, len(spec.kept)):
+    if spec.kept and keys.num_classes not in (None, len(spec.kept)):
         raise ConfigError(
-            f"hull.num-classes = {keys.num_classes} and points.classes = {named}: allowed are 0 and the "
+            f"hull.num-classes = {keys.num_classes} and points.classes = {named}: allowed are auto and the "
             f"number of these, {len(spec.kept)}"
         )
-    if keys.svm == "hard" and keys.c:
+    if keys.svm == "hard" and keys.c is not None:
         raise ConfigError(
-            f'hull.svm = "hard" and hull.c = {keys.c}: allowed is hull.c = 0, for a hard margin has no cost'
+            f'hull.svm = "hard" and hull.c = {keys.c}: allowed is hull.c = auto, for a hard margin has no cost'
         )
     if keys.svm == "hard" and keys.classifier != "svm":
         raise ConfigError(
@@ -206,16 +211,12 @@ def _check_points(config: RunConfig) -> None:
 
 
 def check_together(config: RunConfig) -> None:
-    """Other conditions on more than one key."""
+    """All other conditions on several keys."""
     for key, number in (("threshold", config.secure.threshold), ("neighbours", config.secure.neighbours)):
-        if number and not config.is_masked:
+        if number is not None and not config.is_masked:
             raise ConfigError(
                 f"secure.{key} = {number}: allowed with secure-sum = true, without which nothing is masked"
             )
-    if config.secure.threshold == 1:
-        raise ConfigError(
-            "secure.threshold = 1: allowed is 0, or more than half of the clients, of whom there are 2 or more"
-        )
     for value in dict(config).values():
         if isinstance(value, Table) and (reason := value.conflict()):
             raise ConfigError(reason)

@@ -4,38 +4,40 @@ from typing import Literal
 
 from pydantic import Field
 
-from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.keys import CHOSEN, Rate, Table
 
 
 class Images(Table):
     """Keys of image data and networks."""
 
     size: int = Field(
-        default=0,
-        ge=0,
+        default=CHOSEN,
+        ge=1,
         le=1024,
-        description="height and width that every image is brought to; 0: as they are, which must then all be of one size",
+        description="height and width that every image is brought to; auto: as they are, all of one size",
     )
-    channels: Literal[0, 1, 3] = Field(
-        default=0, description="1: grey, 3: colour, 0: as the files are, colour if any of them is"
+    channels: Literal[1, 3] = Field(
+        default=CHOSEN, description="1: grey, 3: colour; auto: as the files are, colour if any of them is"
     )
     norm: Literal["group", "batch", "none"] = Field(
         default="group",
         description="normalisation layers of the networks that have any (all but cnn). Running statistics of batch "
         "normalisation are averaged with the parameters",
     )
-    augment: Literal["auto", "crop-flip", "none"] = Field(
-        default="auto",
+    augment: Literal["crop-flip", "none"] = Field(
+        default=CHOSEN,
         description="training images are shifted by up to 4 pixels and mirrored at random; auto: for cifar10, cifar100 "
         "and tinyimagenet",
     )
     train_subset: int = Field(
-        default=0,
-        ge=0,
-        description="so many of the training images, drawn by the seed, are dealt to the clients; 0: all",
+        default=CHOSEN,
+        ge=1,
+        description="so many of the training images, drawn by the seed, are dealt to the clients; auto: all",
     )
     test_subset: int = Field(
-        default=0, ge=0, description="so many of the test images, drawn by the seed, score the global model; 0: all"
+        default=CHOSEN,
+        ge=1,
+        description="so many of the test images, drawn by the seed, score the global model; auto: all",
     )
 
 
@@ -55,7 +57,7 @@ class Points(Table):
         default="label", description="where an .h5ad file has the classes: a column of obs; in a .csv the column's name"
     )
     split_seed: int = Field(
-        default=-1, ge=-1, lt=2**31, description="seed of the split into training and test points; -1: the run's"
+        default=CHOSEN, ge=0, lt=2**31, description="seed of the split into training and test points; auto: the run's"
     )
     lacking: int = Field(
         default=0,
@@ -78,16 +80,16 @@ class Secure(Table):
     """Keys of secure sums."""
 
     threshold: int = Field(
-        default=0,
-        ge=0,
+        default=CHOSEN,
+        ge=2,
         description="clients that must be there to the end, or nothing is revealed; more than half of those asked. "
-        "0: two thirds, rounded up",
+        "auto: two thirds, rounded up",
     )
     neighbours: int = Field(
-        default=0,
-        ge=0,
-        description="clients that each client shares masks and secrets with; 0: all up to 64 clients, with more a number "
-        "that grows as their logarithm",
+        default=CHOSEN,
+        ge=1,
+        description="clients that each client shares masks and secrets with; auto: all up to 64 clients, and a number that "
+        "grows as their logarithm beyond",
     )
     clip: Rate = Field(
         default=1000.0,

@@ -1,4 +1,4 @@
-"""What a run uses where its configuration leaves the choice to the task."""
+"""The values that a run chooses for keys that are "auto"."""
 
 from typing import Any
 
@@ -16,6 +16,7 @@ _GRAPHS: dict[str, Any] = {
     "train_size": 0.2,
     "test_size": 0.4,
     "fine_tune_epochs": 0,
+    "clip_norm": 0.0,
 }
 _IMAGES: dict[str, Any] = {
     "local_epochs": 5,
@@ -26,6 +27,7 @@ _IMAGES: dict[str, Any] = {
     "train_size": 0.75,
     "test_size": 0.25,
     "fine_tune_epochs": 2,
+    "clip_norm": 0.0,
 }
 _POINTS: dict[str, Any] = _IMAGES | {
     "partition": "stratified",
@@ -37,7 +39,7 @@ _OTHER_LOSS_RATE = 0.1  # squared errors and distances have smaller gradients th
 
 
 def settled(config: RunConfig, task: str) -> RunConfig:
-    """The configuration with every choice made that it leaves to the task or the method.
+    """The configuration with a value for every key that the task or the method chooses.
 
     FlatLand's Appendix E.2 is what graphs get. Images get the five local epochs, d = 20 and the split of HyperFed's
     Section 5.1, SphereFed's SGD with momentum .9, and rates that suit networks without normalisation too.
@@ -52,10 +54,5 @@ def settled(config: RunConfig, task: str) -> RunConfig:
         choices["learning_rate"] = _OTHER_LOSS_RATE
     choices |= method.settings.get(task, {})
     if task == "points":
-        choices["train_size"] = 1 - (config.test_size or choices["test_size"])
-    open_keys = {name: value for name, value in choices.items() if _is_open(name, getattr(config, name))}
-    return config.model_copy(update=open_keys)
-
-
-def _is_open(name: str, value: Any) -> bool:
-    return bool(value == -1 if name == "fine_tune_epochs" else value in (0, "auto"))
+        choices["train_size"] = 1 - (choices["test_size"] if config.test_size is None else config.test_size)
+    return config.model_copy(update={name: value for name, value in choices.items() if getattr(config, name) is None})

@@ -1,4 +1,4 @@
-"""The halves that a configuration names: the server's aggregation, with the start that its seed gives, and the learner."""
+"""The halves of a configured method: the server's aggregation with its seeded initial model, and the client's learner."""
 
 import fnmatch
 
@@ -18,16 +18,16 @@ from curvfed.tasks import plugins
 
 
 def flower_strategy(arrays: Arrays, config: RunConfig) -> FlowerStrategy:
-    """The strategy of Flower's that `aggregation` names, with its keys in the table `flower`."""
+    """The Flower strategy that `aggregation` names, with its arguments from the table `flower`."""
     known = FLOWER[config.aggregation]
-    settings = {name: value for name, value in config.flower if name in known and value != "auto"}
+    settings = {name: value for name, value in config.flower if name in known and value is not None}
     if "client_learning_rate" in known:  # Flower has no default
         settings.setdefault("client_learning_rate", config.learning_rate)
     return FlowerStrategy(arrays, config.aggregation, settings)
 
 
 def aggregation(config: RunConfig, facts: Facts, clients: int) -> Aggregation:
-    """The server's side of a run, before its first round.
+    """The server's half before the first round.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def aggregation(config: RunConfig, facts: Facts, clients: int) -> Aggregation:
         Settled.
     facts : Facts
     clients : int
-        How many there are, whether they take part in a round or not.
+        Number of clients in the federation.
     """
     method = config.row
     shared = {
@@ -43,7 +43,7 @@ def aggregation(config: RunConfig, facts: Facts, clients: int) -> Aggregation:
         for name, tensor in named_state(build_model(model_spec(config, facts), config.seed)).items()
         if not method.is_personal(name, facts.own_ends) and not is_fixed(config, name)
     }
-    if plugins.is_model(config.model):
+    if config.model is not None and plugins.is_model(config.model):
         _check_kept(config, facts)
     found = made(shared, config, clients)
     found.meet(facts.partitions)
@@ -51,12 +51,12 @@ def aggregation(config: RunConfig, facts: Facts, clients: int) -> Aggregation:
 
 
 def made(arrays: Arrays, config: RunConfig, clients: int) -> Aggregation:
-    """The aggregation that a settled configuration names, at its start.
+    """The aggregation of a settled configuration, with `arrays` as its initial model.
 
     Raises
     ------
     ConfigError, DataError
-        If another package's cannot be imported, or is none.
+        If another package's server half cannot be imported or is no Aggregation.
     """
     if config.aggregation == "average":
         return Average(arrays)
@@ -71,12 +71,12 @@ def made(arrays: Arrays, config: RunConfig, clients: int) -> Aggregation:
 
 
 def learner_class(method: Method) -> type[Learner]:
-    """What a method's clients make of a round.
+    """The class of a method's client half.
 
     Raises
     ------
     DataError, ConfigError
-        If another package's cannot be imported here, or is none.
+        If another package's client half cannot be imported here or is no Learner.
     """
     found = plugins.imported(method.client) if isinstance(method.client, str) else method.client or Learner
     if not (isinstance(found, type) and issubclass(found, Learner)):
@@ -87,7 +87,7 @@ def learner_class(method: Method) -> type[Learner]:
 
 
 def _check_kept(config: RunConfig, facts: Facts) -> None:
-    """A model of another package must have what the method keeps at the clients."""
+    """A model of another package must have the parameters that the method keeps at the clients."""
     kept, personal = kept_patterns(config, facts), config.row.personal
     lacking = ([] if set(personal) & set(kept) or not personal else list(personal)) + [
         end for end in ENDS if facts.own_ends and end not in kept
@@ -100,7 +100,7 @@ def _check_kept(config: RunConfig, facts: Facts) -> None:
 
 
 def kept_patterns(config: RunConfig, facts: Facts) -> list[str]:
-    """Patterns of the parameters that stay with every client of a run, those alone that its model has any of."""
+    """Patterns of the personal parameters of a run, without those that match no parameter of its model."""
     names = list(named_state(build_model(model_spec(config, facts), config.seed)))
     patterns = config.row.personal + (ENDS if facts.own_ends else ())
     return [pattern for pattern in dict.fromkeys(patterns) if fnmatch.filter(names, pattern)]

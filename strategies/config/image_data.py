@@ -1,11 +1,11 @@
-"""From configuration to the images that it names, the same on both sides."""
+"""The image data that a configuration describes; server and clients agree on it."""
 
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.images.data import ImageSpec
 
 
 def image_spec(config: RunConfig) -> ImageSpec:
-    """What determines the images of a run; `config` is settled (`curvfed.strategies.config.defaults`)."""
+    """The specification of a run's images; `config` is settled (`curvfed.strategies.config.defaults`)."""
     return ImageSpec(
         dataset=config.dataset,
         data_dir=config.data_path,
@@ -16,8 +16,8 @@ def image_spec(config: RunConfig) -> ImageSpec:
         seed=config.seed,
         train_size=config.train_size,
         test_size=config.test_size,
-        size=config.images.size,
-        channels=config.images.channels,
-        train_subset=config.images.train_subset,
-        test_subset=config.images.test_subset,
+        size=config.images.size or 0,
+        channels=config.images.channels or 0,
+        train_subset=config.images.train_subset or 0,
+        test_subset=config.images.test_subset or 0,
     )

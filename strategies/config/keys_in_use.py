@@ -1,14 +1,14 @@
-"""Which keys of the configuration a run has a use for: those of every run, and the tables of its method and its data."""
+"""Which configuration keys a run uses: the keys without a table, and the tables of its method and its data."""
 
 from curvfed.strategies.config.model_spec import encoder
 from curvfed.strategies.config.run_config import RunConfig
 
 PARTS = {"lorentz": "flatland", "split": "flatland", "consistent": "hyperfed"}
-"""Parts of any method, an encoder or an aggregation, with keys in the table of the system that they come from."""
+"""Encoders and aggregations that several methods use: their keys stand in the table of the method they come from."""
 
 
 def is_in_use(key: str, config: RunConfig, task: str) -> bool:
-    """Whether a run reads the key, or at least the table that it is in; `config` is settled.
+    """Whether a run uses the key, or at least the table that it is in; `config` is settled.
 
     A method's table is called as the method is, or as those that it is an ablation or a variant of, `hyperfed-fixed` or
     `fedsage+`, as one of the parts of its row, or as what comes before the dot in a key that the row names.

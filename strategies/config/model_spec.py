@@ -1,44 +1,39 @@
-"""From configuration and facts to the model, the same on both sides."""
+"""The model that configuration and facts describe; server and clients build the same one."""
 
-from collections.abc import Mapping
-from typing import Any
+import logging
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.method import HEAD
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import CURVATURE, Facts
 from curvfed.tasks import plugins
 from curvfed.tasks.graphs.models.model_spec import ModelSpec
-from curvfed.tasks.graphs.models.registry import MODELS as GRAPH_MODELS
-from curvfed.tasks.graphs.models.registry import build
-from curvfed.tasks.heads import head_start
-from curvfed.tasks.images.models import ImageModelSpec, build_image_model, head_spec
-from curvfed.tasks.images.nets import NETS
+from curvfed.tasks.model_names import MODELS
 
-MODELS: dict[str, Mapping[str, Any]] = {**GRAPH_MODELS, "images": NETS, "points": {}}
+if TYPE_CHECKING:
+    from curvfed.tasks.images.models import ImageModelSpec
 
-plugins.leave_out("models", {"auto", *(name for models in MODELS.values() for name in models)})
+log = logging.getLogger("curvfed")
 
 ENCODERS = {
     "nodes": {"flat": "gcn", "lorentz": "lorentz", "split": "split"},
     "graphs": {"flat": "gin", "lorentz": "lorentz"},
 }
-"""What a method's space stands for on a task where `model` is "auto"."""
+"""By task and the method's space: the encoder where `model` is "auto"."""
 
 IMAGE_ENCODERS = {1: "cnn", 3: "convnet"}
-"""The same for images, by their channels."""
-
-NO_LAYER = -1
-"""`embedding-dim` for the network's own features."""
+"""The same for images, by the number of channels."""
 
 
 def model_spec(
     config: RunConfig, facts: Facts, num_features: int = 1, num_classes: int = 1
-) -> ModelSpec | ImageModelSpec:
+) -> "ModelSpec | ImageModelSpec":
     """The model that this run trains; `config` is settled (`curvfed.strategies.config.defaults`).
 
     Parameters
@@ -66,6 +61,7 @@ def model_spec(
         width=config.embedding_dim,
         dropout=config.dropout,
         gate=config.flatland.gate,
+        self_weight=config.flatland.self_weight,
         learns_curvature=method.learns_curvature,
         mask_threshold=_mask_threshold(config),
         curvature_map=config.flatland.curvature_map,
@@ -74,25 +70,27 @@ def model_spec(
 
 
 def _mask_threshold(config: RunConfig) -> float | None:
-    """Below which an entry of a personal mask counts as 0; None without masks."""
+    """The threshold below which an entry of a personal mask counts as 0; None without masks."""
     sparsity = config.row.sparsity
     return float(config[f"{sparsity.partition('.')[0]}.threshold"]) if sparsity else None
 
 
 def encoder(config: RunConfig, task: str, channels: int = 0) -> str:
-    """The name of the network that a run on such a task, or images of so many channels, trains; "" for none."""
-    if config.model != "auto":
+    """The name of the network that a run trains on such a task; for images it depends on `channels`; "" for none."""
+    if config.model is not None:
         return config.model
     if task == "images":
         return IMAGE_ENCODERS.get(channels, "")
     return ENCODERS.get(task, {}).get(config.row.space, "")
 
 
-def _image_spec(config: RunConfig, facts: Facts) -> ImageModelSpec:
+def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
+    from curvfed.tasks.images.models import ImageModelSpec, head_spec
+
     method = config.row
     channels, height, width = (int(size) for size in facts.shape.split("x"))
     kind = encoder(config, facts.task, channels)
-    if kind not in NETS and not plugins.is_model(kind):
+    if kind not in MODELS[facts.task] and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
     sphere = config.spherefed
     start = {"linear": "default", "sphere": sphere.head, "poincare": "uniform"}[method.head]
@@ -100,7 +98,7 @@ def _image_spec(config: RunConfig, facts: Facts) -> ImageModelSpec:
         kind=kind,
         shape=(channels, height, width),
         norm=config.images.norm,
-        embedding_dim=0 if config.embedding_dim == NO_LAYER else config.embedding_dim,
+        embedding_dim=config.embedding_dim,
         num_classes=len(facts.class_names),
         head=method.head,
         fixed=has_fixed_head(config),
@@ -110,7 +108,7 @@ def _image_spec(config: RunConfig, facts: Facts) -> ImageModelSpec:
         slope=config.hyperfed.slope,
     )
     try:
-        if kind in NETS:
+        if kind in MODELS[facts.task]:
             head_spec(spec)  # refuses what no head can be
     except ValueError as error:
         raise ConfigError(f'method = "{config.method}": {error}') from None
@@ -120,31 +118,43 @@ def _image_spec(config: RunConfig, facts: Facts) -> ImageModelSpec:
 
 
 def has_fixed_head(config: RunConfig) -> bool:
-    """Whether the classifier is never trained in a round."""
+    """Whether the classifier is never trained in the rounds."""
     if config.method == "spherefed" and config.spherefed.head == "trained":
         return False
     return config.row.head_from != "training"
 
 
 def is_fixed(config: RunConfig, name: str) -> bool:
-    """Whether the parameter of this name is given by the server once and never trained in a round."""
+    """Whether the server sets this parameter once and no round trains it."""
     return config.row.head_from == "server" and has_fixed_head(config) and name.startswith(HEAD)
 
 
-def fixed_head(spec: ModelSpec | ImageModelSpec, seed: int) -> dict[str, NDArray[Any]]:
-    """The parameters of an image model's fixed head, by their names in the model."""
-    if not isinstance(spec, ImageModelSpec):
+def fixed_head(spec: "ModelSpec | ImageModelSpec", seed: int) -> dict[str, NDArray[Any]]:
+    """The parameters of an image model's fixed head, by their names in the model; of graphs there are none."""
+    if isinstance(spec, ModelSpec):
         return {}
+    from curvfed.tasks.heads import head_start
+    from curvfed.tasks.images.models import head_spec
+
     return {f"{HEAD}{name}": tensor.numpy() for name, tensor in head_start(head_spec(spec), seed).items()}
 
 
-def own_head(spec: ModelSpec | ImageModelSpec, seed: int, partition: int) -> dict[str, NDArray[Any]]:
-    """The same for one client, whose head is nobody else's."""
+def fixed_parameters(config: RunConfig, facts: Facts) -> Arrays:
+    """The parameters that the server sets once for all clients; none for most methods."""
+    if config.row.head_from != "server" or not has_fixed_head(config):
+        return {}
+    if config.row.head != "linear":
+        log.info("spreading the prototypes of %d classes", len(facts.class_names))
+    return fixed_head(model_spec(config, facts), config.seed)
+
+
+def own_head(spec: "ModelSpec | ImageModelSpec", seed: int, partition: int) -> dict[str, NDArray[Any]]:
+    """The same for one client, which has a head of its own."""
     # Torch's generator looks at 32 bits of a seed.
     return fixed_head(spec, int(np.random.SeedSequence([seed, partition]).generate_state(1)[0]))
 
 
-def build_model(spec: ModelSpec | ImageModelSpec, seed: int) -> nn.Module:
+def build_model(spec: "ModelSpec | ImageModelSpec", seed: int) -> nn.Module:
     """The model with its seeded start; equal on every machine for equal arguments.
 
     Raises
@@ -152,8 +162,12 @@ def build_model(spec: ModelSpec | ImageModelSpec, seed: int) -> nn.Module:
     ConfigError
         If the images are too small for the network.
     """
-    if not isinstance(spec, ImageModelSpec):
+    if isinstance(spec, ModelSpec):
+        from curvfed.tasks.graphs.models.registry import build
+
         return build(spec, seed)
+    from curvfed.tasks.images.models import build_image_model
+
     try:
         return build_image_model(spec, seed)
     except ValueError as error:

@@ -1,16 +1,16 @@
-"""From what a run is told to its configuration: keys, types and ranges."""
+"""Parses keys and values into a configuration: names, types and ranges."""
 
 import difflib
 import types
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from curvfed.strategies.base.dotted import EXTRA, Scalar, expanded, nested
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.keys import Form, Table, kebab
+from curvfed.strategies.base.keys import AUTO, Form, Table, kebab
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.all_keys import brought_tables, defaults
 from curvfed.strategies.config.checks import check_data, check_method, check_together
@@ -19,8 +19,6 @@ from curvfed.strategies.config.run_config import RunConfig, config_class
 from curvfed.strategies.method_index import DEFAULTS
 from curvfed.strategies.methods import METHODS, brought, table_of
 from curvfed.tasks import plugins
-
-AUTO = "auto"
 
 AnyTable = TypeVar("AnyTable", bound=Table)
 
@@ -50,7 +48,7 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     if config is None or wrong:
         raise ConfigError("\n".join(wrong))
     check_method(config)
-    if config.dataset == AUTO:
+    if config.dataset is None:
         config = config.model_copy(update={"dataset": BUILT_IN[config.row.tasks[0]]})
     check_data(config)
     check_together(config)
@@ -77,12 +75,12 @@ def _row(method: str) -> Method:
 
 
 def _is(value: Any, default: Scalar) -> bool:
-    """Whether they are the same, of the same type: True equals 1."""
+    """Whether value and type are equal; True == 1 would pass without the type."""
     return type(value) is type(default) and bool(value == default)
 
 
 def _wrong_of_others(raw: Mapping[str, Any]) -> list[str]:
-    """What is wrong with keys of other methods, which do nothing here; to keys that have their defaults nobody looks."""
+    """What is wrong with keys of other methods, which have no effect here."""
     wrong: list[str] = []
     for table in dict.fromkeys(key.partition(".")[0] for key in raw):
         keys = table_of(table)
@@ -105,16 +103,16 @@ def _check_names(raw: Mapping[str, Any], every: Mapping[str, Scalar]) -> None:
 def _read(
     kind: type[AnyTable], raw: Mapping[str, Any], known: Mapping[str, FieldInfo], prefix: str = ""
 ) -> tuple[AnyTable | None, list[str]]:
-    """A table of these keys, or a line for each that is wrong; `prefix` is what stands before their names there."""
+    """A table of these keys, or a line for each wrong one, its name after `prefix`."""
     try:
         return kind.model_validate(nested(raw)), []
     except ValidationError as error:
-        wrong = dict.fromkeys(_key(one["loc"], known) for one in error.errors())
+        wrong = dict.fromkeys(".".join(map(str, one["loc"])) for one in error.errors())
         return None, [f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(known[key])}" for key in wrong]
 
 
 def fields(kind: type[RunConfig] = RunConfig) -> Iterator[tuple[str, FieldInfo]]:
-    """Every key of such a configuration, dotted, with its type, range, default and description, in the model's order."""
+    """Every dotted key of such a configuration, with its type, range, default and description, in the model's order."""
     for name, field in kind.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Table):
             for inner, inner_field in _fields_of(field.annotation):
@@ -124,7 +122,7 @@ def fields(kind: type[RunConfig] = RunConfig) -> Iterator[tuple[str, FieldInfo]]
 
 
 def all_fields() -> Iterator[tuple[str, FieldInfo]]:
-    """Every key that there is; this imports all methods."""
+    """All keys of all methods; imports every method's file."""
     yield from fields()
     for table in (*DEFAULTS, *brought_tables()):
         if table not in RunConfig.model_fields:
@@ -136,21 +134,14 @@ def _fields_of(table: type[Table]) -> Iterator[tuple[str, FieldInfo]]:
     return ((kebab(name), field) for name, field in table.model_fields.items())
 
 
-def _key(location: Sequence[int | str], known: Mapping[str, Any]) -> str:
-    """The key that an error is at; where several types are allowed the location goes on with one of these."""
-    key = ".".join(map(str, location))
-    return key if key in known else _key(location[:-1], known)
-
-
 def allowed(field: FieldInfo) -> str:
     """A field's type and range in words."""
-    annotation = field.annotation
+    annotation, is_chosen = field.annotation, field.default is None
     if forms := [item.words for item in field.metadata if isinstance(item, Form)]:
         return " and ".join(forms)
-    if get_origin(annotation) is Union:
-        return " or ".join(allowed(FieldInfo.from_annotation(one)) for one in get_args(annotation))
     if get_origin(annotation) is Literal:
-        choices = [f'"{one}"' if isinstance(one, str) else str(one) for one in get_args(annotation)]
+        values = [AUTO, *get_args(annotation)] if is_chosen else get_args(annotation)
+        choices = [f'"{one}"' if isinstance(one, str) else str(one) for one in values]
         return "one of " * (len(choices) > 1) + ", ".join(choices)
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
     if isinstance(annotation, types.GenericAlias) or annotation not in words:
@@ -162,4 +153,5 @@ def allowed(field: FieldInfo) -> str:
         for name, sign in signs.items()
         if getattr(item, name, None) is not None
     ]
-    return " ".join([words[annotation], " and ".join(bounds)]).strip()
+    either = f'"{AUTO}" or ' if is_chosen and annotation is not str else ""
+    return either + " ".join([words[annotation], " and ".join(bounds)]).strip()

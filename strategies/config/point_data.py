@@ -1,4 +1,4 @@
-"""From configuration to the points that it names and to what is public about them, the same on both sides."""
+"""The points that a configuration describes and the public parameters of hulls; server and clients agree on both."""
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig
@@ -7,7 +7,7 @@ from curvfed.tasks.points.data import PointSpec
 
 
 def point_spec(config: RunConfig) -> PointSpec:
-    """What determines the points of a run; `config` is settled (`curvfed.strategies.config.defaults`)."""
+    """The specification of a run's points; `config` is settled (`curvfed.strategies.config.defaults`)."""
     keys = config.points
     return PointSpec(
         dataset=config.dataset,
@@ -15,7 +15,7 @@ def point_spec(config: RunConfig) -> PointSpec:
         partition=config.partition,
         alpha=config.alpha,
         seed=config.seed,
-        split_seed=keys.split_seed,
+        split_seed=-1 if keys.split_seed is None else keys.split_seed,
         test_size=config.test_size,
         curvature=keys.curvature,
         classes=keys.classes,

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import create_model
 
 from curvfed.strategies.base.dotted import Scalar, dotted
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_keys import Flower
-from curvfed.strategies.base.keys import Table
+from curvfed.strategies.base.keys import AUTO, Table
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.data_keys import Images, Points, Secure
@@ -20,15 +21,18 @@ from curvfed.strategies.methods.hull import Keys as Hull
 from curvfed.strategies.methods.hyperfed import Keys as HyperFed
 from curvfed.strategies.methods.spherefed import Keys as SphereFed
 
+if TYPE_CHECKING:
+    from curvfed.strategies.base.calibration import Calibration
+
 HOMES = {"consistent": "hyperfed", "fednova": "fednova", "fedopt": "fedopt"}
-"""Aggregations that other methods can stand on, and the methods that they come from."""
+"""Aggregations that other methods can use too, and the method that each comes from."""
 
 
 class RunConfig(RunKeys):
-    """All that a run is told. Frozen and hashable; parsed once on each side and passed whole.
+    """The configuration of a run. Frozen and hashable; server and clients each parse it once.
 
-    Every run has the tables of the data and of the four systems, of which models and losses take a part. A method's own
-    are added by `config_class`.
+    Every run has the tables of the data and of the four systems, which models and losses of other methods use too.
+    `config_class` adds the method's own tables.
     """
 
     flatland: FlatLand = FlatLand()
@@ -43,7 +47,7 @@ class RunConfig(RunKeys):
 
     @property
     def row(self) -> Method:
-        """What the method chooses."""
+        """The method's row."""
         return METHODS[self.method]
 
     def __getitem__(self, key: str) -> Scalar:
@@ -52,8 +56,21 @@ class RunConfig(RunKeys):
         return value
 
     def keys_of(self, method: Method) -> Table:
-        """The first table of a method, which both of its halves get; an empty one of a method without keys."""
+        """The first table of a method, which both halves receive; an empty table for a method without keys."""
         return getattr(self, _field(next(iter(method.keys)))) if method.keys else Table()
+
+    @property
+    def calibration(self) -> "Calibration":
+        """How the classifier is made anew after the last round.
+
+        Raises
+        ------
+        ConfigError
+            If the method does not do that.
+        """
+        if self.row.calibration is None:
+            raise ConfigError(f'method = "{self.method}" has no calibration')
+        return self.row.calibration(self.keys_of(self.row), self)
 
     @property
     def proximal(self) -> float:
@@ -73,13 +90,21 @@ class RunConfig(RunKeys):
 
     @property
     def is_masked(self) -> bool:
-        """Whether the server sees sums of what the clients send, and no part of them."""
+        """Whether the server sees only sums over the clients."""
         return self.secure_sum or self.row.is_one_shot
 
     @property
     def loss(self) -> str:
         """The local loss of an image run."""
         return self.spherefed.loss if self.method == "spherefed" else self.row.loss
+
+    @property
+    def fixed_by_num_rounds(self) -> tuple[int, ...]:
+        """What follows from the number of rounds before the last one, and must not change when a run is resumed."""
+        found = [self.num_rounds] if self.schedule == "cosine" else []
+        if self.row.rounds_set is not None:
+            found.append(self.row.rounds_set(self.keys_of(self.row), self.num_rounds))
+        return tuple(found)
 
     @property
     def data_path(self) -> Path:
@@ -93,8 +118,8 @@ class RunConfig(RunKeys):
 
 
 def config_class(method: Method, aggregation: str) -> type[RunConfig]:
-    """The configuration of runs of a method: with its own tables, those of keys that its row names, and that of the
-    aggregation that it stands on."""
+    """The class of configuration for a method: with its own tables, those of keys that its row names, and
+    that of the aggregation."""
     base = METHODS[HOMES[aggregation]].keys if aggregation in HOMES else {}
     named = {key.partition(".")[0] for key in (method.proximal, method.sparsity, method.selection) if "." in key}
     others = {table: table_of(table) for table in sorted(named - method.keys.keys())}
@@ -123,10 +148,11 @@ def _folder(setting: str, default: str) -> Path:
 
 @lru_cache(maxsize=64)
 def _values(config: RunConfig) -> Mapping[str, Any]:
-    """By dotted key: each client asks in every round, and to flatten takes a third of a millisecond."""
+    """The values by dotted key, cached: clients ask in every round, and flattening takes a third of a millisecond."""
     return flatten(config)
 
 
 def flatten(config: RunConfig) -> dict[str, Scalar]:
     """The configuration as dotted keys; `parse` is its inverse."""
-    return dotted(config.model_dump(by_alias=True))
+    values = dotted(config.model_dump(by_alias=True, warnings=False))
+    return {key: AUTO if value is None else value for key, value in values.items()}

@@ -1,11 +1,11 @@
-"""What goes by the rounds: the learning rate, and what else the number of rounds sets."""
+"""The learning rate over the rounds."""
 
 import math
 
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.base.run_keys import RunKeys
 
 
-def learning_rate(config: RunConfig, round_number: int) -> float:
+def learning_rate(config: RunKeys, round_number: int) -> float:
     """The clients' learning rate in a round, 1, 2, …; `config` is settled.
 
     Cosine is SphereFed's schedule (Section 5.1; Loshchilov & Hutter, 2017, Eq. 5 without restarts): the first round has
@@ -17,11 +17,3 @@ def learning_rate(config: RunConfig, round_number: int) -> float:
     if config.schedule == "steps":
         return config.learning_rate * config.decay ** (done // config.decay_every)
     return config.learning_rate
-
-
-def pace(config: RunConfig) -> tuple[int, ...]:
-    """What the number of rounds sets besides where the run ends, and must stay as it was when a run is resumed."""
-    paces = [config.num_rounds] if config.schedule == "cosine" else []
-    if config.row.rounds_set is not None:
-        paces.append(config.row.rounds_set(config.keys_of(config.row), config.num_rounds))
-    return tuple(paces)

@@ -53,8 +53,8 @@ class Opening:
             modulus=self.modulus,
             length=self.length,
             clients=self.clients,
-            threshold=config.secure.threshold,
-            neighbours=config.secure.neighbours,
+            threshold=config.secure.threshold or 0,
+            neighbours=config.secure.neighbours or 0,
         )
 
     def as_parts(self) -> Parts:

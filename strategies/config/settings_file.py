@@ -1,16 +1,38 @@
-"""A run's `config.toml`."""
+"""Files of settings: a run's `config.toml`, and what users write by hand."""
 
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.wire.stored_format import FORMAT, unreadable
 
 HEADING = f"# format {FORMAT} of curvfed\n"
-"""Its first line: a comment, since Flower takes the file too, and no key that it does not know."""
+"""A line that a file has: a comment, since Flower reads the file too and refuses keys that it does not know."""
+
+AUTO_IN_FORMAT_1 = {
+    "local-epochs": 0,
+    "learning-rate": 0,
+    "clip-norm": 0,
+    "embedding-dim": 0,
+    "train-size": 0,
+    "test-size": 0,
+    "fine-tune-epochs": -1,
+    "images.size": 0,
+    "images.channels": 0,
+    "images.train-subset": 0,
+    "images.test-subset": 0,
+    "points.split-seed": -1,
+    "hull.num-classes": 0,
+    "hull.c": 0,
+    "secure.threshold": 0,
+    "secure.neighbours": 0,
+}
+"""By key: the number that stood for "auto" in files of format 1."""
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -24,7 +46,33 @@ def read_settings(path: Path) -> dict[str, Any]:
         If it is of another format.
     """
     text = path.read_text(encoding="utf-8")
-    found = re.match(r"# format (\d+) of curvfed\n", text)
-    if reason := unreadable(found[1] if found else str(FORMAT)):
-        raise ConfigError(f"{path} cannot be read: {reason}")
-    return dotted(tomllib.loads(text))
+    try:
+        return updated(dotted(tomllib.loads(text)), format_of(text))
+    except ConfigError as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+
+
+def format_of(text: str) -> int:
+    """The format of a file of settings; 1 without a heading.
+
+    Raises
+    ------
+    ConfigError
+        If this version cannot read it.
+    """
+    found = re.search(r"^# format (\d+) of curvfed$", text, re.MULTILINE)
+    if reason := unreadable(found[1] if found else "1"):
+        raise ConfigError(reason)
+    return int(found[1]) if found else 1
+
+
+def updated(settings: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Settings from a file of format `number`, as the present format has them."""
+    if number > 1:
+        return dict(settings)
+    known = {key: AUTO if value == AUTO_IN_FORMAT_1.get(key) else value for key, value in settings.items()}
+    if known.get("embedding-dim") == -1:  # no such layer
+        known["embedding-dim"] = 0
+    if "flatland.gate" in known:  # one key for nodes and for whole graphs
+        known.setdefault("flatland.self-weight", known["flatland.gate"])
+    return known

@@ -1,7 +1,7 @@
 """The methods: one file for each, by its published name, with its keys, its rows, its server half and its client half.
 
-A process imports the file of the method that it runs, and no other: `curvfed.strategies.method_index` says which it is.
-Methods of other packages stand under entry points of the group `curvfed.methods`.
+A process imports only the file of the method that it runs, which `curvfed.strategies.method_index` names. Other packages
+add methods by entry points of the group `curvfed.methods`.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from curvfed.tasks.errors import DataError
 
 
 class Methods(Mapping[str, Method]):
-    """Every method by its name: ours first, then those of other packages. One that is asked for is imported then."""
+    """All methods by name, first ours, then those of other packages; a method is imported when it is looked up."""
 
     def __getitem__(self, name: str) -> Method:
         if name in FILES:
@@ -43,7 +43,7 @@ METHODS = Methods()
 
 
 def table_of(name: str) -> type[Table]:
-    """The keys that stand in a table of this name, that of the method's file or of another package's choice."""
+    """The keys of the table with this name."""
     if name in DEFAULTS:
         rows: Mapping[str, Method] = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").METHODS
         return next(row.keys[name] for row in rows.values() if name in row.keys)
@@ -52,7 +52,7 @@ def table_of(name: str) -> type[Table]:
 
 @cache
 def brought() -> tuple[dict[str, Method], dict[str, str]]:
-    """The rows of the methods of other packages, and why those that are left out are, by name."""
+    """The rows of other packages' methods; and for the methods that were left out, the reason; both by name."""
     plugins.leave_out("methods", FILES)
     rows: dict[str, Method] = {}
     reasons: dict[str, str] = {}
@@ -72,7 +72,7 @@ def brought() -> tuple[dict[str, Method], dict[str, str]]:
 
 
 def _unfit(row: Any, tables: Mapping[str, type[Table]]) -> str:
-    """Why another package's row cannot be taken; "" if it can. `tables` are those of other packages' so far."""
+    """Why another package's row is refused; "" if it is accepted. `tables` are those of the rows accepted so far."""
     if not isinstance(row, Method):
         return f"its entry point is {row!r}; allowed is a {Method.__module__}.Method"
     taken = {*SHARED_TABLES, *DEFAULTS, *map(kebab, RunKeys.model_fields)}

@@ -251,7 +251,8 @@ class AppleClient(Learner):
         of_core = make_optimizer(own, config)
         of_core.learning_rate = local.optimizer.learning_rate
         of_relations = make_optimizer({"relations": self._relations}, config.model_copy(update={"weight_decay": 0.0}))
-        of_relations.learning_rate = self.keys.rate * local.optimizer.learning_rate / config.learning_rate
+        scheduled = local.optimizer.learning_rate / config.learning_rate if config.learning_rate else 0.0
+        of_relations.learning_rate = self.keys.rate * scheduled
         steps = _Behind(
             local.trained.values(), spread, (of_core, of_relations), lambda: self._combine(cores, local.trained)
         )

@@ -14,8 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 from torch.nn.functional import cross_entropy
 
+from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.calibration import (
+    SLACK,
     Array,
+    Calibration,
     CalibrationError,
     check_products,
     check_vector,
@@ -33,9 +36,6 @@ class Keys(Table):
     per_class: int = Field(default=500, ge=1, le=1_000_000, description="virtual features drawn for each class")
     learning_rate: Rate = Field(default=0.01, gt=0, description="of SGD on the virtual features")
     epochs: int = Field(default=10, ge=1, le=10_000, description="passes over the virtual features")
-
-
-_SLACK = 1 + 1e-9  # for the rounding of sums in float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class ClassSums:
         for count, total, packed in zip(counts, found.sums, found.moments, strict=True):
             products = unpack_symmetric(packed, features)
             check_products(products)
-            if (np.abs(total) > np.sqrt(count) * np.sqrt(products.diagonal()) * _SLACK).any():
+            if (np.abs(total) > np.sqrt(count) * np.sqrt(products.diagonal()) * SLACK).any():
                 raise CalibrationError("sums of a class that are too long for their sums of squares")
         return found
 
@@ -182,6 +182,32 @@ def retrain(
     return head[0].detach().numpy(), head[1].detach().numpy()
 
 
+class VirtualFeatures(Calibration):
+    """CCVR's Algorithm 1. Its sums tell the sizes of the classes and come in the open alone."""
+
+    keys: Keys
+
+    def zeros(self, features: int, classes: int) -> ClassSums:
+        """The sums of no example."""
+        return ClassSums.zeros(features, classes)
+
+    def check(self, vector: Array, examples: int, features: int, classes: int) -> ClassSums:
+        """The sums by class, which so many examples can have."""
+        sums = ClassSums.unpack(vector, features, classes)
+        if sums.counts.sum() != examples:
+            raise CalibrationError("the counts of the classes do not add up to the number of examples")
+        return sums
+
+    def classifier(self, total: Array, examples: int, head: Arrays, noise: float) -> Arrays:
+        """Weight and bias, trained further on features drawn from the classes' Gaussians."""
+        classes, dim = head["weight"].shape
+        sums, keys = self.check(total, examples, dim, classes), self.keys
+        features, labels = sample(sums, keys.per_class, self.run.seed)
+        steps = (keys.learning_rate, keys.epochs, self.run.batch_size, self.run.seed)
+        weight, bias = retrain(head["weight"], head["bias"], features, labels, *steps)
+        return {"weight": weight, "bias": bias}
+
+
 METHODS = {
     "ccvr": Method(
         "fedavg, then its classifier trained anew on features drawn from class-wise Gaussians (Luo et al., 2021)",
@@ -189,5 +215,6 @@ METHODS = {
         after=("ccvr",),
         tasks=IMAGES,
         keys={"ccvr": Keys},
+        calibration=VirtualFeatures,
     ),
 }

@@ -30,7 +30,11 @@ class Keys(Table):
         default=True, description="count triangles in the Forman-Ricci curvature (the augmented form)"
     )
     gate: bool = Field(
-        default=True, description="mix a high-pass of the neighbourhood into every layer by a learned gate"
+        default=True, description="nodes: mix a high-pass of the neighbourhood into every layer by a learned gate"
+    )
+    self_weight: bool = Field(
+        default=True,
+        description="whole graphs: learn how much a node weighs beside its neighbours, the epsilon of GIN; false: as much",
     )
     proximal: Rate = Field(
         default=0.01,

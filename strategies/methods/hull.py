@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from curvfed.strategies.base.keys import Form, Rate, Table
+from curvfed.strategies.base.keys import CHOSEN, Form, Rate, Table
 from curvfed.strategies.base.method import ONE_SHOT, POINTS, Method
 
 _NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?"
@@ -54,11 +54,11 @@ class Keys(Table):
     )
     h: int = Field(default=3, ge=2, le=16, description="h of the B_h sequences; more hulls in one bin end the run")
     num_classes: int = Field(
-        default=0,
-        ge=0,
+        default=CHOSEN,
+        ge=2,
         le=10_000,
-        description="number of classes, public; 0: as many as the clients name between them. Where it is given, real nodes "
-        "do not tell the names of their classes",
+        description="number of classes, public; auto: as many as the clients name between them. Where it is given, real "
+        "nodes do not tell the names of their classes",
     )
     grouping: Literal["assignment", "spectral", "kernighan-lin"] = Field(
         default="assignment",
@@ -72,7 +72,9 @@ class Keys(Table):
     )
     svm: Literal["soft", "hard"] = Field(default="soft", description="margin of the hyperbolic SVM; hard needs no c")
     c: Rate = Field(
-        default=0.0, ge=0, description="C of the soft margin, the paper's lambda; 0: by cross-validation on the hulls"
+        default=CHOSEN,
+        gt=0,
+        description="C of the soft margin, the paper's lambda; auto: by cross-validation on the hulls",
     )
     dry_run: bool = Field(
         default=False, description="stop after every client has reported how many of its points would leave it"

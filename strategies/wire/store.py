@@ -131,7 +131,7 @@ class Store:
             with safe_open(path, framework="np") as file:
                 told = file.metadata()
                 metadata: dict[str, Any] = json.loads(told["json"])
-                if reason := unreadable(told.get("format", str(FORMAT))):
+                if reason := unreadable(told.get("format", "1")):
                     raise StoreError(f"the state of round {stamp} in {self.folder} is unreadable: {reason}")
                 return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
         except FileNotFoundError:

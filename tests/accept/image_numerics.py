@@ -113,9 +113,9 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
 
     from curvfed.client_app.client import Client
     from curvfed.deployments.predict import TrainedRun
-    from curvfed.server_app.calibrating import WEIGHT
     from curvfed.server_app.directory.checkpoint import CALIBRATED
-    from curvfed.strategies.base.calibration import Sums, plain_sum, solve
+    from curvfed.strategies.base.calibration import plain_sum
+    from curvfed.strategies.methods.spherefed import Sums, solve
     from curvfed.strategies.wire.messages import CALIBRATE
 
     locate("mnist", lab.data)
@@ -137,7 +137,7 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
     sums = Sums.unpack(plain_sum(vectors), pooled.shape[1], classes)
     ours = solve(sums.gram, sums.targets, run.config.spherefed.ridge * len(pooled))
     theirs = np.linalg.lstsq(pooled, np.eye(classes)[torch.cat(labels).numpy()])[0].T
-    kept = load_file(run.path / "model.safetensors")[f"{CALIBRATED}{WEIGHT}"]
+    kept = load_file(run.path / "model.safetensors")[f"{CALIBRATED}{'head.weight'}"]
     error, rounding = (float(np.abs(found - theirs).max() / np.abs(theirs).max()) for found in (ours, kept))
     what = f"classifier from the sums of {len(vectors)} clients against least squares on their {len(pooled)} features"
     yield Outcome(f"{what}, MNIST, alpha .5", "<= 1e-8 of the largest weight", f"{error:.0e}", error <= 1e-8)

@@ -19,7 +19,7 @@ from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.keys_in_use import is_in_use
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.point_data import public
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.hull.baselines import NAMES as BASELINES
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.data.sources import SOURCES
@@ -50,7 +50,7 @@ def test_what_a_preset_of_hulls_sets_is_looked_at(preset):
     config = parse(read_pairs([str(preset)], DEFAULTS))
     published = preset.stem == "hull-published"
     assert (config.method, config.dataset) == ("hull", "uniform" if preset.stem == "hull" else "olsson")
-    assert (config.points.split_seed, config.hull.c) == ((3, 0.1) if published else (-1, 0.0))
+    assert (config.points.split_seed, config.hull.c) == ((3, 0.1) if published else (None, None))
     assert config.hull.grouping == ("spectral" if published else "assignment")
     assert config.hull.epsilon == 0.01
     assert bool(config.hull.epsilons) == (preset.stem == "hull")
@@ -170,7 +170,8 @@ def test_every_table_is_of_use_to_a_method():
     own = [(method, table) for method in METHODS for table in tables if method.startswith(table)]
     assert len(own) > 20
     for method, table in own:
-        assert is_in_use(f"{table}.key", RunConfig(method=method), METHODS[method].tasks[0])
+        task = METHODS[method].tasks[0]
+        assert is_in_use(f"{table}.key", settled(parse({"method": method}), task), task)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +213,7 @@ def test_check_names_all_values_that_are_wrong(capsys):
     assert capsys.readouterr().err.splitlines() == [
         "error: seed = -4: allowed is a whole number >= 0 and < 2147483648",
         "num-rounds = 'abc': allowed is a whole number >= 0 and <= 1000000",
-        "learning-rate = nan: allowed is a number >= 0",
+        "learning-rate = 'nan': allowed is \"auto\" or a number >= 0",
         "moon.mu = -1: allowed is a number >= 0",
     ]
 

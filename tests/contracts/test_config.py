@@ -4,7 +4,7 @@ import math
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 from hypothesis import given, settings
@@ -53,41 +53,54 @@ DEALT = {
 }
 SIZES = {"nodes": (0.2, 0.4), "graphs": (0.2, 0.4), "images": (0.75, 0.25), "points": (0, 0.15)}
 
+
+def choices(key: str) -> list[Any]:
+    """The words that a key takes."""
+    field = FIELDS[key]
+    return [*(["auto"] if field.default is None else []), *get_args(field.annotation)]
+
+
 TIED = {
     "method": list(METHODS),
     "dataset": list(DATASETS),
     "model": ["auto", *sorted({name for models in NAMES.values() for name in models})],
-    "partition": get_args(FIELDS["partition"].annotation),
-    "train-size": [0.0, 0.001, 0.6, 0.75, 0.999],
-    "test-size": [0.0, 0.001, 0.4, 0.8],
-    "aggregation": get_args(FIELDS["aggregation"].annotation),
+    "partition": choices("partition"),
+    "train-size": ["auto", 0.001, 0.6, 0.75, 0.999],
+    "test-size": ["auto", 0.001, 0.4, 0.8],
+    "aggregation": choices("aggregation"),
     **{
         f"flower.{name.replace('_', '-')}": ["auto", 1 if name.startswith("num_") else 0.25]
         for name in sorted(set().union(*FLOWER.values()))
     },
-    "weights": get_args(FIELDS["weights"].annotation),
-    "fine-tune": get_args(FIELDS["fine-tune"].annotation),
-    "optimizer": get_args(FIELDS["optimizer"].annotation),
-    "optimizer-state": get_args(FIELDS["optimizer-state"].annotation),
+    "weights": choices("weights"),
+    "fine-tune": choices("fine-tune"),
+    "optimizer": choices("optimizer"),
+    "optimizer-state": choices("optimizer-state"),
     "gcfl.eps2": [0.05, 0.1, 2.0],
     "gcfl.eps1": [0.0, 0.06, 1.0],
     "run-name": ["", "mine", "A1._-", "x" * 128],
     "resume": [False, True],
     "secure-sum": [False, True],
-    "secure.threshold": [0, 1, 7],
-    "secure.neighbours": [0, 5],
+    "secure.threshold": ["auto", 2, 7],
+    "secure.neighbours": ["auto", 5],
     "spherefed.normalize": [True, False],
     "points.curvature": [-1.0, -4, -0.01],
     "points.classes": ["", "0", "0,2", " 7,0, 2 ,7"],
-    "hull.num-classes": [0, 1, 2, 3, 10_000],
+    "hull.num-classes": ["auto", 2, 3, 10_000],
     "hull.grouping": get_args(FIELDS["hull.grouping"].annotation),
     "hull.svm": get_args(FIELDS["hull.svm"].annotation),
-    "hull.c": [0.0, 0.1, 1],
+    "hull.c": ["auto", 0.1, 1],
     "hull.radius": [0.5, 0.999, 0.999999],
     "hull.epsilon": [1e-12, 0.01, 20.0],
     "hull.sweep": ["", "1", "0.01,.1,1e-1,2.", "1,1e-12", "0.0,1", "1e999"],
 }
 """Keys that must fit others, with values of theirs."""
+
+
+def _given(raw: dict[str, Any], key: str) -> Any:
+    """The value of a key that takes numbers, 0 where it is left open."""
+    found = raw.get(key, "auto")
+    return 0 if found == "auto" else found
 
 
 def _base(raw: dict[str, Any]) -> str:
@@ -122,17 +135,17 @@ def disc_fits(raw: dict[str, Any]) -> bool:
 
     At 1e-12 there are more than 2^62 bins on any of these discs, at 0.01 on none.
     """
-    public = raw.get("hull.num-classes", 0)
+    public = _given(raw, "hull.num-classes")
     kept = {"": 0, "0": 1, "0,2": 2, " 7,0, 2 ,7": 3}[raw.get("points.classes", "")]
     return (
         1 not in (public, kept)
         and (public == kept or not (public and kept))
         and (raw.get("hull.grouping") != "kernighan-lin" or max(public, kept) in (0, 2))
-        and not (raw.get("hull.svm") == "hard" and raw.get("hull.c"))
+        and not (raw.get("hull.svm") == "hard" and _given(raw, "hull.c"))
         and raw.get("hull.epsilon") != 1e-12
         and raw.get("hull.sweep", "") not in ("1,1e-12", "0.0,1", "1e999")
         and (raw.get("dataset") != "Olsson" or raw.get("points.curvature", -1) == -1)
-        and not raw.get("train-size")
+        and not _given(raw, "train-size")
     )
 
 
@@ -144,7 +157,7 @@ def fits(raw: dict[str, Any]) -> bool:
     common = [task for task in tasks if task in method.tasks]
     if not common:
         return False
-    model, sizes = raw.get("model", "auto"), (raw.get("train-size", 0), raw.get("test-size", 0))
+    model, sizes = raw.get("model", "auto"), (_given(raw, "train-size"), _given(raw, "test-size"))
     return (
         model in {"auto"}.union(*(NAMES[task] for task in possible))
         and not (method.sparsity and model not in ("auto", "gcn", "gin"))
@@ -165,9 +178,8 @@ def fits(raw: dict[str, Any]) -> bool:
         and (
             raw.get("secure-sum")
             or _base(raw) == "one-shot"
-            or not (raw.get("secure.threshold") or raw.get("secure.neighbours"))
+            or not (_given(raw, "secure.threshold") or _given(raw, "secure.neighbours"))
         )
-        and raw.get("secure.threshold") != 1
         and (common[0] != "points" or disc_fits(raw))
     )
 
@@ -186,6 +198,10 @@ def fitting(draw: st.DrawFn, start: dict[str, Any] | None = None) -> dict[str, A
 
 def value(key: str) -> st.SearchStrategy[Any]:
     """Values that a key takes, whatever the others are: its whole range, as far as it goes without end."""
+    return _within(key) | st.just("auto") if FIELDS[key].default is None else _within(key)
+
+
+def _within(key: str) -> st.SearchStrategy[Any]:
     field = FIELDS[key]
     kind = field.annotation
     if get_origin(kind) is Literal:
@@ -284,7 +300,7 @@ def test_all_values_that_are_wrong_are_named():
     assert refused({"seed": -4, "num-rounds": "abc", "learning-rate": float("nan"), "moon.mu": -1}) == (
         "seed = -4: allowed is a whole number >= 0 and < 2147483648\n"
         "num-rounds = 'abc': allowed is a whole number >= 0 and <= 1000000\n"
-        "learning-rate = nan: allowed is a number >= 0\n"
+        'learning-rate = nan: allowed is "auto" or a number >= 0\n'
         "moon.mu = -1: allowed is a number >= 0"
     )
 
@@ -315,9 +331,9 @@ WRONG_TYPE = {bool: [1, "true", 0.0], int: ["3", 1.5, 1.0, True, ""], float: ["0
 
 @pytest.mark.parametrize("key", FIELDS)
 def test_wrong_type_names_key_value_and_what_is_allowed(key):
-    kind = FIELDS[key].annotation
-    numbers = [] if get_origin(kind) is Union else [7, 0.5]
-    for wrong in WRONG_TYPE.get(kind, [*numbers, "nothing of the sort", b"auto"]):
+    for wrong in WRONG_TYPE.get(FIELDS[key].annotation, [7, 0.5, "nothing of the sort", b"auto"]):
+        if FIELDS[key].default is None and wrong in ("3", "0.1"):  # where the default is a text, numbers come as texts
+            continue
         message = refused({key: wrong})
         assert message == f"{key} = {wrong!r}: allowed is {allowed(FIELDS[key])}"
 
@@ -329,25 +345,25 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("seed", 2**31, "a whole number >= 0 and < 2147483648"),
         ("num-rounds", -1, "a whole number >= 0 and <= 1000000"),
         ("num-rounds", 10**30, "a whole number >= 0 and <= 1000000"),
-        ("local-epochs", -1, "a whole number >= 0 and <= 10000"),
+        ("local-epochs", 0, '"auto" or a whole number >= 1 and <= 10000'),
         ("optimizer", "adamw", 'one of "auto", "adam", "sgd"'),
-        ("learning-rate", -1e-9, "a number >= 0"),
-        ("learning-rate", math.inf, "a number >= 0"),
-        ("learning-rate", math.nan, "a number >= 0"),
+        ("learning-rate", -1e-9, '"auto" or a number >= 0'),
+        ("learning-rate", math.inf, '"auto" or a number >= 0'),
+        ("learning-rate", math.nan, '"auto" or a number >= 0'),
         ("momentum", 1.0, "a number >= 0 and < 1"),
         ("decay", 0.0, "a number > 0 and <= 1"),
         ("weight-decay", -1e-9, "a number >= 0"),
         ("dropout", 1.0, "a number >= 0 and < 1"),
-        ("embedding-dim", -2, "a whole number >= -1 and <= 65536"),
+        ("embedding-dim", -1, '"auto" or a whole number >= 0 and <= 65536'),
         ("fraction-train", 0.0, "a number > 0 and <= 1"),
         ("partition", "louvain", 'one of "auto", "metis", "random", "dirichlet", "iid", "shards", "stratified"'),
         ("alpha", 0.0, "a number > 0"),
         ("alpha", -0.5, "a number > 0"),
         ("shards", 0, "a whole number >= 1 and <= 10000"),
         ("min-client-size", -1, "a whole number >= 0"),
-        ("train-size", -0.1, "a number >= 0 and < 1"),
-        ("test-size", 1, "a number >= 0 and < 1"),
-        ("fine-tune-epochs", -2, "a whole number >= -1 and <= 10000"),
+        ("train-size", 0, '"auto" or a number > 0 and < 1'),
+        ("test-size", 1, '"auto" or a number >= 0 and < 1'),
+        ("fine-tune-epochs", -1, '"auto" or a whole number >= 0 and <= 10000'),
         ("aggregation", "clusters", allowed(FIELDS["aggregation"])),
         ("flower.eta", 0, '"auto" or a number > 0'),
         ("flower.eta", True, '"auto" or a number > 0'),
@@ -360,7 +376,7 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("flatland.proximal", math.nan, "a number >= 0"),
         ("flatland.curvature-init", "ricci", 'one of "forman", "ollivier", "mlp", "constant"'),
         ("fedprox.mu", -0.1, "a number >= 0"),
-        ("images.channels", 2, "one of 0, 1, 3"),
+        ("images.channels", 2, 'one of "auto", 1, 3'),
         ("hyperfed.slope", 1, "a number > 0 and <= 0.99999"),
         ("hyperfed.slope", 0.0, "a number > 0 and <= 0.99999"),
         ("hyperfed.slope", -0.9, "a number > 0 and <= 0.99999"),
@@ -376,7 +392,7 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("points.curvature", 1.0, "a number < 0"),
         ("points.curvature", -math.inf, "a number < 0"),
         ("points.curvature", math.nan, "a number < 0"),
-        ("points.split-seed", -2, "a whole number >= -1 and < 2147483648"),
+        ("points.split-seed", -1, '"auto" or a whole number >= 0 and < 2147483648'),
         ("points.lacking", -1, "a whole number >= 0"),
         ("points.num", 1, "a whole number >= 2 and <= 100000000"),
         ("points.sample-radius", 1.0, "a number > 0 and < 1"),
@@ -389,11 +405,11 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("hull.radius", math.nan, "a number > 0 and <= 0.9999999"),
         ("hull.cap", 0, "a whole number >= 1 and <= 100000"),
         ("hull.h", 1, "a whole number >= 2 and <= 16"),
-        ("hull.num-classes", 10_001, "a whole number >= 0 and <= 10000"),
+        ("hull.num-classes", 1, '"auto" or a whole number >= 2 and <= 10000'),
         ("hull.code", "b3", 'one of "binary", "bose-chowla"'),
-        ("hull.c", -1, "a number >= 0"),
-        ("secure.threshold", -1, "a whole number >= 0"),
-        ("secure.neighbours", -1, "a whole number >= 0"),
+        ("hull.c", 0.0, '"auto" or a number > 0'),
+        ("secure.threshold", 1, '"auto" or a whole number >= 2'),
+        ("secure.neighbours", 0, '"auto" or a whole number >= 1'),
         ("secure.clip", 0.0, "a number >= 0.001 and <= 1000000.0"),
         ("secure.clip", 1e7, "a number >= 0.001 and <= 1000000.0"),
     ],
@@ -591,7 +607,7 @@ def test_a_key_that_the_strategy_does_not_have_is_refused_with_those_it_has():
 def test_numbers_that_commands_pass_on_as_texts_are_numbers():
     raw = {"method": "fedavg", "aggregation": "flower:MultiKrum"}
     keys = parse(raw | {"flower.num-malicious-nodes": "2", "flower.num-nodes-to-select": "auto"}).flower
-    assert (keys.num_malicious_nodes, keys.num_nodes_to_select) == (2, "auto")
+    assert (keys.num_malicious_nodes, keys.num_nodes_to_select) == (2, None)
     assert parse({"method": "fedavg", "aggregation": "flower:FedAdam", "flower.eta": "1e-2"}).flower.eta == 0.01
 
 
@@ -680,18 +696,14 @@ FROM_REST = (
             "secure.neighbours = 8: allowed with secure-sum = true, without which nothing is masked",
         ),
         (
-            {"method": "hull", "secure.threshold": 1},
-            "secure.threshold = 1: allowed is 0, or more than half of the clients, of whom there are 2 or more",
-        ),
-        (
             {"method": "hull", "train-size": 0.5},
-            "train-size = 0.5: allowed for data sets of points is 0, for what is not in the share test-size is trained on",
+            "train-size = 0.5: allowed for data sets of points is auto, for what is not in the share test-size is trained "
+            "on",
         ),
         (
             {"method": "hull", "dataset": "olsson", "points.curvature": -2},
             "points.curvature is -2.0; allowed: -1.0 for olsson",
         ),
-        ({"method": "hull", "hull.num-classes": 1}, "hull.num-classes = 1: allowed are 2 classes or more"),
         ({"method": "hull", "points.classes": "3,3"}, 'points.classes = "3,3": allowed are 2 classes or more'),
         (
             {"method": "hull", "hull.grouping": "kernighan-lin", "hull.num-classes": 3},
@@ -703,11 +715,11 @@ FROM_REST = (
         ),
         (
             {"method": "hull", "points.classes": "0,2", "hull.num-classes": 8},
-            'hull.num-classes = 8 and points.classes = "0,2": allowed are 0 and the number of these, 2',
+            'hull.num-classes = 8 and points.classes = "0,2": allowed are auto and the number of these, 2',
         ),
         (
             {"method": "hull", "hull.svm": "hard", "hull.c": 0.1},
-            'hull.svm = "hard" and hull.c = 0.1: allowed is hull.c = 0, for a hard margin has no cost',
+            'hull.svm = "hard" and hull.c = 0.1: allowed is hull.c = auto, for a hard margin has no cost',
         ),
         (
             {"method": "hull", "hull.svm": "hard", "hull.classifier": "logistic"},

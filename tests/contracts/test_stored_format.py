@@ -9,8 +9,11 @@ from app_runs import run
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
+from curvfed.deployments.pairs import read_pairs
+from curvfed.deployments.sweep.plan import read_plan
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.settings_file import read_settings
+from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.settings_file import AUTO_IN_FORMAT_1, HEADING, read_settings
 from curvfed.strategies.wire.store import Store, StoreError
 
 STORED = Path(__file__).parent / "format_1"
@@ -36,12 +39,37 @@ def test_a_run_of_format_1_goes_on(begun, tmp_path):
 
 def test_what_is_written_now_has_the_number(tmp_path):
     made = run(tmp_path, clients=2, num_rounds=1, **BEGUN)
-    assert (made.path / "config.toml").read_text().startswith("# format 1 of curvfed\n")
+    assert (made.path / "config.toml").read_text().startswith("# format 2 of curvfed\n")
     files = list((made.path / "checkpoint").rglob("*.safetensors"))
     assert len(files) == 3
     for path in files:
         with safe_open(path, framework="np") as file:
-            assert file.metadata()["format"] == "1"
+            assert file.metadata()["format"] == "2"
+
+
+def test_what_stood_for_auto_in_format_1_is_read_as_auto(begun, tmp_path):
+    old = read_settings(begun / "config.toml")
+    assert {key for key in AUTO_IN_FORMAT_1 if key in old} == {
+        key for key, value in old.items() if key in AUTO_IN_FORMAT_1 and value == "auto"
+    } | {"embedding-dim"}
+    preset, sweep = tmp_path / "old.toml", tmp_path / "sweep.toml"
+    preset.write_text(
+        "learning-rate = 0\nembedding-dim = -1\nfine-tune-epochs = -1\n[hull]\nc = 0.0\n[flatland]\ngate = false\n"
+    )
+    read = {"learning-rate": "auto", "embedding-dim": 0, "fine-tune-epochs": "auto", "hull.c": "auto"}
+    read |= {"flatland.gate": False, "flatland.self-weight": False}  # one key for nodes and for whole graphs
+    assert read_pairs([str(preset)], defaults()) == read
+    sweep.write_text('[settings]\nmethod = "fedavg"\nlearning-rate = [0, 0.5]\n')
+    assert [one.settings["learning-rate"] for one in read_plan(sweep).runs] == ["auto", 0.5]
+    for path in (preset, sweep):
+        path.write_text(
+            HEADING
+            + path.read_text().replace(
+                "embedding-dim = -1\nfine-tune-epochs = -1\n[hull]\nc = 0.0\n[flatland]\ngate = false\n", ""
+            )
+        )
+    assert read_pairs([str(preset)], defaults()) == {"learning-rate": 0}
+    assert [one.settings["learning-rate"] for one in read_plan(sweep).runs] == [0, 0.5]
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "uint16", "float16", "float32", "uint64"])
@@ -63,14 +91,14 @@ def test_another_dtype_is_refused_by_name(tmp_path):
 
 
 def test_a_later_format_is_refused_and_left_as_it_is(begun, tmp_path):
-    save_file({"a": np.zeros(2)}, tmp_path / "00000001.safetensors", {"json": "{}", "format": "2"})
-    with pytest.raises(StoreError, match="it is of format 2, written by another version of curvfed"):
+    save_file({"a": np.zeros(2)}, tmp_path / "00000001.safetensors", {"json": "{}", "format": "3"})
+    with pytest.raises(StoreError, match="it is of format 3, written by another version of curvfed"):
         Store(tmp_path).load(1)
     config = begun / "config.toml"
-    config.write_text(f"# format 2 of curvfed\n{config.read_text()}")
-    with pytest.raises(ConfigError, match="it is of format 2"):
+    config.write_text(f"# format 3 of curvfed\n{config.read_text()}")
+    with pytest.raises(ConfigError, match="it is of format 3"):
         read_settings(config)
     before = config.read_bytes()
-    with pytest.raises(ConfigError, match="it is of format 2"):
+    with pytest.raises(ConfigError, match="it is of format 3"):
         run(tmp_path, "begun", clients=2, resume=True, num_rounds=2, **BEGUN)
     assert config.read_bytes() == before

@@ -6,7 +6,7 @@ import tomllib
 import numpy as np
 import pytest
 import torch
-from app_runs import CLIENTS, Recorder, array_names, partition_of, phase_of, run
+from app_runs import CLIENTS, QUICK, Recorder, array_names, partition_of, phase_of, run
 from graph_fixtures import user_fields
 
 import curvfed.server_app.app
@@ -417,3 +417,14 @@ def test_training_learns(method, tmp_path):
     found = run(tmp_path, method=method, num_rounds=40, embedding_dim=16)
     assert found.summary["personal_accuracy_mean"] > found.summary["metrics"]["majority_accuracy"] + 0.1
     assert float(found.rounds[-1]["loss"]) < 0.7 * float(found.rounds[0]["loss"])
+
+
+@pytest.mark.parametrize(
+    ("method", "task"), [("fedavg", "nodes"), ("scaffold", "nodes"), ("fedavg", "images"), ("moon", "images")]
+)
+def test_a_learning_rate_of_0_is_one(method, task, tmp_path):
+    """And leaves the model where it starts: it does not stand for the task's own."""
+    settings = QUICK[task] | {"method": method, "learning_rate": 0.0}
+    begun, made = (run(tmp_path, f"after-{rounds}", num_rounds=rounds, **settings) for rounds in (0, 2))
+    assert made.summary["status"] == "completed"
+    assert same(made.model, begun.model)

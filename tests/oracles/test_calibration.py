@@ -6,14 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.strategies.base.calibration import (
-    CalibrationError,
-    Sums,
-    check_trace,
-    length,
-    plain_sum,
-    solve,
-)
+from curvfed.strategies.base.calibration import CalibrationError, plain_sum
+from curvfed.strategies.methods.spherefed import Sums, check_trace, length, solve
 
 EPS32 = float(np.finfo(np.float32).eps)
 

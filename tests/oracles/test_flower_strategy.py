@@ -330,7 +330,7 @@ def test_the_page_has_every_strategy_with_its_keys_and_flowers_defaults():
 
 def test_every_key_belongs_to_a_strategy():
     assert set(Flower.model_fields) == set().union(*FLOWER.values())
-    assert {value for _, value in Flower()} == {"auto"}
+    assert {value for _, value in Flower()} == {None}
 
 
 def test_those_of_the_mean_are_those_that_build_on_flowers_average():

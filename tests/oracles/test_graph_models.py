@@ -20,7 +20,7 @@ from curvfed.tasks.graphs.models.registry import MODELS, ModelSpec, build
 from curvfed.tasks.graphs.sparse import Constant
 
 FEATURES, WIDTH, CLASSES = 4, 5, 3
-SPEC = ModelSpec("graphs", "lorentz", FEATURES, CLASSES, WIDTH, dropout=0.0, gate=True, learns_curvature=True)
+SPEC = ModelSpec("graphs", "lorentz", FEATURES, CLASSES, WIDTH, dropout=0.0, gate=False, learns_curvature=True)
 KINDS = sorted(MODELS["graphs"])
 NEAR = 1e-12  # of the largest logit: some ten layers of sums of at most 9 terms, eps each, and room for cancellation
 
@@ -213,12 +213,12 @@ def test_flat_logits_are_the_formulas_graph_by_graph(kind, seed):
     assert_near(model(batch(some_graphs())), wanted)
 
 
-@pytest.mark.parametrize("gate", [True, False])
+@pytest.mark.parametrize("self_weight", [True, False])
 @pytest.mark.parametrize(
     ("curvature_map", "k"), [("sigmoid", k) for k in (-4.0, 0.0, 1.3)] + [("exp", k) for k in (-0.2, -0.03, 0.0, 0.15)]
 )
-def test_lorentz_logits_are_the_geometry_graph_by_graph(curvature_map, k, gate):
-    model = model_of("lorentz", k, curvature_map=curvature_map, gate=gate)
+def test_lorentz_logits_are_the_geometry_graph_by_graph(curvature_map, k, self_weight):
+    model = model_of("lorentz", k, curvature_map=curvature_map, self_weight=self_weight)
     radius = RADII[curvature_map](k)
     assert model.curvature.item() == pytest.approx(-1 / radius, rel=1e-14)
     wanted = expected(Lorentz(model, radius), some_graphs())
@@ -424,8 +424,8 @@ def test_parameters_have_their_names_and_shapes(kind):
     assert DEPTH == 3
     model = build(replace(SPEC, kind=kind), seed=0)
     assert {name: tuple(parameter.shape) for name, parameter in model.named_parameters()} == SHAPES[kind]
-    gateless = build(replace(SPEC, kind=kind, gate=False), seed=0)
-    assert dict(gateless.named_parameters()).keys() == {name for name in SHAPES[kind] if not name.endswith(".gate")}
+    without = build(replace(SPEC, kind=kind, self_weight=False), seed=0)
+    assert dict(without.named_parameters()).keys() == {name for name in SHAPES[kind] if not name.endswith(".gate")}
 
 
 def test_flatland_keeps_what_multiplies_times_the_gates_and_the_curvature():

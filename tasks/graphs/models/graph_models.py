@@ -102,7 +102,7 @@ class LorentzGIN(CurvedNet):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.input = LorentzLinear(spec.num_features, spec.width)
-        self.layers = nn.ModuleList(LorentzGINLayer(spec.width, spec.gate) for _ in range(DEPTH))
+        self.layers = nn.ModuleList(LorentzGINLayer(spec.width, spec.self_weight) for _ in range(DEPTH))
         self.head = _LorentzHead(spec)
         self._add_curvature(spec)
 

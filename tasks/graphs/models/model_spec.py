@@ -18,7 +18,9 @@ class ModelSpec:
     num_features, num_classes, width : int
     dropout : float
     gate : bool
-        Whether Lorentz and split layers mix in a high-pass.
+        Nodes: whether Lorentz and split layers mix in a high-pass.
+    self_weight : bool
+        Whole graphs: whether Lorentz layers learn how much a node weighs beside its neighbours.
     learns_curvature : bool
         Whether k is trained; else the curvature stays where it starts.
     curvature_map : str
@@ -40,6 +42,7 @@ class ModelSpec:
     curvature_map: str = "sigmoid"
     estimates_curvature: bool = False
     mask_threshold: float | None = None
+    self_weight: bool = True
 
 
 def start(weight: Tensor, bias: Tensor) -> None:
