@@ -68,7 +68,7 @@ def key_table(request: Request, data: Data | None, everything: bool) -> Table:
 def _model(config: RunConfig, task: str, data: Data | None) -> str:
     """The network, as far as it is known: for images it depends on their channels."""
     source = source_of(config.dataset)
-    channels = config.images.channels or (source.channels if source else 0)
+    channels: int = config.images.channels or (source.channels if source else 0)
     if data is not None and shape(data):
         channels = int(shape(data).partition("x")[0])
     return encoder(config, task, channels) or AUTO
