@@ -14,12 +14,12 @@ from typing import Any
 
 import psutil
 from command_runs import command_run, round_overhead, rounds_of
+from local_cluster import cluster, shares
 from one_client import own_graph
 from plain_loop import PlainLoop
 
 from benchmarks import TESTS
 from benchmarks.measure import Pair, Place, Row
-from curvfed.deployments.cluster.local import cluster, shares
 from curvfed.deployments.simulate import simulate
 from curvfed.strategies.config.parse import parse
 

@@ -1,7 +1,7 @@
 """The folder of a Flower app for one run: the modules that a run needs, and the keys of every installed plug-in.
 
-Flower sends the files of a folder to the SuperLink and to every node. An installed wheel has no such folder, and that of
-a checkout may hold data and old results too, so one is made of what is imported here.
+Flower sends the files of a folder to the SuperLink and to every node. An installed wheel has no such folder, and a checkout
+may also hold data and old results. So a folder is made of the modules that are imported here.
 """
 
 import contextlib
@@ -17,30 +17,31 @@ from curvfed.strategies.base.dotted import nested
 from curvfed.strategies.config.all_keys import without_others
 
 TEMPLATES = "server_app/report/templates"
-"""What the page of a run is made of."""
+"""The templates of the page of a run."""
 
 ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks")
 
 
 @contextlib.contextmanager
 def app_folder(method: str) -> Iterator[Path]:
-    """Make the folder, print how many files and bytes are sent, and remove it in the end.
+    """Make the folder, print how many files and bytes are sent, and remove the folder at the end.
 
     Parameters
     ----------
     method : str
-        What is run: keys of other packages' other methods are left out, since a node that lacks these would refuse them.
+        The method of the run. Keys of other methods of other packages are left out: a node without these packages would
+        refuse them.
 
     Yields
     ------
     Path
         A folder with `pyproject.toml`, and with `curvfed/` as it is in the wheel. The defaults of the run config are those
-        of this installation: a SuperLink refuses a key that is not among them.
+        of this installation, since a SuperLink refuses keys that have no default.
     """
     home = Path(curvfed.__path__[-1])  # the wheel's `curvfed/`, or the top of the checkout
     project = tomllib.loads((home / "pyproject.toml").read_text(encoding="utf-8"))
     app = project["tool"]["flwr"]["app"]
-    del app["fab-include"], app["fab-exclude"]  # they are for the folder of a checkout
+    del app["fab-include"], app["fab-exclude"]  # these are for a checkout
     app["config"] = nested(without_others(method))
     kept = {key: project["project"][key] for key in ("name", "version", "description", "license", "dependencies")}
     content = {"project": kept, "tool": {"flwr": {"app": app}}}
@@ -56,14 +57,17 @@ def app_folder(method: str) -> Iterator[Path]:
 
 
 def modules(home: Path) -> dict[str, bytes]:
-    """What a run imports, and its templates, by the path in the wheel; other files are none of the app's."""
+    """The modules that a run imports, and the templates of its page, by their paths in the wheel.
+
+    Files whose names no module can have are left out: people keep data and results in a checkout.
+    """
     package = Path(curvfed.__file__).parent
-    found = {path: Path("curvfed", path.name) for path in package.glob("*.py")}
-    for room in ROOMS:
-        found |= {path: Path("curvfed", path.relative_to(home)) for path in (home / room).rglob("*.py")}
-    ours = {
-        name: path for path, name in found.items() if all(word.isidentifier() for word in name.with_suffix("").parts)
+    found = dict.fromkeys(package.glob("*.py"), package)
+    for pattern in [*(f"{room}/**/*.py" for room in ROOMS), f"{TEMPLATES}/*.html.md", f"{TEMPLATES}/*.css.md"]:
+        found |= dict.fromkeys(home.glob(pattern), home)
+    names = {Path("curvfed", path.relative_to(top)): path for path, top in found.items()}
+    return {
+        name.as_posix(): path.read_bytes()
+        for name, path in sorted(names.items())
+        if all(word.isidentifier() for word in (*name.parts[:-1], name.name.removesuffix(".md").rpartition(".")[0]))
     }
-    templates = [path for path in (home / TEMPLATES).glob("*.md") if path.name.split(".")[0].isidentifier()]
-    ours |= {Path("curvfed", path.relative_to(home)): path for path in templates}
-    return {name.as_posix(): path.read_bytes() for name, path in sorted(ours.items())}

@@ -1,4 +1,4 @@
-"""What a run would use, or what is wrong with it. Nothing is trained or downloaded."""
+"""`curvfed check`: what a run would use, or what is wrong with it. Nothing is trained or downloaded."""
 
 from collections.abc import Sequence
 
@@ -7,8 +7,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from curvfed.client_app.data import Data
-from curvfed.deployments.data_check import look_at_data
 from curvfed.deployments.pairs import Value
+from curvfed.deployments.preflight import look_at_data
 from curvfed.deployments.request import Request, read_request, what_is_summed
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.all_keys import defaults
@@ -21,13 +21,13 @@ from curvfed.tasks.images.sources import source_of
 
 
 def main(pairs: Sequence[str], everything: bool = False) -> int:
-    """Print the effective configuration and what there is of data; the exit status, 0.
+    """Print the configuration in effect and the data; the exit status, 0.
 
     Parameters
     ----------
     pairs : sequence of str
     everything : bool
-        Every key, those of other methods too, and what each may be.
+        Print every key, those of other methods too, and the allowed values.
 
     Raises
     ------
@@ -44,21 +44,21 @@ def main(pairs: Sequence[str], everything: bool = False) -> int:
 
 
 def key_table(request: Request, data: Data | None, everything: bool) -> Table:
-    """The keys, their values in effect and where these are from; `data` are a client's, where there are any."""
+    """The keys, their values in effect and the origin of each; `data` are those of a client, if they were loaded."""
     table = Table("key", "value", "from", *(["allowed"] if everything else []))
     table.columns[0].no_wrap = True
     for column in table.columns[1:]:
         column.overflow = "fold"
     task = request.task if data is None else data.task
     run = settled(request.config, task)
-    others = defaults() | request.settings  # keys of other methods, which this run's configuration does not have
+    others = defaults() | request.settings  # with the keys of other methods
     given = others | flatten(request.config)
     in_effect = others | flatten(run) | {"model": _model(run, task, data)}
     for key, field in all_fields():
         chosen = in_effect[key] != given[key]
         origin = "auto" if chosen else "set" if key in request.settings else "default"
         if everything or key in request.settings or is_in_use(key, run, task):
-            # Of a plain string the type says nothing, the description what it may be.
+            # The type of a plain string says nothing, so its description is shown.
             words = allowed(field) if allowed(field) != "a string" else str(field.description)
             cells = [key, escape(_toml(in_effect[key])), origin, *([escape(words)] if everything else [])]
             table.add_row(*cells, style="bold" if key in request.settings else "")
@@ -66,7 +66,7 @@ def key_table(request: Request, data: Data | None, everything: bool) -> Table:
 
 
 def _model(config: RunConfig, task: str, data: Data | None) -> str:
-    """The network, as far as it can be told: that of images goes by their channels."""
+    """The network, as far as it is known: for images it depends on their channels."""
     source = source_of(config.dataset)
     channels: int = config.images.channels or (source.channels if source else 0)
     if data is not None and data.shape:

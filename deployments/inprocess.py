@@ -1,6 +1,6 @@
-"""A Grid that calls the ClientApp directly: no SuperLink, no Ray, no transport; for tests, sweeps and quick runs.
+"""A Grid that calls the ClientApp directly, without SuperLink, Ray or transport; for tests, sweeps and quick runs.
 
-Flower gives messages their ids, and processes their identity, through internals; this module alone touches them, and
+Flower gives messages their ids, and processes their identity, through internals. Only this module touches them, and it
 says so if a Flower version has moved them.
 """
 
@@ -24,11 +24,11 @@ Handle = Callable[[Message], Message]
 
 
 class InProcessGrid(Grid):
-    """As many simulated nodes as asked for, answering one after the other.
+    """Simulated nodes that answer one after the other.
 
     Each node has a context of its own, whose state is kept only if its handler succeeds. Messages are handed over
-    without a copy of their arrays, which are immutable bytes; records are copied, so that neither side sees what the
-    other does to them.
+    without a copy of their arrays, which are immutable bytes; records are copied, so that neither side sees changes that
+    the other makes.
 
     Parameters
     ----------
@@ -37,12 +37,12 @@ class InProcessGrid(Grid):
     node_configs : list of dict
         One per node; for a simulation `simulated_nodes(n)`.
     intercept : callable, optional
-        (request, handle) -> reply or None for no answer, called in place of the ClientApp: tests inject faults and record
-        messages by it.
+        (request, handle) -> reply, or None for no answer; called in place of the ClientApp. Tests use it to inject faults
+        and to record messages.
     """
 
     works_in_pull = True
-    """Its nodes work while their replies are pulled, and in the thread that pulls."""
+    """The nodes work while their replies are pulled, in the thread that pulls."""
 
     def __init__(
         self,
@@ -80,11 +80,11 @@ class InProcessGrid(Grid):
         return list(self._contexts)
 
     def get_nodes(self) -> Iterable[Any]:
-        """In-process nodes have nothing to tell."""
+        """No information about nodes; later versions of Flower ask for it."""
         return []
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Take messages in; a node works when its reply is pulled."""
+        """Accept messages; a node works when its reply is pulled."""
         ids = []
         for message in messages:
             message.metadata.__dict__["_message_id"] = str(uuid.uuid4())
@@ -93,7 +93,7 @@ class InProcessGrid(Grid):
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Let the next of the nodes asked work, and return its reply."""
+        """Let the next node work, and return its reply."""
         for message_id in message_ids:
             message = self._waiting.pop(message_id, None)
             if message is not None:
@@ -127,5 +127,5 @@ class InProcessGrid(Grid):
 
 
 def simulated_nodes(number: int) -> list[dict[str, Any]]:
-    """Node configurations as Flower's simulation gives them."""
+    """The node configurations that Flower's simulation gives."""
     return [{"partition-id": index, "num-partitions": number} for index in range(number)]

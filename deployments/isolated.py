@@ -1,7 +1,7 @@
-"""`flwr run` with a Flower of its own: its files, its ports and its processes, all of which are gone at the end.
+"""`flwr run` with a Flower of its own, whose files, ports and processes are all gone at the end.
 
-`flwr run` talks to a local SuperLink that it finds by port, starts if there is none, and leaves running; it exits 0
-even where the run failed. So each run gets a SuperLink of its own, and Flower is asked how the run went.
+`flwr run` finds a local SuperLink by its port, starts one if there is none, and leaves it running; and it exits with 0 even
+if the run failed. So each run gets a SuperLink of its own, and Flower is asked how the run ended.
 """
 
 import contextlib
@@ -25,15 +25,20 @@ from curvfed.deployments.processes import (
     interrupt,
     is_alive,
     signals,
+    stop,
 )
 
-GRACE = 15.0  # seconds an interrupted run has to end; Flower itself forces the exit after 5
+GRACE = 15.0
+"""Seconds that an interrupted run has to end; Flower itself forces the exit after 5."""
+
+PATIENCE = 5.0
+"""Seconds that other processes have to end."""
 
 STARTS = 3
 """How often the daemon may be too slow for Flower, which gives it 15 seconds."""
 
 SERVES = "Uvicorn running"
-"""What the daemon's log says once it is up."""
+"""The daemon writes this to its log when it is up."""
 
 
 def run(command: Sequence[str], timeout: float | None = None) -> tuple[str, str]:
@@ -42,7 +47,7 @@ def run(command: Sequence[str], timeout: float | None = None) -> tuple[str, str]
     Returns
     -------
     tuple
-        Flower's status of the run, `finished:completed` where it went well, and the details it gives.
+        Flower's status of the run, `finished:completed` if it succeeded, and the details that Flower gives.
 
     Raises
     ------
@@ -53,8 +58,10 @@ def run(command: Sequence[str], timeout: float | None = None) -> tuple[str, str]
     FileNotFoundError
         If this environment has no Flower.
     """
-    for left in reversed(range(STARTS)):
-        # A daemon that was stopped halfway leaves files that stand in the next one's way: every start has a new home.
+    for start in range(1, STARTS + 1):
+        if start > 1:
+            print("The SuperLink was not up in Flower's 15 s: once more …", flush=True)
+        # A daemon that was stopped halfway leaves files that block the next one, so every start has a new home.
         with _own_home() as home:
             env = environment(home)
             code = _wait(command, env, home, timeout)
@@ -62,13 +69,11 @@ def run(command: Sequence[str], timeout: float | None = None) -> tuple[str, str]
                 return flower_status(env)
             log = home / "local-superlink" / "superlink.log"
             text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-            # The daemon makes this folder as it starts, and writes its first line seconds later.
-            is_too_slow = log.parent.exists() and SERVES not in text
-            if not (left and is_too_slow):
-                lines = ["Last lines of the SuperLink's log:", *text.splitlines()[-20:]] if text else []
-                return "not started", "\n".join([f"`flwr run` ended with exit status {code}", *lines])
-        print("The SuperLink was not up in Flower's 15 s: once more …", flush=True)
-    raise AssertionError("the last start has a result")
+            # The daemon makes this folder when it starts, and writes its first line seconds later.
+            if SERVES in text or not log.parent.exists():
+                break
+    lines = ["Last lines of the SuperLink's log:", *text.splitlines()[-20:]] if text else []
+    return "not started", "\n".join([f"`flwr run` ended with exit status {code}", *lines])
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -85,7 +90,7 @@ def environment(home: Path) -> dict[str, str]:
             "RAY_USAGE_STATS_ENABLED": "0",
         }
     )
-    env.pop("RAY_ADDRESS", None)  # would send the clients to a Ray cluster that runs already
+    env.pop("RAY_ADDRESS", None)  # would send the clients to a Ray cluster that already runs
     # Ray keeps sockets in its folder, and the path of a socket has at most 104 characters, of which Ray needs 65.
     if len(str(home)) < 35:
         env["RAY_TMPDIR"] = str(home)
@@ -94,20 +99,21 @@ def environment(home: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _own_home() -> Iterator[Path]:
-    """A folder for FLWR_HOME; signals interrupt what is done with it, and at the end nothing runs in it any more."""
+    """A folder for FLWR_HOME. Signals raise `Interrupted` in the meantime, and at the end nothing runs in it any more."""
     home = Path(tempfile.mkdtemp(prefix="flwr-"))
     try:
         with signals(interrupt):
             yield home
     finally:
         with signals(signal.SIG_IGN):
-            stop_processes(home)
+            while alive := processes(home):  # processes may start others before they end
+                stop(alive, PATIENCE)
             shutil.rmtree(home, ignore_errors=True)
 
 
 def _wait(command: Sequence[str], env: Mapping[str, str], home: Path, timeout: float | None) -> int:
-    """Exit status of the command; where it is interrupted or takes too long, the run is stopped first."""
-    # A session of its own: Ctrl-C reaches this process alone, which then ends the rest in order.
+    """Run the command and return its exit status; stop the run first if it is interrupted or takes too long."""
+    # In a session of its own: Ctrl-C reaches this process alone, which then ends the others in order.
     stream = subprocess.Popen(command, env=env, start_new_session=True)
     try:
         return stream.wait(timeout)
@@ -136,8 +142,8 @@ def flower_status(env: Mapping[str, str], patience: float = 30.0) -> tuple[str, 
 def processes(home: Path) -> list[psutil.Process]:
     """Every process of the Flower that lives in `home`, by its environment, and the descendants of each.
 
-    The daemon, SuperExec and Ray put themselves into sessions of their own and outlive their parents, but they inherit
-    FLWR_HOME; Ray's workers overwrite theirs, but are children of one that does not.
+    The daemon, SuperExec and Ray start sessions of their own and outlive their parents, but they inherit FLWR_HOME. Ray's
+    workers overwrite theirs, but are children of a process that does not.
     """
     found: set[psutil.Process] = set()
     for process in psutil.process_iter():
@@ -147,26 +153,10 @@ def processes(home: Path) -> list[psutil.Process]:
     return [process for process in found if is_alive(process)]
 
 
-def stop_processes(home: Path, patience: float = 5.0) -> None:
-    """Terminate what runs in `home`, kill what is left after `patience` seconds, and what was started meanwhile."""
-    deadline = time.monotonic() + patience
-    asked: set[psutil.Process] = set()
-    while alive := processes(home):
-        late = time.monotonic() > deadline
-        for process in alive:
-            with contextlib.suppress(psutil.Error):
-                if late:
-                    process.kill()
-                elif process not in asked:
-                    process.terminate()
-        asked.update(alive)
-        time.sleep(0.1)
-
-
 def interrupt_run(home: Path) -> bool:
-    """Ask the simulation to end, as Ctrl-C in a terminal of its own would; tell whether there is one.
+    """Send Ctrl-C to the simulation; tell whether there is one.
 
-    `flwr stop` does the same, but the simulation hears of it only at its next heartbeat, up to half a minute later.
+    `flwr stop` stops a run too, but the simulation hears of it only at its next heartbeat, up to half a minute later.
     """
     found = False
     for process in processes(home):

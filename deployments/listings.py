@@ -1,4 +1,4 @@
-"""What there is, as tables for the terminal: methods, data sets, presets, sweeps. None of it takes torch or Flower."""
+"""Lists for the terminal: methods, data sets, presets, sweeps. None of them imports torch or Flower."""
 
 import re
 import tomllib
@@ -17,49 +17,41 @@ from curvfed.strategies.methods import brought
 from curvfed.tasks.registry import catalogue
 
 
-def show(table: Table) -> int:
-    """Print it; the exit status."""
-    Console().print(table)
-    return 0
-
-
-def methods_table() -> Table:
-    """Every method, what it is, and what kinds of data sets it runs on."""
+def list_methods() -> None:
+    """Print every method, what it is, and the tasks that it works on."""
     others = brought()[0]
     about = SUMMARIES | {name: row.summary for name, row in others.items()}
     tasks = TASKS | {name: row.tasks for name, row in others.items()}
-    return _table(("method", "what it is", "tasks"), [(name, about[name], ", ".join(tasks[name])) for name in about])
+    _print(("method", "what it is", "tasks"), [(name, about[name], ", ".join(tasks[name])) for name in about])
 
 
-def datasets_table() -> Table:
-    """Every data set by name, its task, and where it is from."""
-    return _table(("data set", "task", "where from"), catalogue())
+def list_datasets() -> None:
+    """Print every data set, its task, and where it is from."""
+    _print(("data set", "task", "where from"), catalogue())
 
 
-def presets_table() -> Table:
-    """Every shipped preset, and the first sentence of what it says of itself."""
-    return _table(("preset", "what it is"), [(name, _first_sentence(path)) for name, path in shipped(PRESETS).items()])
+def list_presets() -> None:
+    """Print every shipped preset, and the first sentence of its description."""
+    _print(("preset", "what it is"), [(name, _first_sentence(path)) for name, path in shipped(PRESETS).items()])
 
 
-def sweeps_table() -> Table:
-    """Every shipped sweep, its title, and which table or figure it is after."""
+def list_sweeps() -> None:
+    """Print every shipped sweep, its title, and the table or figure that it is after."""
     about = {name: tomllib.loads(path.read_text(encoding="utf-8")) for name, path in shipped(SWEEPS).items()}
-    return _table(
-        ("sweep", "title", "after"), [(name, sweep["title"], sweep["source"]) for name, sweep in about.items()]
-    )
+    _print(("sweep", "title", "after"), [(name, sweep["title"], sweep["source"]) for name, sweep in about.items()])
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Table:
+def _print(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
     table = Table(*head)
     for column in table.columns:
         column.overflow = "fold"
     for row in rows:
         table.add_row(*map(escape, row))
-    return table
+    Console().print(table)
 
 
 def _first_sentence(path: Path) -> str:
-    """Of the comment that a file begins with."""
+    """The first sentence of the comment at the top of a file."""
     text = path.read_text(encoding="utf-8").replace(HEADING, "")
     lines = takewhile(lambda line: line.startswith("#"), text.splitlines())
     return re.split(r"(?<=\.) (?=[A-Z])|:? {3,}", " ".join(line.removeprefix("# ") for line in lines))[0]

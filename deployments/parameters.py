@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, and what a shell completes them with."""
+"""Arguments and options that several commands have, and their completion in a shell."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,7 +10,7 @@ from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
 
 
 def expanded(text: str) -> Path:
-    """A path whose ~ is a home.
+    """A path with ~ replaced by the home folder.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def all_pairs(pairs: list[str] | None, debug: bool) -> list[str]:
 
 
 def complete_pair(ctx: typer.Context, incomplete: str) -> Iterable[str]:
-    """Names of presets, keys, and after `key=` what is allowed there."""
+    """Names of presets and keys, and after `key=` the names of methods or data sets."""
     from curvfed.strategies.config.all_keys import defaults
 
     before = ctx.params.get("pairs") or []
@@ -42,7 +42,7 @@ def complete_pair(ctx: typer.Context, incomplete: str) -> Iterable[str]:
 
 
 def _values(key: str) -> Iterable[str]:
-    """The names that `method` or `dataset` may have; of other keys nothing is told."""
+    """The values of `method` or `dataset`; nothing for other keys."""
     if key == "method":
         from curvfed.strategies.methods import METHODS
 
@@ -54,10 +54,22 @@ def _values(key: str) -> Iterable[str]:
 
 Pairs = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE|PRESET|FILE.toml]...", autocompletion=complete_pair),
+    typer.Argument(
+        metavar="[KEY=VALUE|PRESET|FILE.toml]...",
+        autocompletion=complete_pair,
+        help="Keys of the run configuration (docs/configuration.md has all of them), whose strings need no quotes; "
+        "num-supernodes, the number of clients; names of shipped presets; and paths of .toml files. Later ones win.",
+    ),
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the server's traceback of what ends the run.")]
-Sweep = Annotated[
-    str,
-    typer.Argument(metavar="SWEEP", autocompletion=lambda: list(shipped(SWEEPS))),
+Debug = Annotated[bool, typer.Option("--debug", help="Show the server's traceback if an error ends the run.")]
+
+Sweep = Annotated[str, typer.Argument(metavar="SWEEP", autocompletion=lambda: list(shipped(SWEEPS)))]
+Cpus = Annotated[int, typer.Option(min=1, metavar="C", help="Cores and threads for each run.")]
+Gpus = Annotated[float, typer.Option(metavar="F", help="Share of a GPU for each run.")]
+Address = Annotated[str, typer.Option(help="Address of a running Ray cluster; default: this machine.")]
+Scale = Annotated[str, typer.Option(help="One of the sizes that the sweep has: smoke (minutes, 2 cores) or paper.")]
+Data = Annotated[Path | None, typer.Option(parser=expanded, metavar="DIR", help="Folder of the public data sets.")]
+Results = Annotated[
+    Path | None,
+    typer.Option(parser=expanded, metavar="DIR", help="Folder of the runs, ~/curvfed/sweeps by default."),
 ]

@@ -1,23 +1,141 @@
-"""What is looked at before a run begins, in a command that makes it on this machine."""
+"""Checks on this machine before a run begins: its name, its device, where its data lie and what a client has of them."""
 
-from curvfed.deployments.data_check import look_at_data
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from curvfed.client_app.data import Data, load_data, size
 from curvfed.deployments.request import Request
 from curvfed.server_app.directory.run_directory import check_name
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.device import pick_device
+from curvfed.strategies.config.image_data import image_spec
+from curvfed.strategies.config.point_data import point_spec
+from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.tasks import plugins
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data.datasets import locate
+from curvfed.tasks.graphs.data.sources import SOURCES
+from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path, tu_files
+from curvfed.tasks.graphs.data.tu_files import find_files
+from curvfed.tasks.images import data as images
+from curvfed.tasks.images.datasets import find as find_images
+from curvfed.tasks.images.datasets import locate as locate_images
+from curvfed.tasks.images.datasets import locate_folder
+from curvfed.tasks.images.sources import source_of
+from curvfed.tasks.points import data as points
+from curvfed.tasks.points.datasets import OLSSON
+from curvfed.tasks.points.datasets import locate as locate_points
+from curvfed.tasks.public_data import PublicData, find_path
 
 
 def preflight(request: Request) -> Request:
-    """Refuse a simulation that cannot run here: nothing is started, and no folder made.
+    """Refuse a simulation that cannot run here; nothing is started, and no folder is made.
 
-    The data are loaded as the clients will load them, which then find them prepared in the cache. Public data sets that
-    are not there are left for the run to download.
+    The data are loaded as the clients will load them, who then find them prepared in the cache. Public data sets that are
+    absent are left for the run to download.
 
     Raises
     ------
     UsageError, ConfigError
-        A name that is taken, a device that this machine has not, data that are absent or unfit.
+        If the name is taken, this machine lacks the device, or data are absent or unfit.
     """
     check_name(request.config)
     pick_device(request.config.device)
     look_at_data(request)
     return request
+
+
+def look_at_data(request: Request) -> tuple[list[str], Data | None]:
+    """Where the data lie and what a client has of each data set, in words; and the data of the first such client.
+
+    They are loaded as the clients load them, into the same cache. Nothing is downloaded: absent data are not loaded.
+
+    Raises
+    ------
+    ConfigError
+        If `dataset` or `test-data` is a path without data, or the data are unfit.
+    """
+    config, number = request.config, request.num_supernodes
+    found: list[Data] = []
+    with _naming("dataset", config.dataset):
+        places = _places(request)
+        told = [f"data: {words}" for words, _ in places]
+        for client, (_, is_there) in enumerate(places):
+            if is_there:
+                found.append(load_data(config, client, {"partition-id": client, "num-partitions": number}))
+                told.append(f"client {client} of {number}: {size(found[-1])}")
+    if found and found[0].task not in (tasks := config.row.tasks):
+        raise ConfigError(
+            f'dataset = "{config.dataset}": the data are {found[0].task}, method = "{config.method}" works on '
+            f"{', '.join(tasks)}"
+        )
+    with _naming("test-data", config.test_data):
+        if config.test_data not in ("auto", "none") and request.task in ("images", "points"):
+            told.append(_test_data(request.settled, request.task))
+    return told, found[0] if found else None
+
+
+@contextlib.contextmanager
+def _naming(key: str, value: str) -> Iterator[None]:
+    """Errors about data name the key that names the data."""
+    try:
+        yield
+    except DataError as error:
+        raise ConfigError(f'{key} = "{value}": {error}') from None
+    except (OSError, ImportError, MemoryError) as error:
+        raise ConfigError(f'{key} = "{value}" cannot be read: {type(error).__name__}: {error}') from None
+
+
+def _places(request: Request) -> list[tuple[str, bool]]:
+    """Where each data set of the run lies, in words, and whether it is there."""
+    dataset, data_dir = request.config.dataset, request.config.data_path.expanduser()
+    name = dataset.lower()
+    if plugins.data_set(dataset) is not None:
+        return [(f"{dataset}, by a package that is installed here", True)]
+    if name in ("trees", "uniform"):
+        return [(f"{name}, generated by the run", True)]
+    if (images_source := source_of(dataset)) is not None:
+        located = find_images(images_source, data_dir)
+        return [_public(images_source, located.files if located else None, data_dir)]
+    known = OLSSON if name == "olsson" else SOURCES.get(name)
+    names = graph_dataset_names(dataset)
+    if known is None and (is_path(dataset) or names is None):
+        return [(_own(request.task, dataset, data_dir), True)]
+    found = {public: public.folder(data_dir) for public in ([known] if known else map(tu_files, names or ()))}
+    return [_public(public, [folder] if folder else None, data_dir) for public, folder in found.items()]
+
+
+def _public(public: PublicData, files: Sequence[Path] | None, data_dir: Path) -> tuple[str, bool]:
+    """A public data set: where its files are, or where a download would put them."""
+    if files is not None:
+        return f"{public.title}, {f'all files in {_folders(files)}' if files else 'built in'}", True
+    target = f"{data_dir}" if data_dir.is_dir() else f"{data_dir}, a folder that is not there yet"
+    looked = " nor in ".join(map(str, public.looked_in(data_dir)))
+    told = f"{public.title} is not in {looked}; the run would try to download it to {target}, as does"
+    return f"{told}\n{public.command(data_dir)}", False
+
+
+def _own(task: str, dataset: str, data_dir: Path) -> str:
+    """Where a user's own data lie."""
+    if task == "points":
+        return f"points in {locate_points(dataset, data_dir)}"
+    if task == "images":
+        return f"images in {_folders(locate_images(dataset, data_dir).files)}"
+    if dataset.lower().endswith(".pt"):
+        return str(locate(dataset, data_dir).files[0])
+    return str(find_files(find_path(dataset, data_dir, Path.is_dir))[0])
+
+
+def _test_data(config: RunConfig, task: str) -> str:
+    """What the path `test-data` holds; `config` is settled."""
+    path = Path(config.test_data).expanduser()
+    if task == "images":
+        folders = _folders(locate_folder(path).files)
+        return f"test data: {size(images.load_test_folder(path, image_spec(config), home() / 'cache'))}, in {folders}"
+    test = points.load_test_file(path, point_spec(config))
+    return f"test data: {size(test) if test else 'no points'}, in {path}"
+
+
+def _folders(files: Sequence[Path]) -> str:
+    return " and ".join(dict.fromkeys(str(path if path.is_dir() else path.parent) for path in files))

@@ -1,4 +1,4 @@
-"""Processes, signals, ports and waiting: what every command that starts programs needs."""
+"""Signals, processes, ports and waiting, for every command that starts programs."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -18,11 +18,11 @@ QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_TELEMETRY_ENABLED": "0",  # Flower reports every start to its makers otherwise
 }
-"""Settings of every program of Flower's."""
+"""Environment variables of every Flower program."""
 
 
 class Interrupted(BaseException):
-    """A signal asked for the end of the run; a BaseException, so that no handler of errors swallows it."""
+    """A signal asked the run to end; a BaseException, so that no error handler swallows it."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signum)
@@ -34,7 +34,7 @@ class Interrupted(BaseException):
 
 @contextlib.contextmanager
 def signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> Iterator[None]:
-    """Let `handler` take the signals that ask a process to end, less those that are ignored (as under `nohup`)."""
+    """Let `handler` take the signals that ask a process to end, except those that are ignored, as under `nohup`."""
     ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {each: signal.getsignal(each) for each in ends}
     for each in ends:
@@ -53,8 +53,8 @@ def interrupt(signum: int, _frame: FrameType | None) -> None:
 
 
 def flower_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment and further variables, as Flower's programs need it."""
-    # They look for one another on PATH, and this Python environment need not be the activated one.
+    """This process's environment and further variables, as Flower's programs need them."""
+    # These programs look for one another on PATH, and this Python environment need not be the activated one.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     # Behind a proxy they would ask the proxy for the SuperLink on this machine.
     given = os.environ.get("NO_PROXY") or os.environ.get("no_proxy")
@@ -63,7 +63,7 @@ def flower_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Different TCP ports that are free on the loopback interface now."""
+    """Different TCP ports that are free on the loopback interface at the moment."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -72,15 +72,26 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether a process runs still; one that has ended and that nobody has waited for does not."""
+    """Whether a process still runs; a zombie, which has ended and for which nobody has waited, does not."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
 
+def stop(processes: Sequence[psutil.Process], patience: float) -> None:
+    """Ask processes to end, and kill those that have not ended after `patience` seconds."""
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+    _, alive = psutil.wait_procs(processes, patience)
+    for process in alive:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+
+
 def wait_until(condition: Callable[[], bool], seconds: float, pause: float = 0.25) -> bool:
-    """Whether a condition comes true in time; it is looked at once at least."""
+    """Whether a condition comes true in time; it is tested at least once, and once after the deadline."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""What one calls from Python and in notebooks: `simulate`, `load`, and the `Run` that both return."""
+"""The functions for Python and notebooks: `simulate`, `load`, and the `Run` that both return."""
 
 import html
 import json
@@ -38,11 +38,11 @@ WORDS = {
     "rounds.csv": ("phase", "weights", "aggregation_note", "reasons"),
     "clients.csv": ("phase", "dropped"),
 }
-"""Columns of text, which may be empty in every row."""
+"""Columns of text, which pandas could take for numbers if every row is empty."""
 
 
 class Run:
-    """A run as its directory tells of it.
+    """A run, read from its directory.
 
     Parameters
     ----------
@@ -72,13 +72,13 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """`summary.json`: status, figures, versions; empty while the run goes on."""
+        """`summary.json`: status, figures, versions; empty until the run has ended."""
         path = self.path / "summary.json"
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """`config.toml` by dotted key, as in "flatland.gate"; empty where the run could not begin."""
+        """`config.toml` by dotted key, such as "flatland.gate"; empty if the run could not begin."""
         path = self.path / "config.toml"
         return read_settings(path) if path.exists() else {}
 
@@ -93,7 +93,7 @@ class Run:
         return self._table("clients.csv")
 
     def report(self) -> Path:
-        """The path of `report.html`, which is drawn where it is absent."""
+        """The path of `report.html`, which is written if it is absent."""
         path = self.path / "report.html"
         return path if path.exists() else write_report(self.path)
 
@@ -106,29 +106,25 @@ class Run:
             A path or the name of the run's data set, as for `curvfed predict`; or data in memory as for `simulate`,
             which may lack their classes (a graph without y, images or points alone).
         client : int, optional
-            Whose model, and of the run's own data set which part. Needed where every client has a model of its own.
+            Use this client's model, and its part of the run's own data set. Required if every client has its own model.
 
         Returns
         -------
         DataFrame
-            A row per node, graph, image or point: its number or path, its class, and the probability of that.
+            A row per node, graph, image or point: its number or path, its class, and the probability of the class.
 
         Raises
         ------
         PredictError, ConfigError, DataError, MessageError, StoreError
-            If something is absent, or data, model and personal state do not fit together; all are ValueErrors.
+            If something is absent, or data, model and personal state do not fit together. All are ValueErrors.
         """
-        from pandas import DataFrame
-
         trained = TrainedRun.read(self.path)
         if isinstance(data, str | os.PathLike):
-            shown: Any = os.fspath(data)
+            given: Any = os.fspath(data)
         else:
             facts = trained.facts if client is None else trained.facts_of(client)
-            shown = check_data("the data", data, facts.class_names)
-        found = predict.predict(trained, shown, client)
-        names = [int(name) if name.isdecimal() else name for name in found.names]
-        return DataFrame({found.noun: names, "class": found.classes, "probability": found.probabilities.numpy()})
+            given = check_data("the data", data, facts.class_names)
+        return predict.predict(trained, given, client).table()
 
     def __repr__(self) -> str:
         told = self.summary
@@ -136,7 +132,7 @@ class Run:
         return f"<curvfed.Run {what}, {told.get('status', 'not finished')}, in {self.path}>"
 
     def _repr_html_(self) -> str:
-        """The figures as a table, as the command prints them, and where the report is."""
+        """The table of figures that the command prints, and a link to the report."""
         import pandas
 
         told = {str(column.header): list(column.cells) for column in summary_table(self.summary).columns}
@@ -150,7 +146,7 @@ class Run:
         import pandas
 
         path = self.path / name
-        if not path.exists():  # the run ended before its first phase did
+        if not path.exists():  # the run ended before its first phase
             return pandas.DataFrame(columns=list(TABLES[name]))
         return pandas.read_csv(path, dtype=dict.fromkeys(WORDS[name], "string"))
 
@@ -163,25 +159,25 @@ def simulate(
     quiet: bool = False,
     **keys: Any,
 ) -> Run:
-    """Run in this process, as `curvfed simulate` does, and return what came of it.
+    """Run in this process, as `curvfed simulate` does.
 
     Parameters
     ----------
     method : str
     dataset : str or path, optional
-        Cut into `num_supernodes` parts. Default: the built-in one of the method's task.
+        A data set to be cut into `num_supernodes` parts. Default: the built-in one of the method's task.
     data : sequence, optional
-        In place of it, what each client holds, in memory: a graph whose nodes have classes (PyTorch Geometric's `Data`,
-        or a dict, of x, edge_index, y and, if wanted, train_mask, val_mask, test_mask, class_names), a list of graphs
-        with one y each, (images, labels) with images (n, h, w) or (n, c, h, w) of uint8, or (points, labels) with points
-        (n, 2) in the disc. Nothing of it is written to the disk. Other than on a node with data of its own, figures
-        about the data are in the run's files.
+        Instead of a data set, the data of each client, in memory: a graph whose nodes have classes (PyTorch Geometric's
+        `Data`, or a dict, of x, edge_index, y and, optionally, train_mask, val_mask, test_mask, class_names), a list of
+        graphs with one y each, (images, labels) with images (n, h, w) or (n, c, h, w) of uint8, or (points, labels) with
+        points (n, 2) in the disc. The data are not written to disk; unlike those of a real node, figures about them are
+        in the run's files.
     num_supernodes : int, optional
-        Clients; 10 by default, and as many as `data` has.
+        The number of clients; default: 10, or the length of `data`.
     quiet : bool
-        Whether the log is left out but for warnings.
+        Whether only warnings are logged.
     **keys
-        Keys of the run configuration with _ for -, tables as dicts or their keys with a dot.
+        Keys of the run configuration, with _ instead of -. Tables are dicts, or keys with a dot.
 
     Returns
     -------
@@ -190,9 +186,9 @@ def simulate(
     Raises
     ------
     ConfigError, UsageError, DataError
-        If it can never run, before anything is made. All are ValueErrors.
+        If it can never run; nothing has been made. All are ValueErrors.
     Exception
-        Whatever ended the run, with a note that names its directory, where a summary says the same.
+        Any error that ended the run, with a note that names the run directory, whose summary has the error too.
 
     Examples
     --------
@@ -248,11 +244,11 @@ def simulate(
         raise
     finally:
         log.setLevel(before)
-        forget_all()  # what is in memory is the caller's, who may make many runs
+        forget_all()  # the caller may make many runs
 
 
 def load(path: str | os.PathLike[str]) -> Run:
-    """Open a run, whether completed, failed or still going on.
+    """Open a run that has completed, has failed or still runs.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a command line of `key=value` arguments asks of a simulation: read, and refused where it can never run."""
+"""A simulation as it was asked for: read from `key=value` arguments, and refused if it can never run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from curvfed.tasks.registry import tasks_of
 
 @dataclass(frozen=True)
 class Request:
-    """A run as it was asked for.
+    """A run as it was asked for, checked.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Request:
         The keys that were given.
     num_supernodes : int
     config : RunConfig
-        The whole of it, parsed.
+        The whole configuration, parsed.
     """
 
     settings: dict[str, Value]
@@ -40,22 +40,17 @@ class Request:
 
     @property
     def task(self) -> str:
-        """The task of the run; where its data set may be for several of the method's, the first."""
+        """The task of the run; the first one if data set and method have several in common."""
         return next(task for task in tasks_of(self.config.dataset) if task in self.config.row.tasks)
 
     @cached_property
     def settled(self) -> RunConfig:
-        """The configuration with every choice made that it leaves to that task or the method."""
+        """The configuration with every choice made that it leaves to the task or the method."""
         return settled(self.config, self.task)
-
-    @property
-    def num_sets(self) -> int:
-        """Data sets that are named: of D, client p holds a part of data set p modulo D."""
-        return len(graph_dataset_names(self.config.dataset) or [""])
 
 
 def read_request(pairs: Sequence[str]) -> Request:
-    """Read the arguments, and refuse what they alone show to be wrong.
+    """Read the arguments, and refuse what is wrong with them on any machine.
 
     Raises
     ------
@@ -66,31 +61,32 @@ def read_request(pairs: Sequence[str]) -> Request:
 
 
 def checked(settings: dict[str, Value], number: int) -> Request:
-    """A run of these keys with so many clients, refused where it can never run.
+    """Check a run with these keys and this number of clients.
 
     Raises
     ------
     UsageError, ConfigError
     """
     config = parse(settings)
-    if settings.pop(EXTRA, ""):  # the keys in it are given as any other
+    if settings.pop(EXTRA, ""):  # its keys count like any others
         every = defaults()
         settings |= {key: value for key, value in flatten(config).items() if value != every[key]}
     request = Request(settings, number, config)
-    check_installed(request.config)
-    if number % (sets := request.num_sets):
+    check_installed(config)
+    sets = len(graph_dataset_names(config.dataset) or [""])  # client p holds a part of data set p modulo their number
+    if number % sets:
         raise UsageError(f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}")
     what_is_summed(request)
     return request
 
 
 def what_is_summed(request: Request) -> list[str]:
-    """What follows for the secure sums of so many clients, in words; nothing without any.
+    """The properties of the run's secure sums, in words; nothing if it has none.
 
     Raises
     ------
     ConfigError
-        If the threshold is none for so many clients, or bins, labels and cap of their hulls do not fit.
+        If the threshold does not fit the number of clients, or bins, labels and cap of their hulls do not fit together.
     """
     config, number = request.settled, request.num_supernodes
     one_shot = config.row.is_one_shot
@@ -111,7 +107,7 @@ def what_is_summed(request: Request) -> list[str]:
 
 
 def _known_classes(config: RunConfig) -> int:
-    """The number of classes of a run on points, 0 where it is told by the data alone."""
+    """The number of classes of a run on points; 0 if only the data tell it."""
     built_in = 2 if config.dataset.lower() == "uniform" else 0
     return config.hull.num_classes or len(point_spec(config).kept) or built_in
 

@@ -2,15 +2,11 @@
 
 import shlex
 import subprocess
-import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-
-from rich.console import Console
+from collections.abc import Sequence
 
 from curvfed.deployments.bundle import app_folder
 from curvfed.deployments.isolated import run
-from curvfed.deployments.pairs import NUM_SUPERNODES, Value
+from curvfed.deployments.pairs import NUM_SUPERNODES
 from curvfed.deployments.preflight import preflight
 from curvfed.deployments.processes import Interrupted
 from curvfed.deployments.request import read_request
@@ -31,8 +27,10 @@ def main(
     Parameters
     ----------
     pairs : sequence of str
-    num_supernodes, cpus : int
-        Clients, where `pairs` do not say how many, and CPUs for each of them.
+    num_supernodes : int
+        Number of clients, unless `pairs` say it.
+    cpus : int
+        CPUs for each client.
     gpus : float
         GPUs for each client.
     timeout : float, optional
@@ -50,31 +48,24 @@ def main(
     """
     request = preflight(read_request([f"num-supernodes={num_supernodes}", *pairs]))
     config = named(request.settings, request.config)
-    federation = {"num-supernodes": request.num_supernodes, "client-resources-num-cpus": cpus}
+    resources = {"client-resources-num-cpus": cpus} | ({"client-resources-num-gpus": gpus} if gpus else {})
+    federation = {"num-supernodes": request.num_supernodes} | resources
     expected = ExpectedSummary(config)
     try:
         with app_folder(request.config.method) as app:
-            command = flwr_run(app, config, federation | ({"client-resources-num-gpus": gpus} if gpus else {}))
+            command = ["flwr", "run", str(app), "--stream", "--run-config", toml_pairs(config)]
+            command += ["--federation-config", toml_pairs(federation)]
             print("FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1", shlex.join(command), flush=True)
             status, details = run(command, timeout)
-    except (Interrupted, subprocess.TimeoutExpired) as stop:
-        is_signal = isinstance(stop, Interrupted)
-        print(stop if is_signal else f"Stopped: not done after {timeout:g} s.")
-        if (expected.directory / "checkpoint" / "server").exists():
-            name = expected.directory.name
-            print(f"Its last checkpoint is kept. To go on: the same command with run-name={name} resume=true")
-        return 128 + stop.signum if isinstance(stop, Interrupted) else OUT_OF_TIME
-    except FileNotFoundError as error:
-        told = f"[red]error:[/red] Flower is not installed beside {sys.executable}: {error}"
-        Console(stderr=True).print(told, soft_wrap=True)
-        return FAILED
-    return 0 if expected.tell(status, details) else FAILED
-
-
-def flwr_run(app: Path, config: Mapping[str, Value], federation: Mapping[str, Value]) -> list[str]:
-    """The words of `flwr run` for the app in a folder."""
-    return [
-        *("flwr", "run", str(app), "--stream"),
-        *("--run-config", toml_pairs(config)),
-        *("--federation-config", toml_pairs(federation)),
-    ]
+    except Interrupted as stop:
+        print(stop)
+        code = 128 + stop.signum
+    except subprocess.TimeoutExpired:
+        print(f"Stopped: not done after {timeout:g} s.")
+        code = OUT_OF_TIME
+    else:
+        return 0 if expected.tell(status, details) else FAILED
+    if (expected.directory / "checkpoint" / "server").exists():
+        name = expected.directory.name
+        print(f"Its last checkpoint is kept. To go on: the same command with run-name={name} resume=true")
+    return code

@@ -16,7 +16,7 @@ def shipped(kind: str) -> dict[str, Path]:
 
 
 def nearest(kind: str, name: str) -> str:
-    """What to say where a name is that of no shipped file: the nearest one, and how to see all of them."""
+    """A hint for a name that no shipped file has: the nearest name, and the command that lists all."""
     known = shipped(kind)
     near = [one for one in known if one.rpartition("/")[2] == name] or difflib.get_close_matches(name, known, n=1)
     return (f"did you mean {near[0]!r}? " if near else "") + f"`{LISTED_BY[kind]}` lists the {kind}"

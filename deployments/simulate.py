@@ -1,4 +1,4 @@
-"""One run in this process, without SuperLink and Ray: same code, same run directory, quicker to start."""
+"""`curvfed simulate`: one run in this process, without SuperLink and Ray."""
 
 import contextlib
 import json
@@ -38,7 +38,7 @@ def simulate(
         Run-config keys that differ from their defaults.
     num_supernodes : int
     node_configs : list of dict, optional
-        Node configurations in place of simulated ones, as real nodes have them.
+        Node configurations, as real nodes have them; default: those of simulated nodes.
     intercept : callable, optional
         See `InProcessGrid`.
 
@@ -50,7 +50,7 @@ def simulate(
     Raises
     ------
     Exception
-        Whatever ended the run; its summary is written.
+        Any error that ended the run; its summary is written.
     """
     nodes = simulated_nodes(num_supernodes) if node_configs is None else node_configs
     run_config = defaults() | settings
@@ -74,7 +74,7 @@ def main(pairs: Sequence[str]) -> int:
     Raises
     ------
     UsageError, ConfigError
-        A configuration that can never run, or data that are not there; nothing is started, and no folder is made.
+        If it can never run, or data are absent; nothing is started, and no folder is made.
     """
     console = Console()
     request = preflight(read_request(pairs))

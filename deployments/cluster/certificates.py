@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -22,7 +23,7 @@ AUTHORITY_DAYS = 3650
 
 
 def make_authority(certificate: Path, key: Path) -> None:
-    """A self-signed authority, whose key signs the server's certificates and is used for nothing else."""
+    """Make a self-signed authority, whose key signs server certificates and nothing else."""
     private = ec.generate_private_key(ec.SECP384R1())
     name = _name("curvfed cluster authority")
     usage = x509.KeyUsage(
@@ -41,88 +42,76 @@ def make_authority(certificate: Path, key: Path) -> None:
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
     )
-    _write_signed(certificate, unsigned, private, key, private)
+    _write_private(key, private, serialization.PrivateFormat.PKCS8)
+    _sign(certificate, unsigned, private)
 
 
-def make_server(certificate: Path, key: Path, authority: tuple[Path, Path], names: Sequence[str], days: int) -> None:
-    """A key and a certificate for a server that is reached under `names`, host names or addresses, and on loopback.
-
-    Raises
-    ------
-    WrongUsageError
-        If a name is neither.
-    ClusterError
-        If the authority's key is of another kind.
-    """
-    signer = serialization.load_pem_private_key(authority[1].read_bytes(), None)
+def make_server(
+    certificate: Path, key: Path, authority: tuple[Path, Path], names: x509.SubjectAlternativeName, days: int
+) -> None:
+    """Make a key and a certificate for a server that is reached under `names`; `authority` is a certificate and its key."""
     issuer = x509.load_pem_x509_certificate(authority[0].read_bytes())
-    if not isinstance(signer, ec.EllipticCurvePrivateKey):
-        raise ClusterError(f"{authority[1]} is no elliptic-curve key")
+    signer: Any = serialization.load_pem_private_key(authority[1].read_bytes(), None)
     private = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.SubjectAlternativeName([_alternative(name) for name in dict.fromkeys([*names, *LOOPBACK])])
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     unsigned = (
         _unsigned(_name("curvfed SuperLink"), issuer.subject, private.public_key(), signer.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(subject, critical=False)
-        .add_extension(usage, critical=False)
+        .add_extension(names, critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     )
-    _write_signed(certificate, unsigned, signer, key, private)
+    _write_private(key, private, serialization.PrivateFormat.PKCS8)
+    _sign(certificate, unsigned, signer)
 
 
 def make_node_key(private: Path, public: Path) -> None:
-    """The key by which a SuperNode proves who it is, and its public half in the form that Flower registers."""
+    """Make the key by which a SuperNode proves who it is, and its public half in the form that Flower registers."""
     key = ec.generate_private_key(ec.SECP384R1())
-    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH
-    write_new(private, key.private_bytes(encoding, form, serialization.NoEncryption()), private=True)
+    _write_private(private, key, serialization.PrivateFormat.OpenSSH)
     ssh = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     write_new(public, key.public_key().public_bytes(*ssh) + b"\n")
 
 
-def check_names(names: Sequence[str]) -> None:
-    """Refuse what a certificate cannot be for.
+def server_names(names: Sequence[str]) -> x509.SubjectAlternativeName:
+    """The entry of a server certificate for these host names and addresses, and for loopback.
 
     Raises
     ------
     WrongUsageError
         If a name is neither a host name nor an address.
     """
-    for name in names:
-        _alternative(name)
+    return x509.SubjectAlternativeName([_alternative(name) for name in dict.fromkeys([*names, *LOOPBACK])])
 
 
-def check_days(days: int, authority: Path | None = None) -> None:
-    """Refuse a server certificate that would be over at once, or outlive its authority, by default a new one.
+def names_of(certificate: Path) -> x509.SubjectAlternativeName:
+    """The names that a server certificate has."""
+    loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
+    return loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+
+
+def check_days(days: int, authority_days: int = AUTHORITY_DAYS) -> None:
+    """Refuse a server certificate that would be over at once, or that would outlive its authority.
 
     Raises
     ------
     WrongUsageError
     """
-    left = AUTHORITY_DAYS if authority is None else time_left(authority).days
-    if not 1 <= days <= left:
-        raise WrongUsageError(f"days is {days}; allowed is 1 to {left}, the days that the authority has")
+    if not 1 <= days <= authority_days:
+        raise WrongUsageError(f"days is {days}; allowed is 1 to {authority_days}, the days that the authority has")
 
 
 def time_left(certificate: Path) -> datetime.timedelta:
-    """How long a certificate is valid still; negative after its end."""
+    """How much longer a certificate is valid; negative after its end."""
     end = x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
     return end - datetime.datetime.now(datetime.UTC)
 
 
-def names_of(certificate: Path) -> list[str]:
-    """The names that a server certificate is for."""
-    loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
-    names = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return [str(name.value) for name in names]
-
-
 def write_new(path: Path, content: bytes, private: bool = False) -> None:
-    """Write a file that must not be there yet; a private one is never readable by others, not even while it is written.
+    """Write a file that must not exist yet; others can never read a private one, not even while it is written.
 
     Raises
     ------
     ClusterError
-        If it is there.
+        If it exists.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
@@ -169,13 +158,10 @@ def _alternative(name: str) -> x509.GeneralName:
     return x509.DNSName(name)
 
 
-def _write_signed(
-    certificate: Path,
-    unsigned: x509.CertificateBuilder,
-    signer: ec.EllipticCurvePrivateKey,
-    key: Path,
-    private: ec.EllipticCurvePrivateKey,
-) -> None:
-    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    write_new(key, private.private_bytes(encoding, form, serialization.NoEncryption()), private=True)
-    write_new(certificate, unsigned.sign(signer, hashes.SHA384()).public_bytes(encoding))
+def _write_private(path: Path, key: ec.EllipticCurvePrivateKey, form: serialization.PrivateFormat) -> None:
+    pem = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    write_new(path, pem, private=True)
+
+
+def _sign(certificate: Path, unsigned: x509.CertificateBuilder, signer: ec.EllipticCurvePrivateKey) -> None:
+    write_new(certificate, unsigned.sign(signer, hashes.SHA384()).public_bytes(serialization.Encoding.PEM))

@@ -1,4 +1,4 @@
-"""The commands of `curvfed cluster`. What they need is imported when they run, so that help is quick."""
+"""The commands of `curvfed cluster`. They import what they need when they run, so that help is quick."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,15 +31,15 @@ data, TLS and a key per node.
   curvfed cluster status
   curvfed cluster down
 
-Every command of Flower's is printed before it runs. Exit status: 0 done, 1
-failed, 2 wrong usage, 128 + n stopped by signal n (130 for Ctrl-C). Wrong
-usage is what can never be right, such as a port or a value of --node-config;
-what is not there yet, or not on this machine, is 1.
+Every Flower command is printed before it runs. Exit status: 0 done, 1 failed, 2
+wrong usage, 128 + n stopped by signal n (130 for Ctrl-C). Wrong usage can never
+be right, such as a port or a value of --node-config; if something is absent,
+or not on this machine, the status is 1.
 """,
 )
 
-Days = Annotated[int, typer.Option(metavar="N", help="Until the server's certificate ends.")]
-Background = Annotated[bool, typer.Option("--background", help="Return once it is up; `down` stops it.")]
+Days = Annotated[int, typer.Option(metavar="N", help="Days until the server's certificate ends.")]
+Background = Annotated[bool, typer.Option("--background", help="Return when it is up; `down` stops it.")]
 
 
 @app.callback()
@@ -47,7 +47,7 @@ def cluster(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Option(parser=expanded, metavar="DIR", help="The server's folder.")] = DEFAULT_FOLDER,
 ) -> None:
-    """Where the cluster is."""
+    """The option of all commands of a cluster."""
     ctx.obj = folder.absolute()
 
 
@@ -65,11 +65,11 @@ def init(
         typer.Option(metavar="NAME", help="Name or address by which nodes reach the server; repeatable."),
     ] = None,
     node: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A node to make a key for; repeatable.")
+        list[str] | None, typer.Option(metavar="NAME", help="Name of a node, for which a key is made; repeatable.")
     ] = None,
-    fleet_port: Annotated[int, typer.Option(min=1, max=LAST_PORT, metavar="P", help="For nodes.")] = FLEET_PORT,
+    fleet_port: Annotated[int, typer.Option(min=1, max=LAST_PORT, metavar="P", help="Port for nodes.")] = FLEET_PORT,
     api_port: Annotated[
-        int, typer.Option(min=1, max=LAST_PORT, metavar="P", help="For runs and registrations, on loopback.")
+        int, typer.Option(min=1, max=LAST_PORT, metavar="P", help="Port for runs and registrations, on loopback.")
     ] = API_PORT,
     days: Days = 365,
 ) -> None:
@@ -96,19 +96,21 @@ def add(ctx: typer.Context, names: Annotated[list[str], typer.Argument(metavar="
 @app.command()
 def renew(
     ctx: typer.Context,
-    host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Other names than those of before.")] = None,
+    host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="New names; default: those of the old certificate.")
+    ] = None,
     days: Days = 365,
 ) -> None:
     """Make a new server certificate by the same authority."""
     folder = _opened(ctx)
     folder.renew(host or [], days)
-    print(f"renewed: {folder.server[0]}; it counts from the SuperLink's next start")
+    print(f"renewed: {folder.server[0]}; it takes effect when the SuperLink starts again")
 
 
 @app.command()
 def superlink(
     ctx: typer.Context,
-    bind: Annotated[str, typer.Option(metavar="ADDRESS", help="Where nodes may come in.")] = "0.0.0.0",
+    bind: Annotated[str, typer.Option(metavar="ADDRESS", help="Address on which nodes reach it.")] = "0.0.0.0",
     background: Background = False,
 ) -> None:
     """Run the SuperLink."""
@@ -124,14 +126,14 @@ def supernode(
     node_config: Annotated[
         str,
         typer.Option(
-            metavar="'KEY=VALUE …'", help="partition-id and data-path of this node, and more: docs/deployment.md."
+            metavar="'KEY=VALUE …'", help="partition-id, data-path and other keys of this node: docs/deployment.md."
         ),
     ],
     superlink: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where the SuperLink is, if not as init was told.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Address of the SuperLink; default: that of init.")
     ] = None,
     port: Annotated[
-        int, typer.Option(min=0, max=LAST_PORT, metavar="P", help="Of its own API on loopback; 0 is any free one.")
+        int, typer.Option(min=0, max=LAST_PORT, metavar="P", help="Port of its own API, on loopback; 0: any free one.")
     ] = 0,
     cold: Annotated[
         bool, typer.Option("--cold", help="Import everything anew for every message, as Flower does.")
@@ -149,7 +151,7 @@ def register(
     ctx: typer.Context,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NAME|FILE.pub]...")] = None,
 ) -> None:
-    """Let nodes take part: those of these names or public keys, or all that init has made."""
+    """Let nodes take part, by their names or public keys; default: all that init has made."""
     from curvfed.deployments.cluster import registry
 
     registry.register(_opened(ctx), nodes or [])
@@ -160,7 +162,7 @@ def revoke(
     ctx: typer.Context,
     nodes: Annotated[list[str], typer.Argument(metavar="NAME...")],
 ) -> None:
-    """Let nodes take part no more, by their names or by the ids that Flower gave them."""
+    """Exclude nodes for good, by their names or by Flower's ids."""
     from curvfed.deployments.cluster import registry
 
     registry.revoke(_opened(ctx), nodes)
@@ -171,7 +173,7 @@ def status(
     ctx: typer.Context,
     wait: Annotated[int, typer.Option(min=0, metavar="N", help="First wait until N nodes are connected.")] = 0,
 ) -> None:
-    """Show what runs, who is connected, and how runs went."""
+    """Show what runs, which nodes are connected, and how the runs ended."""
     from curvfed.deployments.cluster import status
 
     folder = _opened(ctx)
@@ -185,7 +187,7 @@ def run(
     ctx: typer.Context,
     pairs: Pairs = None,
     retries: Annotated[
-        int, typer.Option(min=0, metavar="N", help="After a failure go on from the checkpoint, up to N times.")
+        int, typer.Option(min=0, metavar="N", help="After a failure resume from the checkpoint, up to N times.")
     ] = 0,
     debug: Debug = False,
 ) -> None:
@@ -201,7 +203,7 @@ def down(
     ctx: typer.Context,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]...")] = None,
 ) -> None:
-    """Stop what runs in the background: all of it, or nodes by folder or name; on a node: its folder."""
+    """Stop everything that runs in the background, or some nodes by folder or name; on a node: name its folder."""
     from curvfed.deployments.cluster.daemons import stop_all
     from curvfed.deployments.cluster.folder import ServerFolder
 
@@ -216,7 +218,7 @@ def down(
 
 @app.command()
 def demo() -> None:
-    """Show all of it on this machine: a SuperLink, three SuperNodes, two runs, and an end to it."""
+    """Demonstrate a cluster on this machine: start a SuperLink and three SuperNodes, make two runs, stop everything."""
     from curvfed.deployments.cluster.demo import main
 
     raise typer.Exit(main())

@@ -15,21 +15,21 @@ from curvfed.deployments.cluster.ports import LAST_PORT
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host and port.
+    """Host and port of an address.
 
     Raises
     ------
     WrongUsageError
-        If it is not of that form.
+        If it does not have that form.
     """
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 1 <= int(port) <= LAST_PORT:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 1 <= int(port) <= LAST_PORT:
         raise WrongUsageError(f"{address!r} is no address; allowed is HOST:PORT, PORT being 1 to {LAST_PORT}")
     return host.strip("[]"), int(port)
 
 
 def check_port(host: str, port: int, what: str) -> None:
-    """Refuse a port that something listens on.
+    """Refuse a port on which something listens.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def is_open(host: str, port: int) -> bool:
 
 
 def check_certificate(path: Path) -> None:
-    """Refuse a certificate that is over.
+    """Refuse a certificate that has expired.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def check_certificate(path: Path) -> None:
     left = time_left(path)
     if left < datetime.timedelta():
         raise ClusterError(f"{path} ended {-left.days} days ago; `curvfed cluster renew` makes a new one")
-    if left < datetime.timedelta(days=30):
+    if left.days < 30:
         print(f"note: {path} ends in {left.days} days; `curvfed cluster renew` makes a new one")
 
 
@@ -79,54 +79,55 @@ def check_files(node: NodeFolder) -> None:
         if not os.access(path, os.R_OK):
             raise ClusterError(f"this user may not read {path}")
     key = node.key.stat()
-    # As ssh has it: who gave another user's key to a group meant to.
+    # As ssh does: whoever gave another user's key to a group intended that.
     if key.st_uid == os.getuid() and key.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ClusterError(
             f"others may read or change {node.key}, mode {key.st_mode & 0o777:04o}: chmod 600 {node.key}"
         )
 
 
-def check_superlink(address: str, authority: Path, timeout: float = 5.0) -> None:
-    """See whether the SuperLink is there and is the one that the authority vouches for.
+def check_superlink(address: str, authority: Path) -> None:
+    """Check that the SuperLink answers and is the one that the authority vouches for.
 
-    One that cannot be reached is only told of: it may come later, and the SuperNode waits for it.
+    If nothing answers, only a note is printed: the SuperLink may start later, and the SuperNode waits for it.
 
     Raises
     ------
     ClusterError
-        If who answers is not, or the certificate is for other names.
+        If something else answers, or the certificate is for other names.
     """
     try:
-        _greet(address, authority, timeout)
+        _connect(address, authority)
     except ssl.SSLCertVerificationError as error:
         raise ClusterError(
             f"the SuperLink at {address} is not the one that {authority} vouches for: {error.verify_message}. Bring "
             "ca.crt from the server again, or use a name that its certificate has (`init --host`, `renew --host`)"
         ) from None
     except ssl.SSLError as error:
-        raise ClusterError(f"who answers at {address} does not speak TLS: {error.reason}") from None
+        raise ClusterError(f"the program that answers at {address} does not speak TLS: {error.reason}") from None
     except OSError as error:
-        print(f"note: no SuperLink at {address} yet ({error}); the SuperNode goes on trying")
+        print(f"note: no SuperLink at {address} yet ({error}); the SuperNode continues to try")
 
 
 def is_another(address: str, authority: Path) -> bool:
     """Whether a SuperLink answers there that the authority does not vouch for."""
     try:
-        _greet(address, authority, timeout=5.0)
+        _connect(address, authority)
     except OSError as error:
         return isinstance(error, ssl.SSLCertVerificationError)
     return False
 
 
-def _greet(address: str, authority: Path, timeout: float) -> None:
+def _connect(address: str, authority: Path) -> None:
+    """Make a TLS connection, and close it."""
     host, port = split_address(address)
     try:
         context = ssl.create_default_context(cafile=str(authority))
-    except (OSError, ssl.SSLError) as error:
+    except OSError as error:
         raise ClusterError(f"{authority} is no certificate: {error}") from None
     context.set_alpn_protocols(["h2"])
     with (
-        socket.create_connection((host, port), timeout) as plain,
+        socket.create_connection((host, port), 5.0) as plain,
         contextlib.closing(context.wrap_socket(plain, server_hostname=host)),
     ):
         pass

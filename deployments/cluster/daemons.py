@@ -1,90 +1,82 @@
-"""Programs in the background: started, found again, and stopped with all that they started."""
+"""Programs in the background: start them, find them again, and stop them with everything that they started."""
 
 import contextlib
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import Command
-from curvfed.deployments.processes import is_alive
+from curvfed.deployments.processes import is_alive, stop, wait_until
 
 PATIENCE = 12.0
-"""Seconds that a program has to end when it is asked to; Flower's own take up to 5."""
+"""Seconds that a program has to end when it is asked to; Flower's own programs take up to 5."""
 
 _started: list[psutil.Popen] = []
-"""Held, because Python warns of a child that it forgets while it runs: these are meant to outlive their parent."""
+"""Kept because Python warns when it forgets a child that still runs: these are meant to outlive their parent."""
 
 
-@dataclass(frozen=True)
 class Daemon:
-    """A program that runs in the background, by the name of its files in a folder.
+    """A program that runs in the background.
+
+    Parameters
+    ----------
+    folder : Path
+        Where its log and its process id are.
+    name : str
+        The stem of these files.
 
     Attributes
     ----------
-    folder : Path
     name : str
+    log : Path
+        The file of its output; every start appends to it.
     """
 
-    folder: Path
-    name: str
-
-    @property
-    def log(self) -> Path:
-        """The file of what it prints."""
-        return self.folder / f"{self.name}.log"
-
-    @property
-    def _file(self) -> Path:
-        return self.folder / f"{self.name}.pid"
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name, self._folder = name, folder
+        self.log, self._file = folder / f"{name}.log", folder / f"{name}.pid"
 
     def start(self, command: Command, is_up: Callable[[str], bool], patience: float) -> bool:
-        """Start it, and watch it until it is up.
+        """Start it, and wait until it is up.
 
         Parameters
         ----------
         command : Command
         is_up : callable
-            Is given what the program has printed so far.
+            Tells whether it is up, from its output so far.
         patience : float
             Seconds to wait.
 
         Returns
         -------
         bool
-            Whether it was up in time; it runs on if not.
+            Whether it was up in time; if not, it continues to run.
 
         Raises
         ------
         ClusterError
-            If it is running already, or ends before it is up; with the end of its log.
+            If it already runs, or ends before it is up; with the end of its log.
         """
         self.check_free()
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         begin = self.log.stat().st_size if self.log.exists() else 0
-        # A session of its own: Ctrl-C in the terminal is not for it.
+        # In a session of its own, so that Ctrl-C in the terminal does not reach it.
         with self.log.open("ab") as log:
             streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
             child = psutil.Popen(command.words, env=command.environment, start_new_session=True, **streams)
         _started.append(child)
-        # The moment of its start tells it from a later process of the same number.
+        # Its start time distinguishes it from a later process with the same number.
         known = {"pid": child.pid, "created": child.create_time()}
         self._file.write_text(json.dumps(known), encoding="utf-8")
-        deadline, is_late = time.monotonic() + patience, False
-        while not is_late:
-            is_late = time.monotonic() > deadline  # then it is looked at once more
-            if child.poll() is not None:
-                self._file.unlink(missing_ok=True)
-                raise ClusterError(f"{self.name} ended, exit status {child.returncode}\n{self.tail(begin=begin)}")
-            if is_up(self._said(begin)):
-                return True
-            time.sleep(0.2)
-        return False
+        is_there = wait_until(lambda: child.poll() is not None or is_up(self._output(begin)), patience)
+        if child.poll() is not None:
+            self._file.unlink(missing_ok=True)
+            raise ClusterError(f"{self.name} ended, exit status {child.returncode}\n{self.tail(begin=begin)}")
+        return is_there
 
     def check_free(self) -> None:
         """Refuse to start it a second time.
@@ -107,18 +99,21 @@ class Daemon:
         return process if is_it else None
 
     def stop(self) -> bool:
-        """End it and all that it started; False if it was not running."""
+        """End it, then what is left of the processes that it started; False if it was not running."""
         process = self.process()
         if process is not None:
-            _stop_tree(process)
+            with contextlib.suppress(psutil.Error):
+                children = process.children(recursive=True)
+                stop([process], PATIENCE)
+                stop(children, 2.0)
         self._file.unlink(missing_ok=True)
         return process is not None
 
-    def tail(self, lines: int = 12, begin: int = 0) -> str:
-        """The end of its log, or of what stands there from a byte on: earlier starts wrote to it, too."""
-        return "\n".join(self._said(begin).splitlines()[-lines:])
+    def tail(self, begin: int = 0) -> str:
+        """The last lines of its log after the byte `begin`."""
+        return "\n".join(self._output(begin).splitlines()[-12:])
 
-    def _said(self, begin: int) -> str:
+    def _output(self, begin: int) -> str:
         return self.log.read_bytes()[begin:].decode(errors="replace") if self.log.exists() else ""
 
     def __str__(self) -> str:
@@ -126,26 +121,12 @@ class Daemon:
         return f"{self.name}: process {process.pid if process else '?'}, log {self.log}"
 
 
-def _stop_tree(process: psutil.Process) -> None:
-    """Ask a process to end, then what is left of those that it started, and kill those that do not."""
-    with contextlib.suppress(psutil.Error):
-        children = process.children(recursive=True)
-        for family, patience in (([process], PATIENCE), (children, 2.0)):
-            for each in family:
-                with contextlib.suppress(psutil.Error):
-                    each.terminate()
-            _, alive = psutil.wait_procs(family, patience)
-            for each in alive:
-                with contextlib.suppress(psutil.Error):
-                    each.kill()
-
-
 def running(folders: Iterable[Path]) -> list[Daemon]:
-    """All that run from some folders, in their order."""
+    """All daemons that run from these folders, in the order of the folders."""
     found = [Daemon(folder, path.stem) for folder in folders for path in sorted(folder.glob("*.pid"))]
     return [daemon for daemon in found if daemon.process() is not None]
 
 
 def stop_all(folders: Iterable[Path]) -> list[str]:
-    """Stop what runs from some folders, in their order; its names."""
+    """Stop the daemons that run from these folders, in the order of the folders, and return their names."""
     return [daemon.name for daemon in running(folders) if daemon.stop()]

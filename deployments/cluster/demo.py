@@ -1,18 +1,19 @@
-"""A cluster on this machine, a run of rounds and a one-shot run on it, and an end to all of it.
+"""A cluster on this machine, for a first look: a SuperLink, three SuperNodes, a run of rounds, a one-shot run, and its end.
 
-A SuperLink and three SuperNodes with TLS and a key each, on loopback; FlatLand on generated graphs, then convex hulls by
-a secure sum. Exit status 0 if everything went well.
+All of it goes through the commands that a user types, on loopback, with TLS and a key per node.
 """
 
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.local import LocalCluster, cluster, shares
-from curvfed.deployments.processes import Interrupted, interrupt, is_alive, signals
+from curvfed.deployments.processes import LOOPBACK, Interrupted, free_ports, interrupt, signals
 
-NODES = 3
+NODES = ("n0", "n1", "n2")
 RUNS = {
     "flatland": ("method=flatland", "dataset=trees", "num-rounds=4"),
     "hull": ("method=hull", "dataset=uniform", "points.num=600"),
@@ -20,41 +21,53 @@ RUNS = {
 
 
 def main() -> int:
-    """Show it, and return the exit status.
+    """Run the demonstration.
+
+    Returns
+    -------
+    int
+        0 if every command succeeded, 128 + n if signal n interrupted it.
 
     Raises
     ------
     ClusterError
-        If something does not go as it should.
+        If a command fails.
     """
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="curvfed-demo-"))
     print(f"folder: {folder}", flush=True)
+    fleet_port, api_port = map(str, free_ports(2))
+    names = [word for name in NODES for word in ("--node", name)]
+    _call(folder, "init", "--host", LOOPBACK, *names, "--fleet-port", fleet_port, "--api-port", api_port)
     try:
-        with signals(interrupt), cluster(folder, shares(NODES)) as demo:
-            print(demo.call("server", "status"), flush=True)
-            processes = [process for host in ("server", *demo.node_configs) for process in demo.family(host)]
+        with signals(interrupt):
+            _start(folder)
             for name, pairs in RUNS.items():
-                _run(demo, name, pairs)
-        if left := [process for process in processes if is_alive(process)]:
-            raise ClusterError(f"processes are left: {left}")
+                results = f"results-dir={folder / 'results'}"
+                _call(folder, "run", *pairs, results, f"run-name={name}", f"min-replies={len(NODES)}")
     except Interrupted as stop:
         return 128 + stop.signum
+    finally:
+        _call(folder, "down")
     print(f"All went well, and all is down again: {time.monotonic() - started:.0f} s. Results: {folder / 'results'}")
     return 0
 
 
-def _run(demo: LocalCluster, name: str, pairs: tuple[str, ...]) -> None:
-    process = demo.submit(*pairs, f"run-name={name}")
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            if "| configuration:" not in line:  # a screen full of keys
-                print(line, end="", flush=True)
-    finally:
-        if process.poll() is None:
-            process.terminate()
-    if process.wait() or demo.summary(name)["status"] != "completed":
-        raise ClusterError(f"the run {name} failed, exit status {process.returncode}")
-    if demo.summary(name)["num_clients"] != NODES:
-        raise ClusterError(f"the run {name} had {demo.summary(name)['num_clients']} clients of {NODES}")
+def _start(folder: Path) -> None:
+    """Start every process, and wait until the nodes are connected."""
+    _call(folder, "superlink", "--bind", LOOPBACK, "--background")
+    _call(folder, "register")
+    for number, name in enumerate(NODES):
+        share = f"partition-id={number} num-partitions={len(NODES)}"
+        _call(folder, "supernode", name, "--node-config", share, "--background")
+    _call(folder, "status", "--wait", str(len(NODES)))
+
+
+def _call(folder: Path, *words: str) -> None:
+    """Run `curvfed cluster` with a home folder of its own, so that nothing of the user's is touched."""
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "curvfed", "cluster", "--folder", str(folder / "cluster"), *words]
+    status = subprocess.run(command, env=os.environ | {"HOME": str(home)}).returncode
+    if status:
+        raise ClusterError(f"`curvfed cluster {words[0]}` ended with exit status {status}")

@@ -1,9 +1,9 @@
-"""What a command of a cluster cannot do."""
+"""Errors of the commands of a cluster."""
 
 
 class ClusterError(RuntimeError):
-    """The text names what, where, and what is allowed or to be done."""
+    """A command cannot do its work; the text names the value, the place, and what is allowed or to be done."""
 
 
 class WrongUsageError(ClusterError):
-    """What was asked for can never be done, on no machine and at no later time."""
+    """A command can never do what was asked for, on any machine or at any later time."""

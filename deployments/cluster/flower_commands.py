@@ -1,4 +1,4 @@
-"""Flower's own commands, as they are run: printed first, so that people can do without the wrapper."""
+"""Flower's own commands, as they are run: they are printed first, so that people can do without `curvfed cluster`."""
 
 import json
 import shlex
@@ -12,8 +12,11 @@ from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import CONNECTION, NodeFolder, ServerFolder
 from curvfed.deployments.processes import LOOPBACK, QUIET, flower_environment
 
+ANSWER_TIME = 60
+"""Seconds that Flower has to answer."""
+
 BY = "\n  by: "
-"""Between what went wrong and the command by which it did."""
+"""Between an error and the command that caused it."""
 
 DAEMONS = QUIET | {
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",  # the app runs in this environment, not in one of its own
@@ -23,7 +26,7 @@ DAEMONS = QUIET | {
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and what its environment has besides this process's."""
+    """A command, and the environment variables that it has in addition to those of this process."""
 
     words: list[str]
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -34,7 +37,7 @@ class Command:
 
     @property
     def environment(self) -> dict[str, str]:
-        """All of it."""
+        """All environment variables of the command."""
         return flower_environment(self.variables)
 
     def show(self) -> "Command":
@@ -42,19 +45,21 @@ class Command:
         print(f"$ {self}", flush=True)
         return self
 
-    def ask(self, timeout: float = 60, own_session: bool = False) -> dict[str, Any]:
-        """Run a command that answers in JSON; in a session of its own Ctrl-C does not reach it.
+    def ask(self) -> dict[str, Any]:
+        """Run a command that answers in JSON, in a session of its own so that Ctrl-C does not reach it.
 
         Raises
         ------
         ClusterError
-            If it does not, with what it said.
+            If it fails or does not answer, with its own message.
         """
-        settings: dict[str, Any] = {"env": self.environment, "start_new_session": own_session}
         try:
-            done = subprocess.run(self.words, capture_output=True, text=True, timeout=timeout, **settings)
+            done = subprocess.run(
+                self.words, env=self.environment, capture_output=True, text=True, timeout=ANSWER_TIME,
+                start_new_session=True,
+            )  # fmt: skip
         except subprocess.TimeoutExpired:
-            raise ClusterError(f"no answer within {timeout:g} s to: {self}") from None
+            raise ClusterError(f"no answer within {ANSWER_TIME} s to: {self}") from None
         try:
             # Flower prints lines of its own before the answer.
             answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
@@ -69,7 +74,7 @@ class Command:
 
 
 def superlink(folder: ServerFolder, bind: str) -> Command:
-    """The SuperLink: nodes reach it on `bind`, runs and registrations come from this machine alone."""
+    """The SuperLink: nodes reach it on the address `bind`, runs and registrations come from this machine alone."""
     certificate, key = folder.server
     return Command(
         [
@@ -96,6 +101,6 @@ def supernode(folder: NodeFolder, superlink: str, node_config: str, port: int) -
 
 
 def flwr(folder: ServerFolder, *words: str | Path, options: Sequence[str] = ("--format", "json")) -> Command:
-    """A command of Flower's command line for the SuperLink of this folder; without other options one to be asked."""
+    """A command of `flwr` for the SuperLink of this folder; by default one that answers in JSON."""
     command = ["flwr", *map(str, words), CONNECTION, *options]
     return Command(command, QUIET | {"FLWR_HOME": str(folder.flower_home)})

@@ -1,11 +1,10 @@
-"""Where a cluster lies on a disk: one folder on the server, and one on each node."""
+"""The folders of a cluster: one on the server, and one on each node."""
 
 import os
 import re
 import shutil
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,51 +19,36 @@ CONNECTION = "cluster"
 
 SETTINGS = "cluster.toml"
 PARTS = ("ca.crt", "ca.key", "server.crt", "server.key", "nodes", "flwr", SETTINGS)
-"""What is made at first. The settings come last: with them it is a cluster."""
+"""What `make` writes."""
 
 
-@dataclass(frozen=True)
-class _Folder:
-    path: Path
+class NodeFolder:
+    """The folder of a node.
 
-    @property
-    def flower_home(self) -> Path:
-        """FLWR_HOME of the daemon, and of the commands that talk to it."""
-        return self.path / "flwr"
+    Attributes
+    ----------
+    path : Path
+    name : str
+        The name under which the node is registered.
+    key, public_key : Path
+        By these the node proves who it is; the public one is registered at the server.
+    authority : Path
+        The certificate by which the node knows the SuperLink.
+    flower_home : Path
+        FLWR_HOME of the SuperNode.
+    running : Path
+        Folder of its process id and log.
+    """
 
-    @property
-    def running(self) -> Path:
-        """Process ids and logs."""
-        return self.path / "running"
-
-
-@dataclass(frozen=True)
-class NodeFolder(_Folder):
-    """A node's folder."""
-
-    @property
-    def name(self) -> str:
-        """By which it is registered."""
-        return self.path.name
-
-    @property
-    def key(self) -> Path:
-        """Private."""
-        return self.path / "node.key"
-
-    @property
-    def public_key(self) -> Path:
-        """To be registered at the server."""
-        return self.path / "node.key.pub"
-
-    @property
-    def authority(self) -> Path:
-        """The certificate by which the node knows the SuperLink."""
-        return self.path / "ca.crt"
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, path.name
+        self.key, self.public_key = path / "node.key", path / "node.key.pub"
+        self.authority = path / "ca.crt"
+        self.flower_home, self.running = path / "flwr", path / "running"
 
     @property
     def superlink(self) -> str:
-        """Address of the SuperLink, host:port.
+        """The address of the SuperLink, host:port.
 
         Raises
         ------
@@ -74,50 +58,46 @@ class NodeFolder(_Folder):
         return str(_read(self.path / "node.toml", "curvfed cluster init --node NAME")["superlink"])
 
 
-@dataclass(frozen=True)
-class ServerFolder(_Folder):
-    """The server's folder.
+class ServerFolder:
+    """The folder of the server.
 
     Attributes
     ----------
     path : Path
     fleet_port, api_port : int
-        Of the SuperLink: for its nodes, and for runs and registrations.
+        Ports of the SuperLink: for its nodes, and for runs and registrations.
+    authority, server : tuple of Path
+        Certificate and key.
+    database : Path
+        The SuperLink's memory of nodes and runs.
+    flower_home : Path
+        FLWR_HOME of the SuperLink and of the commands that talk to it.
+    running : Path
+        Folder of its process id and log.
     """
 
-    fleet_port: int = FLEET_PORT
-    api_port: int = API_PORT
-
-    @property
-    def authority(self) -> tuple[Path, Path]:
-        """Certificate and key."""
-        return self.path / "ca.crt", self.path / "ca.key"
-
-    @property
-    def server(self) -> tuple[Path, Path]:
-        """Certificate and key."""
-        return self.path / "server.crt", self.path / "server.key"
-
-    @property
-    def database(self) -> Path:
-        """What the SuperLink remembers: nodes and runs."""
-        return self.path / "superlink.db"
+    def __init__(self, path: Path, fleet_port: int = FLEET_PORT, api_port: int = API_PORT) -> None:
+        self.path, self.fleet_port, self.api_port = path, fleet_port, api_port
+        self.authority = path / "ca.crt", path / "ca.key"
+        self.server = path / "server.crt", path / "server.key"
+        self.database = path / "superlink.db"
+        self.flower_home, self.running = path / "flwr", path / "running"
 
     def node(self, name: str) -> NodeFolder:
         """The folder of a node whose key was made here."""
         return NodeFolder(self.path / "nodes" / name)
 
     def nodes(self) -> list[NodeFolder]:
-        """Of all nodes whose keys were made here, by name."""
+        """The folders of all nodes whose keys were made here, by name."""
         return [NodeFolder(path) for path in sorted((self.path / "nodes").glob("[!.]*")) if path.is_dir()]
 
     def find_node(self, name: str) -> NodeFolder:
-        """A node by its folder, or by its name where that lies beside the server's files.
+        """Find a node by the path of its folder, or by its name if the folder lies here.
 
         Raises
         ------
         ClusterError
-            If there is none.
+            If there is no such node.
         """
         path = Path(name).expanduser().absolute()
         for node in (NodeFolder(path), self.node(name)):
@@ -130,19 +110,22 @@ class ServerFolder(_Folder):
     def make(
         cls, path: Path, names: Sequence[str], nodes: Sequence[str], fleet_port: int, api_port: int, days: int
     ) -> "ServerFolder":
-        """Certificates, keys and settings of a new cluster; a process that is killed here leaves nothing in its way.
+        """Make the certificates, keys and settings of a new cluster.
+
+        The settings are written first under another name and renamed last. Without the rename the folder is no cluster, and
+        the next call removes what a killed process has left.
 
         Raises
         ------
         ClusterError
-            If the folder has one already.
+            If the folder has a cluster already.
         WrongUsageError
             If there can be no such cluster.
         """
-        folder, new = cls(path, fleet_port, api_port), cls(path / ".new")
+        folder, settings = cls(path, fleet_port, api_port), path / SETTINGS
+        unfinished = path / f".{SETTINGS}"
         there = [part for part in PARTS if (path / part).exists()]
-        # Beside `.new` and without settings they are those of a process that was killed as it moved them.
-        if SETTINGS in there or (there and not new.path.exists()):
+        if settings.exists() or (there and not unfinished.exists()):
             raise ClusterError(
                 f"{path} holds a cluster already, {', '.join(there)}, and is not overwritten; allowed is another "
                 "--folder"
@@ -151,40 +134,33 @@ class ServerFolder(_Folder):
             _check_name(name)
         if len(set(nodes)) < len(nodes):
             raise WrongUsageError(f"nodes {', '.join(nodes)}: two have one name")
-        certificates.check_names(names)
+        certificate_names = certificates.server_names(names)
         certificates.check_days(days)
         if fleet_port == api_port:
             raise WrongUsageError(f"fleet-port and api-port are both {api_port}; allowed are two different ones")
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.chmod(0o700)  # it may have been there
-        for part in (*there, new.path.name):
+        path.chmod(0o700)  # the folder may have existed
+        for part in there:
             _remove(path / part)
-        new._fill(folder, names, nodes, days)
-        # Within the folder, which may be a mount and then cannot be replaced as a whole.
-        for part in PARTS:
-            (new.path / part).rename(path / part)
-        new.path.rmdir()
-        return folder
-
-    def _fill(self, place: "ServerFolder", names: Sequence[str], nodes: Sequence[str], days: int) -> None:
-        """Make all parts here; `place` is where they will be."""
-        self.path.mkdir(mode=0o700)
-        (self.path / "nodes").mkdir(mode=0o700)
-        certificates.make_authority(*self.authority)
-        certificates.make_server(*self.server, self.authority, names, days)
-        address = f"{names[0] if names else certificates.LOOPBACK[0]}:{place.fleet_port}"
+        unfinished.unlink(missing_ok=True)
+        address = f"{names[0] if names else certificates.LOOPBACK[0]}:{fleet_port}"
+        ports = {"superlink": address, "fleet-port": fleet_port, "api-port": api_port}
+        certificates.write_new(unfinished, tomli_w.dumps(ports).encode())
+        certificates.make_authority(*folder.authority)
+        certificates.make_server(*folder.server, folder.authority, certificate_names, days)
+        (path / "nodes").mkdir(mode=0o700)
         for name in nodes:
-            self.add_node(name, address)
-        authority = str(place.authority[0].absolute())
-        connection = {"address": f"127.0.0.1:{place.api_port}", "root-certificates": authority}
+            folder.add_node(name, address)
+        authority = str(folder.authority[0].absolute())
+        connection = {"address": f"127.0.0.1:{api_port}", "root-certificates": authority}
         flower = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
-        certificates.write_new(self.flower_home / "config.toml", tomli_w.dumps(flower).encode())
-        settings = {"superlink": address, "fleet-port": place.fleet_port, "api-port": place.api_port}
-        certificates.write_new(self.path / SETTINGS, tomli_w.dumps(settings).encode())
+        certificates.write_new(folder.flower_home / "config.toml", tomli_w.dumps(flower).encode())
+        unfinished.rename(settings)
+        return folder
 
     @classmethod
     def open(cls, path: Path) -> "ServerFolder":
-        """A cluster that `make` made.
+        """Open a cluster that `make` made.
 
         Raises
         ------
@@ -195,14 +171,14 @@ class ServerFolder(_Folder):
         return cls(path, int(settings["fleet-port"]), int(settings["api-port"]))
 
     def add_node(self, name: str, address: str = "") -> NodeFolder:
-        """A node's folder, to be brought to its machine: its key, the authority's certificate, the SuperLink's address."""
+        """Make a folder to be brought to a node: its key, the authority's certificate, the SuperLink's address."""
         _check_name(name)
         node = self.node(name)
         if node.path.exists():
             raise ClusterError(f"{node.path} exists and is not overwritten; allowed is another name")
         address = address or str(_read(self.path / SETTINGS, "init")["superlink"])
         new = NodeFolder(node.path.with_name(f".{name}.new"))
-        _remove(new.path)  # of a process that was killed
+        _remove(new.path)  # a killed process may have left it
         new.path.mkdir(parents=True, mode=0o700)
         new.flower_home.mkdir(mode=0o700)  # the rest may be mounted read-only
         certificates.make_node_key(new.key, new.public_key)
@@ -212,14 +188,14 @@ class ServerFolder(_Folder):
         return node
 
     def renew(self, names: Sequence[str], days: int) -> None:
-        """A new server certificate by the same authority, by default for the names of before; nodes need nothing new."""
-        names = names or certificates.names_of(self.server[0])
-        certificates.check_names(names)
-        certificates.check_days(days, self.authority[0])
+        """Make a new server certificate by the same authority, by default for the same names; nodes need nothing new."""
+        old = certificates.names_of(self.server[0])
+        certificate_names = certificates.server_names(names) if names else old
+        certificates.check_days(days, certificates.time_left(self.authority[0]).days)
         certificate, key = (path.with_name(f"{path.name}.new") for path in self.server)
         for path in (certificate, key):
             path.unlink(missing_ok=True)
-        certificates.make_server(certificate, key, self.authority, names, days)
+        certificates.make_server(certificate, key, self.authority, certificate_names, days)
         os.replace(certificate, self.server[0])
         os.replace(key, self.server[1])
 
@@ -228,7 +204,7 @@ def _read(path: Path, command: str) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ClusterError(f"there is no {path}; it is made by `{command}`") from None
+        raise ClusterError(f"there is no {path}; `{command}` makes it") from None
     except (OSError, ValueError) as error:
         raise ClusterError(f"{path} cannot be read: {error}") from None
 

@@ -1,6 +1,6 @@
-"""A node's configuration and what it names, checked before its SuperNode starts.
+"""Check a node's configuration, and the files and devices that it names, before the SuperNode starts.
 
-What is found is printed on the node's own terminal and goes nowhere else.
+The findings are printed on the node's own terminal and go nowhere else.
 """
 
 import os
@@ -18,29 +18,29 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig, home
 
 LEAST_FREE = 512 * 2**20
-"""Bytes that the disk of a node's personal state must have: the two last rounds of the largest network and its moments."""
+"""Free bytes that the disk of a node's personal state needs: for two rounds of the largest network and its optimiser."""
 
 OF_RUNS = ("points.curvature", "points.embedding-key", "points.label-key", "images.size")
-"""Keys of a run's configuration by which data can be read that the defaults do not read."""
+"""Keys of a run's configuration that change how data are read: with them a run may read data that the defaults do not."""
 
 _WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
 
 
 def check_node(node_config: str) -> str:
-    """The configuration as Flower is to be given it: paths are absolute, and the personal state has one.
+    """Check a configuration, and return it as Flower is to be given it: with absolute paths, and a `state-path`.
 
     Raises
     ------
     WrongUsageError
-        If the text is not read as it was meant, or has a value that will not do on any machine.
+        If the text cannot be read as it was meant, or has a value that is wrong on every machine.
     ClusterError
-        If what it names is not there, or not now, or will not do.
+        If something that it names is absent or unfit.
     """
     node = _read(node_config)
     try:
         check_values(node)
         if "device" in node:
-            from curvfed.strategies.config.device import check_device  # brings torch with it
+            from curvfed.strategies.config.device import check_device  # imports torch
 
             check_device(node["device"])
     except ConfigError as error:
@@ -51,7 +51,7 @@ def check_node(node_config: str) -> str:
         found = {"device": _device(node), "state": _state(Path(node["state-path"]))}
         if {"signing-key", "roster"} & node.keys():
             found["keys"] = _keys(node)
-        found["data"] = _data(node)  # last, for it may take minutes
+        found["data"] = _data(node)  # last, since it may take minutes
     except ConfigError as error:
         raise ClusterError(str(error)) from None
     if others := ", ".join(node.keys() - set(KEYS)):
@@ -63,7 +63,7 @@ def check_node(node_config: str) -> str:
 
 
 def _read(text: str) -> dict[str, Any]:
-    """The configuration as Flower reads it; what Flower would leave out in silence is refused."""
+    """The configuration as Flower reads it; words that Flower would silently leave out are refused."""
     from click import ClickException
     from flwr.common.config import parse_config_args
 
@@ -87,7 +87,7 @@ def _read(text: str) -> dict[str, Any]:
 
 
 def _data(node: Mapping[str, Any]) -> str:
-    """What the node holds."""
+    """The data that the node holds."""
     if "data-path" not in node:
         return f"share {node['partition-id'] + 1} of {node['num-partitions']} of the public data set that a run names"
     path = Path(node["data-path"])
@@ -110,7 +110,7 @@ def _data(node: Mapping[str, Any]) -> str:
 
 
 def _device(node: Mapping[str, Any]) -> str:
-    """What the node computes on."""
+    """The device on which the node computes."""
     if "device" not in node:
         return "as the run says"
     from curvfed.client_app.resources import device_of, free_memory
@@ -120,7 +120,7 @@ def _device(node: Mapping[str, Any]) -> str:
 
 
 def _state(folder: Path) -> str:
-    """Where personal parameters and models are kept."""
+    """The folder of personal parameters and models."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -140,7 +140,7 @@ def _state(folder: Path) -> str:
 
 
 def _keys(node: Mapping[str, Any]) -> str:
-    """By which the nodes of a secure sum know each other."""
+    """The keys by which the nodes of a secure sum know each other."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     from curvfed.client_app.roster import read_roster, read_signing_key

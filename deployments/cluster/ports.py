@@ -1,4 +1,4 @@
-"""The ports of a SuperLink, where nothing else is said."""
+"""The default ports of a SuperLink."""
 
 FLEET_PORT, API_PORT = 9092, 8000
 """Flower's own defaults: for nodes, and for runs and registrations."""

@@ -1,4 +1,4 @@
-"""Which nodes may take part, and the names that people gave to nodes and runs: Flower's lists have its own ids alone."""
+"""Which nodes may take part, and the names of nodes and runs: Flower's lists have only ids."""
 
 import json
 import re
@@ -12,11 +12,11 @@ from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.tasks.atomic_file import write_atomically
 
 NODES, RUNS = "registered.json", "runs.json"
-"""In the server's folder: the id of each node by its name, and the name of each run by its id."""
+"""Files in the server's folder: the id of each node by its name, and the name of each run by its id."""
 
 
 def known(folder: ServerFolder, file: str = NODES) -> dict[str, str]:
-    """What was noted of nodes or runs."""
+    """The names that were noted, of nodes or of runs."""
     try:
         found: dict[str, str] = json.loads((folder.path / file).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -25,12 +25,12 @@ def known(folder: ServerFolder, file: str = NODES) -> dict[str, str]:
 
 
 def note(folder: ServerFolder, names: Mapping[str, str], file: str = NODES) -> None:
-    """Note them for later commands."""
+    """Note names for later commands."""
     write_atomically(folder.path / file, json.dumps(names, indent=1).encode())
 
 
 def present(folder: ServerFolder) -> list[dict[str, Any]]:
-    """What Flower tells of each registered node, with its `name`; in Flower's own list revoked nodes stay for ever.
+    """Flower's entry of each registered node, with its `name`. Revoked nodes, which Flower lists for ever, are left out.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def present(folder: ServerFolder) -> list[dict[str, Any]]:
 
 
 def online(folder: ServerFolder) -> int:
-    """How many nodes are connected; 0 if the SuperLink does not answer."""
+    """The number of connected nodes; 0 if the SuperLink does not answer."""
     try:
         return sum(node["status"] == "online" for node in present(folder))
     except ClusterError:
@@ -51,23 +51,23 @@ def online(folder: ServerFolder) -> int:
 
 
 def named(folder: ServerFolder, text: str) -> str:
-    """A text with Flower's ids of nodes, and after it what these nodes are called."""
+    """A text that may have Flower's ids of nodes, followed by the names of these nodes."""
     who = [f"{identity} is {name}" for name, identity in known(folder).items() if re.search(rf"\b{identity}\b", text)]
     return f"{text} ({', '.join(who)})" if who else text
 
 
 def register(folder: ServerFolder, nodes: Sequence[str]) -> None:
-    """Register nodes by name, or by the files of their public keys; all of the folder's by default.
+    """Register nodes by name or by the files of their public keys; by default all nodes of the folder.
 
     Raises
     ------
     ClusterError
-        If a key is not there, or Flower refuses it.
+        If a key is absent, or Flower refuses it.
     """
     ids = known(folder)
     names = list(nodes) or [node.name for node in folder.nodes() if node.name not in ids]
     if not names:
-        print("nothing to register: every node of this folder is")
+        print("nothing to register: every node of this folder is registered")
     for name in names:
         key = folder.node(name).public_key
         if name.endswith(".pub"):
@@ -91,7 +91,7 @@ def register(folder: ServerFolder, nodes: Sequence[str]) -> None:
 
 
 def revoke(folder: ServerFolder, nodes: Sequence[str]) -> None:
-    """Take nodes' right to take part, by name or by Flower's id.
+    """Exclude nodes from the cluster, by name or by Flower's id.
 
     Raises
     ------

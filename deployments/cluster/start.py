@@ -1,4 +1,4 @@
-"""The start of a SuperLink or of a SuperNode, in place of this process or in the background."""
+"""Start a SuperLink or a SuperNode, in place of this process or in the background."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from curvfed.deployments.cluster import warm
+from curvfed.deployments.cluster import forked_clients
 from curvfed.deployments.cluster.connection_checks import (
     check_certificate,
     check_files,
@@ -25,14 +25,14 @@ from curvfed.deployments.cluster.node_check import check_node
 from curvfed.deployments.processes import LOOPBACK, free_ports
 
 SUPERLINK_START, SUPERNODE_START = 120.0, 60.0
-"""Seconds to wait for what starts in the background; a SuperNode may be there before its SuperLink. On a busy machine
-Flower's imports alone take half of them."""
+"""Seconds to wait for a program in the background. A SuperNode may start before its SuperLink. On a busy machine Flower's
+imports alone take half of this time."""
 
 CONNECTED = "SuperNode ID"
-"""What a SuperNode prints once the SuperLink has taken it."""
+"""A SuperNode prints this when the SuperLink accepts it."""
 
 REFUSED = "Failed to activate SuperNode"
-"""What it prints if the SuperLink does not, whatever the reason."""
+"""A SuperNode prints this when the SuperLink refuses it, whatever the reason."""
 
 
 def superlink(path: Path, bind: str, background: bool) -> None:
@@ -41,7 +41,7 @@ def superlink(path: Path, bind: str, background: bool) -> None:
     Raises
     ------
     ClusterError
-        If it is running already, its certificate is over, a port is taken, or it ends at once.
+        If it already runs, its certificate has expired, a port is taken, or it ends at once.
     """
     folder = ServerFolder.open(path)
     check_certificate(folder.server[0])
@@ -62,25 +62,25 @@ def supernode(
     Parameters
     ----------
     path : Path
-        The server's folder, where the node's may lie in.
+        The server's folder, which may contain the node's.
     name : str
-        The node's folder, or its name in the server's.
+        The node's folder, or its name within the server's.
     given : str
-        Its node-config.
+        The value of --node-config.
     link : str, optional
-        Address of the SuperLink, if not the one in the node's folder.
+        The address of the SuperLink, if it is not the one in the node's folder.
     own_port : int
-        Of its own API; 0 for any that is free.
+        The port of the SuperNode's own API; 0 for any free one.
     is_cold : bool
-        Whether everything is imported anew for every message.
+        Whether every message starts a process that imports everything anew.
     background : bool
 
     Raises
     ------
     WrongUsageError
-        If it can never run so.
+        If it can never run with these arguments.
     ClusterError
-        If something that it needs is not there, or the SuperLink does not take it.
+        If something that it needs is absent, or the SuperLink refuses it.
     """
     folder = ServerFolder(path).find_node(name)
     address = link or folder.superlink
@@ -92,7 +92,7 @@ def supernode(
     check_superlink(address, folder.authority)
     command = supernode_command(folder, address, node_config, own_port or free_ports(1)[0]).show()
     if not is_cold:
-        command = replace(command, words=[sys.executable, "-P", warm.__file__, *command.words])
+        command = replace(command, words=[sys.executable, "-P", forked_clients.__file__, *command.words])
     daemon = Daemon(folder.running, folder.name)
     try:
         _serve(command, daemon, background, lambda said: CONNECTED in said, SUPERNODE_START)
@@ -100,9 +100,9 @@ def supernode(
         if REFUSED not in str(error):
             raise
         raise ClusterError(
-            f"{error}\nThe SuperLink does not take this key: it is not registered there (on the server: `curvfed cluster "
-            f"register {folder.name}`), it was revoked, or its last SuperNode was killed and counts as connected for a "
-            "minute yet"
+            f"{error}\nThe SuperLink does not accept this key: it is not registered there (on the server: `curvfed cluster "
+            f"register {folder.name}`), it was revoked, or its last SuperNode was killed and still counts as connected for "
+            "a minute"
         ) from None
 
 
@@ -112,4 +112,4 @@ def _serve(command: Command, daemon: Daemon, background: bool, is_up: Callable[[
     is_there = daemon.start(command, is_up, patience)
     print(daemon)
     if not is_there:
-        print(f"note: not up after {patience:g} s; it goes on trying")
+        print(f"note: not up after {patience:g} s; it continues to try")

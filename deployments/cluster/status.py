@@ -1,4 +1,4 @@
-"""What of a cluster runs, which nodes are connected, and how its runs went."""
+"""What runs of a cluster on this machine, which nodes are connected, and how its runs ended."""
 
 import datetime
 
@@ -18,33 +18,32 @@ from curvfed.deployments.processes import LOOPBACK, wait_until
 LAST_RUNS = 8
 
 PATIENCE = 600.0
-"""Seconds that nodes have to come up: the first start from a shared disk is slow."""
+"""Seconds that nodes have to connect: the first start from a shared disk is slow."""
 
 
-def wait(folder: ServerFolder, number: int, patience: float = PATIENCE, pause: float = 3.0) -> None:
-    """Wait until so many nodes are connected.
+def wait(folder: ServerFolder, number: int) -> None:
+    """Wait until this many nodes are connected.
 
     Raises
     ------
     ClusterError
-        If they are not in time.
+        If they are not connected in time.
     """
-    if not wait_until(lambda: registry.online(folder) >= number, patience, pause):
+    if not wait_until(lambda: registry.online(folder) >= number, PATIENCE, pause=3.0):
         connected = registry.online(folder)
-        raise ClusterError(f"{connected} of {number} nodes are connected after {patience:g} s; their logs say why")
+        raise ClusterError(f"{connected} of {number} nodes are connected after {PATIENCE:g} s; their logs say why")
 
 
 def show(folder: ServerFolder) -> int:
-    """Print it; 0 if the SuperLink answers."""
+    """Print the status; the exit status, 0 if the SuperLink answers."""
     console = Console()
     for daemon in running([folder.running, *(node.running for node in folder.nodes())]):
         console.print(str(daemon), soft_wrap=True)
     console.print(f"server certificate: {time_left(folder.server[0]).days} days left")
-    list_nodes, list_runs = flwr(folder, "supernode", "list"), flwr(folder, "list")
+    flwr(folder, "supernode", "list").show()
     try:
-        list_nodes.show()
         nodes = registry.present(folder)
-        runs = list_runs.show().ask()["runs"]
+        runs = flwr(folder, "list").show().ask()["runs"]
     except ClusterError as error:
         _show_silence(console, folder, str(error).partition(BY)[0])  # the command stands above
         return 1

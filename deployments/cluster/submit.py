@@ -1,4 +1,4 @@
-"""A run on a cluster: handed to the SuperLink, followed to its end, its exit status told."""
+"""Hand a run to the SuperLink of a cluster, follow it to its end, and give its exit status."""
 
 import contextlib
 import signal
@@ -22,7 +22,7 @@ from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.store import Store
 
 POLL = 1.0
-"""Seconds between two looks at a run's status."""
+"""Seconds between two queries of a run's status."""
 
 NODES_WAIT = 20.0
 """Seconds to wait for registered nodes that are not connected."""
@@ -31,30 +31,30 @@ NEWS = 30.0
 """Seconds between two lines about the progress of a run whose log has ended."""
 
 SILENCE = 60.0
-"""Seconds for which the SuperLink may fail to answer."""
+"""Seconds during which the SuperLink may fail to answer."""
 
 STOPPED = "finished:stopped"
 
 STOPPING = 45.0
-"""Seconds that a run has to stop: its server hears of it by its next heartbeat, up to half a minute later."""
+"""Seconds that a run has to stop: its server hears of the stop by its next heartbeat, up to half a minute later."""
 
 
 def configuration(pairs: Sequence[str]) -> dict[str, Value]:
-    """The run config, with a name and a place for the results.
+    """Read the run config, and add a name and a folder for the results.
 
     Raises
     ------
     UsageError, ConfigError
+        For what the ServerApp would refuse; nothing has been sent.
     """
-    from curvfed.strategies.config.parse import parse  # brings torch with it, which no other command needs
+    from curvfed.strategies.config.parse import parse  # imports torch, which no other command needs
 
     settings = read_pairs(pairs, defaults())
-    # What the ServerApp would refuse is refused here, before anything is sent.
     return named(settings, parse(settings))
 
 
 def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> int:
-    """Run to the end; after a failure go on from the checkpoint, up to `retries` times.
+    """Run to the end; after a failure resume from the checkpoint, up to `retries` times.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> 
     """
     config = dict(config)
     directory = ExpectedSummary(config).directory
-    if directory.exists() and not config.get("resume"):  # the ServerApp says so, too, but after a minute
+    if directory.exists() and not config.get("resume"):  # the ServerApp refuses this too, but only after a minute
         raise ConfigError(
             f'run-name = "{directory.name}": {directory} exists; allowed is a new name, or resume=true to go on with '
             "that run"
@@ -86,21 +86,21 @@ def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> 
                 if (directory / "config.toml").exists():
                     config["resume"] = True
                 elif not config.get("resume") and directory.exists():
-                    break  # its name is taken, and there is nothing to go on from
+                    break  # its name is taken, and it has nothing to resume from
                 wait = min(15 * 2 ** (retries - left), 120)
-                print(f"Going on from the last whole round in {wait} s; {left} of {retries} retries left.", flush=True)
+                print(f"Resuming from the last whole round in {wait} s; {left} of {retries} retries left.", flush=True)
                 time.sleep(wait)
     except Interrupted as stop:
         print(stop)
         code = 128 + stop.signum
     if _rounds_done(directory):
-        print("What it has done is kept. To go on: the same command with", f"run-name={directory.name} resume=true")
+        print("Its checkpoint is kept. To go on: the same command with", f"run-name={directory.name} resume=true")
     return code
 
 
 def _await_nodes(folder: ServerFolder) -> None:
-    """Wait a while for registered nodes that are not connected: they may be about to come up, or to come back."""
-    with contextlib.suppress(ClusterError):  # what follows says it better
+    """Wait a while for registered nodes that are not connected: they may just be starting."""
+    with contextlib.suppress(ClusterError):  # the next command reports the same error
         if not (away := _away(folder)):
             return
         print(f"waiting up to {NODES_WAIT:g} s for {', '.join(away)}", flush=True)
@@ -114,18 +114,18 @@ def _away(folder: ServerFolder) -> list[str]:
 
 
 def _once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
-    """Flower's status of one run; what came of it is printed."""
+    """Run once, print the result, and return Flower's status of the run."""
     expected = ExpectedSummary(config)
     try:
         identity = _submit(folder, config)
         try:
             status, details = _follow(folder, identity, expected.directory)
-        except (Interrupted, ClusterError):  # nobody would follow it any more
+        except (Interrupted, ClusterError):  # nobody would follow the run any more
             with signals(signal.SIG_IGN):
                 _stop(folder, identity, expected.directory)
             if expected.read()[1].get("status") != "completed":
                 raise
-            status, details = COMPLETED, ""  # it came to its end meanwhile
+            status, details = COMPLETED, ""  # it completed in the meantime
     except ClusterError as error:
         status, details = "unknown", str(error)
     # The results may lie on another machine.
@@ -135,12 +135,15 @@ def _once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
 
 
 def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
-    """Hand a run to the SuperLink; Flower's id of it. A signal waits until that is known: nobody could stop it else."""
+    """Hand a run to the SuperLink, and return Flower's id of the run.
+
+    A signal waits until the id is known, since nobody could stop the run without it.
+    """
     caught: list[int] = []
     method = str(config.get("method", RunConfig().method))
     with app_folder(method) as app, signals(lambda signum, frame: caught.append(signum)):
         command = flwr(folder, "run", app, options=["--run-config", toml_pairs(config), "--format", "json"])
-        identity = str(command.show().ask(own_session=True)["run-id"])
+        identity = str(command.show().ask()["run-id"])
     names = registry.known(folder, registry.RUNS)
     registry.note(folder, names | {identity: str(config["run-name"])}, registry.RUNS)
     if caught:
@@ -150,41 +153,40 @@ def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
 
 
 def _follow(folder: ServerFolder, identity: str, directory: Path) -> tuple[str, str]:
-    """Show a run's log as it comes; its status and details at the end."""
+    """Show the log of a run as it comes; the run's status and details at the end."""
     log = flwr(folder, "log", identity, options=["--stream"]).show()
     ask = flwr(folder, "list", options=["--run-id", identity, "--format", "json"]).ask
-    answered, told = time.monotonic(), 0.0
+    answered = told = time.monotonic()
     with subprocess.Popen(log.words, env=log.environment) as stream:
         try:
             while True:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     stream.wait(5 * POLL)
+                    time.sleep(POLL)  # the log has ended: the wait was none
                 try:
                     run = ask()["runs"][0]
                     answered = time.monotonic()
-                except (ClusterError, IndexError) as error:  # an answer that is late does not end a run of hours
+                except (ClusterError, IndexError) as error:  # a late answer does not end a run of hours
                     if time.monotonic() - answered > SILENCE:
                         raise ClusterError(f"no word of the run for {SILENCE:g} s: {error}") from None
-                    time.sleep(POLL)
                     continue
                 if run["status"].startswith("finished"):
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         stream.wait(5 * POLL)  # for the last lines of the log
                     return run["status"], run["status-details"]
-                # The log ends with the SuperLink, and a new one would begin with the run's first line.
-                if stream.poll() is not None:
-                    told = told or time.monotonic()
-                    if time.monotonic() - told > NEWS:
-                        done = _rounds_done(directory)
-                        print(f"no log any more, but the run is {run['status']}; rounds kept: {done}", flush=True)
-                        told = time.monotonic()
-                    time.sleep(POLL)
+                # The log ends with the SuperLink; a new log would begin with the first line of the run.
+                if stream.poll() is None:
+                    told = time.monotonic()
+                elif time.monotonic() - told > NEWS:
+                    done = _rounds_done(directory)
+                    print(f"the log has ended, but the run is {run['status']}; rounds kept: {done}", flush=True)
+                    told = time.monotonic()
         finally:
             stream.terminate()
 
 
 def _stop(folder: ServerFolder, identity: str, directory: Path) -> None:
-    """Ask the SuperLink to stop a run, and wait until its server has ended."""
+    """Ask the SuperLink to stop a run, and wait until the run's server has ended."""
     print("Stopping the run …", flush=True)
     with contextlib.suppress(ClusterError):
         flwr(folder, "stop", identity).show().ask()
@@ -192,5 +194,5 @@ def _stop(folder: ServerFolder, identity: str, directory: Path) -> None:
 
 
 def _rounds_done(directory: Path) -> int:
-    """The last round that can be gone on from, where the results are on this machine."""
+    """The last round from which the run can be resumed, if the results are on this machine."""
     return max(Store(directory / "checkpoint" / "server").stamps(), default=0)

@@ -1,9 +1,7 @@
 """Predictions of a trained model, as rows of a table."""
 
-import csv
 import sys
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,7 +9,7 @@ from rich.markup import escape
 from curvfed.deployments.predict.graphs import predict_graphs
 from curvfed.deployments.predict.images import predict_images
 from curvfed.deployments.predict.points import predict_points
-from curvfed.deployments.predict.shown import Prediction
+from curvfed.deployments.predict.prediction import Prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.wire.arrays import MessageError
@@ -22,7 +20,7 @@ from curvfed.tasks.in_memory import KINDS, Raw
 __all__ = ["PredictError", "Prediction", "TrainedRun", "main", "predict"]
 
 TASKS = {"nodes": predict_graphs, "graphs": predict_graphs, "images": predict_images, "points": predict_points}
-"""Who predicts, by the task of the run."""
+"""The function that predicts, by the task of the run."""
 
 EXPECTED = (PredictError, ConfigError, DataError, MessageError, StoreError)
 
@@ -38,7 +36,7 @@ def predict(
     data : str or Raw
         A path, the name of the run's data set, or data in memory.
     client : int, optional
-        Whose model, and of the run's own data set which part.
+        Use this client's model, and its part of the run's own data set.
     state_path : Path, optional
         See `TrainedRun.personal_state`.
     calibrated : bool
@@ -60,13 +58,6 @@ def predict(
     return TASKS[run.facts.task](run, data, client, state_path, calibrated)
 
 
-def _write(prediction: Prediction, stream: Any) -> None:
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([prediction.noun, "class", "probability"])
-    probabilities = (f"{value:.6f}" for value in prediction.probabilities.tolist())
-    writer.writerows(zip(prediction.names, prediction.classes, probabilities, strict=True))
-
-
 def main(
     folder: Path,
     data: str,
@@ -75,15 +66,11 @@ def main(
     calibrated: bool = True,
     out: Path | None = None,
 ) -> int:
-    """Write the predictions of the run in `folder`; the exit status, 0 predicted, 1 it cannot be done. See `predict`."""
+    """Write the predictions of the run in `folder` as CSV; the exit status, 0 predicted, 1 it cannot be done."""
     console = Console(stderr=True)
     try:
         prediction = predict(TrainedRun.read(folder), data, client, state_path, calibrated)
-        if out is None:
-            _write(prediction, sys.stdout)
-        else:
-            with out.open("w", newline="", encoding="utf-8") as file:
-                _write(prediction, file)
+        prediction.table().to_csv(out or sys.stdout, index=False, float_format="%.6f")
     except (*EXPECTED, OSError) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 1

@@ -9,7 +9,7 @@ import torch
 from curvfed.client_app.client import Client
 from curvfed.client_app.node_config import IN_MEMORY
 from curvfed.client_app.personal import scatter
-from curvfed.deployments.predict.shown import Prediction, Shown, is_own, most_likely, prediction
+from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.tasks.graphs.client_task import GraphTask
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
@@ -30,8 +30,8 @@ def predict_graphs(
     """
     node = _node(run, data, client)
     number = min(run.clients) if client is None else client
-    party = Client(run.config, run.config.run_name, number, node | {"device": "auto"})
-    graph, facts = party.data, run.facts_of(number)
+    trained = Client(run.config, run.config.run_name, number, node | {"device": "auto"})
+    graph, facts = trained.data, run.facts_of(number)
     data = data if isinstance(data, str) else "the data"
     if not isinstance(graph, ClientGraph) or graph.task != facts.task:
         raise PredictError(f"{data} is for the classification of {graph.task}, the run's data of {facts.task}")
@@ -40,31 +40,31 @@ def predict_graphs(
         raise PredictError(f"{data} has {width} features per node, the model of this run takes {facts.num_features}")
     if "partition-id" in node:
         run.check_same(data, number, graph.digest)
-    party.prepare(replace(facts, ricci_std=0.0), stamp=0)  # the curvature is in the personal state
-    party.receive(run.shared.sent_to(number))
-    model, about = party.model, {"model": "global" if run.shared.is_global else f"client {client}'s own"}
+    trained.prepare(replace(facts, ricci_std=0.0), stamp=0)  # the curvature is in the personal state
+    trained.receive(run.shared.sent_to(number))
+    model, about = trained.model, {"model": "global" if run.shared.is_global else f"client {client}'s own"}
     if client is not None and run.has_own_parts:
         arrays, stamp = run.personal_state(number, state_path)
-        scatter(arrays, party.personal, None)
-        model = party.learner.scored
+        scatter(arrays, trained.personal, None)
+        model = trained.learner.scored
         about = {"model": f"global, with the personal parameters of client {client} after round {stamp}"}
-    about["curvature"] = _curvature(party)
+    about["curvature"] = _curvature(trained)
     if "partition-id" not in node and graph_dataset_names(run.config.dataset):
         about["features"] = "as they are in the file; the run scaled attributes by each client's own training graphs"
-    task = cast(GraphTask, party.task)
+    task = cast(GraphTask, trained.task)
     logits = task.logits(model)
     labels = [facts.class_names[label] for label in task.labels.tolist()]
-    # Of data that are new to the run no split was used: all of them are a test.
-    trained_on = graph.digest in {met.digest for met in run.clients.values()}
-    scored = graph.test if trained_on else torch.ones_like(graph.test)
-    shown = Shown(graph, labels, scored.numpy(), f"{'the test' if trained_on else 'all'} {facts.task}")
+    # Data that no client trained on are all test data.
+    is_known = graph.digest in {record.digest for record in run.clients.values()}
+    scored = graph.test if is_known else torch.ones_like(graph.test)
+    examples = Examples(graph, labels, scored.numpy(), f"{'the test' if is_known else 'all'} {facts.task}")
     if graph.metric != "accuracy" and (value := score(graph.metric, logits[scored], task.labels[scored])) is not None:
-        about[f"{graph.metric} on {shown.which}"] = f"{value:.4f}"
-    return prediction(run, shown, *most_likely(logits, facts.class_names), about)
+        about[f"{graph.metric} on {examples.which}"] = f"{value:.4f}"
+    return prediction(run, examples, *most_likely(logits, facts.class_names), about)
 
 
 def _node(run: TrainedRun, data: str | Raw, client: int | None) -> dict[str, Any]:
-    """The node configuration by which a client finds `data`; with a `partition-id` where they are its part of the run's."""
+    """The node configuration by which a client finds `data`; with a `partition-id` if these are its part of the run's."""
     if not isinstance(data, str):
         return {IN_MEMORY: data}
     if is_own(run, data):
@@ -73,7 +73,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None) -> dict[str, Any
                 f"--client is {client}; of {data}, the data set of this run, it says the part: {run.listed}"
             )
         return run.part_of(client)
-    # The columns of a public data set are its own; those of folders count from 0, in runs and here.
+    # A public data set has columns of its own; those of folders are counted from 0, by runs and here.
     public = graph_dataset_names(run.config.dataset) is not None and not is_path(run.config.dataset)
     if not data.lower().endswith(".pt") and (public or not Path(data).expanduser().is_dir()):
         folder = "" if public else ", or a folder of graphs"
@@ -81,9 +81,9 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None) -> dict[str, Any
     return {"data-path": data}
 
 
-def _curvature(party: Client) -> str:
-    curvature = getattr(party.model, "curvature", None)
+def _curvature(client: Client) -> str:
+    curvature = getattr(client.model, "curvature", None)
     if curvature is None:
         return "none, the model is flat"
-    learned = "learned by this client" if "k" in party.personal else "learned, the same for every client"
-    return f"{curvature.item():.4f}, {learned if party.method.learns_curvature else 'constant'}"
+    learned = "learned by this client" if "k" in client.personal else "learned, the same for every client"
+    return f"{curvature.item():.4f}, {learned if client.method.learns_curvature else 'constant'}"

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from curvfed.client_app.data import load_data
 from curvfed.client_app.personal import PARAMETER, scatter
-from curvfed.deployments.predict.shown import Prediction, Shown, is_own, most_likely, prediction
+from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.base.learner import copy_in, host, part
 from curvfed.strategies.base.model_state import named_state
@@ -45,47 +45,47 @@ def predict_images(
     if client is not None and client not in run.clients:
         raise PredictError(f"--client is {client}; the clients of this run are {run.listed}")
     if isinstance(data, RawImages):
-        shown = _like_the_runs(run, data, [str(number) for number in range(len(data.labels))])
+        examples = _like_the_runs(run, data, [str(number) for number in range(len(data.labels))])
     elif is_own(run, str(data), [Path(run.config.dataset).expanduser()]):
-        shown = _own(run, str(data), client)
+        examples = _own(run, str(data), client)
     else:
-        shown = _given(run, Path(str(data)).expanduser())
-    if shown.data.shape != run.facts.shape:
+        examples = _given(run, Path(str(data)).expanduser())
+    if examples.data.shape != run.facts.shape:
         raise PredictError(
-            f"{data} has images of {shown.data.shape}, the model of this run takes {run.facts.shape} (channels x "
+            f"{data} has images of {examples.data.shape}, the model of this run takes {run.facts.shape} (channels x "
             "height x width)"
         )
     model, which = _model(run, client, state_path, calibrated)
     device = pick_device("auto")
-    # All images are predicted: for `evaluate` all of them are test images.
-    every = replace(shown.data, test=torch.ones_like(shown.data.test))
+    # `evaluate` looks at test images alone, so all images are made test images.
+    every = replace(examples.data, test=torch.ones_like(examples.data.test))
     features = evaluate(model.to(device), every, run.facts.class_names, device).features
     with torch.no_grad():
         logits = model.head(features.to(device)).double()
-    return prediction(run, shown, *most_likely(logits, run.facts.class_names), {"model": which})
+    return prediction(run, examples, *most_likely(logits, run.facts.class_names), {"model": which})
 
 
-def _own(run: TrainedRun, data: str, client: int | None) -> Shown:
+def _own(run: TrainedRun, data: str, client: int | None) -> Examples:
     """A client's part of the run's data set, else its global test set."""
     if client is None:
         spec, cache, path = image_spec(run.config), home() / "cache", run.config.test_data
         own = path in ("auto", "none")
         images = load_test(spec, cache) if own else load_test_folder(Path(path).expanduser(), spec, cache)
-        return _shown(images, images.test, "the global test images")
+        return _examples(images, images.test, "the global test images")
     held = load_data(run.config, client, run.part_of(client))
     run.check_same(data, client, held.digest)
     if not isinstance(held, ClientImages) or not len(held.labels):
         raise PredictError(f"client {client} has no images of {data}")
-    return _shown(held, held.test, "the test images")
+    return _examples(held, held.test, "the test images")
 
 
-def _shown(images: ClientImages, scored: Tensor, which: str, **more: Any) -> Shown:
+def _examples(images: ClientImages, scored: Tensor, which: str, **more: Any) -> Examples:
     labels = [images.class_names[label] for label in images.labels.tolist()]
-    return Shown(images, labels, scored.numpy(), which, **more)
+    return Examples(images, labels, scored.numpy(), which, **more)
 
 
-def _given(run: TrainedRun, path: Path) -> Shown:
-    """The user's own images: of known classes where these are the names of folders."""
+def _given(run: TrainedRun, path: Path) -> Examples:
+    """The user's own images, whose classes are known if they are the names of folders."""
     parts = parts_of(path) if class_folders(path) else {}
     class_names = sorted({name for part in parts.values() for name in class_folders(part)})
     samples = [(file, label, role) for role, part in parts.items() for file, label in images_of(part, class_names)]
@@ -105,8 +105,8 @@ def _given(run: TrainedRun, path: Path) -> Shown:
 
 def _like_the_runs(
     run: TrainedRun, raw: RawImages, names: list[str], scored: Tensor | None = None, which: str = ""
-) -> Shown:
-    """All images in the shape of the run's and normalised as they were, and what that took."""
+) -> Examples:
+    """All images in the shape of the run's, normalised as the run's were."""
     pixels, about = _brought(raw, names, run)
     source = source_of(run.config.dataset)
     images = client_images(
@@ -118,7 +118,9 @@ def _like_the_runs(
         std=source.std if source else USER_STD,
         augments=False,
     )
-    return _shown(images, torch.zeros_like(images.test) if scored is None else scored, which, names=names, about=about)
+    return _examples(
+        images, torch.zeros_like(images.test) if scored is None else scored, which, names=names, about=about
+    )
 
 
 def _images_in(folder: Path) -> list[Path]:
@@ -130,7 +132,7 @@ def _images_in(folder: Path) -> list[Path]:
 
 
 def _brought(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[Tensor, dict[str, str]]:
-    """All images in the shape of the run's, and what that took."""
+    """All images in the shape of the run's, and how they were changed, in words."""
     channels, height, width = (int(size) for size in run.facts.shape.split("x"))
     pixels = torch.empty(len(names), channels, height, width, dtype=torch.uint8)
     resized = recoloured = 0
@@ -155,20 +157,20 @@ def _brought(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[Tensor,
 
 
 def _to_score(run: TrainedRun, folder: Path, raw: RawImages, has_test: bool) -> tuple[Tensor, str]:
-    """The test images of a folder that has such a part or that a client trained on; of new data all of them."""
-    if any(met.owns_data for met in run.clients.values()):
+    """The images to score on: the test images of a folder that has any or on which a client trained, else all images."""
+    if any(not record.partition_digest for record in run.clients.values()):
         try:
             own = load_own(folder, image_spec(run.config))
         except DataError:  # no client can have such data
             own = None
-        if own is not None and own.digest in {met.digest for met in run.clients.values()}:
+        if own is not None and own.digest in {record.digest for record in run.clients.values()}:
             return own.test, "the test images"
     is_test = torch.from_numpy(raw.roles == TEST)
     return (is_test, "the test images") if has_test else (torch.ones_like(is_test), "all images")
 
 
 def _model(run: TrainedRun, client: int | None, state_path: Path | None, calibrated: bool) -> tuple[ImageNet, str]:
-    """The global model, or the one that a client was left with, and which that is in words."""
+    """The global model, or a client's own, and its description."""
     method, model = run.config.row, build_model(model_spec(run.config, run.facts), run.config.seed)
     tensors = named_state(model)
     if client is not None and (tuned := run.tuned_model(client, state_path)):
@@ -177,7 +179,7 @@ def _model(run: TrainedRun, client: int | None, state_path: Path | None, calibra
     which, sent = "global", run.shared.global_model() | run.fixed
     if client is not None and (method.own_model or not run.shared.is_global):
         sent = run.shared.sent_to(client) | run.fixed
-        # Of what a client is sent the parameters alone.
+        # A client may be sent more than parameters.
         which, sent = f"client {client}'s own", {name: sent[name] for name in sent.keys() & tensors}
     personal = {name: tensor for name, tensor in tensors.items() if method.is_personal(name)}
     if client is None or not method.own_model:

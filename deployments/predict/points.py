@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from curvfed.deployments.predict.shown import Prediction, Shown, is_own, prediction
+from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import RunConfig
@@ -37,36 +37,35 @@ def predict_points(
             "clients"
         )
     classifier = _classifier(run)
-    brought = all(met.owns_data for met in run.clients.values())  # no client had a part of the run's data set
-    # Beside the working folder, the data folder: a named data set must not be downloaded to be compared.
-    file = (
-        Path(OLSSON.folders[0], OLSSON.files[0])
-        if run.config.dataset.lower() == "olsson"
-        else Path(run.config.dataset).expanduser()
-    )
+    # Without a partition every client brought data of its own.
+    all_own = not any(record.partition_digest for record in run.clients.values())
+    # A named data set must not be downloaded to be compared.
+    file = Path(run.config.dataset).expanduser()
+    if run.config.dataset.lower() == "olsson":
+        file = Path(OLSSON.folders[0], OLSSON.files[0])
     if isinstance(data, RawPoints):
-        shown = _unlabelled("the data", data.points, run.config.points.curvature)
-    elif not brought and is_own(run, str(data), [file, run.config.data_path / file]):
-        shown = _own(run, str(data))
+        examples = _unlabelled("the data", data.points, run.config.points.curvature)
+    elif not all_own and is_own(run, str(data), [file, run.config.data_path / file]):
+        examples = _own(run, str(data))
     else:
-        kinds = [] if brought else [f'"{run.config.dataset}", the run\'s own']
-        shown = _given(run, Path(str(data)).expanduser(), kinds)
+        kinds = [] if all_own else [f'"{run.config.dataset}", the run\'s own']
+        examples = _given(run, Path(str(data)).expanduser(), kinds)
     about = {"model": f"global, {KINDS[classifier.kind]}, C = {classifier.c:g}, trained on the clients' hulls"}
     if unnamed := sum(not name for name in run.groups):
         about["groups"] = (
-            f"{unnamed} of {len(run.groups)} have no name, for the run's server had no labelled points of their class "
+            f"{unnamed} of {len(run.groups)} have no name, since the run's server had no labelled points of their class "
             "(test-data)"
         )
     named = set(filter(None, run.groups))
-    if not named & set(shown.labels):
-        if shown.scored.any() and named:
-            about["classes"] = f"none of those of the data is one of the run's, {', '.join(filter(None, run.groups))}"
-        shown.scored[:] = False
-    predicted = classifier.predict(shown.data)
+    if not named & set(examples.labels):
+        if examples.scored.any() and named:
+            about["classes"] = f"the data have none of the run's classes, {', '.join(filter(None, run.groups))}"
+        examples.scored[:] = False
+    predicted = classifier.predict(examples.data)
     places = np.searchsorted(classifier.groups, predicted)
-    chances = np.take_along_axis(classifier.probabilities(shown.data), places[:, None], axis=1)[:, 0]
+    chances = np.take_along_axis(classifier.probabilities(examples.data), places[:, None], axis=1)[:, 0]
     names = np.array([name or f"group {number + 1}" for number, name in enumerate(run.groups)])
-    return prediction(run, shown, names[predicted].tolist(), torch.from_numpy(chances), about)
+    return prediction(run, examples, names[predicted].tolist(), torch.from_numpy(chances), about)
 
 
 def _classifier(run: TrainedRun) -> Classifier:
@@ -79,23 +78,23 @@ def _classifier(run: TrainedRun) -> Classifier:
     return classifier
 
 
-def _own(run: TrainedRun, data: str) -> Shown:
+def _own(run: TrainedRun, data: str) -> Examples:
     """The global test points, as the run's server had them."""
     spec, path = point_spec(run.config), run.config.test_data
     test = load_test(spec) if path in ("auto", "none") else load_test_file(Path(path), spec)
     if test is None:
         raise PredictError(f"{data} has no test points")
     labels = [test.class_names[label] for label in test.labels]
-    return Shown(test.points, labels, test.test.copy(), "the global test points")
+    return Examples(test.points, labels, test.test.copy(), "the global test points")
 
 
-def _unlabelled(where: str, points: Floats, curvature: float) -> Shown:
+def _unlabelled(where: str, points: Floats, curvature: float) -> Examples:
     check_inside(where, points, curvature)
-    return Shown(points, [], np.zeros(len(points), dtype=np.bool_))
+    return Examples(points, [], np.zeros(len(points), dtype=np.bool_))
 
 
-def _given(run: TrainedRun, path: Path, kinds: list[str]) -> Shown:
-    """The user's own points; `kinds` says what could be given beside a file."""
+def _given(run: TrainedRun, path: Path, kinds: list[str]) -> Examples:
+    """The user's own points; `kinds` says what else is allowed."""
     if path.suffix.lower() not in READERS or not path.is_file():
         allowed = ", or ".join([*kinds, "a file of points"])
         raise PredictError(f'DATA is "{path}"; allowed is {allowed}: {", ".join(READERS)}')
@@ -105,18 +104,18 @@ def _given(run: TrainedRun, path: Path, kinds: list[str]) -> Shown:
     raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key)
     labels = [raw.class_names[label] for label in raw.labels]
     own, scored = load_own(path, spec), np.ones(len(labels), dtype=np.bool_)
-    if own.digest in {met.digest for met in run.clients.values() if met.owns_data}:
+    if own.digest in {record.digest for record in run.clients.values() if not record.partition_digest}:
         kept = np.isin(labels, spec.kept) if spec.kept else scored.copy()
         scored[:] = False
         scored[np.flatnonzero(kept)[own.test]] = True
-        return Shown(raw.points, labels, scored, "the test points")
+        return Examples(raw.points, labels, scored, "the test points")
     if raw.test is not None:
-        return Shown(raw.points, labels, raw.test, "the test points")
-    return Shown(raw.points, labels, scored, "all points")
+        return Examples(raw.points, labels, raw.test, "the test points")
+    return Examples(raw.points, labels, scored, "all points")
 
 
 def _bare(path: Path, config: RunConfig) -> Floats | None:
-    """The points of a file without classes; None where there are some.
+    """The points of a file without classes; None if it has classes.
 
     Raises
     ------
@@ -125,7 +124,7 @@ def _bare(path: Path, config: RunConfig) -> Floats | None:
     """
     try:
         points = _BARE[path.suffix.lower()](path, config)
-    except Exception:  # every format has errors of its own, and the reader of whole files tells them
+    except Exception:  # each format has its own errors, and the reader of whole files reports them
         return None
     if points is None:
         return None

@@ -1,9 +1,9 @@
-"""A run read back from its directory, and what it predicts."""
+"""A finished run, read back from its directory."""
 
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from curvfed.strategies.config.model_spec import is_fixed
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.config.settings_file import read_settings
-from curvfed.strategies.wire.messages import Facts
+from curvfed.strategies.wire.messages import Description, Facts
 from curvfed.strategies.wire.records import tuples
 from curvfed.strategies.wire.store import Store
 
@@ -31,45 +31,22 @@ class PredictError(ValueError):
 
 
 @dataclass(frozen=True)
-class Met:
-    """A client of the run.
-
-    Attributes
-    ----------
-    digest : str
-        Of the data that it trained on.
-    num_features : int
-    class_names : tuple of str
-    owns_data : bool
-        Whether its data are no part of the run's data set.
-    num_partitions : int
-        Into how many parts that data set was cut.
-    """
-
-    digest: str
-    num_features: int
-    class_names: tuple[str, ...]
-    owns_data: bool
-    num_partitions: int
-
-
-@dataclass(frozen=True)
 class TrainedRun:
-    """What a prediction needs of a run directory.
+    """The parts of a run directory that a prediction needs.
 
     Attributes
     ----------
     path : Path
     config : RunConfig
-        Settled.
+        With every choice made.
     facts : Facts
     arrays : dict of str to array
-        All that the server kept of the model, by the names in its file.
+        All parameters that the server kept, by their names in the file.
     groups : tuple of str
-        Of a one-shot run: the class that each group of hulls stands for, "" where that is not known.
+        In a one-shot run the class of each group of hulls, "" if it is not known.
     stamps : mapping of partition to round
-        The personal state that belongs to these parameters.
-    clients : mapping of partition to Met
+        The rounds of the personal state that belongs to these parameters.
+    clients : mapping of partition to Description
     last_round : int
     """
 
@@ -79,17 +56,17 @@ class TrainedRun:
     arrays: Arrays
     groups: tuple[str, ...]
     stamps: Mapping[int, int]
-    clients: Mapping[int, Met]
+    clients: Mapping[int, Description]
     last_round: int
 
     @cached_property
     def shared(self) -> Aggregation:
-        """The shared parameters, of every client; of a run of rounds.
+        """The shared parameters of every client, in a run of rounds.
 
         Raises
         ------
         MessageError
-            If they are not those of the run's model.
+            If they do not fit the run's model.
         """
         found = aggregation(self.config, self.facts, len(self.clients))
         found.load({name: array for name, array in self.parts.model.items() if name not in self.fixed})
@@ -97,17 +74,17 @@ class TrainedRun:
 
     @cached_property
     def fixed(self) -> Arrays:
-        """The parameters that the server fixed for all."""
+        """The parameters that the server fixed for all clients."""
         return {name: array for name, array in self.parts.model.items() if is_fixed(self.config, name)}
 
     @cached_property
     def parts(self) -> Checkpoint:
-        """The parameters of the last round, and the classifier that a calibration gave, which most runs have not."""
+        """The parameters of the last round, and those of a calibrated classifier, if there is one."""
         return Checkpoint.of(self.arrays)
 
     @property
     def kept_at_clients(self) -> str:
-        """Why every client has a model of its own, in words; "" if there is one for all."""
+        """The reason, in words, why every client has its own model; "" if all have the same."""
         if self.config.aggregation == ONE_SHOT:
             return ""
         if personal := kept_patterns(self.config, self.facts):
@@ -116,37 +93,37 @@ class TrainedRun:
 
     @property
     def has_own_parts(self) -> bool:
-        """Whether a client's model has parts that are its own, beside or in place of what is shared."""
+        """Whether a client's model has parts of its own, in addition to or instead of the shared ones."""
         return self.config.row.own_model or bool(kept_patterns(self.config, self.facts))
 
     @property
     def listed(self) -> str:
-        """The numbers of its clients, in words."""
+        """The numbers of the clients, in words."""
         numbers = sorted(self.clients)
         return f"{numbers[0]}..{numbers[-1]}" if len(numbers) > 3 else ", ".join(map(str, numbers))
 
     def facts_of(self, client: int) -> Facts:
         """The facts by which this client's model was built."""
-        met = self.clients.get(client)
-        if not self.facts.own_ends or met is None:
+        record = self.clients.get(client)
+        if not self.facts.own_ends or record is None:
             return self.facts
-        return replace(self.facts, num_features=met.num_features, class_names=met.class_names)
+        return replace(self.facts, num_features=record.num_features, class_names=record.class_names)
 
     def part_of(self, client: int) -> dict[str, Any]:
-        """The node configuration by which a client has its part of the run's data set.
+        """The node configuration that gives a client its part of the run's data set.
 
         Raises
         ------
         PredictError
             If it trained on data of its own.
         """
-        met = self.clients[client]
-        if met.owns_data:
+        record = self.clients[client]
+        if not record.partition_digest:
             raise PredictError(f"client {client} trained on its own data, not on a part of {self.config.dataset}")
-        return {"partition-id": client, "num-partitions": met.num_partitions}
+        return {"partition-id": client, "num-partitions": record.num_partitions}
 
     def check_same(self, data: str, client: int, digest: str) -> None:
-        """Refuse a part of the run's data set that is not what the client trained on.
+        """Refuse data other than those on which the client trained.
 
         Raises
         ------
@@ -162,16 +139,16 @@ class TrainedRun:
         Raises
         ------
         PredictError
-            If a file is absent or is not what a finished run leaves.
+            If a file is absent, or is not the file of a finished run.
         ConfigError
-            If its configuration is of another version.
+            If its configuration is from another version.
         """
         path = path.expanduser().resolve()
         try:
             config = parse(read_settings(path / "config.toml"))
-            met = json.loads((path / "clients.json").read_text(encoding="utf-8"))
-            # Clients of older runs do not tell into how many parts: one number, a guess, is told beside them.
-            clients = {int(about["partition"]): _met(met | about) for about in met["clients"]}
+            known = json.loads((path / "clients.json").read_text(encoding="utf-8"))
+            # Older runs have one number of parts for all clients.
+            clients = {int(entry["partition"]): _description(known | entry) for entry in known["clients"]}
         except OSError as error:
             raise PredictError(f"{path} is not the directory of a run: no {Path(error.filename).name}") from None
         except (tomllib.TOMLDecodeError, KeyError, TypeError, json.JSONDecodeError) as error:
@@ -184,14 +161,15 @@ class TrainedRun:
 
         Parameters
         ----------
+        client : int
         state_path : Path or None
-            As in the node's own configuration. None: the run's checkpoint, where simulated clients keep it, or the
-            folder of a real node below the user's own.
+            The `state-path` in the node's own configuration. None: the run's checkpoint, where simulated clients keep
+            their state, or the folder of a real node below the user's own.
 
         Raises
         ------
         PredictError, StoreError
-            If there is none, or it is of another run, method, client or of other data.
+            If there is none, or it belongs to another run, method or client, or to other data.
         """
         found = self._stored(client, state_path)
         if found is None:
@@ -202,20 +180,17 @@ class TrainedRun:
         return self._load(found, stamp, client), stamp
 
     def tuned_model(self, client: int, state_path: Path | None) -> tuple[Arrays, int] | None:
-        """The last model that a client was left with by fine-tuning, and its round; None if there is none here.
+        """The last fine-tuned model of a client, and its round; None if it is not on this machine.
 
-        Raises
-        ------
-        PredictError, StoreError
-            As `personal_state`, whose arguments these are.
+        Arguments and errors are those of `personal_state`.
         """
         found = self._stored(client, state_path, "tuned")
-        # Later ones are another run's.
+        # Later ones belong to another run.
         stamps = [stamp for stamp in found.stamps() if stamp <= self.last_round] if found else []
         return (self._load(found, stamps[-1], client), stamps[-1]) if found and stamps else None
 
     def not_here(self, what: str, client: int, state_path: Path | None, why: str) -> PredictError:
-        """The error that something of a client's own is not on this machine; `why` it has any."""
+        """The error that something of a client is not on this machine; `why` says why the client has it."""
         looked = ", nor in ".join(str(folder) for folder in self._folders(client, state_path))
         return PredictError(
             f"no {what} of client {client} in {looked}. {self.config.method} {why}: predict where that client trained "
@@ -233,7 +208,7 @@ class TrainedRun:
         ]
 
     def _stored(self, client: int, state_path: Path | None, part: str = "") -> Store | None:
-        stores = (Store(folder / part) for folder in self._folders(client, state_path))
+        stores = [Store(folder / part) for folder in self._folders(client, state_path)]
         return next((store for store in stores if store.stamps()), None)
 
     def _load(self, store: Store, stamp: int, client: int) -> Arrays:
@@ -249,18 +224,15 @@ class TrainedRun:
         return arrays
 
 
-def _met(about: Mapping[str, Any]) -> Met:
-    return Met(
-        digest=str(about["digest"]),
-        num_features=int(about["num_features"]),
-        class_names=tuple(about["class_names"]),
-        owns_data=not about["partition_digest"],
-        num_partitions=int(about["num_partitions"]),
-    )
+def _description(entry: Mapping[str, Any]) -> Description:
+    """A client's entry in `clients.json`."""
+    names = [field.name for field in fields(Description)]
+    known = {name: value for name, value in entry.items() if name in names}
+    return Description(**tuples(known | {"num_partitions": int(entry["num_partitions"])}))
 
 
 def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
-    """What `model.safetensors` says, by the attributes of `TrainedRun`."""
+    """The content of `model.safetensors`, by the attributes of `TrainedRun`."""
     try:
         with safe_open(path, framework="np") as file:
             about = json.loads(file.metadata()["curvfed"])

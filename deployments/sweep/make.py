@@ -1,7 +1,7 @@
 """Make the runs of a sweep file, several at a time.
 
-Runs that have completed are skipped, those that were cut off go on from their last whole round, and those that failed
-are made anew.
+Runs that have completed are skipped, interrupted ones are resumed from their last whole round, and failed ones are made
+anew.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ from curvfed.strategies.config.run_config import home
 
 
 def default_results() -> Path:
-    """Folder of the runs of all sweeps, which share what is equal."""
+    """Folder of the runs of all sweeps, which share equal runs."""
     return home() / "sweeps"
 
 
 def sweep(plan: Plan, folder: Path, places: dict[str, Value], resources: Resources, console: Console) -> int:
-    """Make what is missing of a sweep; how many of its runs failed.
+    """Make the missing runs of a sweep; the number of runs that failed.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def sweep(plan: Plan, folder: Path, places: dict[str, Value], resources: Resourc
 
 
 def find(name: str) -> Path:
-    """The file of a sweep: that of a shipped name, `flatland/figure-05`, or else a path.
+    """The file of a sweep, by its path or by the name of a shipped sweep, such as `flatland/figure-05`.
 
     Raises
     ------
@@ -67,7 +67,7 @@ P = ParamSpec("P")
 
 
 def exit_status(work: Callable[Concatenate[Console, P], int]) -> Callable[P, int]:
-    """A command's function that is given a console: wrong usage is said there and is 2, an interrupt 130."""
+    """Give a command's function a console; wrong usage is printed there and exits with 2, an interrupt with 130."""
 
     def main(*args: P.args, **options: P.kwargs) -> int:
         console = Console(soft_wrap=True)
@@ -94,7 +94,7 @@ def main(
     gpus: float,
     address: str,
 ) -> int:
-    """Make what is missing of a sweep; the exit status, 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted."""
+    """Make the missing runs; the exit status, 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted."""
     resources, plan = Resources(cpus, gpus, address), read_plan(find(name), scale)
     check(plan)
     folder = (results or default_results()).resolve()
@@ -104,7 +104,7 @@ def main(
 
 
 def data_places(data: Path | None) -> dict[str, Value]:
-    """`data-dir` as a key, if the command line has it.
+    """The key `data-dir`, if the command line gives it.
 
     Raises
     ------

@@ -1,21 +1,21 @@
-"""A sweep file: the settings of many runs, of which a list is an axis of a grid.
+"""A sweep file: the settings of many runs. A list of values is an axis of a grid.
 
     title = "FlatLand against FedAvg"
 
-    [settings]                              # of every run
+    [settings]                              # for every run
     method = ["flatland", "fedavg"]
     seed = [0, 1, 2]
     num-rounds = 100
 
-    [scales.smoke.settings]                 # one of several sizes, chosen by --scale; on top of the settings
+    [scales.smoke.settings]                 # one of several sizes, chosen by --scale; overrides the settings
     num-rounds = 30
 
-    [[runs]]                                # if there are any: each on top of both, with axes of its own
+    [[runs]]                                # optional; each overrides both, and may have axes of its own
     dataset = "cora"
     num-supernodes = [10, 20]
 
-A scale may have `runs`, `tables` and `figures` in place of the common ones. `[[tables]]` and `[[figures]]` say what
-`curvfed report` makes of it.
+A scale may replace the common `runs`, `tables` and `figures` by its own. `[[tables]]` and `[[figures]]` describe what
+`curvfed report` writes.
 """
 
 import difflib
@@ -39,10 +39,10 @@ from curvfed.tasks.graphs.data.tu import is_path
 from curvfed.tasks.points.readers import READERS
 
 PLACES = ("data-dir", "results-dir", "run-name", "resume", "threads", "device", "round-timeout")
-"""Keys that a sweep file has not: the command line sets them, or the sweep."""
+"""Keys that a sweep file may not have: the command line or the sweep sets them."""
 
 NO_PART_OF_IT = FREE_TO_CHANGE.union(PLACES) - {"num-rounds", "test-data"}
-"""Keys that say where and how a run is made, and not what it is."""
+"""Keys that say where and how a run is made, and so are no part of its identity."""
 
 SUPERNODES = "num-supernodes"
 DEFAULTS: dict[str, Value] = defaults() | {SUPERNODES: NUM_SUPERNODES}
@@ -58,14 +58,14 @@ class Planned:
     Attributes
     ----------
     settings : mapping
-        What the sweep says of it, `num-supernodes` included.
+        The keys that the sweep file gives, and `num-supernodes`.
     name : str
-        Of its run directory: method, data set and a hash of its whole configuration, so that runs of the same
-        configuration are one run, in whatever sweep they stand.
+        The name of the run directory: method, data set and a hash of the whole configuration. So equal configurations
+        are one run, whichever sweeps they stand in.
     refused : str
         Why the configuration cannot run; empty if it can.
     paths : mapping
-        The settings that are relative paths, made absolute: a run may be made in another folder.
+        The settings that are relative paths, made absolute, since a run may be made in another folder.
     """
 
     settings: Mapping[str, Value]
@@ -74,7 +74,7 @@ class Planned:
     paths: Mapping[str, Value] = field(default_factory=dict)
 
     def value(self, key: str) -> Value:
-        """What the run has for a key, by default too."""
+        """The value of a key, which may be its default."""
         return self.settings.get(key, DEFAULTS[key])
 
 
@@ -86,12 +86,12 @@ class Plan:
     ----------
     path : Path
     scale : str
-        Empty if the sweep has none.
+        Empty if the sweep has no scales.
     title, source, about : str
     runs : tuple of Planned
-        Each once.
+        Each run once.
     tables, figures : tuple of mapping
-        As the file says them.
+        As in the file.
     """
 
     path: Path
@@ -100,8 +100,8 @@ class Plan:
     source: str
     about: str
     runs: tuple[Planned, ...]
-    tables: tuple[Mapping[str, Any], ...] = field(default=())
-    figures: tuple[Mapping[str, Any], ...] = field(default=())
+    tables: tuple[Mapping[str, Any], ...] = ()
+    figures: tuple[Mapping[str, Any], ...] = ()
 
 
 def read_plan(path: Path, scale: str = "") -> Plan:
@@ -110,8 +110,8 @@ def read_plan(path: Path, scale: str = "") -> Plan:
     Raises
     ------
     UsageError
-        A file that cannot be read or has parts that are not known, a scale that it has not, a key that is no key of the
-        run config or not for a sweep file, a value that is none, or no run at all.
+        If the file cannot be read, has unknown parts, lacks the scale, has no run, or has a key or value that a sweep
+        file may not have.
     """
     content, number = read_toml(path)
     _check_parts(content, _PARTS, f"{path}")
@@ -149,7 +149,7 @@ def _plan(settings: dict[str, Value], path: Path) -> Planned:
     except ConfigError as error:
         refused, stem = str(error), str(given.get("method", "run"))
     else:
-        # Names are read in any case.
+        # The case of names does not matter.
         name = config.dataset if _is_path(config.dataset) else config.dataset.lower()
         whole = flatten(config) | {"dataset": name}
         refused, stem = "", f"{config.method}-{Path(config.dataset).stem.lower()}"
@@ -160,7 +160,7 @@ def _plan(settings: dict[str, Value], path: Path) -> Planned:
 
 
 def _absolute(key: str, value: Value | None, path: Path) -> str:
-    """A path that starts at the sweep file's folder, made absolute; "" for names, and for paths that are absolute."""
+    """A path relative to the sweep file's folder, made absolute; "" for names and absolute paths."""
     if not isinstance(value, str) or not (_is_path(value) if key == "dataset" else value not in ("", "auto", "none")):
         return ""
     given = Path(value)
@@ -170,19 +170,19 @@ def _absolute(key: str, value: Value | None, path: Path) -> str:
 
 
 def _is_path(dataset: str) -> bool:
-    """Whether a data set is a file or folder of the user's own, and no name."""
+    """Whether a data set is a file or folder of the user's, rather than a name."""
     return is_path(dataset) or Path(dataset).suffix.lower() in (".pt", *READERS)
 
 
 def _combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, Value]]:
-    """The grid over all lists, the last key's values changing fastest."""
+    """All combinations of the lists, with the last key changing fastest."""
     axes: dict[str, list[Value]] = {}
     for key, value in settings.items():
         check_key(key, DEFAULTS, f"{path}: ")
         if key in PLACES:
             raise UsageError(
-                f"{path}: {key!r} is not for a sweep file; see --data, --results, --cpus and --gpus, and what they leave "
-                "open the sweep sets itself"
+                f"{path}: {key!r} is not for a sweep file; see --data, --results, --cpus and --gpus, the sweep sets the "
+                "other keys itself"
             )
         values = value if isinstance(value, list) else [value]
         for one in values:
@@ -206,7 +206,7 @@ def _check_parts(table: Mapping[str, Any], allowed: Collection[str], where: str)
 
 
 def _part(content: Mapping[str, Any], key: str, path: Path, empty: Any) -> Any:
-    """A part of the file that is a table, as `empty` is, or tables; `empty` where it is left out."""
+    """A part of the file, a table or a list of tables as `empty` is; `empty` if the part is absent."""
     found = content.get(key, empty)
     entries = found if isinstance(found, list) else [found]
     if not isinstance(found, type(empty)) or not all(isinstance(one, Mapping) for one in entries):

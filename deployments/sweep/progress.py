@@ -1,4 +1,4 @@
-"""How far a sweep is: a line that moves on a terminal, a line per run elsewhere."""
+"""The progress of a sweep: one moving line on a terminal, a line per run elsewhere."""
 
 import time
 from types import TracebackType
@@ -12,26 +12,25 @@ from curvfed.deployments.sweep.results import LOGS
 from curvfed.deployments.sweep.runner import Ended
 
 LONGEST = 200
-"""Letters of an error that are shown; all are in the table."""
+"""Characters of an error that are shown; the table has all."""
 
 
 class Progress:
-    """Done, running, failed, time left; a context manager, called with each run that ends.
+    """Shows how many runs are done, running and failed, and the time left; called for each run that ends.
 
     Parameters
     ----------
     console : rich.console.Console
     title : str
     total, done : int
-        Runs of the sweep, and those that had completed before.
+        The number of runs of the sweep, and of those that had completed before.
     """
 
     def __init__(self, console: Console, title: str, total: int, done: int) -> None:
         self._console, self._title, self._total, self._done = console, title, total, done
         self._running = self.failed = self._made = 0
         self._begun = self._last = time.monotonic()
-        # A terminal's line is drawn anew each second: the time left goes down while nothing ends. Elsewhere only the
-        # last line is.
+        # On a terminal the line is redrawn every second, so that the time left counts down; elsewhere it is drawn once.
         self._live = Live(get_renderable=self._line, console=console, refresh_per_second=1)
 
     def __enter__(self) -> "Progress":
@@ -47,42 +46,43 @@ class Progress:
             self._console.line()
 
     def __call__(self, ended: Ended | None, running: int) -> None:
-        """Take in a run that ended, if one did, and how many are being made."""
+        """Count a run that ended, if one did, and show the number of runs being made."""
         self._running = running
+        words = ""
         if ended is not None:
-            self._take_in(ended)
+            words = f"   ({ended.run.name}, {span(ended.seconds)})"
+            self._done += not ended.error
+            self.failed += bool(ended.error)
+            if ended.seconds:
+                self._made += 1
+                self._last = time.monotonic()
+            if ended.error:
+                self._show_error(ended)
         if self._console.is_terminal:
             self._live.refresh()
         else:
-            more = f"   ({ended.run.name}, {span(ended.seconds)})" if ended else ""
-            self._console.print(self._line(), more, sep="", highlight=False, markup=False)
+            self._console.print(self._line(), words, sep="", highlight=False, markup=False)
 
-    def _take_in(self, ended: Ended) -> None:
-        self._done += not ended.error
-        self.failed += bool(ended.error)
-        if ended.seconds:
-            self._made += 1
-            self._last = time.monotonic()
-        if ended.error:
-            words = " ".join(ended.error.split())
-            if len(words) > LONGEST:
-                words = f"{words[:LONGEST]}… (see {LOGS}/{ended.run.name}.log)"
-            self._console.print(f"[red]failed[/red] {ended.run.name}: {escape(words)}", highlight=False)
+    def _show_error(self, ended: Ended) -> None:
+        words = " ".join(ended.error.split())
+        if len(words) > LONGEST:
+            words = f"{words[:LONGEST]}… (see {LOGS}/{ended.run.name}.log)"
+        self._console.print(f"[red]failed[/red] {ended.run.name}: {escape(words)}", highlight=False)
 
     def _line(self) -> Text:
-        """How far it is, as of now."""
+        """The line at this moment."""
         words = f"{escape(self._title)}: {self._done} of {self._total} done"
-        words += f", {self._running} running" if self._running else ""
-        words += f", [red]{self.failed} failed[/red]" if self.failed else ""
-        return Text.from_markup(words + self._left())
-
-    def _left(self) -> str:
-        """By the mean of the runs made so far, whatever their kinds; nothing once that is over."""
+        if self._running:
+            words += f", {self._running} running"
+        if self.failed:
+            words += f", [red]{self.failed} failed[/red]"
         left = self._total - self._done - self.failed
-        if not (self._made and self._running and left):
-            return ""
-        seconds = (self._last - self._begun) / self._made * left - (time.monotonic() - self._last)
-        return f", {span(seconds)} left" if seconds >= 1 else ""
+        if self._made and self._running and left:
+            # The mean of the runs so far, whatever their kinds.
+            seconds = (self._last - self._begun) / self._made * left - (time.monotonic() - self._last)
+            if seconds >= 1:
+                words += f", {span(seconds)} left"
+        return Text.from_markup(words)
 
 
 def span(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""The runs of a sweep in Ray: each a whole in-process simulation in a task of its own."""
+"""The runs of a sweep in Ray: each is an in-process simulation in a task of its own."""
 
 import contextlib
 import fcntl
@@ -22,32 +22,31 @@ from curvfed.deployments.sweep.plan import SUPERNODES, Planned
 from curvfed.deployments.sweep.results import TOKEN_FILE, Results
 
 STARTS = 3
-"""Of Ray, before it is given up."""
+"""Attempts to start Ray."""
 
 OBJECT_STORE = 100 * 2**20
-"""Bytes that Ray sets aside for what tasks send each other, here a few words."""
-
+"""Bytes that Ray reserves for what tasks send each other, here a few words."""
 
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What a run is given.
+    """The resources of a run.
 
     Attributes
     ----------
     cpus : int
         Cores, and threads of its arithmetic.
     gpus : float
-        Share of a GPU, 0 for none.
+        Share of a GPU; 0 for none.
     address : str
-        Of a Ray cluster that is there; empty for one of this machine's own, for as long as the sweep lasts.
+        The address of a running Ray cluster; empty for a Ray on this machine that ends with the sweep.
 
     Raises
     ------
     UsageError
-        For a part of several GPUs.
+        If `gpus` is neither a share of one GPU nor a whole number.
     """
 
     cpus: int = 1
@@ -61,7 +60,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Ended:
-    """A run that has come to its end.
+    """A run that has ended.
 
     Attributes
     ----------
@@ -77,17 +76,17 @@ class Ended:
 
 
 Listener = Callable[[Ended | None, int], None]
-"""Told of each run that ended, and of how many are being made; None at the start."""
+"""Called with each run that ended, None at the start, and the number of runs being made."""
 
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Make the folder and keep other sweeps out of it.
+    """Make the folder, and keep other sweeps out of it.
 
     Raises
     ------
     UsageError
-        If it cannot be made, or another sweep works in it.
+        If it cannot be made, or another sweep uses it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -109,29 +108,29 @@ def held(folder: Path) -> Iterator[None]:
 def carry_out(
     runs: Sequence[Planned], results: Results, places: Mapping[str, Value], resources: Resources, listener: Listener
 ) -> None:
-    """Make the runs that have not completed, and write down each as it ends.
+    """Make runs, and record each in the table when it ends.
 
-    A run that was cut off goes on from its last whole round; one that had failed is made anew. A run that fails does not
-    stop the others. An interrupt ends the runs being made and keeps all that is on disk.
+    An interrupted run is resumed from its last whole round; a failed one is made anew. A run that fails does not stop the
+    others. An interrupt ends the runs being made and keeps all that is on disk.
 
     Parameters
     ----------
     runs : sequence of Planned
-        Only those to be made.
+        The runs to be made.
     results : Results
-        Of a folder that is `held`.
+        The table of a folder that is `held`.
     places : mapping
-        Keys that are no part of what a run is, such as `data-dir`.
+        Keys that are no part of a run's identity, such as `data-dir`.
     resources : Resources
     listener : callable
 
     Raises
     ------
     UsageError
-        If the Ray cluster cannot be reached, has not what a run is to be given, or has a machine that does not see the
-        folder; or if the table cannot be written.
+        If the Ray cluster cannot be reached, lacks the resources of a run, or has a machine that does not see the folder;
+        or if the table cannot be written.
     KeyboardInterrupt
-        By SIGTERM too, once Ray is there.
+        By Ctrl-C; once Ray runs by SIGTERM, too.
     """
     for run in runs:
         if run.refused:
@@ -146,11 +145,11 @@ def carry_out(
     try:
         token = secrets.token_hex(16)
         (results.folder / TOKEN_FILE).write_text(token)
-        # Not retried: Ray would make a run again that has taken all memory.
+        # No retries: Ray would repeat a run that has used up the memory.
         task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)(make_run)
-        # On the CPU unless it is given a share of a GPU, which else others would count on.
+        # Without a share of a GPU a run stays on the CPU: others count on the GPU.
         own: dict[str, Value] = {"threads": resources.cpus, "device": "auto" if resources.gpus else "cpu"}
-        left: dict[Any, Planned] = {}  # Ray begins them in this order, as many at a time as its resources allow
+        left: dict[Any, Planned] = {}  # Ray starts them in this order, as many at a time as its resources allow
         for run in todo:
             settings = own | dict(run.settings) | dict(run.paths) | dict(places)
             number = int(settings.pop(SUPERNODES))
@@ -163,22 +162,22 @@ def carry_out(
             results.record(run, error)
             listener(Ended(run, error, seconds), min(slots, len(left)))
     finally:
-        ray.shutdown()  # ends the tasks too, and Ray itself where it is this sweep's own
+        ray.shutdown()  # ends the tasks too, and Ray itself if this sweep started it
 
 
 def _start(resources: Resources) -> int:
-    """Reach or start Ray; how many runs it can make at a time.
+    """Connect to Ray or start it; the number of runs that it can make at a time.
 
     Raises
     ------
     UsageError
-        If it is not there, or cannot give a run what it is to have.
+        If it cannot be reached, or lacks the resources of a run.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    # Ray is not to hide GPUs from a task without a share, of which it warns on the terminal: that task has device=cpu.
+    # Without this Ray warns that it hides GPUs from tasks without a share; these tasks have device=cpu anyway.
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
     if not resources.address and "ray" not in sys.modules:
-        # It listens on all addresses of this machine and carries out what it is sent, by now only from this process.
+        # Ray listens on all addresses and runs whatever it is sent; with a token it takes orders from this process alone.
         os.environ["RAY_AUTH_MODE"], os.environ["RAY_AUTH_TOKEN"] = "token", secrets.token_hex(32)
     import ray
 
@@ -188,9 +187,9 @@ def _start(resources: Resources) -> int:
             ray.init(address=resources.address, **QUIET)
         else:
             _start_own()
-    except Exception as error:  # Ray's errors are of all kinds
+    except Exception as error:  # Ray raises errors of many classes
         raise UsageError(f"no Ray cluster at {resources.address or 'this machine'}: {error}") from None
-    if threading.current_thread() is threading.main_thread():  # Ray's own handler would not let the runs end first
+    if threading.current_thread() is threading.main_thread():  # Ray's own handler would not wait for the runs to end
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     cpus, gpus = int(there.get("CPU", 0)), int(there.get("GPU", 0))
@@ -207,16 +206,16 @@ def _start(resources: Resources) -> int:
 
 
 def _check_reachable(address: str) -> None:
-    """Ray itself tries for minutes."""
+    """Fail at once if nothing listens there: Ray itself tries for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if port.isdecimal():  # else a word such as auto
+    if port.isdecimal():  # otherwise a word such as auto
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 def _start_own() -> None:
-    """Start a Ray of this process alone, which ends with it.
+    """Start a Ray that ends with this process.
 
-    On a busy machine its parts may come too late for each other. A second start finds them in the disk's cache.
+    On a busy machine its parts may start too late for each other. The next attempt finds their files in the disk cache.
     """
     import ray
 
@@ -233,7 +232,7 @@ def _start_own() -> None:
 
 
 def make_run(settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str) -> tuple[str, float]:
-    """`make` in the process of a run, which alone needs all that a run does; the process has this function's name.
+    """Call `make` in the process of a run, which alone imports what a run needs. The process has this function's name.
 
     Returns
     -------
@@ -247,12 +246,12 @@ def make_run(settings: dict[str, Value], num_supernodes: int, folder: str, name:
 
 
 def _outcome(reference: Any) -> tuple[str, float]:
-    """What a task that ended has returned; why its process ended where it has not.
+    """The result of a task that ended, or the reason why its process ended without one.
 
     Raises
     ------
     UsageError
-        If it is not the run that has failed.
+        If the machine cannot make any run.
     """
     import ray
 

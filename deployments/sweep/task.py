@@ -1,4 +1,4 @@
-"""One run, in a process of Ray's that makes others before and after it."""
+"""One run of a sweep, in a process of Ray that makes many runs one after the other."""
 
 import contextlib
 import json
@@ -22,21 +22,23 @@ from curvfed.server_app.directory.run_lock import PATIENCE, RunLock
 log = logging.getLogger("curvfed")
 
 CUT_OFF = ("interrupted", "ended by Flower, whose own log says why")
-"""Errors of a run that a signal has ended: SIGINT, and SIGTERM by Ray. There is no Flower here to end it."""
+"""Errors of a run that was ended by SIGINT, or by SIGTERM from Ray; no Flower takes part in these runs."""
 
 
 def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str) -> str:
-    """Make a run, or go on with one that was cut off; its lines of log go to `logs/<name>.log`.
+    """Make a run, or resume an interrupted one; its log is `logs/<name>.log`.
 
     Parameters
     ----------
     settings : dict
-        Its run config, `threads` included, without what is told by the others.
+        The run config, with `threads`, and without what the other arguments say.
     num_supernodes : int
-    folder, name : str
-        Of all runs, and of this one.
+    folder : str
+        The folder of all runs.
+    name : str
+        The name of this run.
     token : str
-        What the folder's token file holds if it is the sweep's own.
+        The content of the folder's token file, if this machine sees the same folder.
 
     Returns
     -------
@@ -56,9 +58,12 @@ def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str
     if not shared:
         host = os.uname().nodename
         raise UsageError(f"{host} does not see {folder}; all machines of a Ray cluster need that folder in common")
-    with _logged(place / LOGS / f"{name}.log"), _limited(int(settings["threads"])):
+    # As many threads for arithmetic as the run has cores, whatever the machine's settings say.
+    threads = int(settings["threads"])
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # for libraries that are loaded later
+    with _logged(place / LOGS / f"{name}.log"), threadpool_limits(threads):
         try:
-            if run.exists():  # Ray takes seconds to end a task of an earlier sweep that was killed
+            if run.exists():  # an earlier sweep was killed, and Ray takes seconds to end its tasks
                 lock = RunLock(run)
                 lock.acquire(PATIENCE)
                 lock.release()
@@ -79,7 +84,7 @@ def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str
 
 
 def _can_go_on(run: Path) -> bool:
-    """Whether a run was cut off, by a kill or an interrupt, after it had done whole rounds, or decoded its hulls."""
+    """Whether a run was killed or interrupted after a whole round, or after it had decoded its hulls."""
     if not any(any((run / "checkpoint" / store).glob("*.safetensors")) for store in ("server", "hulls")):
         return False
     try:
@@ -89,16 +94,8 @@ def _can_go_on(run: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _limited(threads: int) -> Iterator[None]:
-    """As many threads for the arithmetic as the run has cores, whatever the machine's own settings say."""
-    os.environ["OMP_NUM_THREADS"] = str(threads)  # for libraries that are loaded from now on
-    with threadpool_limits(threads):
-        yield
-
-
-@contextlib.contextmanager
 def _logged(path: Path) -> Iterator[None]:
-    """The app's lines into a file, and into nothing else."""
+    """Write the app's log to a file, and nowhere else."""
     path.parent.mkdir(exist_ok=True)
     handler = logging.FileHandler(path, mode="a", encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))

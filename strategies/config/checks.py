@@ -111,7 +111,12 @@ def _check_partition(name: str, tasks: Sequence[str], possible: Sequence[str]) -
     from curvfed.tasks.images.label_partition import PARTITIONS as OF_IMAGES
     from curvfed.tasks.points.partition import PARTITIONS as OF_POINTS
 
-    known: dict[str, Iterable[str]] = {"nodes": OF_GRAPHS, "graphs": OF_GRAPHS, "images": OF_IMAGES, "points": OF_POINTS}
+    known: dict[str, Iterable[str]] = {
+        "nodes": OF_GRAPHS,
+        "graphs": OF_GRAPHS,
+        "images": OF_IMAGES,
+        "points": OF_POINTS,
+    }
     allowed = sorted({one for task in possible for one in known[task]})
     if name not in allowed:
         raise ConfigError(

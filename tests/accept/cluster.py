@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from local_cluster import LocalCluster, cluster, shares
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from accept.lab import Lab, Outcome, RunFailed
-from curvfed.deployments.cluster.local import LocalCluster, cluster, shares
 from curvfed.strategies.wire.store import Store
 
 ROOT = Path(__file__).parents[2]

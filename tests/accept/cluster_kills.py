@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
+from local_cluster import SERVER, LocalCluster
 
 from accept.cluster import TREES, apart, pairs, personal, round_seconds, run_on, states, three_nodes
 from accept.lab import Lab, Outcome, RunFailed
-from curvfed.deployments.cluster.local import SERVER, LocalCluster
 from curvfed.deployments.processes import wait_until
 
 KILLS, ROUNDS, SEED = 10, 6, 0

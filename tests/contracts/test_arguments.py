@@ -360,7 +360,7 @@ def test_check_names_data_for_which_there_is_no_memory(capsys, monkeypatch):
     def fail(*_: object) -> None:
         raise MemoryError("Unable to allocate 9.00 EiB")
 
-    monkeypatch.setattr("curvfed.deployments.data_check.load_data", fail)
+    monkeypatch.setattr("curvfed.deployments.preflight.load_data", fail)
     assert refusal(capsys) == 'error: dataset = "trees" cannot be read: MemoryError: Unable to allocate 9.00 EiB'
 
 

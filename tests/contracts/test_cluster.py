@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -199,7 +200,7 @@ def test_a_renewed_certificate_is_for_the_same_names_by_the_same_authority(tmp_p
 
 def test_a_certificate_that_is_over_is_refused(tmp_path, folder, capsys):
     over = tmp_path / "over.crt", tmp_path / "over.key"
-    certificates.make_server(*over, folder.authority, [], 0)
+    certificates.make_server(*over, folder.authority, certificates.server_names([]), 0)
     with pytest.raises(ClusterError, match=r"over.crt ended \d days ago; .* renew"):
         connection_checks.check_certificate(over[0])
     soon = ServerFolder.make(tmp_path / "soon", [], [], 9092, 8000, 20)
@@ -278,7 +279,8 @@ def test_a_process_that_is_killed_leaves_nothing_that_stands_in_the_way(tmp_path
         assert {each.name for each in path.iterdir()} == {
             "ca.crt", "ca.key", "server.crt", "server.key", "nodes", "flwr", "cluster.toml"
         }  # fmt: skip
-        assert (ServerFolder.open(path), [node.name for node in made.nodes()]) == (made, ["south"])
+        assert ServerFolder.open(path).fleet_port == made.fleet_port == 9093
+        assert [node.name for node in made.nodes()] == ["south"]
         assert made.node("south").superlink == "fl.example.org:9093"
         check_pair(made)
     assert step > 10
@@ -475,7 +477,7 @@ def test_a_daemon_is_started_found_and_stopped_with_its_children(tmp_path):
 
 def test_a_daemon_that_ends_before_it_is_up_shows_its_log(tmp_path):
     daemon = Daemon(tmp_path, "one")
-    daemon.folder.joinpath("one.log").write_text("up, said an earlier one\n")
+    daemon.log.write_text("up, said an earlier one\n")
     with pytest.raises(ClusterError, match=r"one ended, exit status 3\nno such key"):
         daemon.start(
             Command([sys.executable, "-c", "print('no such key'); raise SystemExit(3)"]), lambda said: "up" in said, 30
@@ -487,7 +489,7 @@ def test_a_daemon_that_ends_as_patience_does_has_not_been_started(tmp_path, monk
     def sleep(seconds: float) -> None:
         daemons._started[-1].wait()
 
-    monkeypatch.setattr(daemons.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     with pytest.raises(ClusterError, match="one ended, exit status 3"):
         Daemon(tmp_path, "one").start(Command(["sh", "-c", "sleep 0.5; exit 3"]), lambda said: False, 0.2)
 
@@ -672,7 +674,7 @@ def test_a_run_whose_log_has_ended_is_told_of(folder, fake, monkeypatch, capsys)
     monkeypatch.setattr(submit, "NEWS", 0.0)
     answer(fake, *["running"] * 3, "finished:completed", summary={"status": "completed"})
     assert submitted(folder, fake) == 0
-    assert "no log any more, but the run is running; rounds kept: 0" in capsys.readouterr().out
+    assert "the run is running; rounds kept: 0" in capsys.readouterr().out
 
 
 def test_a_run_that_somebody_stopped_stays_stopped(folder, fake):

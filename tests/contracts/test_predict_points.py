@@ -223,7 +223,7 @@ def test_groups_without_a_name_have_numbers(unnamed, files, named, capsys):
 def test_classes_that_no_group_is_named_for_are_not_scored(named, capsys, tmp_path):
     points, labels = clouds(5, 9)
     _, told = ask(capsys, named.path, write_csv(tmp_path / "a.csv", points, [f"{label}s" for label in labels]))
-    assert told["classes"] == "none of those of the data is one of the run's, " + ", ".join(
+    assert told["classes"] == "the data have none of the run's classes, " + ", ".join(
         TrainedRun.read(named.path).groups
     )
     assert not any(name.startswith("accuracy") for name in told)

@@ -8,10 +8,9 @@ import sys
 
 import numpy as np
 import pytest
+from local_cluster import cluster, shares
 from plugin_package import EXAMPLE, ROOT, environment, install_example, python
 from safetensors.numpy import load_file
-
-from curvfed.deployments.cluster.local import cluster, shares
 
 CLIENTS, ROUNDS, EPSILON = 2, 2, 1e-2
 KEYS = {"method": "fedexp", "dataset": "blocks", "model": "sage", "num-rounds": ROUNDS, "embedding-dim": 8}

@@ -13,10 +13,10 @@ import numpy as np
 import psutil
 from app_runs import Run
 from app_runs import run as run_here
+from local_cluster import SERVER, LocalCluster, shares
 from namespaces import Network, NoNamespacesError
 
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.local import SERVER, LocalCluster, shares
 from curvfed.deployments.cluster.registry import known
 from curvfed.deployments.processes import free_ports, wait_until
 

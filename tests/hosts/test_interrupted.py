@@ -5,9 +5,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from local_cluster import SERVER
 from many_hosts import LONG, NODES, Hosts, assert_equal, await_, ctrl_c, ended, pairs, reference
-
-from curvfed.deployments.cluster.local import SERVER
 
 
 def begin(hosts: Hosts, name: str, num_rounds: int, done: int) -> "subprocess.Popen[str]":

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 from app_runs import Run
+from local_cluster import LocalCluster, shares
 from many_hosts import await_, ended
-
-from curvfed.deployments.cluster.local import LocalCluster, shares
 
 NODES = 10
 DEAD = {"n2": 2, "n5": 5, "n8": 8}

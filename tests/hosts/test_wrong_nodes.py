@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from local_cluster import SERVER
 from many_hosts import CONNECTED, GUEST, LONG, NODES, STRANGER, Hosts, ended
 
 from curvfed.deployments.cluster import flower_commands as commands
 from curvfed.deployments.cluster.certificates import make_authority
 from curvfed.deployments.cluster.folder import NodeFolder
-from curvfed.deployments.cluster.local import SERVER
 from curvfed.deployments.processes import free_ports
 
 QUICK = ("method=fedavg", "dataset=trees", "embedding-dim=8", "num-rounds=1")

@@ -1,13 +1,13 @@
-"""A process per message without its start-up: a parent that has imported everything, and is forked.
+"""A process per message without its start-up: a parent process has imported everything, and is forked.
 
 A SuperNode starts the program `flwr-clientapp` for every message, which imports Flower and torch anew: seconds of a core.
-Here a program of that name stands first on the SuperNode's PATH and hands its arguments to a process that has them
-imported; a fork of it then does what the program of Flower does, by Flower's own code. The app itself is not imported
-beforehand: it comes with the run.
+Here a program of that name stands first on the SuperNode's PATH and hands its arguments to a parent process that has
+imported both. A fork of the parent then does what Flower's program does, by Flower's own code. The app itself is not
+imported beforehand, since it comes with the run.
 
-    python -P deployments/cluster/warm.py flower-supernode ARGUMENTS …
+    python -P deployments/cluster/forked_clients.py flower-supernode ARGUMENTS …
 
-Where the parent is gone, the program runs as it would without.
+If the parent is gone, Flower's program runs as it would without it.
 """
 
 import contextlib
@@ -23,7 +23,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -40,17 +39,17 @@ HEAVY = (
     "psutil",
     "cryptography.hazmat.primitives.asymmetric.x25519",
 )
-"""What every client imports of other makers."""
+"""Modules of other packages that every client imports."""
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
-"""NumPy's linear algebra starts threads as it is imported otherwise, and a fork has none but the one that forked."""
+"""Without it NumPy's linear algebra starts threads when it is imported; a fork has only the thread that forked."""
 
 ORPHANED = 30.0
-"""Seconds that a client may live on when the SuperNode has gone on to the next message.
+"""Seconds that a client may live on after the SuperNode has begun the next message.
 
-A client whose message the SuperNode gave up, because the SuperLink went away or the run was stopped, waits an hour for the
-rest of it. If it is killed in that hour, an error takes the place of the reply to the next message, and the node is one
-message behind from then on.
+When the SuperNode gives up a message, because the SuperLink went away or the run was stopped, its client waits an hour for
+the rest of the message. If the client is killed within that hour, an error replaces the reply to the next message, and the
+node is one message behind from then on.
 """
 
 _CLIENT = """
@@ -70,9 +69,9 @@ if not ready:
 
 
 def become_supernode(words: Sequence[str]) -> NoReturn:
-    """Start the parent as a child of this process, which then becomes the SuperNode."""
-    _remove_left()
-    # This user's alone, and short, as the path of a socket must be.
+    """Start the parent of the forks as a child of this process, which then becomes the SuperNode."""
+    _remove_abandoned()
+    # Readable by this user alone, and short, as the path of a socket must be.
     folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-"))
     real = Path(sys.executable).parent / PROGRAM
     client = folder / "client.py"
@@ -81,15 +80,15 @@ def become_supernode(words: Sequence[str]) -> NoReturn:
     shim = folder / PROGRAM
     shim.write_text(f'#!/bin/sh\nexec {called} "$@"\n', encoding="utf-8")
     shim.chmod(0o700)
-    # By its path: as a module it would have `curvfed` imported from here, where each run brings its own.
+    # Started by its path: as a module it would import this `curvfed`, but each run brings its own.
     serving = [sys.executable, "-P", __file__, SERVE, str(folder), str(os.getpid())]
     subprocess.Popen(serving, stdin=subprocess.DEVNULL, env=os.environ | ONE_THREAD)
     os.environ["PATH"] = os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
     os.execvp(words[0], list(words))
 
 
-def _remove_left() -> None:
-    """Remove the folders of SuperNodes that were killed: nobody could."""
+def _remove_abandoned() -> None:
+    """Remove the folders of SuperNodes that were killed with their parents."""
     for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*-*"):
         pid = folder.name.removeprefix(FOLDER).partition("-")[0]
         with contextlib.suppress(OSError, ValueError):
@@ -98,12 +97,12 @@ def _remove_left() -> None:
 
 
 def serve(folder: Path, parent: int) -> None:
-    """Import, then fork for every program that asks, until the SuperNode is gone."""
+    """Import everything, then fork for every program that asks, until the SuperNode is gone."""
     try:
         for module in HEAVY:
             importlib.import_module(module)
         (program,) = entry_points(group="console_scripts", name=PROGRAM)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the SuperNode, and this ends with it
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the SuperNode, and this process ends with it
         with _Parent(str(folder / "line"), program.load()) as server:
             while os.getppid() == parent:
                 server.handle_request()
@@ -113,11 +112,11 @@ def serve(folder: Path, parent: int) -> None:
 
 
 class _Parent(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
-    """Forks for a program, which runs by itself where it gets no answer: there may be no process to be had."""
+    """Forks for every program that asks. A program that gets no answer runs by itself."""
 
     timeout = 1.0
     request_queue_size = 64
-    max_children = 100_000  # it must never wait for the end of one
+    max_children = 100_000  # it must never wait for a child to end
 
     def __init__(self, place: str, run: Callable[[], object]) -> None:
         super().__init__(place, _Client)
@@ -125,13 +124,13 @@ class _Parent(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
         self._deadlines: dict[int, float] = {}
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        # A SuperNode does one message at a time: it no longer waits for those before this one.
+        # A SuperNode handles one message at a time: it no longer waits for the clients of earlier ones.
         over = time.monotonic() + ORPHANED
         self._deadlines = {pid: self._deadlines.get(pid, over) for pid in self.active_children or ()}
         super().process_request(request, client_address)
 
     def end_orphans(self) -> None:
-        """Ask those to end whose time is over; it is asked once."""
+        """Ask the clients whose time is over to end, once each."""
         self.collect_children()
         for pid, deadline in self._deadlines.items():
             if pid in (self.active_children or ()) and time.monotonic() > deadline:
@@ -140,38 +139,25 @@ class _Parent(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
 
 
 class _Client(socketserver.StreamRequestHandler):
-    """What the fork does with the arguments of the program."""
+    """The fork: it tells the program that it has begun, and then does the program's work."""
 
     timeout = 5.0
     server: _Parent
 
     def handle(self) -> None:
-        if line := self.rfile.readline():  # none of a program that went away
-            self.wfile.write(b"1")
-            self.finish()
-            self.request.close()
-            self.server.socket.close()
-            _become(self.server.run, json.loads(line))
-
-
-def _become(run: Callable[[], object], arguments: list[str]) -> NoReturn:
-    """Be the program, and end as it ends."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.argv = [PROGRAM, *arguments]
-    status = 1
-    try:
-        run()
-        status = 0
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
-        if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)  # what the parent does at its own end is not for the child
+        line = self.rfile.readline()
+        if not line:  # the program went away
+            return
+        self.wfile.write(b"1")
+        self.finish()
+        self.request.close()
+        self.server.socket.close()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.argv = [PROGRAM, *json.loads(line)]
+        try:
+            self.server.run()
+        finally:
+            sys.stdout.flush()  # the server ends the fork by os._exit, which does not
 
 
 if __name__ == "__main__":

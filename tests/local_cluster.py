@@ -1,4 +1,4 @@
-"""A whole cluster on one machine: for a try, for tests, for tables. Everything goes by the commands that a user types."""
+"""A whole cluster on one machine, for tests, benchmarks and tables. It is driven by the commands that a user types."""
 
 import contextlib
 import json
