@@ -54,6 +54,13 @@ def largest(sizes: Array, most: int) -> NDArray[np.intp]:
     return np.sort(np.argsort(-sizes, kind="stable")[:most])
 
 
+def key(text: str, **look: Any) -> tuple[Any, str]:
+    """An entry of a legend: a piece of line or a marker, and its text."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], **look), text
+
+
 def over_rounds(axes: Any, label: str) -> None:
     """Say what is measured over the rounds."""
     axes.set(xlabel="round", ylabel=label)

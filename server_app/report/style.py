@@ -143,13 +143,22 @@ def page_axes(height: float) -> Any:
     return panels(1, height=height, width=PAGE_WIDTH)[1][0]
 
 
-def save(figure: Any, stem: Path) -> None:
-    """Write `stem`.png and `stem`.svg, on white. Equal figures give equal bytes, by the same version of matplotlib."""
-    for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
-        file = BytesIO()
+def save(figure: Any, stem: Path) -> list[Path]:
+    """Write `stem`.png and `stem`.svg, on white paper. Equal figures give equal bytes, by the same version of matplotlib.
+
+    Returns
+    -------
+    list of Path
+        The two files.
+    """
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
+    for path, metadata in zip(files, ({"Software": None}, {"Date": None, "Creator": None}), strict=True):
+        buffer = BytesIO()
         with applied():
-            figure.savefig(file, format=kind, dpi=DPI, metadata=metadata, facecolor="white")
-        write_atomically(stem.with_name(f"{stem.name}.{kind}"), file.getvalue())
+            figure.savefig(buffer, format=path.suffix[1:], dpi=DPI, metadata=metadata, facecolor="white")
+        write_atomically(path, buffer.getvalue())
+    return files
 
 
 def to_svg(axes: Any, name: str) -> Markup:

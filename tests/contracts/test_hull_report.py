@@ -22,8 +22,7 @@ from report_page import drawn as drawn_alone
 from curvfed.server_app.directory.hull_file import SWEEP
 from curvfed.server_app.directory.run_directory import RunDirectory, failed_summary
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report.disc import GRID, MOST_DOTS
-from curvfed.server_app.report.geodesics import geodesic
+from curvfed.server_app.report.disc import GRID, MOST_DOTS, geodesic
 from curvfed.server_app.report.hull_figures import MOST_KEYS, hull_figures
 from curvfed.server_app.report.hull_results import ACCURACIES, results
 from curvfed.server_app.report.hull_tables import hull_tables
