@@ -26,7 +26,7 @@ from curvfed.server_app.directory.tables import TABLES
 from curvfed.server_app.report import image_figures, projection, round_figures, style
 from curvfed.server_app.report.charts import MOST_POINTS
 from curvfed.server_app.report.client_table import client_table
-from curvfed.server_app.report.image_figures import Course
+from curvfed.server_app.report.image_figures import Series
 from curvfed.server_app.report.page import write_report
 from curvfed.server_app.report.projection import FAR, MOST_FEATURES, NEAR, project
 from curvfed.server_app.report.round_results import results
@@ -138,12 +138,12 @@ def test_accuracies_over_the_rounds_are_those_of_the_files(tmp_path: Path) -> No
 
 
 def test_single_points_lie_within_the_axes() -> None:
-    line = Course("line", np.arange(2.0), np.array([40.0, 50.0]), style.MEAN)
+    line = Series("line", np.arange(2.0), np.array([40.0, 50.0]), style.MEAN)
     for marker in "*D":
         with style.applied(style.PAGE_SIZE):
             axes = style.page_axes(3)
-            for one in (line, Course("points", np.ones(2), np.array([10.0, 90.0]), style.MEAN, marker)):
-                image_figures._draw_course(axes, one)
+            points = Series("points", np.ones(2), np.array([10.0, 90.0]), style.MEAN, marker)
+            image_figures.draw_series(axes, [line, points])
         low, high = axes.get_ylim()
         assert low < 10 < 90 < high
 
