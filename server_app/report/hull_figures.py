@@ -10,7 +10,7 @@ from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, labels, style, units
 from curvfed.server_app.report.disc import Disc, everything, view
-from curvfed.server_app.report.hull_results import own_classifier
+from curvfed.server_app.report.results import own_classifier
 from curvfed.server_app.report.templates import Picture
 
 Array = NDArray[np.float64]

@@ -19,6 +19,11 @@ def spread(mean: Any, std: Any) -> str:
     return f"{percent(mean)} ± {percent(std)}" if is_number(mean) else "–"
 
 
+def less(whole: Any, part: Any) -> float | None:
+    """A time without a part of it; None if that is not known."""
+    return whole - part if is_number(whole) and is_number(part) and whole >= part else None
+
+
 def size(count: Any) -> str:
     """Bytes, in units of 1000."""
     if not is_number(count):
