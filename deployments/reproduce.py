@@ -3,19 +3,20 @@
 Runs that have completed are not repeated.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from curvfed.deployments import papers
 from curvfed.deployments.report.page import SweepPage, check, make_folder, make_page, markdown_page, write_csv
-from curvfed.deployments.report.selection import Run, select
+from curvfed.deployments.report.render import HERE
+from curvfed.deployments.report.selection import select
 from curvfed.deployments.shipped import SWEEPS, shipped
 from curvfed.deployments.sweep.make import data_places, default_results, exit_status, sweep
 from curvfed.deployments.sweep.plan import Plan, read_plan
 from curvfed.deployments.sweep.results import Results
 from curvfed.deployments.sweep.runner import Resources
+from curvfed.server_app.report.templates import render
 from curvfed.tasks.atomic_file import write_atomically
 
 VERSIONS = {"python": "Python", "flwr": "Flower", "torch": "torch", "numpy": "NumPy"}
@@ -55,25 +56,13 @@ def contents(pages: dict[str, list[SweepPage]], command: str) -> str:
     """Write the first page: what was run, by which command, and where each table and figure is."""
     runs = {run.planned.name: run for group in pages.values() for page in group for run in page.runs}
     done = [run for run in runs.values() if run.is_completed]
-    minutes = sum(run.figure("seconds") or 0.0 for run in done) / 60
-    spent = f", {minutes:.0f} minutes in all if one after the other" if done else ""
-    lines = ["# The papers' tables and figures, from our own runs", "", f"Made by `{command}`.", ""]
-    lines += [f"{len(done)} of {len(runs)} runs completed{spent}. {_versions(done)}", ""]
-    for paper, group in pages.items():
-        lines += [f"**[{paper}]({paper}.md)**: {papers.title(paper)}", ""]
-        lines += [f"* [{page.plan.title}]({paper}.md#{_anchor(page.plan.title)}): {page.plan.source}" for page in group]
-        lines += [""]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _versions(done: Sequence[Run]) -> str:
-    """The versions with which the runs were made, all of them where they differ."""
-    found = {
-        word: sorted({str(version) for run in done if (version := run.row.get(f"versions.{name}"))})
-        for name, word in VERSIONS.items()
-    }
-    told = [f"{word} {' and '.join(versions)}" for word, versions in found.items() if versions]
-    return f"{', '.join(told)}." if told else ""
+    versions = {word: sorted({str(run.row[f"versions.{name}"]) for run in done if run.row.get(f"versions.{name}")})
+                for name, word in VERSIONS.items()}  # fmt: skip
+    return render(
+        "contents.md", HERE, pages=pages, command=command, titles={paper: papers.title(paper) for paper in pages},
+        runs=runs, done=done, minutes=sum(run.figure("seconds") or 0.0 for run in done) / 60, anchor=_anchor,
+        versions=[f"{word} {' and '.join(found)}" for word, found in versions.items() if found],
+    )  # fmt: skip
 
 
 def _anchor(title: str) -> str:

@@ -4,6 +4,7 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.report import figures
@@ -18,25 +19,12 @@ from curvfed.tasks.atomic_file import write_atomically
 FORMATS = ("md", "html", "tex", "csv")
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A figure on disk.
-
-    Attributes
-    ----------
-    title, words : str
-    files : list of Path
-        A PNG and an SVG file.
-    """
+class Drawn(NamedTuple):
+    """A figure on disk: its title, its caption, and its PNG and SVG files."""
 
     title: str
-    words: str
+    caption: str
     files: list[Path]
-
-    @property
-    def caption(self) -> str:
-        """The text below it."""
-        return f"{self.title}. {self.words}".strip()
 
 
 @dataclass(frozen=True)
@@ -125,7 +113,8 @@ def make_page(plan: Plan, runs: Sequence[Run], folder: Path, against: str = "") 
         except figures.NothingToDraw:
             page.empty.append(title)
         else:
-            page.drawn.append(Drawn(title, str(spec.get("words", "")), style.save(figure, folder / stem)))
+            caption = f"{title}. {spec.get('words', '')}".strip()
+            page.drawn.append(Drawn(title, caption, style.save(figure, folder / stem)))
     return page
 
 
@@ -145,14 +134,9 @@ def html_page(page: SweepPage) -> str:
 
 def write_page(page: SweepPage, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     """Write the page in these formats; the files, figures included."""
-    path = folder / page.plan.path.stem
+    texts = {"md": markdown_page(page, folder), "html": html_page(page), "tex": "\n".join(map(latex, page.tables))}
     made = [file for drawn in page.drawn for file in drawn.files]
-    if "md" in formats:
-        made.append(_write(path.with_suffix(".md"), markdown_page(page, folder)))
-    if "html" in formats:
-        made.append(_write(path.with_suffix(".html"), html_page(page)))
-    if "tex" in formats:
-        made.append(_write(path.with_suffix(".tex"), "\n".join(map(latex, page.tables))))
+    made += [_write(folder / f"{page.plan.path.stem}.{kind}", texts[kind]) for kind in formats if kind in texts]
     return made + (write_csv(page, folder) if "csv" in formats else [])
 
 

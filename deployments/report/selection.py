@@ -165,9 +165,7 @@ def known_key(key: str, source: str) -> str:
     ------
     UsageError
     """
-    if key not in DEFAULTS:
-        raise UsageError(f"{source}: {key!r} is not a key of the run config")
-    return key
+    return known_name(key, DEFAULTS, "key of the run config", source)
 
 
 def known_figure(column: str, runs: Sequence[Run], source: str) -> str:
@@ -199,4 +197,4 @@ def known_name(name: str, known: Collection[str], what: str, source: str) -> str
     if name in known:
         return name
     near = difflib.get_close_matches(name, known, n=1)
-    raise UsageError(f"{source}: {name!r} is no {what}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    raise UsageError(f"{source}: {name!r} is not a {what}" + (f"; did you mean {near[0]!r}?" if near else ""))

@@ -672,7 +672,7 @@ def test_colours_of_many_classes_are_all_different() -> None:
 
 def test_there_is_no_umap_here() -> None:
     """Else the tests above would draw other pictures than they mean to."""
-    assert projection._umap() is None
+    assert projection._umap(np.zeros((40, 3)), "euclidean") is None
 
 
 def test_the_columns_that_the_report_reads_are_written() -> None:

@@ -338,7 +338,7 @@ def test_a_figure_that_no_run_can_have_is_refused_with_the_nearest(values, name,
     runs = [Run(run.planned, run.row | {"metrics.hops_mean": 3.0}, run.folder) for run in runs_of(values)]
     with pytest.raises(UsageError) as refusal:
         make_table(SPEC | {"figures": [FIGURE, name]}, runs, "here")
-    assert str(refusal.value) == f"here: {name!r} is no figure of these runs; did you mean {near!r}?"
+    assert str(refusal.value) == f"here: {name!r} is not a figure of these runs; did you mean {near!r}?"
 
 
 @pytest.mark.parametrize(

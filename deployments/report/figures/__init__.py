@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.figures import clients, curvatures, curves, discs, means
+from curvfed.deployments.report.figures import clients, curves, discs, means
 from curvfed.deployments.report.figures.panels import NothingToDraw
 from curvfed.deployments.report.selection import Run, matching, settings_of
 from curvfed.deployments.sweep.plan import Plan
@@ -22,7 +22,7 @@ KINDS: dict[str, tuple[Callable[[Mapping[str, Any], Sequence[Run], str], "Figure
     "bars": (means.draw_bars, means.BARS),
     "classes": (clients.draw_classes, clients.CLASSES),
     "clients": (clients.draw_clients, clients.CLIENTS),
-    "curvatures": (curvatures.draw, curvatures.PARTS),
+    "curvatures": (clients.draw_curvatures, clients.CURVATURES),
     "curves": (curves.draw, curves.PARTS),
     "discs": (discs.draw, discs.PARTS),
     "lines": (means.draw_lines, means.LINES),

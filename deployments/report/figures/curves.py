@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.figures.legends import line_mark, seeds_key
 from curvfed.deployments.report.figures.panels import (
     NothingToDraw,
     Panel,
@@ -14,7 +13,9 @@ from curvfed.deployments.report.figures.panels import (
     columns_of,
     draw_panels,
     line_keys,
+    line_mark,
     panels_of,
+    seeds_key,
 )
 from curvfed.deployments.report.selection import Run, grouped, keys_of
 from curvfed.deployments.report.words import FIGURE, Place, quantity

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.figures.legends import Keys
-from curvfed.deployments.report.figures.panels import NothingToDraw
+from curvfed.deployments.report.figures.panels import Keys, NothingToDraw
 from curvfed.deployments.report.selection import Run, grouped, keys_of
 from curvfed.deployments.report.words import Names, Place
 from curvfed.server_app.directory.hull_file import HullFile

@@ -8,15 +8,19 @@ import numpy as np
 import pandas as pd
 
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.figures.legends import Keys, bar_mark, line_mark, paper_key, seeds_key
 from curvfed.deployments.report.figures.panels import (
+    Keys,
     NothingToDraw,
     Panel,
+    bar_mark,
     column_of_rounds,
     columns_of,
     draw_panels,
     line_keys,
+    line_mark,
     panels_of,
+    paper_key,
+    seeds_key,
 )
 from curvfed.deployments.report.selection import OF_ROUNDS, Run, grouped, keys_of, known_figure
 from curvfed.deployments.report.values import printed_numbers, values_of
@@ -46,16 +50,8 @@ Position = tuple[Any, ...]
 
 def draw_lines(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
     """Draw means over the seeds with their spreads, joined where x is a number, and the paper's numbers hollow."""
-
-    def draw(axes: Any, panel: Panel, look: Mapping[Place, style.Look]) -> None:
-        positions = _positions(panel)
-        at, joined = _axis(axes, positions, panel, spec), _are_numbers(positions)
-        for number, (line, values) in enumerate(panel.lines.items()):
-            aside = 0.0 if joined else 0.12 * (number - (len(panel.lines) - 1) / 2)
-            _draw_line(axes, _points(values, panel.keys), at, aside, look[line], joined)
-
     shown = _panels(spec, runs, source, "lines")
-    return draw_panels(spec, shown, draw, line_mark, _keys(spec, shown))
+    return draw_panels(spec, shown, partial(_draw_lines, spec), line_mark, _keys(spec, shown))
 
 
 def draw_bars(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
@@ -66,26 +62,34 @@ def draw_bars(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
 
 def draw_groups(spec: Mapping[str, Any], axes: Any, panel: Panel, look: Mapping[Place, style.Look]) -> None:
     """Draw a group of bars for each position on the x axis, in the order of the panel's lines."""
-    width, positions, names = WIDE / len(panel.lines), _positions(panel), Names(spec.get("names", {}))
+    width, at = WIDE / len(panel.lines), _name_positions(axes, panel, spec)
     white = {"markersize": 3.2, "markerfacecolor": "white", "markeredgecolor": "black", "markeredgewidth": 0.8}
     hollow = {"markersize": 8, "markerfacecolor": "none", "markeredgecolor": style.SOFT, "markeredgewidth": 1.5}
     for number, (line, values) in enumerate(panel.lines.items()):
-        points = dict(sorted(_points(values, panel.keys).items(), key=lambda point: positions.index(point[0])))
-        x = np.array([positions.index(position) for position in points]) + width * (number + 0.5) - WIDE / 2
-        error = {"capsize": min(3.0, 30 * width / len(x)), "elinewidth": 1.2, "ecolor": "black"}
-        means, spreads = ([part["value"].agg(what) for part in points.values()] for what in ("mean", "std"))
-        charts.bar(axes, x, means, width, look[line], yerr=spreads, error_kw=error)
-        for middle, part in zip(x, points.values(), strict=True):
+        groups = _by_x(values, panel.keys, at, width * (number + 0.5) - WIDE / 2)
+        stats, printed = groups["value"].agg(["mean", "std"]), groups["paper"].first().dropna()
+        error = {"capsize": min(3.0, 30 * width / len(stats)), "elinewidth": 1.2, "ecolor": "black"}
+        charts.bar(axes, stats.index, stats["mean"], width, look[line], yerr=stats["std"], error_kw=error)
+        for middle, part in groups["value"]:
             if len(part) > 1:
-                apart = middle + width * 0.25 * np.linspace(-1, 1, len(part))
-                axes.plot(apart, part["value"], "o", **white)
-            if "paper" in part:
-                axes.plot(middle, part["paper"].iloc[0], "o", **hollow)
-    labels.categories(axes, [", ".join(map(names.value, position)) for position in positions])
-    axes.set_xlim(-0.5, len(positions) - 0.5)
+                axes.plot(middle + width * 0.25 * np.linspace(-1, 1, len(part)), part, "o", **white)
+        axes.plot(printed.index, printed, "o", **hollow)
     axes.grid(False, axis="x")
     if base := spec.get("base", 0.0):
         axes.set_ylim(bottom=base)
+
+
+def _draw_lines(spec: Mapping[str, Any], axes: Any, panel: Panel, look: Mapping[Place, style.Look]) -> None:
+    joined = _are_numbers(_positions(panel))
+    at = _number_positions(axes, panel, spec) if joined else _name_positions(axes, panel, spec)
+    for number, (line, values) in enumerate(panel.lines.items()):
+        aside = 0.0 if joined else 0.12 * (number - (len(panel.lines) - 1) / 2)
+        groups, one = _by_x(values, panel.keys, at, aside), look[line]
+        stats, printed = groups["value"].agg(["mean", "std"]), groups["paper"].first().dropna()
+        thin = {"capsize": 3, "elinewidth": 1.1, "capthick": 1.1, "linestyle": one.dashes if joined else "none"}
+        axes.errorbar(stats.index, stats["mean"], stats["std"], color=one.colour, marker=one.marker, **thin)
+        hollow = {"markerfacecolor": "white", "markeredgecolor": one.colour, "markeredgewidth": 1.4, "zorder": 1.9}
+        axes.plot(printed.index, printed, one.marker, linestyle="none", markersize=9, **hollow)
 
 
 def _panels(spec: Mapping[str, Any], runs: Sequence[Run], source: str, part: str) -> list[Panel]:
@@ -109,9 +113,10 @@ def _panels(spec: Mapping[str, Any], runs: Sequence[Run], source: str, part: str
     return panels_of(spec, values, wanted, panels, lines, Names(spec.get("names", {})).keys(x), x)
 
 
-def _points(values: pd.DataFrame, keys: list[str]) -> dict[Position, pd.DataFrame]:
-    """The values of a line, by position."""
-    return dict(iter(values.groupby(keys, sort=False)))
+def _by_x(values: pd.DataFrame, keys: list[str], at: Mapping[Position, float], aside: float) -> Any:
+    """Group the values of a line by the x coordinates of their positions."""
+    positions = values[keys].itertuples(index=False, name=None)
+    return values.groupby([at[position] + aside for position in positions])
 
 
 def _positions(panel: Panel) -> list[Position]:
@@ -126,34 +131,26 @@ def _are_numbers(positions: Sequence[Position]) -> bool:
     return all(len(one) == 1 and isinstance(one[0], int | float) and not isinstance(one[0], bool) for one in positions)
 
 
-def _axis(axes: Any, positions: Sequence[Position], panel: Panel, spec: Mapping[str, Any]) -> dict[Position, float]:
-    """Mark the positions on the x axis, and return their coordinates."""
-    names = Names(spec.get("names", {}))
-    words = [", ".join(map(names.value, position)) for position in positions]
-    if not _are_numbers(positions):
-        labels.categories(axes, words)
-        axes.set_xlim(-0.5, len(positions) - 0.5)
-        return {position: float(number) for number, position in enumerate(positions)}
+def _words(positions: Sequence[Position], spec: Mapping[str, Any]) -> list[str]:
+    return [", ".join(map(Names(spec.get("names", {})).value, position)) for position in positions]
+
+
+def _name_positions(axes: Any, panel: Panel, spec: Mapping[str, Any]) -> dict[Position, float]:
+    """Put the positions side by side on the x axis, and return their coordinates."""
+    positions = _positions(panel)
+    labels.categories(axes, _words(positions, spec))
+    axes.set_xlim(-0.5, len(positions) - 0.5)
+    return {position: float(number) for number, position in enumerate(positions)}
+
+
+def _number_positions(axes: Any, panel: Panel, spec: Mapping[str, Any]) -> dict[Position, float]:
+    """Put positions that are numbers where they belong on the x axis, and return their coordinates."""
+    positions = _positions(panel)
     values = [float(position[0]) for position in positions]
     is_far = panel.keys[0].endswith(LOG_KEYS) or values[-1] >= FAR * values[0]
-    labels.numbers(axes, values, words, values[0] > 0 and len(values) > 1 and bool(spec.get("log", is_far)))
+    is_log = values[0] > 0 and len(values) > 1 and bool(spec.get("log", is_far))
+    labels.numbers(axes, values, _words(positions, spec), is_log)
     return dict(zip(positions, values, strict=True))
-
-
-def _draw_line(
-    axes: Any, points: Mapping[Position, pd.DataFrame], at: Mapping[Position, float], aside: float, look: style.Look,
-    joined: bool,
-) -> None:  # fmt: skip
-    order = sorted(points, key=lambda position: at[position])
-    x = [at[position] + aside for position in order]
-    means, spreads = ([points[position]["value"].agg(what) for position in order] for what in ("mean", "std"))
-    thin = {"capsize": 3, "elinewidth": 1.1, "capthick": 1.1, "linestyle": look.dashes if joined else "none"}
-    axes.errorbar(x, means, spreads, color=look.colour, marker=look.marker, **thin)
-    hollow = {"markerfacecolor": "white", "markeredgecolor": look.colour, "markeredgewidth": 1.4, "zorder": 1.9}
-    printed = {where: number for where, position in zip(x, order, strict=True)
-               if np.isfinite(number := points[position]["paper"].iloc[0])}  # fmt: skip
-    if printed:
-        axes.plot(list(printed), list(printed.values()), look.marker, linestyle="none", markersize=9, **hollow)
 
 
 def _keys(spec: Mapping[str, Any], panels: Sequence[Panel]) -> Keys:
