@@ -1,7 +1,7 @@
 """The figures of a sweep's runs as a data frame with a row for each run and figure, the papers' numbers beside them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -12,15 +12,13 @@ from curvfed.deployments.report.selection import Run
 from curvfed.deployments.report.words import FIGURE, Place, quantity
 from curvfed.deployments.sweep.plan import DEFAULTS, SUPERNODES
 
-T = TypeVar("T")
-
 COLUMNS = (FIGURE, "seed", "value", "paper", "paper_std", "not_made", "lacking", "error")
 
 
 def values_of(
     runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str], printed: Sequence[Printed]
 ) -> pd.DataFrame:
-    """Tell the figures of runs.
+    """Collect the figures of runs.
 
     Returns
     -------
@@ -57,26 +55,34 @@ def split(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[Place, pd.
 
 
 def told_of_data(
-    runs: Sequence[Run], keys: Sequence[str], read_run: Callable[[Run], T | None], source: str
-) -> dict[Place, list[tuple[int, T]]]:
-    """Read what runs tell of their data: by place, and there by seed, ascending.
+    rows: Sequence[Mapping[str, Any]], keys: Sequence[str], parts: Sequence[str], columns: Sequence[str], source: str
+) -> pd.DataFrame:
+    """Combine what runs tell of their data, which other settings may leave as they are.
 
-    Runs of one place may differ in other settings as long as their data are the same.
+    Parameters
+    ----------
+    rows : sequence of mapping
+    keys : sequence of str
+        The keys that tell places apart.
+    parts : sequence of str
+        The columns that tell apart what is told in a place.
+    columns : sequence of str
+        What is told; rows that lack any of it are left out.
 
     Raises
     ------
     UsageError
-        If two runs of the same place and seed tell different things.
+        If runs of one place tell different things of the same part.
     """
-    found: dict[Place, dict[int, T]] = {}
-    for run in runs:
-        told, place = read_run(run), run.place(keys)
-        if told is not None and found.setdefault(place, {}).setdefault(run.seed, told) != told:
-            raise UsageError(
-                f"{source}: runs of one panel ({', '.join(str(value) for _, value in place)}) have different data: name "
-                "in panels or where what they differ in"
-            )
-    return {place: sorted(of_seeds.items()) for place, of_seeds in found.items()}
+    index = list(dict.fromkeys([*keys, *parts]))
+    frame = pd.DataFrame(rows, columns=[*index, *columns]).dropna().drop_duplicates()
+    again = frame[frame.duplicated(index)]
+    if len(again):
+        values = ", ".join(str(again.iloc[0][key]) for key in keys)
+        raise UsageError(
+            f"{source}: runs of one panel ({values}) have different data: name in panels or where what they differ in"
+        )
+    return frame
 
 
 def printed_numbers(spec: Mapping[str, Any], source: str) -> list[Printed]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -89,45 +89,39 @@ def draw_classes(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> A
     """Draw a cell per client and class, the darker the larger the share of the class that the client has."""
     from matplotlib.colors import PowerNorm
 
-    names = Names(spec.get("names", {}))
-    shown = told_of_data(runs, keys_of(spec, "panels", source, ["dataset", "alpha"]), _class_counts, source)
-    if not shown:
+    names, keys = Names(spec.get("names", {})), keys_of(spec, "panels", source, ["dataset", "alpha"])
+    rows = [row for run in runs for row in _class_rows(run, keys)]
+    told = told_of_data(rows, keys, ["seed", "client", "class"], ["examples"], source)
+    if told.empty:
         raise NothingToDraw(f"{source}: no completed run tells the class counts of its clients")
+    shown = list(split(told, keys))
     height = 3.4 if len(shown) < 3 else 2.9
     figure, every = style.panels(len(shown), height=height)
-    for (place, of_seeds), axes in zip(shown.items(), every, strict=True):
-        seed, (clients, classes, counts) = of_seeds[0]
-        table = np.array(counts).T
-        shares = np.ma.masked_equal(100 * table / np.maximum(table.sum(axis=1, keepdims=True), 1), 0)
-        image = axes.imshow(shares, norm=PowerNorm(0.5, 0, 100), cmap="Blues", aspect="auto", interpolation="none")
+    for (place, part), axes in zip(shown, every, strict=True):
+        seed, one = _first_seed(part)
+        table = one.pivot(index="class", columns="client", values="examples").loc[one["class"].unique()]
+        shares = 100 * table.div(table.sum(axis=1).clip(lower=1), axis=0)
+        norm = PowerNorm(0.5, 0, 100)
+        image = axes.imshow(shares.where(shares > 0), norm=norm, cmap="Blues", aspect="auto", interpolation="none")
         axes.grid(False)
         axes.spines[:].set_visible(True)
-        labels.categories(axes, list(map(str, clients)))
-        labels.steps(axes.set_yticks, [labels.fitted(text, 1.0) for text in classes], MOST_CLASSES)
+        labels.categories(axes, list(map(str, table.columns)))
+        labels.steps(axes.set_yticks, [labels.fitted(text, 1.0) for text in table.index], MOST_CLASSES)
         labels.name(axes, f"client (seed {seed})", "class", names.place(place))
     bar = figure.colorbar(image, ax=every, aspect=35, pad=0.02, ticks=[0, 1, 5, 10, 25, 50, 100])
     bar.set_label(labels.fitted("share of the class's examples (%)", height - 1.0, style.LARGE))
     return figure
 
 
-def _class_counts(run: Run) -> tuple[list[int], list[str], list[list[float]]] | None:
-    """The clients, the classes, and how many examples each client has of each class; None if they do not tell."""
+def _class_rows(run: Run, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """How many examples each client of a run has of each class."""
     files = RunFiles.read(run.folder)
-    told = class_counts(files)
-    counts = [[mine.get(name, 0.0) for name in files.class_names] for mine in told.values()]
-    return (list(told), files.class_names, counts) if told else None
-
-
-class Curvatures(NamedTuple):
-    """The clients that tell their curvatures: those of their graphs, and of their spaces after the first and last round.
-
-    What is not drawn is left empty.
-    """
-
-    clients: list[int]
-    graph: list[float]
-    first: list[float]
-    last: list[float]
+    told = dict(run.place(keys)) | {"seed": run.seed}
+    return [
+        told | {"client": client, "class": name, "examples": mine.get(name, 0.0)}
+        for client, mine in class_counts(files).items()
+        for name in files.class_names
+    ]
 
 
 def draw_curvatures(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
@@ -141,60 +135,62 @@ def draw_curvatures(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -
     names, panels = Names(spec.get("names", {})), keys_of(spec, "panels", source, ["dataset"])
     if of == "space":
         grouped(runs, panels, source)  # spaces depend on the whole configuration, graphs on the data alone
-    shown = told_of_data(runs, panels, lambda run: _curvatures(run, of, against), source)
-    if not shown:
+    columns = ["first", "last"] * (of == "space") + ["graph"] * ("graph" in (of, against))
+    rows = [row for run in runs for row in _curvature_rows(run, panels)]
+    told = told_of_data(rows, panels, ["seed", "client"], columns, source)
+    if told.empty:
         raise NothingToDraw(f"{source}: no completed run tells curvatures of its clients' {of}s")
+    shown, keys = list(split(told, panels)), []
     figure, every = style.panels(len(shown))
-    keys: Keys = []
-    for (place, told), axes in zip(shown.items(), every, strict=True):
-        seed, one = told[0]
-        x, y = f"client (seed {seed})", LABELS[of]
+    for (place, part), axes in zip(shown, every, strict=True):
+        seed, one = _first_seed(part)
+        x, y, seeds = f"client (seed {seed})", LABELS[of], part["seed"].nunique()
         if against == "count":
-            x, y = LABELS[of], "clients" if len(told) == 1 else f"clients of {len(told)} seeds"
-            keys = _draw_histogram(axes, of, [of_seed for _, of_seed in told])
+            x, y = LABELS[of], "clients" if seeds == 1 else f"clients of {seeds} seeds"
+            keys = _draw_histogram(axes, part)
         elif against == "graph":
             x = charts.FORMAN
-            for _, of_seed in told:
-                keys = charts.moved(axes, of_seed.graph, of_seed.first, of_seed.last)
+            for _, of_seed in part.groupby("seed"):
+                keys = charts.moved(axes, of_seed["graph"], of_seed["first"], of_seed["last"])
             axes.margins(0.08)
-        elif of == "space":
-            keys = charts.moved(axes, range(len(one.clients)), one.first, one.last)
-            _name_clients(axes, one.clients)
         else:
-            charts.bar(axes, range(len(one.clients)), one.graph, 0.7, style.Look.of(0))
-            axes.axhline(0, color="black", linewidth=0.8)
-            _name_clients(axes, one.clients)
+            if of == "space":
+                keys = charts.moved(axes, range(len(one)), one["first"], one["last"])
+            else:
+                charts.bar(axes, range(len(one)), one["graph"], 0.7, style.Look.of(0))
+                axes.axhline(0, color="black", linewidth=0.8)
+            axes.grid(False, axis="x")
+            axes.set_xlim(-0.6, len(one) - 0.4)
+            labels.categories(axes, list(map(str, one["client"])))
         labels.name(axes, x, y, names.place(place))
     labels.legend(figure, keys)
     return figure
 
 
-def _curvatures(run: Run, of: str, against: str) -> Curvatures | None:
-    """The curvatures in a run directory; None if there are none."""
-    forman, courses = curvatures(RunFiles.read(run.folder))
-    if of == "graph":
-        return Curvatures(sorted(forman), [forman[client] for client in sorted(forman)], [], []) if forman else None
-    clients = sorted(courses.keys() & forman.keys() if against == "graph" else courses)
-    graph = [forman[client] for client in clients] if against == "graph" else []
-    first, last = ([float(courses[client][end]) for client in clients] for end in (0, -1))
-    return Curvatures(clients, graph, first, last) if clients else None
+def _curvature_rows(run: Run, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """The curvatures of each client's graph, and of its space after the first and the last round, as far as it tells them."""
+    graphs, spaces = curvatures(RunFiles.read(run.folder))
+    told = dict(run.place(keys)) | {"seed": run.seed}
+    rows = [told | {"client": client, "graph": graphs.get(client)} for client in sorted({*graphs, *spaces})]
+    ends = {client: {"first": course[0], "last": course[-1]} for client, course in spaces.items()}
+    return [row | ends.get(row["client"], {}) for row in rows]
 
 
-def _name_clients(axes: Any, clients: Sequence[int]) -> None:
-    axes.grid(False, axis="x")
-    axes.set_xlim(-0.6, len(clients) - 0.4)
-    labels.categories(axes, list(map(str, clients)))
-
-
-def _draw_histogram(axes: Any, of: str, told: Sequence[Curvatures]) -> Keys:
+def _draw_histogram(axes: Any, told: pd.DataFrame) -> Keys:
     """Draw a histogram over the clients of all seeds."""
-    first, last, graph = (np.concatenate([getattr(one, part) for one in told]) for part in ("first", "last", "graph"))
-    counted = last if of == "space" else graph
-    edges = np.histogram_bin_edges(np.concatenate([first, counted]), "auto")
-    keys: Keys = []
-    if of == "space":
-        before = axes.hist(first, edges, histtype="step", color=style.SOFT, linewidth=1.8, linestyle="--")[2]
-        keys = [(before[0], "after the first round")]
-    after = axes.hist(counted, edges, color=style.Look.of(0).tint, edgecolor=style.PALETTE[0])[2]
+    is_space, filled = "last" in told, {"color": style.Look.of(0).tint, "edgecolor": style.PALETTE[0]}
+    counted = told["last" if is_space else "graph"]
+    edges = np.histogram_bin_edges(told[["first", "last"]] if is_space else counted, "auto")
     axes.yaxis.get_major_locator().set_params(integer=True)
-    return [*keys, (after[0], "after the last round")] if of == "space" else []
+    if not is_space:
+        axes.hist(counted, edges, **filled)
+        return []
+    before = axes.hist(told["first"], edges, histtype="step", color=style.SOFT, linewidth=1.8, linestyle="--")[2]
+    after = axes.hist(counted, edges, **filled)[2]
+    return [(before[0], "after the first round"), (after[0], "after the last round")]
+
+
+def _first_seed(told: pd.DataFrame) -> tuple[int, pd.DataFrame]:
+    """The lowest seed, and what is told of it."""
+    seed = told["seed"].min()
+    return seed, told[told["seed"] == seed]
