@@ -45,7 +45,7 @@ FIRST = ("status", "error", "method", "dataset", "seed", "num_clients")
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
-    """Lay out the figures of a run: the last round, and beside it the round of the best validation score if there is one."""
+    """Lay out the figures of a run: the last round, and beside it the best validation round if there is one."""
     best: Mapping[str, Any] = summary.get("best_validation") or {}
     last, at_best = _figures(summary), _figures(best)
     method = METHODS.get(summary.get("method") or "")

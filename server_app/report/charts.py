@@ -40,9 +40,8 @@ def known(values: Array) -> Array:
 
 def row_means(values: Array) -> Array:
     """Average the finite values of each row of (R, C); NaN for a row without any."""
-    finite = np.isfinite(values)
-    counts = finite.sum(axis=1)
-    return np.where(counts > 0, np.where(finite, values, 0.0).sum(axis=1) / np.maximum(counts, 1), np.nan)
+    means: Array = np.ma.masked_invalid(values).mean(axis=1).filled(np.nan)
+    return means
 
 
 def evenly(count: int) -> NDArray[np.intp]:
@@ -75,9 +74,8 @@ def stroke(axes: Any, lines: Sequence[Array] | Array, face: Any = None, **style:
     from matplotlib.path import Path
 
     if len(lines):
-        codes = [np.r_[Path.MOVETO, np.full(len(line) - 1, Path.LINETO)] for line in lines]
-        path = Path(np.concatenate(lines), np.concatenate(codes))
-        path.should_simplify = False  # in a path of 128 points or more matplotlib leaves out lines that stand still
+        path = Path.make_compound_path(*map(Path, lines))
+        path.should_simplify = False  # in a path of 128 points or more matplotlib leaves out lines of length 0
         style |= {"fill": face is not None, "facecolor": face}
         axes.add_patch(PathPatch(path, capstyle="round", joinstyle="round", **style))
 
@@ -87,7 +85,7 @@ def dots(axes: Any, points: Array, colour: str, size: float, **style: Any) -> No
     stroke(axes, points[:, None].repeat(2, axis=1), edgecolor=colour, linewidth=size, **style)
 
 
-def unit_circle(axes: Any, centre: Sequence[float] = (0.0, 0.0), half: float = 1.02) -> None:
+def unit_circle(axes: Any, centre: Any = (0.0, 0.0), half: float = 1.02) -> None:
     """Draw the rim of the unit disc, and set the view to a square of side 2 `half` around a centre."""
     from matplotlib.patches import Circle
 

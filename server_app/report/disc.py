@@ -143,12 +143,12 @@ class Disc:
         at = half * (2 * np.arange(GRID) + 1 - GRID) / GRID
         grid = np.stack(np.meshgrid(x + at, y + at), axis=-1)
         inside = np.square(grid).sum(axis=-1) < 0.999**2
-        group = np.ma.masked_all((GRID, GRID), int)
+        group = np.zeros((GRID, GRID), int)
         group[inside] = self.file.classifier.predict(grid[inside] / root(self.file))
         light = ListedColormap([to_rgba(self.colours[colour], 0.13) for colour in self.of_group])
         extent = (x - half, x + half, y - half, y + half)
         shown = {"interpolation": "none", "origin": "lower", "vmin": -0.5, "vmax": len(self.of_group) - 0.5}
-        self.axes.imshow(group, cmap=light, extent=extent, **shown)
+        self.axes.imshow(np.ma.masked_where(~inside, group), cmap=light, extent=extent, **shown)
         return True
 
 

@@ -37,7 +37,7 @@ def hull_figures(run: RunFiles) -> list[Picture]:
     if run.hulls is None:
         return []
     file, names = run.hulls, CURVES | {"flp": own_classifier(run)}
-    curves = [_by_epsilon(file, *figure, names) for figure in SWEEPS] if file.sweep else []
+    curves = [_by_epsilon(file, names, *figure) for figure in SWEEPS] if file.sweep else []
     return [_disc(file), *(picture for picture in curves if picture is not None)]
 
 
@@ -69,7 +69,7 @@ def _width(file: HullFile, centre: Array, half: float) -> float | None:
 
 
 def _by_epsilon(
-    file: HullFile, name: str, title: str, axis: str, unit: str, columns: Sequence[str], names: Mapping[str, str]
+    file: HullFile, names: Mapping[str, str], name: str, title: str, axis: str, unit: str, columns: Sequence[str]
 ) -> Picture | None:
     """Draw columns of the sweep over epsilon on a log axis, and a line at the run's own epsilon; None without values."""
     order = np.argsort(file.sweep["epsilon"], kind="stable")

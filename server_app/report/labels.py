@@ -38,8 +38,7 @@ def legend(figure: Any, keys: Sequence[tuple[Any, str]]) -> None:
 
 def page_legend(axes: Any, keys: Sequence[tuple[Any, str]] = (), columns: int = 2, **style: Any) -> None:
     """Put a legend above the axes of a picture of a page, by default of all labelled artists."""
-    told = list(zip(*keys, strict=True))
-    axes.legend(*told, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, **style)
+    axes.legend(*zip(*keys, strict=True), loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, **style)
 
 
 def class_legend(axes: Any, keys: Sequence[tuple[Any, str]]) -> None:

@@ -168,7 +168,7 @@ def draw_curvatures(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -
 
 
 def _curvature_rows(run: Run, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """The curvatures of each client's graph, and of its space after the first and the last round, as far as it tells them."""
+    """The curvatures that each client tells: of its graph, and of its space after the first and the last round."""
     graphs, spaces = curvatures(RunFiles.read(run.folder))
     told = dict(run.place(keys)) | {"seed": run.seed}
     rows = [told | {"client": client, "graph": graphs.get(client)} for client in sorted({*graphs, *spaces})]
