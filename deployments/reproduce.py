@@ -20,7 +20,7 @@ from curvfed.server_app.report.templates import render
 from curvfed.tasks.atomic_file import write_atomically
 
 VERSIONS = {"python": "Python", "flwr": "Flower", "torch": "torch", "numpy": "NumPy"}
-"""Versions that the page of contents tells, by their names in summary.json."""
+"""The versions on the page of contents, by their names in summary.json."""
 
 
 def read_all(scale: str) -> dict[str, list[Plan]]:

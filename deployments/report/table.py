@@ -1,4 +1,4 @@
-"""A table of a sweep: a data frame with a row for each cell, with mean and spread over seeds and a paired test."""
+"""A table of a sweep: a data frame that has a row for each cell, with mean and spread over seeds and a paired test."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -144,7 +144,7 @@ def _cells(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame
         failures=("error", lambda errors: sum(map(bool, errors))),
         failed=("error", lambda errors: "; ".join(filter(None, errors))),
     )  # fmt: skip
-    measured = values.dropna(subset="value").groupby(index)["seed"]
+    measured = values.dropna(subset="value").groupby(index, sort=False)["seed"]
     cells["seeds"] = measured.agg(lambda seeds: " ".join(map(str, sorted(seeds))))
     cells = cells.join(_paired(values, index, against)).reset_index().astype({"pairs": "Int64"}).fillna({"seeds": ""})
     is_planned = cells[["count", "not_made", "lacking", "failures"]].any(axis=1)
@@ -156,8 +156,10 @@ def _paired(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFram
     is_other = values["method"] == against if "method" in index else pd.Series(False, values.index)
     rest = [key for key in dict.fromkeys([*index, "seed"]) if key != "method"]
     both = values[~is_other].merge(values[is_other], on=rest, suffixes=("", "_other"))
-    differences = both["value"] - both["value_other"]
-    found = differences.groupby([both[key] for key in index]).agg(difference="mean", std="std", pairs="count")
+    differences = (both["value"] - both["value_other"]).round(12)  # without the noise of equal results
+    found = differences.groupby([both[key] for key in index], sort=False).agg(
+        difference="mean", std="std", pairs="count"
+    )
     t = found["difference"] / (found.pop("std") / np.sqrt(found["pairs"]))
     p = 2 * stdtr(found["pairs"] - 1, -t.abs())
     # Differences that are all 0 have no spread to test by.
@@ -173,7 +175,7 @@ def _is_best(cells: pd.DataFrame, across: list[str], keys: list[str], data: Mapp
     score = pd.Series([round(mean, kind.decimals) for mean, kind in zip(cells["mean"], kinds, strict=True)])
     score = score.mask(is_cost, -score)
     of_data = [data.get(tuple(zip(keys, place, strict=True)), "") for place in cells[keys].itertuples(index=False)]
-    rivals = score.groupby([cells[key] for key in [*across, FIGURE]] + [pd.Series(of_data)])
+    rivals = score.groupby([cells[key] for key in [*across, FIGURE]] + [pd.Series(of_data)], sort=False)
     return score.eq(rivals.transform("max")) & (rivals.transform("count") > 1)
 
 
