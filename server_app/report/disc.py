@@ -120,7 +120,6 @@ class Disc:
             if normal.any():
                 lines, width = [perpendicular(reference, normal, self.pixel)], self.bold * (1.8 if single else 1.1)
                 charts.stroke(self.axes, lines, edgecolor=shade, linewidth=width)
-        for shade, reference, _ in told:
             edge = {"markeredgecolor": style.PAPER, "markeredgewidth": 0.8}
             self.axes.plot(*reference, "D", color=shade, markersize=5, **edge)
         return len(told)
