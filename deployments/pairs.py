@@ -14,29 +14,28 @@ from curvfed.strategies.config.settings_file import format_of, updated
 Value = bool | int | float | str
 
 NUM_SUPERNODES = 10
-"""Clients of a simulation that does not say how many."""
+"""Clients of a simulation by default."""
 
 
 class UsageError(ValueError):
-    """The command line asks for something that cannot be run."""
+    """The command line asks for something that cannot be done."""
 
 
 def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[str, Value]:
-    """Read `key=value` arguments, whose strings need no quotes, names of shipped presets, and paths of `.toml` files.
+    """Read arguments that are `key=value`, with strings without quotes, names of presets, or paths of `.toml` files.
 
-    What comes later wins.
+    Later arguments override earlier ones.
 
     Parameters
     ----------
     arguments : sequence of str
     defaults : mapping of key to value
-        Every key there is; where the default is a string, `7` is text as well.
+        All keys; if the default is a string, `7` is read as text.
 
     Raises
     ------
     UsageError
-        For an argument that is none of these, a file that cannot be read, or a key that is not there; names the nearest
-        right one.
+        For any other argument, a file that cannot be read, or an unknown key; names the nearest known one.
     """
     config: dict[str, Value] = {}
     for argument in arguments:
@@ -57,7 +56,7 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
 
 
 def pop_supernodes(config: dict[str, Value], default: int) -> int:
-    """Take `num-supernodes`, the number of clients and no key of the run config, out of what was read.
+    """Remove `num-supernodes`, the number of clients, from what was read: it is not a key of the run config.
 
     Raises
     ------
@@ -71,12 +70,12 @@ def pop_supernodes(config: dict[str, Value], default: int) -> int:
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], int]:
-    """Read a user's TOML file; its content, and its format.
+    """Read a user's TOML file; returns its content and its format.
 
     Raises
     ------
     UsageError
-        If it is absent, cannot be read, or is none.
+        If it is missing, cannot be read, or is not TOML.
     """
     try:
         text = path.expanduser().read_text(encoding="utf-8")
@@ -102,7 +101,7 @@ def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def check_key(key: str, defaults: Mapping[str, Value], where: str = "") -> None:
-    """Refuse a key that is not there, naming the nearest right one.
+    """Refuse an unknown key, and name the nearest known one.
 
     Raises
     ------

@@ -1,26 +1,30 @@
-"""The papers' tables and figures from runs of our own: all shipped sweeps at one scale, then pages of them.
+"""The command `curvfed paper`: runs of all shipped sweeps at one scale, then pages with the papers' tables and figures.
 
 Runs that have completed are not repeated.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from curvfed.deployments import papers
-from curvfed.deployments.report.page import Part, check, make_folder, make_part, markdown_part, write_csv
-from curvfed.deployments.report.selection import Run, select
+from curvfed.deployments.report.page import SweepPage, check, make_folder, make_page, markdown_page, write_csv
+from curvfed.deployments.report.render import HERE
+from curvfed.deployments.report.selection import select
 from curvfed.deployments.shipped import SWEEPS, shipped
 from curvfed.deployments.sweep.make import data_places, default_results, exit_status, sweep
 from curvfed.deployments.sweep.plan import Plan, read_plan
 from curvfed.deployments.sweep.results import Results
 from curvfed.deployments.sweep.runner import Resources
+from curvfed.server_app.report.templates import render
 from curvfed.tasks.atomic_file import write_atomically
+
+VERSIONS = {"python": "Python", "flwr": "Flower", "torch": "torch", "numpy": "NumPy"}
+"""The versions on the page of contents, by their names in summary.json."""
 
 
 def read_all(scale: str) -> dict[str, list[Plan]]:
-    """The sweeps of every paper, by the papers' names."""
+    """Read the sweeps of every paper, by the papers' names."""
     files = shipped(SWEEPS)
     return {
         paper: [read_plan(path, scale) for name, path in files.items() if name.startswith(f"{paper}/")]
@@ -29,54 +33,36 @@ def read_all(scale: str) -> dict[str, list[Plan]]:
 
 
 def together(plans: dict[str, list[Plan]], scale: str) -> Plan:
-    """All runs of all sweeps as one, each once: tables and figures share many."""
+    """Combine all sweeps into one that has each run once: tables and figures share many."""
     runs = {run.name: run for group in plans.values() for plan in group for run in plan.runs}
     return Plan(Path("sweeps"), scale, f"all sweeps, {scale}", "", "", tuple(runs.values()))
 
 
-def write_pages(plans: dict[str, list[Plan]], results: Results, folder: Path, command: str) -> list[Part]:
-    """A page per paper, its figures and tables beside it, and a page of contents."""
-    parts: dict[str, list[Part]] = {}
+def write_pages(plans: dict[str, list[Plan]], results: Results, folder: Path, command: str) -> list[SweepPage]:
+    """Write a page per paper, its figures and tables beside it, and a page of contents."""
+    pages: dict[str, list[SweepPage]] = {}
     for paper, group in plans.items():
-        parts[paper] = [make_part(plan, select(plan, results), folder / "figures" / paper) for plan in group]
+        pages[paper] = [make_page(plan, select(plan, results), folder / "figures" / paper) for plan in group]
         title = f"# {paper}: {papers.title(paper)}\n\n[All results](README.md)\n\n"
-        text = title + "\n".join(markdown_part(part, folder, level=2) for part in parts[paper])
+        text = title + "\n".join(markdown_page(page, folder, level=2) for page in pages[paper])
         write_atomically(folder / f"{paper}.md", text.encode())
-        for part in parts[paper]:
-            list(write_csv(part, folder / "tables" / paper))
-    write_atomically(folder / "README.md", contents(parts, command).encode())
-    return [part for group in parts.values() for part in group]
+        for page in pages[paper]:
+            write_csv(page, folder / "tables" / paper)
+    write_atomically(folder / "README.md", contents(pages, command).encode())
+    return [page for group in pages.values() for page in group]
 
 
-def contents(parts: dict[str, list[Part]], command: str) -> str:
-    """The first page: what was run, by what, and where each table and figure is."""
-    runs = {run.planned.name: run for group in parts.values() for part in group for run in part.runs}
+def contents(pages: dict[str, list[SweepPage]], command: str) -> str:
+    """Write the first page: what was run, by which command, and where each table and figure is."""
+    runs = {run.planned.name: run for group in pages.values() for page in group for run in page.runs}
     done = [run for run in runs.values() if run.is_completed]
-    lines = ["# The papers' tables and figures, from our own runs", "", f"Made by `{command}`.", ""]
-    lines += [f"{len(done)} of {len(runs)} runs completed{_spent(done)}. {_versions(done)}", ""]
-    for paper, group in parts.items():
-        lines += [f"**[{paper}]({paper}.md)**: {papers.title(paper)}", ""]
-        lines += [f"* [{part.plan.title}]({paper}.md#{_anchor(part.plan.title)}): {part.plan.source}" for part in group]
-        lines += [""]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _spent(done: Sequence[Run]) -> str:
-    seconds = sum(run.figure("seconds") or 0.0 for run in done)
-    return f", {seconds / 60:.0f} minutes in all if one after the other" if done else ""
-
-
-def _versions(done: Sequence[Run]) -> str:
-    """The versions that the runs were made with, all of them where they differ."""
-    words = {
-        "versions.python": "Python",
-        "versions.flwr": "Flower",
-        "versions.torch": "torch",
-        "versions.numpy": "NumPy",
-    }
-    found = {word: sorted({str(run.row[key]) for run in done if run.row.get(key)}) for key, word in words.items()}
-    told = [f"{word} {' and '.join(versions)}" for word, versions in found.items() if versions]
-    return f"{', '.join(told)}." if told else ""
+    versions = {word: sorted({str(run.row[f"versions.{name}"]) for run in done if run.row.get(f"versions.{name}")})
+                for name, word in VERSIONS.items()}  # fmt: skip
+    return render(
+        "contents.md", HERE, pages=pages, command=command, titles={paper: papers.title(paper) for paper in pages},
+        runs=runs, done=done, minutes=sum(run.figure("seconds") or 0.0 for run in done) / 60, anchor=_anchor,
+        versions=[f"{word} {' and '.join(found)}" for word, found in versions.items() if found],
+    )  # fmt: skip
 
 
 def _anchor(title: str) -> str:
@@ -103,7 +89,7 @@ def main(
     folder, resources = (results or default_results()).resolve(), Resources(cpus, gpus, address)
     make_folder(to)
     failed = sweep(together(plans, scale), folder, data_places(data), resources, console)
-    parts = write_pages(plans, Results(folder), to, f"curvfed paper --scale {scale} --data FOLDER")
-    tables, figures = sum(len(part.sheets) for part in parts), sum(len(part.drawn) for part in parts)
+    pages = write_pages(plans, Results(folder), to, f"curvfed paper --scale {scale} --data FOLDER")
+    tables, figures = sum(len(page.tables) for page in pages), sum(len(page.drawn) for page in pages)
     console.print(f"{tables} tables and {figures} figures: {to / 'README.md'}", highlight=False)
     return int(failed > 0)

@@ -1,4 +1,4 @@
-"""The run directory as it is known before Flower is told of a run, and what the run has left there at its end."""
+"""The directory of a run by Flower: chosen before the run begins, read when it has ended."""
 
 import contextlib
 import json
@@ -14,11 +14,11 @@ from curvfed.deployments.tables import summary_table
 from curvfed.strategies.config.run_config import RunConfig
 
 COMPLETED = "finished:completed"
-"""Flower's status of a run that went well."""
+"""Flower's status of a completed run."""
 
 
 def named(settings: Mapping[str, Value], config: RunConfig) -> dict[str, Value]:
-    """The settings with an absolute results-dir and a run-name: the run directory is then known whatever happens."""
+    """Add an absolute results-dir and a run-name to the settings, so that the run directory is known in any case."""
     from curvfed.server_app.directory.run_directory import default_name  # takes a while to import
 
     name = config.run_name or default_name(config)
@@ -42,10 +42,10 @@ def _toml(value: Value) -> str:
 
 
 class ExpectedSummary:
-    """The `summary.json` that a run is about to write.
+    """The `summary.json` that a run will write.
 
-    A run that is resumed, or refused because its name is taken, finds the summary of an earlier run in place, which says
-    nothing about this one. So what is there beforehand is remembered.
+    A resumed run, or one that is refused because its name is taken, finds the summary of an earlier run. So the state of
+    the file before the run is recorded, and only a changed file counts.
 
     Parameters
     ----------
@@ -59,31 +59,31 @@ class ExpectedSummary:
     """
 
     def __init__(self, config: Mapping[str, Value]) -> None:
-        # The app writes to the default folder where it cannot write to the one that it is told.
+        # The app writes to the default folder if it cannot write to the given one.
         folders = [Path(str(config["results-dir"])), RunConfig().results_path]
         places = [folder / str(config["run-name"]) / "summary.json" for folder in folders]
         self.directory = places[0].parent
         self._before = {path: _stamp(path) for path in places}
 
     def read(self) -> tuple[Path, dict[str, Any]]:
-        """The run directory and the summary that this run wrote; an empty one if it wrote none."""
+        """Read the summary that this run wrote, empty if it wrote none; returns the run directory too."""
         for path, before in self._before.items():
             if _stamp(path) not in (None, before):
-                with contextlib.suppress(ValueError):  # cut off while it was written
+                with contextlib.suppress(ValueError):  # written only in part
                     return path.parent, json.loads(path.read_text(encoding="utf-8"))
         return self.directory, {}
 
     def tell(self, status: str, details: str, is_here: bool = True, wording: Callable[[str], str] = str) -> bool:
-        """Print the figures of the run, and where it failed why.
+        """Print the figures of the run, and if it failed the reason.
 
         Parameters
         ----------
         status, details : str
-            Flower's.
+            Flower's status of the run.
         is_here : bool
-            False where the results may lie on another machine: Flower's word is enough then.
+            False if the results may be on another machine; Flower's status is then enough.
         wording : callable
-            What is done to the reason before it is printed.
+            Changes the reason before it is printed.
 
         Returns
         -------
@@ -107,7 +107,7 @@ class ExpectedSummary:
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
-    """A value that changes whenever a file is written again; None if it is not there."""
+    """A value that changes whenever a file is written; None if the file does not exist."""
     try:
         stat = path.stat()
     except OSError:

@@ -27,7 +27,7 @@ LABELS = {
     "bytes_up": "bytes up, per client and round",
     "bytes_down": "bytes down, per client and round",
 }
-"""Figures that need other words than their names; the accuracies stand together, in this order."""
+"""Words for figures whose names are not clear, in the order of the table."""
 
 ONE_SHOT_LABELS = {key: words for key, words in LABELS.items() if "accuracy" in key} | {
     "hull_share_revealed": "share of points that hulls reveal",
@@ -39,13 +39,13 @@ ONE_SHOT_LABELS = {key: words for key, words in LABELS.items() if "accuracy" in 
     "bytes_down": "bytes down, per client",
     "seconds": "seconds",
 }
-"""All that is shown of a one-shot run: the report tells the rest, phase by phase."""
+"""The figures that are shown of a one-shot run; the report tells the others, phase by phase."""
 
 FIRST = ("status", "error", "method", "dataset", "seed", "num_clients")
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
-    """Lay out the figures of a run: the last round beside the one of the best validation score, where there is one."""
+    """Lay out the figures of a run: the last round, and beside it the best validation round if there is one."""
     best: Mapping[str, Any] = summary.get("best_validation") or {}
     last, at_best = _figures(summary), _figures(best)
     method = METHODS.get(summary.get("method") or "")
@@ -63,7 +63,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
 
 
 def _figures(part: Mapping[str, Any]) -> dict[str, Any]:
-    """One level of names; mean and deviation in one cell."""
+    """Figures and metrics on one level, with mean and deviation in one cell."""
     figures = {key: value for key, value in part.items() if not isinstance(value, Mapping)} | (
         part.get("metrics") or {}
     )

@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from markupsafe import Markup
-
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import style
-from curvfed.server_app.report.templates import Table, render
+from curvfed.server_app.report.page import page_text
+from curvfed.server_app.report.templates import render
 
 VOID = {"meta", "link", "br", "img", "hr"}
 HOSTILE = "<script>alert('1')</script> \"><img src=x onerror=alert(2)> & $\\frac{1} </svg>"
@@ -23,9 +23,9 @@ class Page(HTMLParser):
     texts and labels.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, page: Path | str) -> None:
         super().__init__()
-        self.source = path.read_text()
+        self.source = page.read_text() if isinstance(page, Path) else page
         self.open: list[str] = []
         self.tags: list[str] = []
         self.attributes: list[tuple[str, str]] = []
@@ -110,10 +110,7 @@ def drawn(what: Any, *told: Any) -> Drawn:
     return Drawn(svg, html.unescape(label), html.unescape(caption), [html.unescape(text) for text in texts])
 
 
-def rows_of(parts: list[Any]) -> dict[str, list[str]]:
-    """The rows of the tables of a section, as `Page` has them."""
-    tables = [part for part in parts if isinstance(part, Table)]
-    rows = [row for table in tables for row in ([table.header] if table.header else []) + list(table.rows)]
-    return {
-        str(row[0]): [cell.striptags() if isinstance(cell, Markup) else str(cell) for cell in row[1:]] for row in rows
-    }
+def section(run: RunFiles, title: str) -> Page:
+    """One section of a page without pictures, which take seconds; empty if the page does not have it."""
+    found = re.search(f"<section><h2>{title}</h2>.*?</section>", page_text(run, []), re.DOTALL)
+    return Page(found[0] if found else "")

@@ -1,15 +1,15 @@
-"""The numbers that the four papers print, typed in once: what figures of runs are to be held against.
+"""The numbers that the four papers print, with which figures of runs are compared.
 
-A file per paper, `PAPER.toml`. Its [methods] translate names as printed to rows of `curvfed.strategies.methods`, ""
-where this app has no such method; its [[tables]] have the cells as printed, "" where there is no number.
+Each paper has a file `PAPER.toml`. Its [methods] translate printed names to rows of `curvfed.strategies.methods`, or to ""
+if this app has no such method. Its [[tables]] have the cells as printed, "" for a cell without a number.
 
-What a cell is of is said by keys of the run config: those of its table, its column, its row's method and its row, of which
-the later win. Two are none: `num-supernodes`, the number of clients, and `column`, a heading that no key stands for. They
-say what the paper tells of the cell, not every choice that its authors made. A row with `settings` need not be named as a
-method.
+Keys of the run config describe a cell: the keys of its table, its column, its row's method and its row; later ones
+override earlier ones. Two further keys are `num-supernodes`, the number of clients, and `column`, a heading that has no
+key. They describe what the paper says about the cell, not every choice of its authors. A row with `settings` needs no
+method's name.
 
-`figure` is where summary.json has what the cell is held against, "" for nothing, and `scale` what that is multiplied by;
-row over column over table.
+`figure` is the key of summary.json with which the cell is compared, "" for none, and `scale` the factor from that figure to
+the printed number. A row's values override those of its column, and these those of the table.
 """
 
 import re
@@ -29,7 +29,7 @@ PAPERS = ("flatland", "hyperfed", "spherefed", "hull")
 FOLDER = Path(str(files(__name__)))
 
 _NUMBER = r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
-# A spread stands after ± or in brackets; the arrows of SphereFed's tables tell no more than the difference of two cells.
+# A spread follows ± or is in brackets; the arrows in SphereFed's tables only repeat the difference of two cells.
 _CELL = re.compile(rf"({_NUMBER})(?:\s*±\s*({_NUMBER})|\s*\(({_NUMBER})\))?(?:\s*\([↑↓]{_NUMBER}\))?")
 
 _DOCUMENT = (("title", "methods", "tables"), ("authors", "venue", "year"))
@@ -45,9 +45,9 @@ class Printed:
     Attributes
     ----------
     paper, table, row : str
-        Where it stands; names within the one before.
+        The names of its paper, table and row.
     settings : mapping of str to value
-        Dotted keys of the run config, `num-supernodes` and `column`; `method` is "" where this app has none.
+        Dotted keys of the run config, `num-supernodes` and `column`; `method` is "" if this app does not have it.
     figure : str
         Dotted key of summary.json, or "".
     scale : float
@@ -55,7 +55,7 @@ class Printed:
     value : float
         As printed.
     spread : float or None
-        What stands after ±, as printed; the table's caption says what of.
+        The number after ±, as printed; the table's caption explains it.
     """
 
     paper: str
@@ -69,12 +69,12 @@ class Printed:
 
 
 def title(paper: str) -> str:
-    """What a paper is called.
+    """The title of a paper.
 
     Raises
     ------
     ValueError
-        For another paper.
+        For an unknown paper.
     """
     return str(_load(paper, FOLDER)["title"])
 
@@ -85,7 +85,7 @@ def tables(paper: str) -> list[str]:
     Raises
     ------
     ValueError
-        For another paper, or a file that is not of this form; names what is allowed.
+        For an unknown paper, or a file of another form; names what is allowed.
     """
     return [table["name"] for table in _load(paper, FOLDER)["tables"]]
 
@@ -96,7 +96,7 @@ def read(paper: str, table: str) -> list[Printed]:
     Raises
     ------
     ValueError
-        As above, for another table, or a row that is not of this form; names file, table, row and what is allowed.
+        As above, for an unknown table, or for a row of another form; names file, table, row and what is allowed.
     """
     document, names = _load(paper, FOLDER), tables(paper)
     if table not in names:

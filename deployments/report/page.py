@@ -1,17 +1,16 @@
-"""All that a sweep shows: words, tables, figures, how the numbers differ from the paper's, what failed."""
+"""The page of a sweep: its words, tables and figures, notes on failed runs and on differences from the paper."""
 
 import base64
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.report import figures
-from curvfed.deployments.report.cells import Cell, Sheet, sheet
-from curvfed.deployments.report.render import HERE, csv_text, html_table, latex, markdown, number, place_words
+from curvfed.deployments.report.render import HERE, csv_text, html_table, latex, markdown
 from curvfed.deployments.report.selection import Run
+from curvfed.deployments.report.table import SHOWN, Table, differences, make_table
 from curvfed.deployments.sweep.plan import Plan
 from curvfed.server_app.report import style
 from curvfed.server_app.report.templates import render
@@ -19,61 +18,45 @@ from curvfed.tasks.atomic_file import write_atomically
 
 FORMATS = ("md", "html", "tex", "csv")
 
-SHOWN = 3
-"""Differences from the paper that are told one by one."""
 
-
-@dataclass(frozen=True)
-class Drawn:
-    """A figure on disk.
-
-    Attributes
-    ----------
-    title, words : str
-    stem : Path
-        Of `.png` and `.svg`.
-    """
+class Drawn(NamedTuple):
+    """A figure on disk: its title, its caption, and its PNG and SVG files."""
 
     title: str
-    words: str
-    stem: Path
-
-    @property
-    def caption(self) -> str:
-        """What stands below it."""
-        return f"{self.title}. {self.words}".strip()
+    caption: str
+    files: list[Path]
 
 
 @dataclass(frozen=True)
-class Part:
-    """What one sweep has to show.
+class SweepPage:
+    """The content of the page of one sweep.
 
     Attributes
     ----------
     plan : Plan
-    runs : tuple of Run
-    sheets : tuple of Sheet
-    drawn : tuple of Drawn
-    empty : tuple of str
-        Titles of figures that no completed run has anything for.
+    runs : list of Run
+    tables : list of Table
+    drawn : list of Drawn
+    empty : list of str
+        Titles of figures for which no completed run has data.
     """
 
     plan: Plan
-    runs: tuple[Run, ...]
-    sheets: tuple[Sheet, ...]
-    drawn: tuple[Drawn, ...]
-    empty: tuple[str, ...] = ()
+    runs: Sequence[Run]
+    tables: list[Table]
+    drawn: list[Drawn] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
 
     @property
     def words(self) -> list[str]:
-        """Paragraphs on what the sweep is."""
+        """Paragraphs that introduce the sweep."""
         source = f"{self.plan.source}." if self.plan.source else ""
         scale = f"Scale: {self.plan.scale}." if self.plan.scale else ""
         return [word for word in (f"{source} {scale}".strip(), self.plan.about.strip()) if word]
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on what was not made, what failed, and what differs from the paper."""
+        """Sentences on missing and failed runs, missing figures, and differences from the paper."""
         missing, failed = sum(not run.row for run in self.runs), [run for run in self.runs if run.error]
         notes = [f"{missing} of {len(self.runs)} runs have not been made."] if missing else []
         if failed:
@@ -81,9 +64,9 @@ class Part:
             more = " …" if len(failed) > SHOWN else ""
             notes.append(f"{len(failed)} of {len(self.runs)} runs failed: {told}{more}")
         notes += [f"Nothing to draw yet of: {title}." for title in self.empty]
-        absent = dict.fromkeys(figure for one in self.sheets for figure in one.absent)
+        absent = dict.fromkeys(figure for table in self.tables for figure in table.absent)
         notes += [f"No completed run has the figure {figure}." for figure in absent]
-        return notes + [note for one in self.sheets if (note := differences(one))]
+        return notes + [note for table in self.tables if (note := differences(table))]
 
 
 def make_folder(folder: Path) -> None:
@@ -101,106 +84,67 @@ def make_folder(folder: Path) -> None:
 
 
 def check(plan: Plan) -> None:
-    """Refuse tables and figures that could not be made, whatever the runs come to.
+    """Refuse tables and figures that could not be made, whatever the runs will result in.
 
     Raises
     ------
     UsageError
     """
-    unmade = [Run(planned, {}, figures.NOWHERE) for planned in plan.runs]
     for spec in plan.tables:
-        sheet(spec, unmade, str(plan.path))
+        make_table(spec, [Run(planned, {}, figures.NOWHERE) for planned in plan.runs], str(plan.path))
     for spec in plan.figures:
-        figures.check(spec, unmade, str(plan.path))
+        figures.check(spec, plan)
 
 
-def make_part(plan: Plan, runs: Sequence[Run], folder: Path, against: str = "") -> Part:
+def make_page(plan: Plan, runs: Sequence[Run], folder: Path, against: str = "") -> SweepPage:
     """Compute the tables, and draw the figures into a folder.
 
     Raises
     ------
     UsageError
-        If a table or a figure of the file cannot be made as it says.
+        If a table or a figure of the file cannot be made.
     """
-    sheets = tuple(sheet(spec, runs, str(plan.path), against) for spec in plan.tables)
-    drawn, empty = [], []
-    for index, spec in enumerate(plan.figures, 1):
-        stem = folder / f"{plan.path.stem}-{index}"
-        title = str(spec.get("title", stem.name))
+    page = SweepPage(plan, runs, [make_table(spec, runs, str(plan.path), against) for spec in plan.tables])
+    for number, spec in enumerate(plan.figures, 1):
+        stem = f"{plan.path.stem}-{number}"
+        title = str(spec.get("title", stem))
         try:
             figure = figures.draw(spec, runs, str(plan.path))
         except figures.NothingToDraw:
-            empty.append(title)
-            continue
-        folder.mkdir(parents=True, exist_ok=True)
-        style.save(figure, stem)
-        drawn.append(Drawn(title, str(spec.get("words", "")), stem))
-    return Part(plan, tuple(runs), sheets, tuple(drawn), tuple(empty))
-
-
-def differences(one: Sheet) -> str:
-    """How many numbers differ from the paper's by more than the spreads of both, and the largest differences."""
-    known = [
-        (place, cell, cell.mean - cell.printed.value)
-        for place, cell in one.cells.items()
-        if cell.printed is not None and cell.values
-    ]
-    far = [found for found in known if abs(found[2]) > _tolerance(found[1])]
-    if not known:
-        return ""
-    if not far:
-        return f"None of the {len(known)} numbers differs from the paper's by more than the spreads of both."
-    told = []
-    for (row, (column, figure)), _, difference in sorted(far, key=lambda found: -abs(found[2]))[:SHOWN]:
-        keys = [place_words(one, key, value) for key, value in (*row, *column)]
-        sign = "+" if difference > 0 else ""
-        told.append(f"{', '.join(keys)}: {sign}{number(difference, one.quantity((column, figure)))}")
-    return (
-        f"{len(far)} of {len(known)} numbers differ from the paper's by more than the spreads of both; the most: "
-        f"{'; '.join(told)}."
-    )
-
-
-def _tolerance(cell: Cell) -> float:
-    assert cell.printed is not None
-    return (0.0 if math.isnan(cell.spread) else cell.spread) + (cell.printed.spread or 0.0)
-
-
-def markdown_part(part: Part, folder: Path, level: int = 1) -> str:
-    """The part as Markdown, for a file in this folder."""
-    places = [one.stem.relative_to(folder).as_posix() for one in part.drawn]
-    tables = [markdown(one) for one in part.sheets]
-    return render("part.md", HERE, part=part, level=level, places=places, tables=tables).rstrip() + "\n"
-
-
-def html_part(part: Part) -> str:
-    """The part as a page, its pictures in it."""
-    files = [one.stem.with_name(f"{one.stem.name}.svg").read_bytes() for one in part.drawn]
-    pictures, tables = [base64.b64encode(file).decode() for file in files], [html_table(one) for one in part.sheets]
-    return render("part.html", HERE, part=part, title=part.plan.title, pictures=pictures, tables=tables)
-
-
-def write_part(part: Part, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Write the part in each of these formats, and return the files, figures among them."""
-    made = [one.stem.with_name(f"{one.stem.name}.{kind}") for one in part.drawn for kind in ("png", "svg")]
-    texts: dict[str, Any] = {
-        "md": lambda: markdown_part(part, folder),
-        "html": lambda: html_part(part),
-        "tex": lambda: "\n".join(latex(one) for one in part.sheets),
-    }
-    for kind in formats:
-        if kind in texts:
-            made.append(_write(folder / f"{part.plan.path.stem}.{kind}", texts[kind]()))
+            page.empty.append(title)
         else:
-            made += list(write_csv(part, folder))
-    return made
+            caption = f"{title}. {spec.get('words', '')}".strip()
+            page.drawn.append(Drawn(title, caption, style.save(figure, folder / stem)))
+    return page
 
 
-def write_csv(part: Part, folder: Path) -> Iterator[Path]:
-    """A file per table, unrounded."""
-    for index, one in enumerate(part.sheets, 1):
-        number_of = f"-{index}" if len(part.sheets) > 1 else ""
-        yield _write(folder / f"{part.plan.path.stem}{number_of}.csv", csv_text(one))
+def markdown_page(page: SweepPage, folder: Path, level: int = 1) -> str:
+    """Write the page as Markdown for a file in this folder."""
+    places = [drawn.files[0].relative_to(folder).as_posix() for drawn in page.drawn]
+    tables = [markdown(table) for table in page.tables]
+    return render("page.md", HERE, page=page, level=level, places=places, tables=tables).rstrip() + "\n"
+
+
+def html_page(page: SweepPage) -> str:
+    """Write the page as HTML that contains its pictures."""
+    pictures = [base64.b64encode(drawn.files[1].read_bytes()).decode() for drawn in page.drawn]
+    tables = [html_table(table) for table in page.tables]
+    return render("page.html", HERE, page=page, title=page.plan.title, pictures=pictures, tables=tables)
+
+
+def write_page(page: SweepPage, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Write the page in these formats; the files, figures included."""
+    texts = {"md": markdown_page(page, folder), "html": html_page(page), "tex": "\n".join(map(latex, page.tables))}
+    made = [file for drawn in page.drawn for file in drawn.files]
+    made += [_write(folder / f"{page.plan.path.stem}.{kind}", texts[kind]) for kind in formats if kind in texts]
+    return made + (write_csv(page, folder) if "csv" in formats else [])
+
+
+def write_csv(page: SweepPage, folder: Path) -> list[Path]:
+    """Write a file for each table, unrounded."""
+    stem = page.plan.path.stem
+    numbered = [f"{stem}-{number}" for number, _ in enumerate(page.tables, 1)] if len(page.tables) > 1 else [stem]
+    return [_write(folder / f"{name}.csv", csv_text(table)) for name, table in zip(numbered, page.tables, strict=False)]
 
 
 def _write(path: Path, text: str) -> Path:

@@ -1,130 +1,113 @@
 """A table as Markdown, LaTeX, HTML and CSV."""
 
-import csv
-import io
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from curvfed.deployments.report.cells import LEVEL, Cell, Sheet
-from curvfed.deployments.report.quantities import Quantity
-from curvfed.deployments.report.words import Names
+from curvfed.deployments.report.table import LEVEL, Table
+from curvfed.deployments.report.words import FIGURE, quantity
 from curvfed.server_app.report.templates import render
 from curvfed.strategies.methods import METHODS
 
 HERE = "curvfed.deployments.report"
 
-MINUS = "−"
 FAILED = "failed"
+
+CSV_COLUMNS = [
+    "unit", "mean", "std", "seeds", "best", "difference", "p", "pairs", "paper", "paper_std", "not_made", FAILED,
+]  # fmt: skip
 
 _LATEX = str.maketrans({
     "\\": r"\textbackslash ", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
-    "±": r"$\pm$", MINUS: "$-$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "α": r"$\alpha$", "ε": r"$\varepsilon$",
+    "±": r"$\pm$", "−": "$-$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "α": r"$\alpha$", "ε": r"$\varepsilon$",
     "<": "$<$", ">": "$>$", "^": r"\^{}", "~": r"\textasciitilde{}", "é": r"\'e",
 })  # fmt: skip
 
 
 class Shown(NamedTuple):
-    """A cell as readers see it: ours, the paper's, whether it is the best, and why runs of it failed."""
+    """The texts of a cell: our mean, the paper's number; whether it is the best; the errors of failed runs."""
 
-    text: str
-    paper: str
-    is_best: bool
-    errors: tuple[str, ...]
-
-
-def number(value: float, kind: Quantity) -> str:
-    """With the decimals of its quantity and a true minus sign."""
-    return f"{value:.{kind.decimals}f}".replace("-", MINUS)
+    text: str = ""
+    paper: str = ""
+    is_best: bool = False
+    failed: str = ""
 
 
-def markdown(sheet: Sheet) -> str:
-    """A table in GitHub's Markdown, with its title above and its words below."""
-    return _rendered("table.md", sheet)
+def markdown(table: Table) -> str:
+    """Write a table in GitHub's Markdown, with its title above and its legend below."""
+    return _rendered("table.md", table)
 
 
-def latex(sheet: Sheet) -> str:
-    """A `table` of booktabs."""
-    return _rendered("table.tex", sheet)
+def latex(table: Table) -> str:
+    """Write a table as a `table` with the rules of booktabs."""
+    return _rendered("table.tex", table)
 
 
-def html_table(sheet: Sheet) -> Markup:
-    """A table of the app's own pages, with its title above and its words below."""
-    return Markup(_rendered("table.html", sheet))
+def html_table(table: Table) -> Markup:
+    """Write a table in the style of the app's pages, with its title above and its legend below."""
+    return Markup(_rendered("table.html", table))
 
 
-def csv_text(sheet: Sheet) -> str:
-    """A row per cell, unrounded."""
-    keys = [key for key, _ in sheet.rows[0]] + [key for key, _ in sheet.columns[0][0]]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*keys, "figure", "unit", "mean", "std", "seeds", "best", "difference", "p", "pairs", "paper",
-                     "paper_std", "not_made", "failed"])  # fmt: skip
-    for (row, column), cell in sheet.cells.items():
-        kind, paired, printed = sheet.quantity(column), cell.paired, cell.printed
-        writer.writerow([
-            *(value for _, value in row), *(value for _, value in column[0]), column[1], kind.unit,
-            _exact(cell.mean), _exact(cell.spread), " ".join(map(str, cell.values)), int(cell.is_best),
-            _exact(paired.difference) if paired else "", _exact(paired.p) if paired else "",
-            paired.count if paired else "", "" if printed is None else printed.value,
-            "" if printed is None or printed.spread is None else printed.spread, cell.missing, "; ".join(cell.errors),
-        ])  # fmt: skip
-    return out.getvalue()
+def csv_text(table: Table) -> str:
+    """Write a row per cell, unrounded."""
+    units = [quantity(figure).unit for figure in table.cells[FIGURE]]
+    cells = table.cells.assign(unit=units, best=table.cells["best"].astype(int))
+    keys = list(dict.fromkeys([*table.rows, *table.columns, FIGURE]))
+    return str(cells[[*keys, *CSV_COLUMNS]].to_csv(index=False, lineterminator="\n"))
 
 
-def place_words(sheet: Sheet, key: str, value: object) -> str:
-    """A value and, where it is a number, of what."""
-    return Names(sheet.names).told(key, value)
-
-
-def _rendered(template: str, sheet: Sheet) -> str:
-    names, cells = Names(sheet.names), sheet.cells
-    heads = [names.key(key) for key, _ in sheet.rows[0]]
-    of_figures = len({figure for _, figure in sheet.columns}) > 1 or not sheet.columns[0][0]
-    columns = [
-        ", ".join([names.told(*one) for one in place] + [sheet.quantity((place, figure)).label] * of_figures)
-        for place, figure in sheet.columns
+def _rendered(template: str, table: Table) -> str:
+    frame, names = table.cells, table.names
+    columns, rows = [*table.columns, FIGURE], table.rows
+    heads = frame[columns].drop_duplicates().to_dict("records")
+    shared = frame[FIGURE].nunique() == 1 and bool(table.columns)  # the legend names the figure, not every head
+    unequal = frame["count"][frame["count"] > 0].nunique() > 1
+    shown = {
+        (*(cell[key] for key in rows), *(cell[key] for key in columns)): _shown(cell, unequal)
+        for cell in frame.to_dict("records")
+    }
+    lines = [
+        ([names.value(value) for value in row], [shown.get((*row, *head.values()), Shown()) for head in heads])
+        for row in frame[rows].drop_duplicates().itertuples(index=False, name=None)
     ]
-    rows = [
-        ([names.value(value) for _, value in row], [_shown(sheet, cells.get((row, column)), sheet.quantity(column))
-                                                    for column in sheet.columns])
-        for row in sheet.rows
-    ]  # fmt: skip
-    empty = [cell for cell in cells.values() if not cell.values and not cell.errors]
-    tested = [cell.paired for cell in cells.values() if cell.paired and cell.paired.count > 1]
+    empty = frame[(frame["count"] == 0) & (frame["failures"] == 0)]
     legend = render(
-        "legend.txt", HERE, sheet=sheet, level=LEVEL, tested=bool(tested), marked=any(paired.mark for paired in tested),
-        label="" if of_figures else sheet.quantity(sheet.columns[0]).label, counts=sorted(sheet.counts),
-        best=any(cell.is_best for cell in cells.values()), printed=any(cell.printed for cell in cells.values()),
-        unrun=any(not cell.lacking for cell in empty), lacking=any(cell.lacking for cell in empty),
+        "legend.txt", HERE, table=table, level=LEVEL, tested=bool((frame["pairs"] > 1).any()),
+        marked=bool((frame["p"] < LEVEL).any()), label=quantity(frame[FIGURE][0]).label if shared else "",
+        counts=sorted(set(frame["count"]) - {0}), best=bool(frame["best"].any()),
+        printed=bool(frame["paper"].notna().any()), unrun=bool((empty["lacking"] == 0).any()),
+        lacking=bool((empty["lacking"] > 0).any()),
     )  # fmt: skip
     return render(
-        template, HERE, sheet=sheet, heads=heads, columns=columns, rows=rows, legend=" ".join(legend.split()),
+        template, HERE, table=table, heads=[names.key(key) for key in rows],
+        columns=[_head(table, head, shared) for head in heads], rows=lines, legend=" ".join(legend.split()),
         methods=METHODS, tex=_tex,
     )  # fmt: skip
 
 
-def _shown(sheet: Sheet, cell: Cell | None, kind: Quantity) -> Shown:
-    """Mean ± spread, what marks it, how many seeds where cells differ in that, and the paper's number."""
-    if cell is None:
-        return Shown("", "", False, ())
-    text = FAILED if cell.errors else "–" if cell.lacking else ""
-    if cell.values:
-        text = number(cell.mean, kind) + ("" if math.isnan(cell.spread) else f" ± {number(cell.spread, kind)}")
-        text += f" {cell.paired.mark}" if cell.paired and cell.paired.mark else ""
-        if cell.missing or cell.errors or cell.lacking or len(sheet.counts) > 1:
-            text += f" n = {len(cell.values)}" + (f", {len(cell.errors)} {FAILED}" if cell.errors else "")
-    printed, paper = cell.printed, ""
-    if printed is not None:
-        spread = "" if printed.spread is None else f" ± {printed.spread:.{kind.decimals}f}"
-        paper = f"({printed.value:.{kind.decimals}f}{spread})"
-    return Shown(text, paper, cell.is_best, cell.errors)
+def _head(table: Table, head: Mapping[str, Any], shared: bool) -> str:
+    words = [table.names.setting(key, head[key]) for key in table.columns]
+    return ", ".join(words if shared else [*words, quantity(head[FIGURE]).label])
+
+
+def _shown(cell: Mapping[str, Any], unequal: bool) -> Shown:
+    """Write mean ± spread, the mark of a significant difference, the number of seeds where cells differ in it."""
+    kind, text, paper = quantity(cell[FIGURE]), "–" if cell["lacking"] else "", ""
+    if cell["failures"]:
+        text = FAILED
+    if cell["count"]:
+        text = kind.number(cell["mean"]) + ("" if math.isnan(cell["std"]) else f" ± {kind.number(cell['std'])}")
+        if cell["p"] < LEVEL:
+            text += " ↑" if cell["difference"] > 0 else " ↓"
+        if cell["not_made"] or cell["failures"] or cell["lacking"] or unequal:
+            text += f" n = {cell['count']}" + (f", {cell['failures']} {FAILED}" if cell["failures"] else "")
+    if not math.isnan(cell["paper"]):
+        spread = "" if math.isnan(cell["paper_std"]) else f" ± {cell['paper_std']:.{kind.decimals}f}"
+        paper = f"({cell['paper']:.{kind.decimals}f}{spread})"
+    return Shown(text, paper, cell["best"], cell[FAILED])
 
 
 def _tex(text: str) -> str:
     return text.translate(_LATEX)
-
-
-def _exact(value: float) -> str:
-    return "" if math.isnan(value) else repr(value)

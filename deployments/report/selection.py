@@ -1,4 +1,4 @@
-"""The runs of a sweep as tables and figures ask for them."""
+"""The runs of a sweep, and the parts of a table's or a figure's spec that choose among them."""
 
 import difflib
 import math
@@ -8,30 +8,32 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.quantities import NAMED
+from curvfed.deployments.report.words import NAMED, Place
 from curvfed.deployments.sweep.plan import DEFAULTS, Plan, Planned
 from curvfed.deployments.sweep.results import COMPLETED, FAILED, Results
 from curvfed.server_app.directory.run_directory import failed_summary
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.wire.messages import TRAIN
 
 BEST = "best_validation."
 OPEN = ("metrics.", "settled.", BEST + "metrics.")
-"""Tables of a summary whose names depend on method and data."""
+"""Tables of a summary whose names depend on the method and the data."""
 
 FIGURES = {*dotted(failed_summary("", None)), *(f"metrics.{name}" for name in NAMED)}
 KNOWN = {*FIGURES, *(BEST + name for name in (*FIGURES, "round")), *DEFAULTS}
-"""Columns of `results.sqlite` that runs may have, all of them but for names in the open tables."""
+"""Columns of `results.sqlite` that any run may have; the open tables may hold further names."""
 
-ALIKE = 0.85
-"""Names that are closer than this, by difflib's measure, are one misspelt."""
+OF_ROUNDS = "rounds."
+"""Prefix of a figure that is the last value of a column of `rounds.csv`."""
 
-Place = tuple[tuple[str, Any], ...]
-"""Keys and values that say where in a table or a figure a run stands."""
+SIMILAR = 0.85
+"""Similarity by difflib above which an unknown name counts as a misspelt known one."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run that was planned, and what became of it.
+    """A planned run and its results.
 
     Attributes
     ----------
@@ -48,7 +50,7 @@ class Run:
 
     @property
     def is_completed(self) -> bool:
-        """Whether it came to its end."""
+        """Whether it completed."""
         return self.row.get("status") == COMPLETED
 
     @property
@@ -56,12 +58,24 @@ class Run:
         """Why it failed; empty if it did not, or was not made."""
         return str(self.row["error"]) if self.row.get("status") == FAILED else ""
 
+    @property
+    def seed(self) -> int:
+        """Its seed."""
+        return int(self.value("seed"))
+
     def value(self, key: str) -> Any:
-        """What it has for a key of the run config, or for `num-supernodes`."""
+        """Its value of a key of the run config, or of `num-supernodes`."""
         return self.planned.value(key)
 
+    def place(self, keys: Iterable[str]) -> Place:
+        """Its values of these keys."""
+        return tuple((key, self.value(key)) for key in keys)
+
     def figure(self, column: str) -> float | None:
-        """One of its figures; None where it has none."""
+        """One of its figures; None if it has none, or a value that is not finite."""
+        if column.startswith(OF_ROUNDS):
+            values = RunFiles.read(self.folder).by_round(column.removeprefix(OF_ROUNDS), TRAIN)[1]
+            return float(values[-1]) if len(values) else None
         found = self.row.get(column) if self.is_completed else None
         return float(found) if isinstance(found, int | float) and math.isfinite(found) else None
 
@@ -72,44 +86,41 @@ def select(plan: Plan, results: Results) -> list[Run]:
     return [Run(planned, rows.get(planned.name, {}), results.folder / planned.name) for planned in plan.runs]
 
 
-def matching(runs: Sequence[Run], where: Mapping[str, Any], source: str) -> list[Run]:
-    """Those whose keys have these values, or one of the values of a list.
+def matching(runs: Sequence[Run], spec: Mapping[str, Any], source: str) -> list[Run]:
+    """The runs that have the values of `where`, a table of keys with a value or a list of values.
 
     Raises
     ------
     UsageError
-        If `where` names what is no key, or none of the runs is left.
+        If `where` names an unknown key, or no run is left.
     """
-    for key in where:
-        known_key(key, source)
-    chosen = {key: value if isinstance(value, list) else [value] for key, value in where.items()}
+    where = settings_of(spec, "where", source)
+    chosen = {known_key(key, source): as_list(value) for key, value in where.items()}
     found = [run for run in runs if all(run.value(key) in values for key, values in chosen.items())]
     if not found:
-        raise UsageError(f"{source}: no run of the sweep has {dict(where)}")
+        raise UsageError(f"{source}: no run of the sweep has {where}")
     return found
 
 
-def place(run: Run, keys: Iterable[str]) -> Place:
-    """Where a run belongs."""
-    return tuple((key, run.value(key)) for key in keys)
-
-
-def grouped(runs: Iterable[Run], keys: Sequence[str], source: str, one: str, parts: str) -> dict[Place, list[Run]]:
-    """The runs by the values of these keys, in the order of the sweep.
+def grouped(
+    runs: Iterable[Run], keys: Sequence[str], source: str, one: str = "point",
+    parts: str = "where, or in what tells points, lines or panels apart",
+) -> dict[Place, list[Run]]:  # fmt: skip
+    """Group runs by the values of these keys, in the order of the sweep.
 
     Parameters
     ----------
     one, parts : str
-        For the error: what a group makes, and the parts of a spec that can name a key.
+        For the error text: what a group becomes, and the parts of a spec that can name a key.
 
     Raises
     ------
     UsageError
-        If those of one group differ in more than their seed: their mean would be of nothing.
+        If the runs of a group differ in more than their seed, so that their mean would mix different settings.
     """
     found: dict[Place, list[Run]] = {}
     for run in runs:
-        found.setdefault(place(run, keys), []).append(run)
+        found.setdefault(run.place(keys), []).append(run)
     for group in found.values():
         for key in sorted({key for run in group for key in run.planned.settings} - {"seed"}):
             values = sorted({run.value(key) for run in group}, key=str)
@@ -119,8 +130,13 @@ def grouped(runs: Iterable[Run], keys: Sequence[str], source: str, one: str, par
     return found
 
 
+def as_list(value: Any) -> list[Any]:
+    """A part of a spec that is one value or a list of them."""
+    return value if isinstance(value, list) else [value]
+
+
 def settings_of(spec: Mapping[str, Any], part: str, source: str) -> dict[str, Any]:
-    """A part of a spec that is a table, `where` or `names`, by dotted keys; empty if it is left out.
+    """Read a part of a spec that is a table, `where` or `names`, by dotted keys; empty if it is left out.
 
     Raises
     ------
@@ -132,23 +148,30 @@ def settings_of(spec: Mapping[str, Any], part: str, source: str) -> dict[str, An
     return dotted(found)
 
 
-def known_key(key: str, source: str) -> str:
-    """The key, if the run config has it.
+def keys_of(spec: Mapping[str, Any], part: str, source: str, default: Sequence[str] = ()) -> list[str]:
+    """Read a part of a spec that names one key of the run config or a list of keys.
 
     Raises
     ------
     UsageError
     """
-    if key not in DEFAULTS:
-        raise UsageError(f"{source}: {key!r} is not a key of the run config")
-    return key
+    return [known_key(str(key), source) for key in as_list(spec.get(part, list(default)))]
+
+
+def known_key(key: str, source: str) -> str:
+    """Return the key if the run config has it.
+
+    Raises
+    ------
+    UsageError
+    """
+    return known_name(key, DEFAULTS, "key of the run config", source)
 
 
 def known_figure(column: str, runs: Sequence[Run], source: str) -> str:
-    """The figure, if runs may have it.
+    """Return the figure if runs may have it.
 
-    A name in an open table may be that of a run that has not been made. It is refused where some have, none has it, and it
-    is like one that there is.
+    A name in an open table is accepted even if no run has it yet, unless completed runs have a similar name.
 
     Raises
     ------
@@ -157,21 +180,21 @@ def known_figure(column: str, runs: Sequence[Run], source: str) -> str:
     there = {key for run in runs if run.is_completed for key in run.row}
     known = KNOWN | there
     name, *names = (one.rpartition(".")[2] for one in (column, *known))
-    alike = there and difflib.get_close_matches(name, names, n=1, cutoff=ALIKE)
-    return (
-        column if column.startswith(OPEN) and not alike else known_name(column, known, "figure of these runs", source)
-    )
+    misspelt = there and difflib.get_close_matches(name, names, n=1, cutoff=SIMILAR)
+    if column.startswith(OPEN) and not misspelt:
+        return column
+    return known_name(column, known, "figure of these runs", source)
 
 
 def known_name(name: str, known: Collection[str], what: str, source: str) -> str:
-    """The name, if it is one of those known.
+    """Return the name if it is a known one.
 
     Raises
     ------
     UsageError
-        With the nearest of them.
+        With the nearest known name.
     """
     if name in known:
         return name
     near = difflib.get_close_matches(name, known, n=1)
-    raise UsageError(f"{source}: {name!r} is no {what}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    raise UsageError(f"{source}: {name!r} is not a {what}" + (f"; did you mean {near[0]!r}?" if near else ""))

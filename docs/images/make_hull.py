@@ -14,7 +14,7 @@ from matplotlib.patches import Circle, Polygon
 
 from curvfed.deployments.simulate import simulate
 from curvfed.server_app.directory.hull_file import HullFile
-from curvfed.server_app.report.geodesics import outline
+from curvfed.server_app.report.disc import outline
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.config.run_config import RunConfig
 

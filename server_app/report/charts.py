@@ -1,6 +1,7 @@
-"""Plain drawing functions that the figures are made of, and what they need of arrays with gaps."""
+"""Drawing functions that several figures share, and means over clients that were not measured in every round."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,17 @@ CURVATURE = "sectional curvature (−1: unit ball)"
 FORMAN = "mean Forman–Ricci curvature"
 
 MOST_POINTS = 200
-"""Points along a line; of more rounds an even choice is drawn, the first and the last among them."""
+"""Points along a line; if there are more rounds, evenly spaced ones are drawn, the first and the last included."""
 
 MOST_CELLS = 200
-"""Rows, and columns, that a map of cells has room for."""
+"""Rows, and columns, for which a map of cells has room."""
 
-# Pixels know no CSS variables: these stand out on the page's light paper and on its dark one.
+# Pixels know no CSS variables: these colours stand out on light paper and on dark paper.
 _LESS, _MORE, _NEUTRAL = "#2a8fd0", "#d9751a", "#87929d"
 
 
 def known(values: Array) -> Array:
-    """Fill every gap with what the client measured last, as the run's own means do; a client is NaN until it measured.
+    """Fill every gap with the client's last measured value, as the means of a run do; NaN before its first one.
 
     Parameters
     ----------
@@ -38,24 +39,30 @@ def known(values: Array) -> Array:
 
 
 def row_means(values: Array) -> Array:
-    """Mean (R,) of the finite values of every row of (R, C), NaN where there are none."""
-    finite = np.isfinite(values)
-    counts = finite.sum(axis=1)
-    return np.where(counts > 0, np.where(finite, values, 0.0).sum(axis=1) / np.maximum(counts, 1), np.nan)
+    """Average the finite values of each row of (R, C); NaN for a row without any."""
+    means: Array = np.ma.masked_invalid(values).mean(axis=1).filled(np.nan)
+    return means
 
 
 def evenly(count: int) -> NDArray[np.intp]:
-    """At most `MOST_POINTS` of so many places, the first and the last among them."""
+    """Choose at most `MOST_POINTS` evenly spaced indices below `count`, the first and the last included."""
     return np.unique(np.linspace(0, count - 1, MOST_POINTS).round().astype(np.intp)) if count else np.empty(0, np.intp)
 
 
 def largest(sizes: Array, most: int) -> NDArray[np.intp]:
-    """Where the largest of (N,) are, at most so many, in their order; of equal ones the first."""
+    """Choose the indices of the `most` largest of (N,), ascending; of equal ones the first."""
     return np.sort(np.argsort(-sizes, kind="stable")[:most])
 
 
+def key(text: str, **look: Any) -> tuple[Any, str]:
+    """An entry of a legend: a piece of line or a marker, and its text."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], **look), text
+
+
 def over_rounds(axes: Any, label: str) -> None:
-    """Say what is measured over the rounds."""
+    """Name the axes of a figure over the rounds."""
     axes.set(xlabel="round", ylabel=label)
     axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)
     axes.margins(x=0.02)
@@ -67,20 +74,30 @@ def stroke(axes: Any, lines: Sequence[Array] | Array, face: Any = None, **style:
     from matplotlib.path import Path
 
     if len(lines):
-        codes = [np.r_[Path.MOVETO, np.full(len(line) - 1, Path.LINETO)] for line in lines]
-        path = Path(np.concatenate(lines), np.concatenate(codes))
-        path.should_simplify = False  # in a path of 128 points or more matplotlib leaves out lines that stand still
+        path = Path.make_compound_path(*map(Path, lines))
+        path.should_simplify = False  # in a path of 128 points or more matplotlib leaves out lines of length 0
         style |= {"fill": face is not None, "facecolor": face}
         axes.add_patch(PathPatch(path, capstyle="round", joinstyle="round", **style))
 
 
 def dots(axes: Any, points: Array, colour: str, size: float, **style: Any) -> None:
-    """Draw points (n, 2) as the round ends of lines that stand still: a tenth of the SVG that markers would be."""
+    """Draw points (n, 2) as lines of length 0 with round ends, which take a tenth of the SVG text of markers."""
     stroke(axes, points[:, None].repeat(2, axis=1), edgecolor=colour, linewidth=size, **style)
 
 
+def unit_circle(axes: Any, centre: Any = (0.0, 0.0), half: float = 1.02) -> None:
+    """Draw the rim of the unit disc, and set the view to a square of side 2 `half` around a centre."""
+    from matplotlib.patches import Circle
+
+    x, y = centre
+    axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=SOFT, linewidth=1.0))
+    axes.set(xlim=(x - half, x + half), ylim=(y - half, y + half), aspect="equal", xticks=[], yticks=[])
+    axes.spines[:].set_visible(half < 1)
+    axes.grid(False)
+
+
 def moved(axes: Any, at: Sequence[float], first: Sequence[float], last: Sequence[float]) -> list[tuple[Any, str]]:
-    """Draw what each client went from and to, a hollow mark and a full one; what they are, for a legend."""
+    """Draw the first and last value of each client as a hollow and a full mark; returns the entries of the legend."""
     axes.vlines(at, first, last, color=SOFT, linewidth=1.0)
     hollow = {"marker": "s", "markerfacecolor": "none", "markeredgecolor": SOFT, "markeredgewidth": 1.2}
     (before,) = axes.plot(at, first, linestyle="none", **hollow)
@@ -89,30 +106,38 @@ def moved(axes: Any, at: Sequence[float], first: Sequence[float], last: Sequence
 
 
 def bar(axes: Any, at: Any, heights: Sequence[float], width: float, look: Look, **style: Any) -> None:
-    """Draw bars of a look."""
+    """Draw bars in a look."""
     face = {"color": look.tint, "hatch": look.hatch, "edgecolor": look.colour, "linewidth": 1.0}
     axes.bar(at, heights, width, **face, **style)
 
 
-def cells(axes: Any, values: Array, there: NDArray[np.bool_], aspect: str = "auto") -> None:
-    """Draw a cell per entry, from one colour at -1 by grey at 0 to the other at 1; none where there is none."""
-    from matplotlib.colors import to_rgb
+@cache
+def diverging() -> Any:
+    """The colour map of cells: from one hue at -1 by faint grey at 0 to another hue at 1, transparent where masked."""
+    from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
-    # In 32 steps: what the eye tells apart, and a picture is smaller for it.
-    depth = np.round(np.clip(np.abs(values), 0, 1) * 32) / 32
-    hue = np.where(values[..., None] < 0, to_rgb(_LESS), to_rgb(_MORE))
-    colour = to_rgb(_NEUTRAL) + np.minimum(4 * depth, 1)[..., None] * (hue - to_rgb(_NEUTRAL))
-    alpha = np.where(there, 0.12 + 0.88 * depth, 0.0)
-    pixels = np.concatenate([colour, alpha[..., None]], axis=2)
-    axes.imshow((255 * pixels).round().astype(np.uint8), interpolation="none", aspect=aspect)
+    deep, faint = 1.0, 0.34
+    stops = [(0, to_rgba(_LESS, deep)), (0.375, to_rgba(_LESS, faint)), (0.5, to_rgba(_NEUTRAL, 0.12)),
+             (0.625, to_rgba(_MORE, faint)), (1, to_rgba(_MORE, deep))]  # fmt: skip
+    return LinearSegmentedColormap.from_list("diverging", stops, N=65)
+
+
+def cells(axes: Any, values: Array, names: tuple[Sequence[str], Sequence[str]], most: int = 30, aspect: str = "auto"
+          ) -> Any:  # fmt: skip
+    """Draw a cell for each entry in [-1, 1] of an array (rows, columns), none for NaN, and name columns and rows.
+
+    Parameters
+    ----------
+    names : (columns, rows)
+    most : int, optional
+        Names of either that there is room for.
+    """
+    shown = np.ma.masked_invalid(values)
+    image = axes.imshow(shown, cmap=diverging(), vmin=-1, vmax=1, interpolation="none", aspect=aspect)
     axes.grid(False)
     axes.spines[:].set_visible(False)
-
-
-def name_cells(axes: Any, columns: Sequence[str], rows: Sequence[str], x: str, y: str, most: int = 30) -> None:
-    """Name the columns and rows of cells, as many of either as have room."""
-    short, names = 8, [printable(column) for column in columns]
-    upright = max(map(len, names)) > 3
-    steps(axes.set_xticks, names, most, fontsize=short, rotation=90 if upright else 0)
-    steps(axes.set_yticks, [printable(row) for row in rows], most, fontsize=short)
-    axes.set(xlabel=x, ylabel=y)
+    columns, rows = ([printable(name) for name in one] for one in names)
+    upright = max(map(len, columns)) > 3
+    steps(axes.set_xticks, columns, most, fontsize=8, rotation=90 if upright else 0)
+    steps(axes.set_yticks, rows, most, fontsize=8)
+    return image

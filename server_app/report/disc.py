@@ -1,4 +1,4 @@
-"""What a hull run leaves, drawn on the Poincaré disc: its points, hulls and decisions, scaled to radius 1."""
+"""Points, hulls and decisions of a hull run on the Poincaré disc of radius 1, and the geodesics between them."""
 
 import math
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.geometry.hull import from_klein, to_klein
 from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.report import charts, style
-from curvfed.server_app.report.geodesics import outline, perpendicular
 
 Array = NDArray[np.float64]
 
@@ -18,17 +18,20 @@ GRID = 160
 """Pixels along a side of the map of decisions."""
 
 MOST_DOTS = 3000
-"""Points that are drawn; of more the first, which the server has put in a random order."""
+"""Points that are drawn: the first ones, which the server has put in a random order."""
+
+SMOOTH = 0.15
+"""Largest distance, in points of print, of a drawn polyline from its geodesic."""
 
 MANY = 400
-"""Points, or corners, beyond which each is drawn smaller."""
+"""Points, or corners, beyond which they are drawn smaller."""
 
 NEAR = 0.5
-"""Share of the disc's radius within which everything must lie for a closer view."""
+"""Share of the disc's radius within which all points must lie for a closer view."""
 
 
 def view(points: Array) -> tuple[Array, float]:
-    """Centre and half the side of a square around everything: the whole disc unless all lies near its origin."""
+    """Centre and half the side of a square around all points: the whole disc unless they lie near its origin."""
     if float(np.hypot(*points.T).max(initial=0.0 if len(points) else 1.0)) >= NEAR:
         return np.zeros(2), 1.02
     low, high = points.min(axis=0), points.max(axis=0)
@@ -38,7 +41,7 @@ def view(points: Array) -> tuple[Array, float]:
 
 @dataclass(frozen=True, eq=False)
 class Disc:
-    """A disc to draw on.
+    """Axes that show the disc of a hull run.
 
     Attributes
     ----------
@@ -48,9 +51,9 @@ class Disc:
     half : float
         Half the side of the view.
     pixel : float
-        What a point of print is in the disc.
+        The size of a point of print in the disc.
     bold : float
-        How much thicker lines are than on the page of a run.
+        Width of lines over that on the page of a run.
     """
 
     file: HullFile
@@ -62,29 +65,22 @@ class Disc:
 
     def __post_init__(self) -> None:
         """Draw the rim, and set the view."""
-        from matplotlib.patches import Circle
-
-        (x, y), half = self.centre, self.half
-        self.axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=style.SOFT, linewidth=1.0))
-        self.axes.set(xlim=(x - half, x + half), ylim=(y - half, y + half), aspect="equal", xticks=[], yticks=[])
-        self.axes.spines[:].set_visible(half < 1)
-        self.axes.grid(False)
+        charts.unit_circle(self.axes, self.centre, self.half)
 
     @cached_property
     def of_group(self) -> list[int]:
-        """Numbers of the groups' colours: a group's is its class's; groups without a name take those after."""
+        """The number of each group's colour: its class's, or for a group without a name one after those."""
         classes = self.file.class_names
         free = iter(range(len(classes), len(classes) + len(self.file.names)))
         return [classes.index(name) if name in classes else next(free) for name in self.file.names]
 
     @cached_property
     def colours(self) -> list[str]:
-        """Of the classes, and of groups without a name."""
-        count = max([len(self.file.class_names), *(colour + 1 for colour in self.of_group)])
-        return list(style.hues(count))
+        """The colours of the classes, and of groups without a name."""
+        return list(style.hues(max(len(self.file.class_names), 1 + max(self.of_group))))
 
     def points(self, marked: bool = False) -> int:
-        """Draw training points in the colours of their classes, as dots or with markers; how many."""
+        """Draw training points in the colours of their classes, as dots or with markers; returns how many."""
         kept, labels = scaled(self.file, self.file.sample.points[:MOST_DOTS]), self.file.sample.labels[:MOST_DOTS]
         for label in np.unique(labels):
             mine, colour = kept[labels == label], self.colours[label]
@@ -100,37 +96,36 @@ class Disc:
         from matplotlib.colors import to_rgba
 
         dashed = {"linewidth": 0.7 * self.bold, "linestyle": (0, (3, 2)), "alpha": 0.9}
-        true = [(label, scaled(self.file, corners)) for label, corners in self.file.true_hulls]
-        for colour in sorted({label for label, _ in true}):
-            lines = [outline(corners, self.pixel) for label, corners in true if label == colour]
-            charts.stroke(self.axes, lines, edgecolor=self.colours[colour], **dashed)
+        for label in sorted({label for label, _ in self.file.true_hulls}):
+            true = [scaled(self.file, corners) for one, corners in self.file.true_hulls if one == label]
+            lines = [outline(corners, self.pixel) for corners in true]
+            charts.stroke(self.axes, lines, edgecolor=self.colours[label], **dashed)
         many = len(self.file.points) > MANY
-        for colour in sorted(set(self.of_group)):
-            shade = self.colours[colour]
-            mine = [scaled(self.file, one.corners) for one in self.file.hulls if self.of_group[one.group] == colour]
-            lines = [outline(corners, self.pixel) for corners in mine]
-            width = self.bold * (0.7 if many else 1.0)
-            charts.stroke(self.axes, lines, to_rgba(shade, 0.12), edgecolor=shade, linewidth=width)
-            charts.dots(self.axes, np.concatenate([np.zeros((0, 2)), *mine]), shade, 1.6 if many else 2.6)
+        for group in self.file.groups:
+            colour = self.colours[self.of_group[group]]
+            mine = [scaled(self.file, one.corners) for one in self.file.hulls if one.group == group]
+            lines, width = [outline(corners, self.pixel) for corners in mine], self.bold * (0.7 if many else 1.0)
+            charts.stroke(self.axes, lines, to_rgba(colour, 0.12), edgecolor=colour, linewidth=width)
+            charts.dots(self.axes, np.concatenate(mine), colour, 1.6 if many else 2.6)
 
     def geodesics(self) -> int:
-        """Draw the classifier's decisions, and a diamond at each reference point; one alone in the text's colour."""
+        """Draw the classifier's decisions with a diamond at each reference point; returns how many.
+
+        A single one has the colour of text.
+        """
         file, single = self.file, len(self.file.references) == 1
         shades = [style.INK if single else self.colours[self.of_group[group]] for group in file.groups]
         told = list(zip(shades, scaled(file, file.references), file.normals, strict=False))
         for shade, reference, normal in told:
             if normal.any():
-                width = self.bold * (1.8 if single else 1.1)
-                charts.stroke(
-                    self.axes, [perpendicular(reference, normal, self.pixel)], edgecolor=shade, linewidth=width
-                )
-        for shade, reference, _ in told:
+                lines, width = [perpendicular(reference, normal, self.pixel)], self.bold * (1.8 if single else 1.1)
+                charts.stroke(self.axes, lines, edgecolor=shade, linewidth=width)
             edge = {"markeredgecolor": style.PAPER, "markeredgewidth": 0.8}
             self.axes.plot(*reference, "D", color=shade, markersize=5, **edge)
         return len(told)
 
     def wrong(self) -> int:
-        """Cross out the test points that are predicted wrongly; how many are drawn."""
+        """Draw a cross on each wrongly predicted test point; returns how many."""
         missed = self.file.test.labels != self.file.predicted
         points = scaled(self.file, self.file.test.points[missed][:MOST_DOTS])
         reach = 2.2 * self.pixel * np.array([[-1, -1], [1, 1], [-1, 1], [1, -1]]).reshape(2, 2, 2)
@@ -138,34 +133,31 @@ class Disc:
         return len(points)
 
     def decisions(self) -> bool:
-        """Draw a light background of the colour of the group that the classifier decides for; whether there is one."""
-        from matplotlib.colors import to_rgb
+        """Colour the background lightly by the group that the classifier predicts; returns whether there is one."""
+        from matplotlib.colors import ListedColormap, to_rgba
 
         if self.file.classifier is None:
             return False
         (x, y), half = self.centre, self.half
         at = half * (2 * np.arange(GRID) + 1 - GRID) / GRID
-        grid = np.stack(np.meshgrid(x + at, y + at), axis=-1).reshape(-1, 2)
-        inside = np.square(grid).sum(axis=1) < 0.999**2
-        group = self.file.classifier.predict(grid[inside] / root(self.file))
-        pixels = np.zeros((GRID * GRID, 4))
-        pixels[inside, :3] = np.array([to_rgb(self.colours[colour]) for colour in self.of_group])[group]
-        pixels[inside, 3] = 0.13
-        image, extent = (
-            (255 * pixels).round().astype(np.uint8).reshape(GRID, GRID, 4),
-            (x - half, x + half, y - half, y + half),
-        )
-        self.axes.imshow(image, interpolation="none", origin="lower", extent=extent)
+        grid = np.stack(np.meshgrid(x + at, y + at), axis=-1)
+        inside = np.square(grid).sum(axis=-1) < 0.999**2
+        group = np.zeros((GRID, GRID), int)
+        group[inside] = self.file.classifier.predict(grid[inside] / root(self.file))
+        light = ListedColormap([to_rgba(self.colours[colour], 0.13) for colour in self.of_group])
+        extent = (x - half, x + half, y - half, y + half)
+        shown = {"interpolation": "none", "origin": "lower", "vmin": -0.5, "vmax": len(self.of_group) - 0.5}
+        self.axes.imshow(np.ma.masked_where(~inside, group), cmap=light, extent=extent, **shown)
         return True
 
 
 def root(file: HullFile) -> float:
-    """What a coordinate is multiplied by where the disc has radius 1."""
+    """The factor that scales the run's disc to radius 1."""
     return math.sqrt(-file.curvature)
 
 
 def scaled(file: HullFile, points: Array) -> Array:
-    """Points (n, 2) where the disc has radius 1."""
+    """Points (n, 2) in the disc scaled to radius 1."""
     return root(file) * points
 
 
@@ -173,3 +165,42 @@ def everything(file: HullFile) -> Array:
     """All points (n, 2) that must be in view."""
     corners = [*(hull.corners for hull in file.hulls), *(one for _, one in file.true_hulls)]
     return scaled(file, np.concatenate([file.sample.points[:MOST_DOTS], *corners]))
+
+
+def geodesic(start: Array, end: Array, pixel: float) -> Array:
+    """Points (n, 2) along the geodesic between two points of the closed unit disc, dense enough to look like it.
+
+    Parameters
+    ----------
+    pixel : float
+        The size of a point of print in the disc.
+    """
+    ends = np.array([start, end])
+    klein = to_klein(ends)  # geodesics are straight there
+    middle = from_klein(klein.mean(axis=0, keepdims=True))[0]
+    sag = float(np.hypot(*(middle - ends.mean(axis=0))))
+    number = 1 + math.ceil(math.sqrt(1.5 * sag / (SMOOTH * pixel)))
+    # The points are denser towards the ends: near the boundary the disc's metric is denser too.
+    at = (1 - np.cos(np.linspace(0, np.pi, number + 1))) / 2
+    line = from_klein(klein[0] + at[:, None] * (klein[1] - klein[0]))
+    line[0], line[-1] = start, end
+    return line
+
+
+def outline(corners: Array, pixel: float) -> Array:
+    """The closed line of a polygon; two corners give a line back and forth, one corner a line of length 0."""
+    sides = [geodesic(one, other, pixel)[:-1] for one, other in zip(corners, np.roll(corners, -1, axis=0), strict=True)]
+    return np.concatenate([*sides, corners[:1]])
+
+
+def perpendicular(reference: Array, normal: Array, pixel: float) -> Array:
+    """The geodesic (n, 2) through a point, at right angles to a normal that is not 0."""
+    direction = np.array([-normal[1], normal[0]]) / float(np.hypot(*normal))
+    return geodesic(_end(reference, -direction), _end(reference, direction), pixel)
+
+
+def _end(point: Array, unit: Array) -> Array:
+    """The end on the boundary of the geodesic from a point along a unit vector: point ⊕ unit."""
+    along, square = 2 * float(point @ unit), float(point @ point)
+    far: Array = (2 + along) * point + (1 - square) * unit
+    return far / float(np.hypot(*far))

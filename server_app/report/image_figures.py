@@ -1,7 +1,6 @@
-"""The figures that runs on images alone have: accuracies, confusions, features, weights of the clients."""
+"""The figures that only runs on images have: accuracies, confusions, features, and weights of the clients."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,20 +15,20 @@ from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN
 Array = NDArray[np.float64]
 
 MOST_TOLD = 3
-"""Confusions that are put in words."""
+"""Confusions that the caption names."""
 
 MOST_NUMBERED = 12
-"""Classes up to which a matrix has figures in its cells."""
+"""Classes up to which the cells of a confusion matrix have numbers."""
 
 ON_COLOUR = "#0e1317"
-"""Text on a deep colour, on light paper and on dark."""
+"""Colour of text on a deep colour, on light paper and on dark paper."""
 
 _LAYERS = 4
-"""Parts that the dots are drawn in, so that no class covers all others."""
+"""Parts in which dots are drawn, so that no class covers all others."""
 
 
-class Course(NamedTuple):
-    """A column of `rounds.csv` in percent; single points have a marker."""
+class Series(NamedTuple):
+    """A column of `rounds.csv` in percent; with a `marker` it is drawn as single points."""
 
     label: str
     rounds: Array
@@ -39,112 +38,100 @@ class Course(NamedTuple):
 
 
 def accuracy(run: RunFiles) -> Picture | None:
-    """The global model's accuracy and the personal ones' over the rounds, where there is anything but the latter."""
+    """Accuracy of the global model and of the personal models by round, unless only the latter were measured."""
     rounds, test = run.by_client("test")
     personal = charts.row_means(charts.known(100 * test))
     scored = np.isfinite(personal)
-    trained = Course("personal, after local training", rounds[scored], personal[scored], style.OTHER)
-    told = [
-        _course(run, "global", "global_accuracy", style.MEAN, TRAIN),
+    trained = Series("personal, after local training", rounds[scored], personal[scored], style.OTHER)
+    series = [
+        _series(run, "global", "global_accuracy", style.MEAN, TRAIN),
         trained,
-        _course(run, "global, calibrated", "global_accuracy", style.MEAN, *CALIBRATIONS, marker="*"),
-        _course(run, "personal, fine-tuned", "personal_accuracy_mean", style.OTHER, FINE_TUNE, marker="D"),
+        _series(run, "global, calibrated", "global_accuracy", style.MEAN, *CALIBRATIONS, marker="*"),
+        _series(run, "personal, fine-tuned", "personal_accuracy_mean", style.OTHER, FINE_TUNE, marker="D"),
     ]
-    told = [one for one in told if len(one.values)]
-    if told in ([], [trained]) or max(len(one.values) for one in told) < 2:
+    series = [one for one in series if len(one.values)]
+    if series in ([], [trained]) or max(len(one.values) for one in series) < 2:
         return None
     axes = style.page_axes(3.1)
-    for one in told:
-        _draw_course(axes, one)
+    draw_series(axes, series)
     charts.over_rounds(axes, "accuracy (%)")
     labels.page_legend(axes)
-    facts = {"courses": told, "global": any(one.colour == style.MEAN for one in told), "things": run.examples}
+    facts = {"courses": series, "global": any(one.colour == style.MEAN for one in series), "things": run.examples}
     return Picture(style.to_svg(axes, "accuracy"), "accuracy", facts)
 
 
-def _course(run: RunFiles, label: str, column: str, colour: str, *phases: str, marker: str = "") -> Course:
+def _series(run: RunFiles, label: str, column: str, colour: str, *phases: str, marker: str = "") -> Series:
     rounds, values = run.by_round(column, *phases)
-    return Course(label, rounds, 100 * values, colour, marker)
+    return Series(label, rounds, 100 * values, colour, marker)
 
 
-def _draw_course(axes: Any, one: Course) -> None:
-    from matplotlib.transforms import offset_copy
-
-    if not one.marker:
-        marks = {"marker": "o", "markersize": 3.5} if len(one.rounds) <= 12 else {}
+def draw_series(axes: Any, series: list[Series]) -> None:
+    """Draw lines and single points; stars stand a little after their round, as calibration does."""
+    edge = {"linestyle": "none", "markeredgecolor": style.PAPER, "markeredgewidth": 0.8, "zorder": 5, "clip_on": False}
+    later = 0.025 * max(np.ptp(one.rounds) for one in series)
+    for one in series:
         at = charts.evenly(len(one.rounds))
-        axes.plot(one.rounds[at], one.values[at], color=one.colour, linewidth=2.0, label=one.label, **marks)
-        return
-    edge: dict[str, Any] = {"linestyle": "none", "markeredgecolor": style.PAPER, "markeredgewidth": 0.8, "zorder": 5}
-    if one.marker == "*":  # a little later than the last round, as calibration is, and not on top of other points
-        edge |= {"markersize": 12, "transform": offset_copy(axes.transData, axes.figure, x=8, units="points")}
-    axes.update_datalim(np.column_stack([one.rounds, one.values]))
-    axes.plot(one.rounds, one.values, one.marker, color=one.colour, label=one.label, clip_on=False, **edge)
+        look: dict[str, Any] = {"marker": "o" if len(at) <= 12 else "", "markersize": 3.5, "linewidth": 2.0}
+        if one.marker:
+            look = edge | {"marker": one.marker, "markersize": 12 if one.marker == "*" else 6}
+        x = one.rounds[at] + (later if one.marker == "*" else 0)
+        axes.plot(x, one.values[at], color=one.colour, label=one.label, **look)
 
 
 def confusion(run: RunFiles) -> Picture | None:
-    """True by predicted classes of the test images at the server, the most frequent classes where there are many."""
+    """True by predicted classes of the server's test images, of the most frequent classes if there are many."""
     test = run.global_test
     if test is None:
         return None
-    names = _names(run, int(max(test.labels.max(), test.predicted.max())) + 1)
-    total = len(names)
-    kept = charts.largest(np.bincount(test.labels, minlength=total).astype(np.float64), charts.MOST_CELLS)
-    place = np.full(total + 1, -1)  # the last for what is predicted as no class
-    place[kept] = np.arange(len(kept))
-    row, column = place[test.labels], place[test.predicted]
-    there = row >= 0
-    counts = np.zeros((len(kept), len(kept) + 1))
-    np.add.at(counts, (row[there], column[there]), 1)  # a class that is not drawn is the last column too
-    shown = [names[one] for one in kept]
+    names = _class_names(run, int(max(test.labels.max(), test.predicted.max())) + 1)
+    counts = np.zeros((len(names), len(names) + 1))
+    np.add.at(counts, (test.labels, test.predicted), 1)  # -1, which is no class, counts in the last column
+    totals = counts.sum(axis=1)
+    kept = charts.largest(totals, charts.MOST_CELLS)
+    counts, totals, shown = counts[np.ix_(kept, kept)], totals[kept], [names[one] for one in kept]
+    wrong = counts * ~np.eye(len(kept), dtype=bool)
+    often = [divmod(int(place), len(kept)) for place in np.argsort(-wrong, axis=None, kind="stable")[:MOST_TOLD]]
     axes = style.page_axes(4.6)
-    _draw_confusion(axes, counts, shown)
+    _draw_confusion(axes, counts / np.maximum(totals, 1)[:, None], shown)
     facts = {
-        "drawn": len(kept), "classes": total, "images": len(test.labels), "right": np.mean(test.labels == test.predicted),
-        "worst": _worst(counts, shown), "numbered": len(kept) <= MOST_NUMBERED, "lost": int((test.predicted < 0).sum()),
-        "calibrated": len(run.by_round("global_accuracy", *CALIBRATIONS)[0]) > 0,
+        "drawn": len(kept), "classes": len(names), "images": len(test.labels),
+        "right": np.mean(test.labels == test.predicted), "lost": int((test.predicted < 0).sum()),
+        "worst": [(shown[true], shown[other], wrong[true, other], totals[true])
+                  for true, other in often if wrong[true, other]],
+        "numbered": len(kept) <= MOST_NUMBERED, "calibrated": len(run.by_round("global_accuracy", *CALIBRATIONS)[0]) > 0,
     }  # fmt: skip
     return Picture(style.to_svg(axes, "confusion"), "confusion", facts)
 
 
-def _draw_confusion(axes: Any, counts: Array, classes: list[str]) -> None:
-    """Draw a matrix (C, C + 1) of true by predicted classes, shaded by the share of a row."""
-    shares, size = (counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))[:, :-1], len(classes)
-    # Small shares are what is looked for, the more so where no figures tell them.
-    shade = np.sqrt(shares) if size <= MOST_NUMBERED else np.cbrt(shares)
-    charts.cells(axes, np.where(np.eye(size, dtype=bool), -1, 1) * shade, shares > 0, "equal")
-    if size <= MOST_NUMBERED:
-        for row, column in np.argwhere(shares > 0):
-            colour = ON_COLOUR if shade[row, column] > 0.8 else style.INK
-            centred = {"ha": "center", "va": "center", "fontsize": 7.5, "color": colour}
-            axes.annotate(short_share(shares[row, column]), (column, row), **centred)
-    charts.name_cells(axes, classes, classes, "predicted class", "true class")
+def _draw_confusion(axes: Any, shares: Array, classes: list[str]) -> None:
+    """Draw shares (C, C) of the images of a true class, a row, that are predicted as each class."""
+    numbered = len(classes) <= MOST_NUMBERED
+    # Roots make small shares visible, all the more where no numbers tell them.
+    shade = np.sqrt(shares) if numbered else np.cbrt(shares)
+    signs = np.where(np.eye(len(classes), dtype=bool), -1, 1)
+    charts.cells(axes, np.where(shares > 0, signs * shade, np.nan), (classes, classes), aspect="equal")
+    axes.set(xlabel="predicted class", ylabel="true class")
+    for row, column in np.argwhere(shares > 0) if numbered else ():
+        colour = ON_COLOUR if shade[row, column] > 0.8 else style.INK
+        axes.text(column, row, short_share(shares[row, column]), ha="center", va="center", fontsize=7.5, color=colour)
 
 
 def short_share(share: float) -> str:
-    """Percent, with a decimal where it is small."""
+    """Percent without its sign, with a decimal where it is small."""
     percent = 100 * share
-    return f"{percent:.0f}" if percent >= 9.95 else "<.1" if percent < 0.05 else f"{percent:.1f}".lstrip("0")
-
-
-def _worst(counts: Array, names: list[str]) -> list[tuple[str, str, float, float]]:
-    """The most frequent confusions: the true class, the other one, how often, of how many."""
-    wrong = counts[:, :-1] * ~np.eye(len(names), dtype=bool)
-    places = np.argsort(-wrong, axis=None, kind="stable")[:MOST_TOLD]
-    pairs = [divmod(int(place), len(names)) for place in places if wrong.flat[place]]
-    return [(names[true], names[other], wrong[true, other], counts[true].sum()) for true, other in pairs]
+    if percent < 0.05:
+        return "<.1"
+    return f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}".lstrip("0")
 
 
 def features(run: RunFiles) -> Picture | None:
-    """Features of test images at the server in the plane, a dot per image and a star per prototype."""
-    from matplotlib.patches import Circle
-
+    """Features of the server's test images in the plane, a dot for each image and a star for each prototype."""
     test = run.global_test
     view = None if test is None else project(test)
     if test is None or view is None:
         return None
     of_dots = test.labels[view.kept]
-    names = _names(run, int(of_dots.max()) + 1)
+    names = _class_names(run, int(of_dots.max()) + 1)
     few, colours = len(names) <= len(style.HUES), style.hues(len(names))
     axes = style.page_axes(5.2)
     for layer in range(_LAYERS):
@@ -153,49 +140,35 @@ def features(run: RunFiles) -> Picture | None:
             charts.dots(axes, points, colours[number], 2.6 if len(of_dots) > 800 else 3.6, clip_on=False)
     axes.update_datalim(view.points)
     stars = view.prototypes[: len(names)]
+    # Of many classes some are named, from the first to the last.
+    some = range(len(names)) if few else np.linspace(0, len(names) - 1, 6).round().astype(int)
+    keys = [charts.key(units.printable(names[one]), marker="o", color=colours[one], linestyle="none", markersize=5)
+            for one in some]  # fmt: skip
     if len(stars):
-        size, edge = (130, 0.7) if few else (36, 0.4)
-        style_of_stars = {"s": size, "linewidth": edge, "edgecolor": style.INK, "zorder": 5, "clip_on": False}
-        axes.scatter(*stars.T, marker="*", color=colours[: len(stars)], **style_of_stars)
+        edge = {"linewidth": 0.7 if few else 0.4, "edgecolor": style.INK, "zorder": 5, "clip_on": False}
+        axes.scatter(*stars.T, s=130 if few else 36, marker="*", color=colours[: len(stars)], **edge)
+        hollow = {"color": "none", "markeredgecolor": style.INK, "linestyle": "none", "markersize": 10}
+        keys.append(charts.key("prototype", marker="*", **hollow))
+    labels.class_legend(axes, keys)
     if view.disc:
-        axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=style.SOFT, linewidth=1.0))
-        axes.set(xlim=(-1.02, 1.02), ylim=(-1.02, 1.02), aspect="equal")
+        charts.unit_circle(axes)
     else:
         axes.set(xlabel=view.axes[0], ylabel=view.axes[1])
         axes.set_aspect("equal", "datalim")
         axes.margins(0.04)
     if not any(view.axes):
         axes.set_axis_off()
-    _colour_key(axes, colours, names, bool(len(stars)))
     facts = {"images": len(of_dots), "classes": len(names), "how": view.how, "stars": len(stars)}
     return Picture(style.to_svg(axes, "features"), "features", facts)
 
 
-def _colour_key(axes: Any, colours: Sequence[str], classes: list[str], starred: bool) -> None:
-    """Which colour is which class; of many some from the first to the last."""
-    from matplotlib.lines import Line2D
-
-    some = (
-        range(len(classes))
-        if len(classes) <= len(style.HUES)
-        else np.linspace(0, len(classes) - 1, 6).round().astype(int)
-    )
-    keys = [(Line2D([], [], marker="o", color=colours[one], linestyle="none", markersize=5),
-             units.printable(classes[one])) for one in some]  # fmt: skip
-    if starred:
-        star = Line2D([], [], marker="*", color="none", markeredgecolor=style.INK, linestyle="none", markersize=10)
-        keys.append((star, "prototype"))
-    columns = max(80 // (max(len(text) for _, text in keys) + 6), 1)
-    labels.page_legend(axes, keys, columns, handlelength=1.0, fontsize=8, handletextpad=0.5)
-
-
-def _names(run: RunFiles, least: int) -> list[str]:
-    """The names of the classes, at least so many: numbers where there are none."""
+def _class_names(run: RunFiles, least: int) -> list[str]:
+    """The names of at least so many classes; a class without a name is called by its number."""
     return [*run.class_names, *map(str, range(len(run.class_names), least))]
 
 
 def weights(run: RunFiles) -> Picture | None:
-    """What the clients weighed in the aggregation of every round, where it was not their share of the data."""
+    """The weights of the clients in each round's aggregation over their shares of the data, if they have weights."""
     rounds, weight = run.by_client("weight", TRAIN)
     examples = run.by_client("num_examples", TRAIN)[1]
     examples = np.where(np.isfinite(weight) & (examples > 0), examples, np.nan)
@@ -206,15 +179,17 @@ def weights(run: RunFiles) -> Picture | None:
     ratios = (weight * np.nansum(examples, axis=1, keepdims=True) / examples)[shown].T
     kept = charts.largest(np.nansum(examples, axis=0), charts.MOST_CELLS)
     kept = kept[np.isfinite(ratios[kept]).any(axis=1)]
-    ratios = ratios[kept]
-    low, high = float(np.nanmin(ratios)), float(np.nanmax(ratios))
-    limit = min(max(high - 1, 1 - low, 0.01), 1.0)
-    height = min(max(0.16 * len(kept), 0.6), 3.6)
-    axes = style.page_axes(1.0 + height)
-    charts.cells(axes, np.nan_to_num((ratios - 1) / limit), np.isfinite(ratios))
-    _weights_key(axes.inset_axes((0.0, 1 + 0.12 / height, 0.4, 0.09 / height)), limit)
-    clients = [str(run.partitions[one]) for one in kept]
-    charts.name_cells(axes, [f"{one:.0f}" for one in rounds[shown]], clients, "round", "client", most=15)
+    low, high = float(np.nanmin(ratios[kept])), float(np.nanmax(ratios[kept]))
+    limit = min(max(high - 1, 1 - low, 0.01), 1.0)  # beyond it from 1 the colours do not change
+    axes = style.page_axes(1.3 + min(max(0.16 * len(kept), 0.6), 3.6))
+    names = [f"{one:.0f}" for one in rounds[shown]], [str(run.partitions[one]) for one in kept]
+    image = charts.cells(axes, (ratios[kept] - 1) / limit, names, most=15)
+    axes.set(xlabel="round", ylabel="client")
+    bar = axes.figure.colorbar(image, ax=axes, location="top", shrink=0.5, anchor=(0, 0), aspect=30, ticks=[-1, 0, 1])
+    bar.set_label("weight over share of the data", color=style.SOFT, fontsize=8)
+    bar.ax.set_xticklabels([f"{1 - limit:.2f}", "1", f"{'≥ ' if limit == 1 else ''}{1 + limit:.2f}"], fontsize=8)
+    bar.solids.set_rasterized(True)
+    bar.outline.set_visible(False)
     notes = Counter(note for note in run.rounds.get("aggregation_note", ()) if note)
     apart, ratio = (run.by_round(name, TRAIN)[1] for name in ("weights_l1", "norm_ratio"))
     facts = {
@@ -223,14 +198,3 @@ def weights(run: RunFiles) -> Picture | None:
         "ratio": float(ratio.mean()) if len(ratio) else None, "rounds": run.rounds.get("phase", ()).count(TRAIN),
     }  # fmt: skip
     return Picture(style.to_svg(axes, "weights"), "weights", facts)
-
-
-def _weights_key(axes: Any, limit: float) -> None:
-    """Which colour is which ratio, above the map; beyond `limit` from 1 colours do not change."""
-    charts.cells(axes, np.linspace(-1, 1, 65)[None], np.ones((1, 65), dtype=bool))
-    most = f"{'≥ ' if limit == 1 else ''}{1 + limit:.2f}"
-    axes.set_xticks([0, 32, 64], [f"{1 - limit:.2f}", "1", most], fontsize=8)
-    axes.set(yticks=[])
-    axes.xaxis.tick_top()
-    words = "weight over share of the data"
-    axes.annotate(words, (1.06, 0.5), xycoords="axes fraction", va="center", color=style.SOFT, fontsize=8)

@@ -1,4 +1,4 @@
-"""The figures of every run of rounds: scores, losses, curvatures, and how the classes are dealt to the clients."""
+"""The figures of all runs of rounds: scores, losses, curvatures, and how the classes are dealt to the clients."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ from curvfed.strategies.methods import METHODS
 Array = NDArray[np.float64]
 
 MANY_CLIENTS = 30
-"""Beyond so many, a band takes the place of a line per client, and dots go unlabelled."""
+"""Clients beyond which a band replaces a line for each client, and dots have no labels."""
 
 BAND = (10.0, 90.0)
-"""Percentiles over the clients that the band runs between."""
+"""Percentiles over the clients that bound the band."""
 
 LOSSES = {
     "cross-entropy": ("Cross-entropy", "nats"),
@@ -30,7 +30,7 @@ LOSSES = {
 
 
 def figures(run: RunFiles) -> list[Picture]:
-    """Every picture of a page that the files have figures for."""
+    """All pictures of a page for which the files have data."""
     draws = (image_figures.accuracy, score, loss, image_figures.confusion, image_figures.features, image_figures.weights,
              curvature_by_round, curvature_by_graph, classes)  # fmt: skip
     with style.applied(style.PAGE_SIZE):
@@ -38,7 +38,7 @@ def figures(run: RunFiles) -> list[Picture]:
 
 
 def score(run: RunFiles) -> Picture | None:
-    """The clients' test scores over the rounds, with the mean on validation data and the round that these choose."""
+    """Test scores of the clients by round, with the mean on validation data and the round that these data choose."""
     best, metrics = (run.summary.get(part) or {} for part in ("best_validation", "metrics"))
     level = ("guessing", 0.5) if run.metric == "roc_auc" else None
     if run.metric == "accuracy" and units.is_number(metrics.get("majority_accuracy")):
@@ -47,13 +47,13 @@ def score(run: RunFiles) -> Picture | None:
 
 
 def loss(run: RunFiles) -> Picture | None:
-    """The clients' training losses over the rounds."""
+    """Training losses of the clients by round."""
     name, unit = loss_name(run)
     return _by_round(run, "loss", f"training loss{f' ({unit})' if unit else ''}", "loss", loss=name, unit=unit)
 
 
 def loss_name(run: RunFiles) -> tuple[str, str]:
-    """What the clients' training lowers, in words, and its unit."""
+    """The loss of the clients' training in words, and its unit."""
     method = METHODS.get(run.summary.get("method") or "")
     loss = method.loss if method else "cross-entropy"
     name, unit = LOSSES[run.config.get("spherefed.loss", loss) if loss == "mse" else loss]
@@ -63,7 +63,7 @@ def loss_name(run: RunFiles) -> tuple[str, str]:
 
 
 def curvature_by_round(run: RunFiles) -> Picture | None:
-    """The curvatures of the clients' spaces over the rounds."""
+    """The curvatures of the clients' spaces by round."""
     return _by_round(run, "curvature", charts.CURVATURE, "curvature")
 
 
@@ -71,7 +71,7 @@ def _by_round(
     run: RunFiles, column: str, axis: str, words: str, level: tuple[str, float] | None = None, best: Any = None,
     **facts: Any,
 ) -> Picture | None:  # fmt: skip
-    """Draw a column of `clients.csv` over the rounds, and in bold the mean of what each client measured last.
+    """Draw a column of `clients.csv` by round, and in bold the mean of each client's last measured value.
 
     Parameters
     ----------
@@ -84,51 +84,47 @@ def _by_round(
     measured = np.isfinite(values).any(axis=1)
     if measured.sum() < 2:
         return None
-    factor, latest = 100.0 if words == "score" else 1.0, charts.known(values)
-    mean = charts.row_means(latest)
+    is_score, clients, latest = words == "score", values.shape[1], charts.known(values)
+    factor, mean, last = 100.0 if is_score else 1.0, charts.row_means(latest), latest[-1][np.isfinite(latest[-1])]
     scored = np.flatnonzero(np.isfinite(mean))
-    ends = latest[-1][np.isfinite(latest[-1])]
-    clients, gaps = values.shape[1], not np.isfinite(values[measured]).all()
-    facts |= {
-        "column": column, "name": run.metric_name, "clients": clients, "many": clients > MANY_CLIENTS, "gaps": gaps,
-        "rounds": rounds[scored[[0, -1]]], "means": mean[scored[[0, -1]]], "ends": (ends.min(), ends.max()), "best": best,
-        "show": units.percent if words == "score" else units.number,
-    }  # fmt: skip
     shown = scored[charts.evenly(len(scored))]
     axes = style.page_axes(3.1)
     _draw_clients(axes, rounds[shown], factor * latest[shown], factor * values[shown])
-    bold = {"color": style.MEAN, "label": "mean" if clients > 1 else "the client"}
-    axes.plot(rounds[shown], factor * mean[shown], linewidth=2.2, **bold)
-    if words == "score":
-        validation = factor * charts.row_means(charts.known(run.by_client("val")[1]))[shown]
-        if np.isfinite(validation).any():
-            axes.plot(
-                rounds[shown], validation, "--", color=style.OTHER, linewidth=1.3, label="mean on validation data"
-            )
+    label = "mean" if clients > 1 else "the client"
+    axes.plot(rounds[shown], factor * mean[shown], color=style.MEAN, linewidth=2.2, label=label)
+    validation = charts.row_means(charts.known(run.by_client("val")[1]))
+    if is_score and np.isfinite(validation).any():
+        dashed = {"color": style.OTHER, "linewidth": 1.3, "label": "mean on validation data"}
+        axes.plot(rounds[shown], factor * validation[shown], "--", **dashed)
     if level is not None:
         axes.axhline(factor * level[1], color=style.SOFT, linewidth=1.2, linestyle=":", label=level[0])
     star = np.flatnonzero((rounds == best) & np.isfinite(mean))
     if len(star):
         edge = {"markeredgecolor": style.PAPER, "markeredgewidth": 0.8, "linestyle": "none", "zorder": 5}
-        axes.plot(rounds[star], factor * mean[star], "*", color=style.MEAN, markersize=13,
-                  label=f"best validation: round {best:.0f}", **edge)  # fmt: skip
+        label = f"best validation: round {best:.0f}"
+        axes.plot(rounds[star], factor * mean[star], "*", color=style.MEAN, markersize=13, label=label, **edge)
     charts.over_rounds(axes, axis)
-    if words == "score" and run.data_sets and clients <= MANY_CLIENTS:
+    if is_score and run.data_sets and clients <= MANY_CLIENTS:
         _name_ends(axes, rounds, factor * values, [run.data_sets.get(partition, "") for partition in run.partitions])
     labels.page_legend(axes)
+    facts |= {
+        "column": column, "name": run.metric_name, "clients": clients, "many": clients > MANY_CLIENTS, "best": best,
+        "gaps": not np.isfinite(values[measured]).all(), "rounds": rounds[scored[[0, -1]]],
+        "means": mean[scored[[0, -1]]], "ends": (last.min(), last.max()),
+        "show": units.percent if is_score else units.number,
+    }  # fmt: skip
     return Picture(style.to_svg(axes, words), words, facts)
 
 
 def _draw_clients(axes: Any, rounds: Array, latest: Array, values: Array) -> None:
-    """Draw a thin line per client, or of many the band that most are in; nothing of a single one."""
+    """Draw a thin line for each of several clients, or a band if there are many; nothing for a single one."""
     if values.shape[1] > MANY_CLIENTS:
         low, high = np.nanpercentile(latest, BAND, axis=1)
         axes.fill_between(rounds, low, high, color=style.CLIENT, alpha=0.25, linewidth=0, label="middle 80%")
     elif values.shape[1] > 1:
-        thin = {"color": style.CLIENT, "linewidth": 0.7, "alpha": 0.55}
         for number, client in enumerate(values.T):
-            there = np.isfinite(client)
-            axes.plot(rounds[there], client[there], **thin, label="" if number else "a client")
+            there, thin = np.isfinite(client), {"color": style.CLIENT, "linewidth": 0.7, "alpha": 0.55}
+            axes.plot(rounds[there], client[there], label="" if number else "a client", **thin)
 
 
 def _name_ends(axes: Any, rounds: Array, values: Array, names: list[str]) -> None:
@@ -147,39 +143,38 @@ def _name_ends(axes: Any, rounds: Array, values: Array, names: list[str]) -> Non
 
 
 def curvature_by_graph(run: RunFiles) -> Picture | None:
-    """Curvature against Forman-Ricci, of the clients that tell both."""
+    """Curvature of the space against Forman-Ricci curvature of the graph, for the clients that tell both."""
     forman, courses = run_files.curvatures(run)
-    told = [
-        (forman[one], *courses[one][[0, -1]], str(one)) for one in run.partitions if one in forman and one in courses
-    ]
-    if not told:
+    clients = [one for one in run.partitions if one in forman and one in courses]
+    if not clients:
         return None
-    x, first, last, names = zip(*told, strict=True)
-    axes, many = style.page_axes(3.1), len(told) > MANY_CLIENTS
+    x = [forman[one] for one in clients]
+    first, last = ([courses[one][end] for one in clients] for end in (0, -1))
+    axes, many = style.page_axes(3.1), len(clients) > MANY_CLIENTS
     if many:
         axes.scatter(x, last, s=14, color=style.MEAN, alpha=0.6, linewidth=0, label="after the last round")
         labels.page_legend(axes)
     else:
         labels.page_legend(axes, charts.moved(axes, x, first, last))
-        for at, height, label in zip(x, last, names, strict=True):
-            axes.annotate(label, (at, height), xytext=(5, 3), textcoords="offset points", fontsize=8, color=style.INK)
+        for at, height, client in zip(x, last, clients, strict=True):
+            axes.annotate(client, (at, height), xytext=(5, 3), textcoords="offset points", fontsize=8, color=style.INK)
     axes.set(xlabel=f"{charts.FORMAN} of the client's graph", ylabel=charts.CURVATURE)
     axes.margins(0.08)
-    facts = {"clients": len(told), "many": many, "forman": (min(x), max(x)), "last": (min(last), max(last))}
+    facts = {"clients": len(clients), "many": many, "forman": (min(x), max(x)), "last": (min(last), max(last))}
     return Picture(style.to_svg(axes, "forman"), "forman", facts)
 
 
 def classes(run: RunFiles) -> Picture | None:
-    """Class counts as shaded cells, of the largest clients and classes where there are many."""
+    """Class counts as shaded cells, of the largest clients and classes if there are many."""
     told = run_files.class_counts(run)
     if not told:
         return None
-    table = np.array([[counts.get(name, 0) for name in run.class_names] for counts in told.values()], dtype=np.float64)
-    rows, columns = (charts.largest(table.sum(axis=axis), charts.MOST_CELLS) for axis in (1, 0))
-    shown = table[rows][:, columns].T
-    axes = style.page_axes(0.9 + min(max(0.22 * len(columns), 0.6), 4.0))
-    charts.cells(axes, -np.sqrt(shown / max(shown.max(), 1)), shown > 0)
-    partitions, names = list(told), [run.class_names[column] for column in columns]
-    charts.name_cells(axes, [str(partitions[row]) for row in rows], names, "client", "class", most=20)
-    facts = {"drawn": (len(rows), len(columns)), "all": table.shape, "most": shown.max(), "things": run.examples}
+    counts = np.array([[mine.get(name, 0) for mine in told.values()] for name in run.class_names], dtype=np.float64)
+    rows, columns = (charts.largest(counts.sum(axis=axis), charts.MOST_CELLS) for axis in (1, 0))
+    shown = counts[np.ix_(rows, columns)]
+    axes = style.page_axes(0.9 + min(max(0.22 * len(rows), 0.6), 4.0))
+    names = [str(list(told)[column]) for column in columns], [run.class_names[row] for row in rows]
+    charts.cells(axes, np.where(shown > 0, -np.sqrt(shown / max(shown.max(), 1)), np.nan), names, most=20)
+    axes.set(xlabel="client", ylabel="class")
+    facts = {"drawn": shown.T.shape, "all": counts.T.shape, "most": shown.max(), "things": run.examples}
     return Picture(style.to_svg(axes, "classes"), "classes", facts)

@@ -1,8 +1,8 @@
-"""The one style of all figures: colours, type, looks of lines, and files whose bytes depend on nothing else.
+"""The style of all figures: colours, type, looks of lines, and files whose bytes are reproducible.
 
-Every look differs from those beside it in colour, marker and dashes at once: a figure can be read by the colour-blind,
-and in black and white. The page of a run takes figures as inline SVG in the page's own colours, light or dark; sweeps take
-them as files on white paper.
+Neighbouring looks differ in colour, marker and dashes at once, so that a figure can be read by the colour-blind and in
+black and white. The page of a run holds figures as inline SVG in the page's own colours, light or dark; the figures of a
+sweep are files on white paper.
 """
 
 import re
@@ -22,17 +22,17 @@ INK, SOFT, LINE, PAPER = "#1d2329", "#5b6570", "#e1e4e8", "#fdfdfc"
 MEAN, OTHER, CLIENT = "#0072b2", "#c04f00", "#7d8894"
 
 _VARIABLES = {INK: "ink", SOFT: "soft", LINE: "line", PAPER: "paper", MEAN: "mean", OTHER: "other", CLIENT: "client"}
-"""What templates/style.css.md calls these colours; on dark paper it has others for them."""
+"""The names of these colours in templates/style.css.md, which has other values for dark paper."""
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#e69f00", "#000000", "#cc79a7", "#56b4e9")
-"""Okabe's and Ito's colours, without the yellow that is too light for lines."""
+"""The colours of Okabe and Ito, without yellow, which is too light for lines."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">", "p", "h", "d")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 HATCHES = (
     "", "///", "\\\\\\", "xxx", "---", "|||", "+++", "//--", "\\\\||", "//||", "\\\\--", "xx--", "xx||",
 )  # fmt: skip
-"""Of lines alone: in an SVG, dots take a hundred times the room."""
+"""Hatches of lines only: in an SVG, dots take a hundred times the room."""
 
 HUES = (
     "#2f86c8", "#e0781e", "#3f9d43", "#d6403f", "#8f6bc0", "#94624f", "#d977bd", "#7f8890", "#a3a227", "#1fb0c0",
@@ -43,13 +43,13 @@ HUES = (
 _RAMP = ("#7b4fc9", "#2a7fd0", "#159a9c", "#3f9e3a", "#a39a1c", "#e07b1a", "#d43a3a", "#d052a8")
 
 WIDTH, LARGE, DPI = 7.5, 12.0, 180
-"""Of a file: inches, points of its type, which is shown at half its size, and dots per inch."""
+"""Width of a file in inches, size of its type in points, which is shown at half its size, and dots per inch."""
 
 PAGE_WIDTH, PAGE_SIZE = 5.0, 9.5
-"""Of a picture of a page: inches, about the width of a phone, and points of its type."""
+"""Width of a picture of a page in inches, about that of a phone, and size of its type in points."""
 
 SMALLER = 11 / 12
-"""Size of the type of ticks and legends over that of the rest."""
+"""Ratio of the type size of ticks and legends to that of other text."""
 
 _RC: dict[str, Any] = {
     "text.parse_math": False, "text.color": INK, "axes.formatter.useoffset": False, "axes.titlesize": "medium",
@@ -66,7 +66,7 @@ _RC: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Look:
-    """What tells one of several lines, or bars, from the others."""
+    """The look of a line or a bar that tells it from others."""
 
     colour: str
     marker: str
@@ -75,13 +75,13 @@ class Look:
 
     @classmethod
     def of(cls, number: int, turn: int = 0) -> "Look":
-        """The look of a number; those that share its colour differ in `turn`."""
+        """The look with a number; looks of the same colour differ in `turn`."""
         cycles, at = (MARKERS, DASHES, HATCHES), number + turn
         return cls(PALETTE[number % len(PALETTE)], *(cycle[at % len(cycle)] for cycle in cycles))
 
     @property
     def tint(self) -> tuple[float, float, float]:
-        """The colour as an area has it, on which hatches and dots can be seen."""
+        """The colour of an area, light enough for hatches and dots to be seen on it."""
         from matplotlib.colors import to_rgb
 
         red, green, blue = to_rgb(self.colour)
@@ -89,7 +89,7 @@ class Look:
 
 
 def hues(count: int) -> Sequence[str]:
-    """A colour for each of so many classes: `HUES`, or where there are more a ramp whose neighbours are alike."""
+    """Colours for `count` classes: `HUES`, or for more classes a ramp with similar neighbours."""
     if count <= len(HUES):
         return HUES
     from matplotlib.colors import LinearSegmentedColormap, to_hex
@@ -100,7 +100,7 @@ def hues(count: int) -> Sequence[str]:
 
 @contextmanager
 def applied(size: float = LARGE) -> Iterator[None]:
-    """matplotlib's defaults with ours on top, whatever the user's own settings, with type of so many points."""
+    """Apply matplotlib's defaults and ours, whatever the user's own settings, with type of `size` points."""
     import matplotlib
 
     small = dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), size * SMALLER)
@@ -113,14 +113,14 @@ def applied(size: float = LARGE) -> Iterator[None]:
 
 
 def panels(count: int, columns: int = 0, height: float = 0.0, width: float = WIDTH) -> tuple[Any, list[Any]]:
-    """A figure with its axes, row by row.
+    """Make a figure with `count` panels; returns it and its axes, row by row.
 
     Parameters
     ----------
     columns : int, optional
-        By default as many as look well.
+        By default `columns_for`.
     height : float, optional
-        Of a panel, in inches.
+        Height of a panel in inches.
     """
     from matplotlib.figure import Figure
 
@@ -134,26 +134,35 @@ def panels(count: int, columns: int = 0, height: float = 0.0, width: float = WID
 
 
 def columns_for(count: int) -> int:
-    """In how many columns so many panels stand."""
+    """The number of columns for `count` panels."""
     return count if count <= 3 else 2 if count == 4 else 3
 
 
 def page_axes(height: float) -> Any:
-    """The axes of a picture of a page, of this height in inches."""
+    """Make the axes of a picture of a page, of this height in inches."""
     return panels(1, height=height, width=PAGE_WIDTH)[1][0]
 
 
-def save(figure: Any, stem: Path) -> None:
-    """Write `stem`.png and `stem`.svg, on white. Equal figures give equal bytes, by the same version of matplotlib."""
-    for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
-        file = BytesIO()
+def save(figure: Any, stem: Path) -> list[Path]:
+    """Write `stem`.png and `stem`.svg, on white paper. Equal figures give equal bytes, by the same version of matplotlib.
+
+    Returns
+    -------
+    list of Path
+        The two files.
+    """
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
+    for path, metadata in zip(files, ({"Software": None}, {"Date": None, "Creator": None}), strict=True):
+        buffer = BytesIO()
         with applied():
-            figure.savefig(file, format=kind, dpi=DPI, metadata=metadata, facecolor="white")
-        write_atomically(stem.with_name(f"{stem.name}.{kind}"), file.getvalue())
+            figure.savefig(buffer, format=path.suffix[1:], dpi=DPI, metadata=metadata, facecolor="white")
+        write_atomically(path, buffer.getvalue())
+    return files
 
 
 def to_svg(axes: Any, name: str) -> Markup:
-    """The picture of these axes as one inline element; `name` is unique in its page. To be called within `applied`."""
+    """Render axes as an inline element whose `name` is unique in its page; call it within `applied`."""
     import matplotlib
 
     matplotlib.rcParams["svg.hashsalt"] = name
@@ -162,7 +171,7 @@ def to_svg(axes: Any, name: str) -> Markup:
     text = buffer.getvalue()
     box = re.search(r'viewBox="([^"]*)"', text)
     content = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
-    # Its one style rule would hold for the whole page, and is in the page's own style.
+    # Its only style rule would apply to the whole page, which has the rule already.
     content = re.sub(r"<style.*?</style>", "", content, flags=re.DOTALL).replace("xlink:href", "href")
     used = set(re.findall(r"#([\w-]+)", content))
     content = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", content)

@@ -1,41 +1,20 @@
-"""Pages from Jinja2 templates. Everything is escaped that is not marked as HTML: much of it comes from other machines.
+"""Pages from Jinja2 templates, which escape everything that is not marked as HTML: much of it comes from other machines.
 
-Templates of the pages of runs end in `.md` too, since they go to the SuperLink, and Flower's bundle takes no `.html`.
+The templates for the pages of runs end in `.md` because they go to the SuperLink, and Flower's bundle takes no `.html`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup, escape
 
-from curvfed.server_app.report import units
+from curvfed.server_app.report import results, units
 
 HERE = "curvfed.server_app.report"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table that scrolls in its own box; the first cell of a row is its heading.
-
-    Attributes
-    ----------
-    header : sequence
-        Empty for none.
-    rows : sequence of sequences
-        A cell that is `Markup` brings its own `<td>`.
-    label : str
-        What a screen reader calls the box.
-    kind : {"figures", "figures wide", "text"}
-        Figures are aligned to the right; many columns of them leave little room to the first.
-    """
-
-    header: Sequence[Any]
-    rows: Sequence[Sequence[Any]]
-    label: str
-    kind: str = "figures"
 
 
 @dataclass(frozen=True)
@@ -45,11 +24,11 @@ class Picture:
     Attributes
     ----------
     svg : Markup
-        The whole element but for its alternative text.
+        The content of the element, without its alternative text.
     words : str
-        The macros `words` and `words_alt` of captions.html.md make its caption and its alternative text.
+        The macros of captions.html.md that write its caption and, with `_alt` added, its alternative text.
     facts : mapping
-        What these macros are told.
+        The argument of these macros.
     """
 
     svg: Markup
@@ -63,7 +42,7 @@ def render(template: str, package: str = HERE, **context: Any) -> str:
 
 
 def on_one_line(text: str) -> Markup:
-    """What a macro says, without its line breaks; text that is no HTML is escaped."""
+    """The output of a macro without line breaks; text that is not HTML is escaped."""
     return Markup(" ".join(escape(text).split()))
 
 
@@ -77,8 +56,8 @@ def _environment(package: str) -> Environment:
     made = Environment(
         loader=loader, autoescape=_is_html, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    made.filters |= {one.__name__: one for one in (units.percent, units.size, units.duration, units.number, units.amount,
-                     units.printable, on_one_line)}  # fmt: skip
-    made.tests["figure"] = units.is_number
-    made.tests["table"] = lambda part: isinstance(part, Table)
+    filters = (units.percent, units.size, units.duration, units.number, units.amount, units.spread, units.less,
+               units.printable, on_one_line, results.metric, results.score_text, np.median)  # fmt: skip
+    made.filters |= {one.__name__: one for one in filters}
+    made.tests |= {"figure": units.is_number, "prefixed": str.startswith}
     return made

@@ -1,11 +1,11 @@
-"""Figures as readers see them: percent, bytes, durations, counts; a dash stands for what is not there."""
+"""Numbers as readers see them: percent, bytes, durations, counts; a dash for a missing number."""
 
 import math
 from typing import Any
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a finite number, and no bool."""
+    """Whether a value is a finite number and not a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -19,6 +19,11 @@ def spread(mean: Any, std: Any) -> str:
     return f"{percent(mean)} ± {percent(std)}" if is_number(mean) else "–"
 
 
+def less(whole: Any, part: Any) -> float | None:
+    """A time without a part of it; None if that is not known."""
+    return whole - part if is_number(whole) and is_number(part) and whole >= part else None
+
+
 def size(count: Any) -> str:
     """Bytes, in units of 1000."""
     if not is_number(count):
@@ -30,7 +35,7 @@ def size(count: Any) -> str:
 
 
 def duration(seconds: Any) -> str:
-    """Seconds to a sensible number of digits; from a minute on, minutes and hours."""
+    """Seconds with a sensible number of digits; from a minute on, minutes and hours."""
     if not is_number(seconds):
         return "–"
     if seconds < 60:
@@ -40,7 +45,7 @@ def duration(seconds: Any) -> str:
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """A figure without a unit: an int with its thousands separated, a float with so many decimals."""
+    """A number without a unit: an int with separated thousands, a float with `digits` decimals."""
     if not is_number(value):
         return "–"
     text = f"{value:,d}" if isinstance(value, int) else f"{value:,.{digits}f}"
@@ -48,11 +53,11 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def amount(count: int, noun: str) -> str:
-    """A count and its noun, in the plural where it takes one."""
+    """A count and its noun, in the plural unless the count is 1."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def printable(name: str) -> str:
-    """A name as it fits beside an axis: names come from other machines."""
-    plain = "".join(letter if letter.isprintable() else "?" for letter in name)
-    return plain if len(plain) <= 18 else plain[:17] + "…"
+def printable(text: str, longest: int = 18) -> str:
+    """A text on one line, cut short, with ? for letters that cannot be printed: names come from other machines."""
+    plain = " ".join("".join(letter if letter.isprintable() else "?" for letter in text).split())
+    return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"

@@ -5,15 +5,14 @@ from pathlib import Path
 
 from torch.utils.tensorboard import SummaryWriter
 
-from curvfed.server_app.sinks.sink import Sink
 from curvfed.strategies.base.dotted import Scalar
 
 FLUSH = 10
-"""Seconds after which at the latest a figure is in the file."""
+"""Seconds after which a figure is in the file at the latest."""
 
 
-class TensorBoard(Sink):
-    """Event files in `tensorboard/` of a run directory.
+class TensorBoard:
+    """A sink that writes event files in `tensorboard/` of a run directory.
 
     Parameters
     ----------
@@ -28,23 +27,22 @@ class TensorBoard(Sink):
         """Begin with an empty folder: a file cannot be cut off after a round, and all rounds follow."""
         for file in self._folder.glob("events.out.tfevents.*"):
             file.unlink()
-        # The step tells a TensorBoard that is open to forget what it has read of this run.
+        # The step tells an open TensorBoard to forget what it has read of this run.
         self._writer = SummaryWriter(str(self._folder), purge_step=0, flush_secs=FLUSH)
-        self._writer.add_text("configuration", _list(config), 0)
+        self._writer.add_text("configuration", _code(config), 0)
 
     def round(self, number: int, figures: Mapping[str, float]) -> None:
-        """One curve per figure."""
+        """Add a point to the curve of each figure."""
         for name, value in figures.items():
             self._writer.add_scalar(name, value, number)
 
     def end(self, rounds: int, figures: Mapping[str, float], texts: Mapping[str, str]) -> None:
-        """One point per figure."""
-        for name, value in figures.items():
-            self._writer.add_scalar(f"summary/{name}", value, rounds)
-        self._writer.add_text("summary", _list(texts), rounds)
+        """Add a point for each figure, and the texts."""
+        self.round(rounds, {f"summary/{name}": value for name, value in figures.items()})
+        self._writer.add_text("summary", _code(texts), rounds)
         self._writer.close()
 
 
-def _list(values: Mapping[str, Scalar]) -> str:
-    """Markdown that is shown as it stands."""
+def _code(values: Mapping[str, Scalar]) -> str:
+    """A block of Markdown that is shown unchanged."""
     return "\n".join(f"    {key} = {value}" for key, value in values.items())

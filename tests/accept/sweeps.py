@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from accept.lab import Lab, Outcome
-from curvfed.deployments.report.page import make_part, markdown_part
+from curvfed.deployments.report.page import make_page, markdown_page
 from curvfed.deployments.report.selection import select
 from curvfed.deployments.sweep.plan import Plan, read_plan
 from curvfed.deployments.sweep.results import Results, completed
@@ -142,7 +142,7 @@ def _done(plan: Plan, folder: Path) -> set[str]:
 
 
 def _table(plan: Plan, folder: Path) -> str:
-    return markdown_part(make_part(plan, select(plan, Results(folder)), folder), folder)
+    return markdown_page(make_page(plan, select(plan, Results(folder)), folder), folder)
 
 
 def _sweep(file: Path, folder: Path) -> list[str]:

@@ -16,21 +16,23 @@ import pytest
 from hull_run import make_hull_run
 from image_run import make_image_run
 from PIL import Image
-from report_page import HOSTILE, Drawn, Page, drawn_texts, rows_of
+from report_page import HOSTILE, Drawn, Page, drawn_texts, section
 from report_page import drawn as drawn_alone
 
 from curvfed.server_app.directory.hull_file import SWEEP
 from curvfed.server_app.directory.run_directory import RunDirectory, failed_summary
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report.disc import GRID, MOST_DOTS
-from curvfed.server_app.report.geodesics import geodesic
+from curvfed.server_app.report.disc import GRID, MOST_DOTS, geodesic
 from curvfed.server_app.report.hull_figures import MOST_KEYS, hull_figures
-from curvfed.server_app.report.hull_results import ACCURACIES, results
-from curvfed.server_app.report.hull_tables import hull_tables
 from curvfed.server_app.report.page import write_report
+from curvfed.server_app.report.results import ACCURACIES
 from curvfed.server_app.report.style import HUES
-from curvfed.server_app.report.templates import Table
 from curvfed.strategies.config.parse import parse
+
+
+def tables_of(run: RunFiles, title: str) -> list[str]:
+    """The names of the tables of a section."""
+    return [value for name, value in section(run, title).attributes if name == "aria-label"]
 
 
 def draw(folder: Path, number: int = 0) -> Drawn:
@@ -112,8 +114,7 @@ def test_the_page_is_complete_in_itself(whole: Path) -> None:
 
 
 def test_tables_tell_what_the_summary_does(whole: Path) -> None:
-    parts = hull_tables(RunFiles.read(whole))
-    rows = rows_of(parts)
+    rows = section(RunFiles.read(whole), "Hulls").rows
     assert rows["Training points of all clients"] == ["180"]
     file = arrays(whole)
     assert rows["… that are vertices of hulls"] == [str(len(file["points"]))]
@@ -188,12 +189,12 @@ def test_a_run_may_train_another_classifier(tmp_path: Path) -> None:
     folder = make_hull_run(tmp_path, settings={"hull.classifier": "logistic"}, swept=True)
     assert in_words(folder).startswith("The logistic model trained on the secure sum of 3 clients' convex hulls has")
     run = RunFiles.read(folder)
-    assert rows_of(results(run))["this run"] == ["logistic model", "the clients' hulls", "86.04%"]
+    assert section(run, "Result").rows["this run"] == ["logistic model", "the clients' hulls", "86.04%"]
     assert "Logistic model: 90.00% at 0.01" in words(draw(folder, 1))[0]
 
 
 def test_the_result_as_a_table(whole: Path, tmp_path: Path) -> None:
-    assert rows_of(results(RunFiles.read(whole))) == {
+    assert section(RunFiles.read(whole), "Result").rows == {
         "": ["classifier", "trained on", "test accuracy"],
         "this run": ["Poincaré SVM", "the clients' hulls", "86.04%"],
         "FLE": ["Euclidean SVM", "the clients' hulls", "75.12%"],
@@ -202,7 +203,7 @@ def test_the_result_as_a_table(whole: Path, tmp_path: Path) -> None:
     folder = make_hull_run(tmp_path)
     told(folder, **dict.fromkeys(ACCURACIES, 0.5), personal_accuracy_mean=0.75, personal_accuracy_std=0.125,
          personal_accuracy_pooled=0.8, clients_left_out=1, new_accuracy=0.25, nodes_refused=0)  # fmt: skip
-    rows = rows_of(results(RunFiles.read(folder)))
+    rows = section(RunFiles.read(folder), "Result").rows
     assert len(rows) == 1 + len(ACCURACIES) + 5
     assert rows["Accuracy on the clients' own test points"] == ["75.00% ± 12.50%"]
     assert rows["… pooled over the clients"] == ["80.00%"]
@@ -286,7 +287,8 @@ def test_figures_may_be_absent(tmp_path: Path) -> None:
     told = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(told | {"metrics": None, "global_accuracy": None}))
     run = RunFiles.read(folder)
-    assert [part.label for part in [*hull_tables(run), *results(run)] if isinstance(part, Table)] == ["Hulls"]
+    assert tables_of(run, "Hulls") == ["Hulls"]
+    assert tables_of(run, "Result") == []
     (folder / "summary.json").unlink()
     assert len(hull_figures(RunFiles.read(folder))) == 1
 
@@ -496,7 +498,7 @@ def test_other_runs_have_none(tmp_path: Path) -> None:
     run = RunFiles.read(make_image_run(tmp_path, clients=2, rounds=2, classes=("a", "b"), images=20, dim=3))
     assert run.hulls is None
     assert "hulls.npz" not in run.absent
-    assert hull_figures(run) == hull_tables(run) == []
+    assert hull_figures(run) == tables_of(run, "Hulls") == []
 
 
 def rewrite(path: Path, **changes: Any) -> None:
@@ -551,7 +553,7 @@ def test_an_unfit_file_is_left_out(tmp_path: Path, spoil: Any) -> None:
     run = RunFiles.read(folder)
     assert run.absent == ["rounds.csv", "clients.csv", "hulls.npz"]
     assert hull_figures(run) == []
-    assert [part.label for part in hull_tables(run) if isinstance(part, Table)] == ["Protocol"]
+    assert tables_of(run, "Hulls") == ["Protocol"]
     assert "secure sum of the clients' convex hulls has a test accuracy of 86.04%" in in_words(folder)
 
 

@@ -18,18 +18,16 @@ import numpy as np
 import pytest
 from image_run import make_image_run
 from PIL import Image
-from report_page import HOSTILE, Drawn, Page, drawn, drawn_texts, rows_of
+from report_page import HOSTILE, Drawn, Page, drawn, drawn_texts, section
 
 from curvfed.server_app.directory.global_test_file import GlobalTest
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.tables import TABLES
 from curvfed.server_app.report import image_figures, projection, round_figures, style
 from curvfed.server_app.report.charts import MOST_POINTS
-from curvfed.server_app.report.client_table import client_table
-from curvfed.server_app.report.image_figures import Course
+from curvfed.server_app.report.image_figures import Series
 from curvfed.server_app.report.page import write_report
 from curvfed.server_app.report.projection import FAR, MOST_FEATURES, NEAR, project
-from curvfed.server_app.report.round_results import results
 from curvfed.server_app.report.style import HUES, hues
 from curvfed.server_app.report.templates import Picture
 from curvfed.strategies.methods import METHODS
@@ -138,12 +136,12 @@ def test_accuracies_over_the_rounds_are_those_of_the_files(tmp_path: Path) -> No
 
 
 def test_single_points_lie_within_the_axes() -> None:
-    line = Course("line", np.arange(2.0), np.array([40.0, 50.0]), style.MEAN)
+    line = Series("line", np.arange(2.0), np.array([40.0, 50.0]), style.MEAN)
     for marker in "*D":
         with style.applied(style.PAGE_SIZE):
             axes = style.page_axes(3)
-            for one in (line, Course("points", np.ones(2), np.array([10.0, 90.0]), style.MEAN, marker)):
-                image_figures._draw_course(axes, one)
+            points = Series("points", np.ones(2), np.array([10.0, 90.0]), style.MEAN, marker)
+            image_figures.draw_series(axes, [line, points])
         low, high = axes.get_ylim()
         assert low < 10 < 90 < high
 
@@ -158,7 +156,7 @@ def test_fine_tuned_scores_do_not_mix_with_those_of_the_rounds(tmp_path: Path) -
         for row in told:
             if row["phase"] == wanted:
                 assert values[list(at).index(float(row["round"])), int(row["partition"])] == float(row["test"])
-    table = rows_of(client_table(run))
+    table = section(run, "Clients").rows
     last = {(row["phase"], row["partition"]): f"{100 * float(row['test']):.2f}%" for row in told if row["round"] == "4"}
     for client in "012":
         cells = dict(zip(table["client"], table[client], strict=True))
@@ -203,7 +201,7 @@ def test_the_result_in_sentences(tmp_path: Path) -> None:
 
 def result(folder: Path) -> dict[str, list[str]]:
     """The rows of the table of results."""
-    return rows_of(results(RunFiles.read(folder)))
+    return section(RunFiles.read(folder), "Result").rows
 
 
 def test_the_result_as_a_table(tmp_path: Path, whole: Path) -> None:
@@ -674,7 +672,7 @@ def test_colours_of_many_classes_are_all_different() -> None:
 
 def test_there_is_no_umap_here() -> None:
     """Else the tests above would draw other pictures than they mean to."""
-    assert projection._umap() is None
+    assert projection._umap(np.zeros((40, 3)), "euclidean") is None
 
 
 def test_the_columns_that_the_report_reads_are_written() -> None:

@@ -19,7 +19,7 @@ from matplotlib.text import Text
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.papers import read
 from curvfed.deployments.report import figures
-from curvfed.deployments.report.figures import NothingToDraw, looks
+from curvfed.deployments.report.figures import NothingToDraw, panels
 from curvfed.deployments.report.selection import Run
 from curvfed.deployments.sweep.plan import Planned
 from curvfed.server_app.directory.tables import TABLES
@@ -123,7 +123,7 @@ def epochs(root: Path, methods: Sequence[str] = ("fedavg", "hyperfed"), seeds: S
 def test_lines_are_means_with_standard_deviations(tmp_path):
     figure = draw(ACCURACY, epochs(tmp_path))
     (axes,) = figure.axes
-    fedavg, hyperfed = (style.Look.of(looks.ORDER.index(name)).colour for name in ("fedavg", "hyperfed"))
+    fedavg, hyperfed = (style.Look.of(panels.ORDER.index(name)).colour for name in ("fedavg", "hyperfed"))
     assert {colour: pytest.approx(values) for colour, values in means(axes).items()} == {
         fedavg: [51, 55, 60], hyperfed: [61, 65, 70],
     }  # fmt: skip
@@ -520,10 +520,10 @@ def test_every_kind_is_there_and_wants_its_own_parts(tmp_path):
     with pytest.raises(UsageError, match="'epochs' is not a key of the run config"):
         draw(ACCURACY | {"x": "epochs"}, runs)
     with pytest.raises(
-        UsageError, match=r"'global_acuracy' is no figure of these runs; did you mean 'global_accuracy'\?"
+        UsageError, match=r"'global_acuracy' is not a figure of these runs; did you mean 'global_accuracy'\?"
     ):
         draw(ACCURACY | {"figures": "global_acuracy"}, runs)
-    nearest = r"is no column of rounds\.csv; did you mean 'personal_accuracy_mean'\?"
+    nearest = r"is not a column of rounds\.csv; did you mean 'personal_accuracy_mean'\?"
     with pytest.raises(UsageError, match=nearest):
         draw({"kind": "curves", "y": [["loss", "personal_accuracy_meen"]]}, runs)
     with pytest.raises(UsageError, match=nearest):
@@ -544,8 +544,8 @@ def test_a_method_looks_the_same_in_every_figure(tmp_path):
     several = draw(ACCURACY, epochs(tmp_path, methods=["local", "spherefed", "flatland", "hyperfed"]))
     alone = draw(ACCURACY, epochs(tmp_path, methods=["hyperfed"]))
     assert means(alone.axes[0]).keys() < means(several.axes[0]).keys()
-    every = [style.Look.of(number) for number in range(len(looks.ORDER))]
-    assert sorted(looks.ORDER) == sorted(METHODS)
+    every = [style.Look.of(number) for number in range(len(panels.ORDER))]
+    assert sorted(panels.ORDER) == sorted(METHODS)
     assert (
         len({(look.colour, look.marker) for look in every})
         == len({(one.marker, one.dashes) for one in every})

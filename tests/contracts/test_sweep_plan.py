@@ -431,7 +431,7 @@ def test_wrong_usage_exits_with_2(written, tmp_path, capsys, arguments, message)
         ('[[tables]]\nrows = "method"\nfigures = "global_acuracy"', "did you mean 'global_accuracy'?"),
         ('[[tables]]\nrows = "seed"\nfigures = "seconds"', "runs of one cell differ in method"),
         ('[[figures]]\nkind = "line"', "kind = 'line' in [[figures]]"),
-        ('[[figures]]\nkind = "curves"\ny = "los"', "'los' is no column of rounds.csv; did you mean 'loss'?"),
+        ('[[figures]]\nkind = "curves"\ny = "los"', "'los' is not a column of rounds.csv; did you mean 'loss'?"),
         ('[[figures]]\nkind = "bars"\nx = "epochs"\nfigures = "seconds"', "'epochs' is not a key of the run config"),
         ('[[figures]]\nkind = "clients"\nat = "end"', "at = 'end' in a figure of kind clients"),
         ('[[figures]]\nkind = "discs"\npoints = false\nhulls = false', "needs one of geodesics"),

@@ -5,10 +5,12 @@ import io
 import itertools
 import math
 import re
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,11 +20,11 @@ from scipy import stats
 from curvfed.deployments import papers
 from curvfed.deployments.command import main
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.cells import sheet
-from curvfed.deployments.report.page import Part, differences, make_part, write_part
-from curvfed.deployments.report.quantities import quantity
+from curvfed.deployments.report.page import SweepPage, make_page, write_page
 from curvfed.deployments.report.render import csv_text, html_table, latex, markdown
 from curvfed.deployments.report.selection import Run
+from curvfed.deployments.report.table import Table, differences, make_table
+from curvfed.deployments.report.words import quantity
 from curvfed.deployments.sweep.plan import Planned, read_plan
 from curvfed.deployments.sweep.results import Results
 
@@ -70,7 +72,7 @@ def read_csv(text: str) -> dict[tuple[str, int], dict[str, str]]:
 
 
 def test_means_spreads_and_tests_are_numpys_and_scipys(values):
-    table = read_csv(csv_text(sheet(SPEC, runs_of(values), "here")))
+    table = read_csv(csv_text(make_table(SPEC, runs_of(values), "here")))
     assert set(table) == set(itertools.product(METHODS, CLIENTS))
     for (method, clients), row in table.items():
         ours = 100 * np.array([values[method, clients, seed] for seed in SEEDS])
@@ -89,7 +91,7 @@ def test_means_spreads_and_tests_are_numpys_and_scipys(values):
 
 
 def test_every_format_prints_the_same_cells(values, tmp_path):
-    made = sheet(SPEC, runs_of(values), "here")
+    made = make_table(SPEC, runs_of(values), "here")
     mean = 100 * np.mean([values["flatland", 10, seed] for seed in SEEDS])
     spread = 100 * np.std([values["flatland", 10, seed] for seed in SEEDS], ddof=1)
     cell = f"{mean:.1f} ± {spread:.1f} ↑"
@@ -111,20 +113,20 @@ def test_every_format_prints_the_same_cells(values, tmp_path):
 def test_the_unit_is_told_once(values):
     told = "personal accuracy, best validation (%)"
     for change in ({}, {"columns": [], "where": {"num-supernodes": 10}}, {"figures": [FIGURE, "bytes_up"]}):
-        text = markdown(sheet(SPEC | change, runs_of(values), "here"))
+        text = markdown(make_table(SPEC | change, runs_of(values), "here"))
         assert (f"Cells: {told}." in text, text.count(told)) == (not change, 2 if "figures" in change else 1)
 
 
 def test_arrows_are_explained_where_there_are_any(values):
-    assert "↑ ↓: above or below fedavg by" in markdown(sheet(SPEC, runs_of(values), "here"))
+    assert "↑ ↓: above or below fedavg by" in markdown(make_table(SPEC, runs_of(values), "here"))
     same = {place: values["fedavg", *place[1:]] for place in values}
-    text = markdown(sheet(SPEC, runs_of(same), "here"))
+    text = markdown(make_table(SPEC, runs_of(same), "here"))
     assert "None is above or below fedavg by a paired t-test over the seeds, p < 0.05." in text
     assert not {"↑", "↓"} & set(text)
 
 
 def test_the_papers_number_stands_beside_the_cell_of_its_settings(values):
-    table = read_csv(csv_text(sheet(SPEC, runs_of(values), "here")))
+    table = read_csv(csv_text(make_table(SPEC, runs_of(values), "here")))
     printed = {
         (one.settings["method"], one.settings["num-supernodes"]): one
         for one in papers.read("flatland", "Table 1")
@@ -135,19 +137,19 @@ def test_the_papers_number_stands_beside_the_cell_of_its_settings(values):
 
 
 def test_without_a_paper_and_with_other_settings_there_is_none(values):
-    other = sheet(SPEC | {"paper": ""}, runs_of(values), "here")
-    assert all(cell.printed is None for cell in other.cells.values())
+    other = make_table(SPEC | {"paper": ""}, runs_of(values), "here")
+    assert other.cells["paper"].isna().all()
     spec = SPEC | {"columns": ["num-supernodes", "dataset"]}
     elsewhere = [
         Run(Planned({**run.planned.settings, "dataset": "pubmed"}, run.planned.name), run.row, run.folder)
         for run in runs_of(values)
     ]
-    assert all(cell.printed is None for cell in sheet(spec, elsewhere, "here").cells.values())
+    assert make_table(spec, elsewhere, "here").cells["paper"].isna().all()
 
 
 def test_rows_that_the_paper_alone_has_are_listed_empty_where_asked(values):
-    whole = sheet(SPEC | {"printed": True}, runs_of(values), "here")
-    names = [dict(row)["method"] for row in whole.rows]
+    whole = make_table(SPEC | {"printed": True}, runs_of(values), "here")
+    names = whole.cells["method"].drop_duplicates().tolist()
     assert names[:3] == list(METHODS)
     assert {"fedprox", "gcfl", "fedhgcn"} < set(names)
     line = next(line for line in markdown(whole).splitlines() if line.startswith("| `fedprox`"))
@@ -161,7 +163,7 @@ def test_what_is_missing_is_empty_and_what_failed_is_marked(values):
         del values["local", 20, seed]
     values["flatland", 10, 3] = None
     del values["flatland", 20, 0]
-    made = sheet(SPEC, runs_of(values), "here")
+    made = make_table(SPEC, runs_of(values), "here")
     lines = {
         line.split("|")[1].strip(" `"): line.split("|")[2:-1] for line in markdown(made).splitlines() if "`" in line
     }
@@ -183,28 +185,26 @@ def test_all_that_print_as_the_best_are_bold(values):
     for seed in SEEDS:
         values["local", 10, seed] = 0.90001
         values["flatland", 10, seed] = 0.9
-    made = sheet(SPEC, runs_of(values), "here")
+    made = make_table(SPEC, runs_of(values), "here")
     bold = [line.split("|")[1].strip(" `") for line in markdown(made).splitlines() if "**90.0 ± 0.0" in line]
     assert bold == ["local", "flatland"]
-    least = sheet(SPEC | {"lowest": True}, runs_of(values), "here")
-    assert [
-        dict(row)["method"] for (row, (place, _)), cell in least.cells.items() if cell.is_best and place[0][1] == 10
-    ] == ["fedavg"]
+    least = make_table(SPEC | {"lowest": True}, runs_of(values), "here")
+    assert ["fedavg", 10] in best_of(least)[["method", "num-supernodes"]].values.tolist()
+
+
+def best_of(table: Table) -> pd.DataFrame:
+    return table.cells[table.cells["best"]]
 
 
 def test_bold_are_the_best_on_the_same_data_alone(values):
-    across = sheet(SPEC | {"rows": "num-supernodes", "columns": "method"}, runs_of(values), "here")
-    bold = {(dict(row)["num-supernodes"], dict(place)["method"]) for (row, (place, _)), cell in across.cells.items()
-            if cell.is_best}  # fmt: skip
-    assert bold == {(10, "flatland"), (20, "flatland")}
+    across = make_table(SPEC | {"rows": "num-supernodes", "columns": "method"}, runs_of(values), "here")
+    assert best_of(across)[["num-supernodes", "method"]].values.tolist() == [[10, "flatland"], [20, "flatland"]]
     assert "Bold: the best of a row, on the same data." in markdown(across)
-    split = sheet(SPEC | {"rows": ["num-supernodes", "method"], "columns": []}, runs_of(values), "here")
-    assert [tuple(dict(row).values()) for (row, _), cell in split.cells.items() if cell.is_best] == [
-        (10, "flatland"), (20, "flatland"),
-    ]  # fmt: skip
+    split = make_table(SPEC | {"rows": ["num-supernodes", "method"], "columns": []}, runs_of(values), "here")
+    assert best_of(split)[["num-supernodes", "method"]].values.tolist() == [[10, "flatland"], [20, "flatland"]]
     assert "Bold: the best of a column, on the same data." in markdown(split)
     of_data = SPEC | {"rows": "num-supernodes", "columns": [], "where": {"method": "local"}, "against": ""}
-    assert not any(cell.is_best for cell in sheet(of_data, runs_of(values), "here").cells.values())
+    assert best_of(make_table(of_data, runs_of(values), "here")).empty
 
 
 def test_the_best_of_costs_is_the_least_unless_the_table_says_otherwise():
@@ -216,8 +216,7 @@ def test_the_best_of_costs_is_the_least_unless_the_table_says_otherwise():
 
     def best(**more: Any) -> dict[str, str]:
         spec = {"rows": "method", "figures": ["bytes_up", "global_accuracy"]} | more
-        cells = sheet(spec, [*runs], "here").cells
-        return {figure: str(dict(row)["method"]) for (row, (_, figure)), cell in cells.items() if cell.is_best}
+        return dict(best_of(make_table(spec, [*runs], "here"))[["figure", "method"]].values.tolist())
 
     runs = [Run(run.planned, run.row | {"bytes_up": 1e6 * run.row["bytes_up"]}, run.folder) for run in runs]
     assert best() == {"bytes_up": "fedper", "global_accuracy": "fedavg"}
@@ -232,7 +231,7 @@ def test_cells_of_unequal_numbers_of_seeds_say_theirs(values):
         if run.value("method") == "local" and (run.value("num-supernodes") == 10 or run.value("seed") == 3) else run
         for run in runs
     ]  # fmt: skip
-    made = sheet(SPEC, runs, "here")
+    made = make_table(SPEC, runs, "here")
     lines = {line.split("|")[1].strip(" `"): line.split("|") for line in markdown(made).splitlines() if "`" in line}
     assert lines["local"][2].strip() == "– (79.9 ± 0.2)"
     assert "n = 3" in lines["local"][3]
@@ -245,13 +244,13 @@ def test_differences_without_spread_have_a_sure_answer(values):
     for seed in SEEDS:
         values["local", 10, seed] = values["fedavg", 10, seed]
         values["flatland", 10, seed] = values["fedavg", 10, seed] + 0.125
-    table = read_csv(csv_text(sheet(SPEC, runs_of(values), "here")))
+    table = read_csv(csv_text(make_table(SPEC, runs_of(values), "here")))
     assert table["local", 10]["p"] == "1.0"
     assert float(table["flatland", 10]["p"]) < 1e-9
 
 
 def test_one_seed_has_no_spread_and_no_test():
-    made = sheet(SPEC, runs_of({(method, 10, 0): 0.5 for method in METHODS}), "here")
+    made = make_table(SPEC, runs_of({(method, 10, 0): 0.5 for method in METHODS}), "here")
     table = read_csv(csv_text(made))
     assert (table["local", 10]["std"], table["local", 10]["p"]) == ("", "")
     assert "**50.0 n = 1** (79.9 ± 0.2)" in markdown(made)
@@ -259,7 +258,7 @@ def test_one_seed_has_no_spread_and_no_test():
 
 
 def test_another_method_can_be_tested_against(values):
-    table = read_csv(csv_text(sheet(SPEC, runs_of(values), "here", against="local")))
+    table = read_csv(csv_text(make_table(SPEC, runs_of(values), "here", against="local")))
     assert table["local", 10]["p"] == ""
     assert table["fedavg", 10]["p"] != ""
 
@@ -268,20 +267,20 @@ def numbers_of(**settings: Any) -> list[Any]:
     """The paper's numbers beside the cells of one run."""
     spec = {"rows": "dataset", "figures": settings.pop("figure"), "paper": settings.pop("paper")}
     run = Run(Planned({key.replace("_", "-"): value for key, value in settings.items()}, "it"), {}, Path("nowhere"))
-    return [cell.printed and cell.printed.value for cell in sheet(spec, [run], "here").cells.values()]
+    return make_table(spec, [run], "here").cells["paper"].tolist()
 
 
 def test_a_number_of_the_data_is_that_of_any_method_and_one_of_other_clients_is_none():
     cora = {"dataset": "cora", "figure": "metrics.heterogeneity", "paper": "flatland, Table 6"}
     assert numbers_of(method="fedavg", num_supernodes=10, **cora) == [0.606]
     assert numbers_of(method="flatland", num_supernodes=20, **cora) == [0.665]
-    assert numbers_of(method="fedavg", num_supernodes=5, **cora) == [None]
+    assert numbers_of(method="fedavg", num_supernodes=5, **cora) == [pytest.approx(nan, nan_ok=True)]
 
 
 def test_numbers_that_are_held_against_nothing_stand_beside_no_cell():
     cifar = {"method": "fedavg", "dataset": "cifar100", "num_supernodes": 10, "paper": "spherefed, Table 1"}
     assert numbers_of(figure="global_accuracy", **cifar) == [68.78]
-    assert numbers_of(figure="bytes_up", **cifar) == [None]
+    assert numbers_of(figure="bytes_up", **cifar) == [pytest.approx(nan, nan_ok=True)]
 
 
 def test_a_cell_is_held_against_the_number_of_its_own_settings():
@@ -292,12 +291,12 @@ def test_a_cell_is_held_against_the_number_of_its_own_settings():
         "figures": "global_accuracy",
         "paper": "spherefed, Table 2",
     }
-    made = sheet(spec, [
+    made = make_table(spec, [
         Run(Planned({"method": "fedavg", "dataset": "cifar100", "num-supernodes": 10, "model": "mobilenetv2"} | more, "it"),
             {}, Path("nowhere"))
         for more in ({"alpha": 0.5}, {"method": "spherefed", "alpha": 0.1})
     ], "here")  # fmt: skip
-    told = {dict(column[0])["method"]: cell.printed.value for (_, column), cell in made.cells.items() if cell.printed}
+    told = dict(made.cells.dropna(subset="paper")[["method", "paper"]].values.tolist())
     assert told == {"fedavg": 68.78, "spherefed": 66.52}
 
 
@@ -319,7 +318,7 @@ def test_a_cell_is_held_against_the_number_of_its_own_settings():
 )
 def test_a_spec_that_cannot_be_followed_is_refused_by_name(values, change, words):
     with pytest.raises(UsageError) as refusal:
-        sheet(SPEC | change, runs_of(values), "sweeps/it.toml")
+        make_table(SPEC | change, runs_of(values), "sweeps/it.toml")
     assert words in str(refusal.value)
     assert str(refusal.value).startswith("sweeps/it.toml")
 
@@ -338,8 +337,8 @@ def test_a_spec_that_cannot_be_followed_is_refused_by_name(values, change, words
 def test_a_figure_that_no_run_can_have_is_refused_with_the_nearest(values, name, near):
     runs = [Run(run.planned, run.row | {"metrics.hops_mean": 3.0}, run.folder) for run in runs_of(values)]
     with pytest.raises(UsageError) as refusal:
-        sheet(SPEC | {"figures": [FIGURE, name]}, runs, "here")
-    assert str(refusal.value) == f"here: {name!r} is no figure of these runs; did you mean {near!r}?"
+        make_table(SPEC | {"figures": [FIGURE, name]}, runs, "here")
+    assert str(refusal.value) == f"here: {name!r} is not a figure of these runs; did you mean {near!r}?"
 
 
 @pytest.mark.parametrize(
@@ -353,11 +352,11 @@ def test_a_figure_that_no_run_can_have_is_refused_with_the_nearest(values, name,
     ],
 )
 def test_a_figure_that_runs_still_to_be_made_may_have_is_told_as_absent(values, name, tmp_path):
-    made = sheet(SPEC | {"figures": [FIGURE, name]}, runs_of(values), "here")
+    made = make_table(SPEC | {"figures": [FIGURE, name]}, runs_of(values), "here")
     assert made.absent == [name]
-    part = Part(read_plan(_file(tmp_path, "")), (), (made,), ())
+    part = SweepPage(read_plan(_file(tmp_path, "")), [], [made])
     assert f"No completed run has the figure {name}." in part.notes
-    assert sheet(SPEC | {"figures": [FIGURE, name]}, runs_of({}), "here").absent == []
+    assert make_table(SPEC | {"figures": [FIGURE, name]}, runs_of({}), "here").absent == []
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=6))
@@ -372,15 +371,14 @@ def test_the_paired_test_is_scipys_whatever_the_numbers(pairs):
         )
         for (method, clients, seed), value in values.items()
     ]
-    made = sheet(SPEC, runs, "here")
-    paired = next(cell.paired for (row, _), cell in made.cells.items() if dict(row)["method"] == "flatland")
+    made = make_table(SPEC, runs, "here")
+    paired = made.cells.set_index("method").loc["flatland"]
     differences_ = np.array([100 * (ours - theirs) for ours, theirs in pairs])
-    assert paired is not None
-    assert paired.difference == pytest.approx(differences_.mean(), abs=1e-9)
+    assert paired["difference"] == pytest.approx(differences_.mean(), abs=1e-9)
     if differences_.std() > 1e-6:
-        assert paired.p == pytest.approx(stats.ttest_1samp(differences_, 0).pvalue, rel=1e-5, abs=1e-12)
+        assert paired["p"] == pytest.approx(stats.ttest_1samp(differences_, 0).pvalue, rel=1e-5, abs=1e-12)
     else:
-        assert paired.p in (0.0, 1.0) or math.isfinite(paired.p)
+        assert paired["p"] in (0.0, 1.0) or math.isfinite(paired["p"])
 
 
 def test_a_sentence_counts_what_differs_from_the_paper(values):
@@ -388,7 +386,7 @@ def test_a_sentence_counts_what_differs_from_the_paper(values):
         values["fedavg", clients, seed] = 0.692 if clients == 10 else 0.695
         values["local", clients, seed] = 0.5
         values["flatland", clients, seed] = 0.9
-    told = differences(sheet(SPEC, runs_of(values), "here"))
+    told = differences(make_table(SPEC, runs_of(values), "here"))
     assert told.startswith(
         "4 of 6 numbers differ from the paper's by more than the spreads of both; the most: local, 20 clients: −30.3"
     )
@@ -396,7 +394,7 @@ def test_a_sentence_counts_what_differs_from_the_paper(values):
 
 
 def test_hostile_words_stay_words(values, tmp_path):
-    made = sheet(SPEC | {"title": HOSTILE, "words": HOSTILE, "names": {"local": HOSTILE}}, runs_of(values), "here")
+    made = make_table(SPEC | {"title": HOSTILE, "words": HOSTILE, "names": {"local": HOSTILE}}, runs_of(values), "here")
     path = tmp_path / "page.html"
     path.write_text(html_table(made))
     shown = Page(path)
@@ -432,8 +430,8 @@ def test_the_command_writes_all_formats_and_says_what_is_missing(tmp_path, capsy
 
 def test_two_tables_have_a_csv_each(values, tmp_path):
     plan = read_plan(_file(tmp_path, '[[tables]]\nrows = "seed"\nfigures = "bytes_up"\n' * 2))
-    part = make_part(plan, [Run(run, {}, tmp_path) for run in plan.runs], tmp_path)
-    assert [path.name for path in write_part(part, tmp_path, ["csv"])] == ["it-1.csv", "it-2.csv"]
+    part = make_page(plan, [Run(run, {}, tmp_path) for run in plan.runs], tmp_path)
+    assert [path.name for path in write_page(part, tmp_path, ["csv"])] == ["it-1.csv", "it-2.csv"]
 
 
 def _file(folder: Path, more: str) -> Path:

@@ -134,7 +134,7 @@ def test_compared_with_others_in_a_table(here, site, tmp_path):
     """It has a line in what is made of several runs, with the words of its row where these are told."""
     home = tmp_path / "home"
     simulated(home, site, "other", method="fedavg")
-    program = "import sys; from curvfed.deployments.report.figures.looks import ORDER; print(ORDER[-1])"
+    program = "import sys; from curvfed.deployments.report.figures.panels import ORDER; print(ORDER[-1])"
     assert python(program, home, site) == "fedexp\n"
 
 

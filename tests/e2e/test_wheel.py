@@ -109,7 +109,7 @@ from curvfed.deployments.report.render import HERE
 from curvfed.server_app.report.templates import render
 plans = reproduce.read_all("smoke")
 print({paper: len(group) for paper, group in plans.items()}, [papers.title(paper) for paper in plans])
-print(render("legend.txt", HERE, sheet={"words": "the templates are there"}))
+print(render("legend.txt", HERE, table={"words": "the templates are there"}))
 """
     told = call(installed, hostile, "-c", code)
     for paper in ("flatland", "hyperfed", "spherefed", "hull"):

@@ -1,17 +1,16 @@
-"""The figures of a sweep: each kind is a module here with `PARTS` and `draw`, found by its name."""
+"""The figures of a sweep, by the kind that a spec of `[[figures]]` names."""
 
 import contextlib
-import importlib
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.figures.series import NothingToDraw
+from curvfed.deployments.report.figures import clients, curves, discs, means
+from curvfed.deployments.report.figures.panels import NothingToDraw
 from curvfed.deployments.report.selection import Run, matching, settings_of
+from curvfed.deployments.sweep.plan import Plan
 from curvfed.server_app.report import style
 
 if TYPE_CHECKING:
@@ -19,14 +18,23 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMON", "KINDS", "NothingToDraw", "check", "draw"]
 
-KINDS = ("bars", "classes", "clients", "curvatures", "curves", "discs", "lines")
+KINDS: dict[str, tuple[Callable[[Mapping[str, Any], Sequence[Run], str], "Figure"], set[str]]] = {
+    "bars": (means.draw_bars, means.BARS),
+    "classes": (clients.draw_classes, clients.CLASSES),
+    "clients": (clients.draw_clients, clients.CLIENTS),
+    "curvatures": (clients.draw_curvatures, clients.CURVATURES),
+    "curves": (curves.draw, curves.PARTS),
+    "discs": (discs.draw, discs.PARTS),
+    "lines": (means.draw_lines, means.LINES),
+}
+"""The function that draws a kind, and the parts of a spec that only this kind has."""
 
 COMMON = {"kind", "title", "words", "where", "names", "paper"}
-"""What a spec of any kind may say: which kind, title, words for below it, which runs, words in the place of values, and
-whose printed numbers go beside ours ("name, Table n")."""
+"""Parts of a spec of any kind: the kind, title, words for below the figure, which runs, words in place of values, and the
+paper's table whose numbers are shown beside ours ("name, Table n")."""
 
 NOWHERE = Path(os.devnull, "run")
-"""The folder of a run that has not been made."""
+"""The folder of a run that was not made."""
 
 
 def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
@@ -37,48 +45,46 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
     spec : mapping
         `kind`, the parts of every kind and those of this one.
     runs : sequence of Run
-        All of the sweep; those that are not completed are left out of the picture.
+        All of the sweep; only completed ones are drawn.
     source : str
         For error texts.
 
     Raises
     ------
     UsageError
-        For a kind or a part that is not known, or a spec that cannot be followed; `NothingToDraw` where no completed run
-        has what it shows.
+        For an unknown kind or part, or a spec that cannot be followed; `NothingToDraw` if no completed run has the data.
     """
-    module, chosen = _read(spec, runs, source)
+    draw_kind, chosen = _read(spec, runs, source)
     completed = [run for run in chosen if run.is_completed]
     if not completed:
         raise NothingToDraw(f"{source}: no run that the figure {spec.get('title', spec['kind'])!r} shows has completed")
     with style.applied():
-        figure: Figure = module.draw(spec, completed, source)
-    return figure
+        return draw_kind(spec, completed, source)
 
 
-def check(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> None:
-    """Refuse a spec that could not be followed, whatever its runs come to.
+def check(spec: Mapping[str, Any], plan: Plan) -> None:
+    """Refuse a spec that could not be followed, whatever the runs of the plan will result in.
 
     Raises
     ------
     UsageError
     """
-    module, chosen = _read(spec, runs, source)
-    unmade = [replace(run, row={}, folder=NOWHERE) for run in chosen if not run.planned.refused]
+    runs = [Run(planned, {}, NOWHERE) for planned in plan.runs]
+    draw_kind, chosen = _read(spec, runs, str(plan.path))
     with contextlib.suppress(NothingToDraw):
-        module.draw(spec, unmade, source)
+        draw_kind(spec, [run for run in chosen if not run.planned.refused], str(plan.path))
 
 
-def _read(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> tuple[ModuleType, list[Run]]:
-    """Who draws the spec, and the runs that it shows."""
+def _read(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> tuple[Callable[..., "Figure"], list[Run]]:
+    """The function that draws the spec, and the runs that it shows."""
     kind = spec.get("kind")
     if kind not in KINDS:
         raise UsageError(f"{source}: kind = {kind!r} in [[figures]]; allowed is one of {', '.join(KINDS)}")
-    module = importlib.import_module(f"{__name__}.{kind}")
-    if unknown := sorted(set(spec) - COMMON - module.PARTS):
-        allowed = ", ".join(sorted(COMMON | module.PARTS))
+    draw_kind, parts = KINDS[kind]
+    if unknown := sorted(set(spec) - COMMON - parts):
+        allowed = ", ".join(sorted(COMMON | parts))
         raise UsageError(f"{source}: {unknown[0]!r} is not known in a figure of kind {kind}; allowed are {allowed}")
     if isinstance(base := spec.get("base", 0.0), bool) or not isinstance(base, int | float):
         raise UsageError(f"{source}: base = {base!r} in a figure; allowed is a number")
     settings_of(spec, "names", source)
-    return module, matching(runs, settings_of(spec, "where", source), source)
+    return draw_kind, matching(runs, spec, source)

@@ -1,78 +1,196 @@
-"""What each client reaches, as bars."""
+"""Figures of the clients: what each reaches, how the classes are dealt to them, and their curvatures."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from curvfed.deployments.report.cells import Cell
-from curvfed.deployments.report.figures.bars import draw_groups
-from curvfed.deployments.report.figures.looks import bar_mark, legend_keys, looks
-from curvfed.deployments.report.figures.series import NothingToDraw, groups, keys_of, one_of
-from curvfed.deployments.report.quantities import quantity
-from curvfed.deployments.report.selection import Place, Run
-from curvfed.deployments.report.words import Line, Names
-from curvfed.server_app.directory.run_files import IN_ROUNDS, RunFiles
-from curvfed.server_app.report import labels, style
-from curvfed.server_app.report.charts import known
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.report.figures.means import draw_groups
+from curvfed.deployments.report.figures.panels import Keys, NothingToDraw, Panel, bar_mark, draw_panels, line_keys
+from curvfed.deployments.report.selection import Run, grouped, keys_of
+from curvfed.deployments.report.values import split, told_of_data
+from curvfed.deployments.report.words import Names, quantity
+from curvfed.server_app.directory.run_files import IN_ROUNDS, RunFiles, class_counts, curvatures
+from curvfed.server_app.report import charts, labels, style
 from curvfed.strategies.wire.messages import FINE_TUNE
 
-PARTS = {"bars", "panels", "at", "column", "base"}
-"""`bars`, `panels`: keys that tell them apart, the method if there are no `bars`. `at`: "last", what each client
-measured last, by default, or "best", in the round of best validation. `column`: of `clients.csv`, "test" by
-default, by the data set's own metric, or "test_before", before local training. `base`: where the axis begins, in
-percent, 0 by default. Clients of different seeds have different data: one seed is drawn, the first that most bars
-have."""
+CLIENTS = {"bars", "panels", "at", "column", "base"}
+"""`bars`, `panels`: keys that tell them apart, the method if there are no `bars`. `at`: "last", what each client measured
+last, by default, or "best", in the round of best validation. `column`: of `clients.csv`, "test" by default, by the data
+set's own metric, or "test_before", before local training. `base`: where the axis begins, in percent, 0 by default. Clients
+of different seeds have different data: one seed is drawn, the first that most bars have."""
 
 AT = {"last": "", "best": ", best validation"}
 COLUMNS = {"test": "", "test_before": ", before training"}
 
-Told = Mapping[Line, dict[Place, Cell]]
+CLASSES = {"panels"}
+"""`panels`: keys that tell them apart, the data set and alpha if left out. Of several seeds the first is drawn."""
+
+MOST_CLASSES = 13
+"""Classes that have room for their names."""
+
+CURVATURES = {"of", "against", "panels"}
+"""`of`: "space", the clients' sectional curvatures, by default, or "graph", the mean Forman–Ricci curvature of each
+client's graph. `against`: "client", of one seed, by default; "count", a histogram over the clients of all seeds;
+or, of spaces, "graph". `panels`: keys that tell them apart, the data set if left out."""
+
+LABELS = {"space": charts.CURVATURE, "graph": charts.FORMAN}
+AGAINST = ("client", "count", "graph")
 
 
-def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
+def draw_clients(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
     """Draw a group of bars for each client."""
-    names, panels = Names(spec.get("names", {})), keys_of(spec, "panels", source)
-    at, column = (one_of(spec, part, allowed, source) for part, allowed in (("at", AT), ("column", COLUMNS)))
-    apart = [key for key in keys_of(spec, "bars", source, ["method"]) if key not in panels]
-    told: dict[Place, dict[Line, list[Run]]] = {}
-    for where, group in groups(runs, [*panels, *apart], source).items():
-        told.setdefault(where[: len(panels)], {})[where[len(panels) :], ""] = group
-    shown = {place: found for place, lines in told.items() if (found := _panel(lines, at, column))[1]}
-    if not shown:
+    panels = keys_of(spec, "panels", source)
+    at, column = _choice(spec, "at", AT, source), _choice(spec, "column", COLUMNS, source)
+    lines = line_keys(spec, "bars", panels, source)
+    grouped(runs, [*panels, *lines], source)
+    values = pd.DataFrame([row for run in runs for row in _rows(run, [*panels, *lines], at, column)])
+    if values.empty:
         raise NothingToDraw(f"{source}: clients.csv of no completed run has {column}")
-    look = looks(line for _, lines, _ in shown.values() for line in lines)
-    figure, every = style.panels(len(shown), 1 if len(shown) < 4 else 2, 2.6 if len(shown) > 1 else 3.4)
-    for (place, (seed, lines, axis)), axes in zip(shown.items(), every, strict=True):
-        clients = sorted({where for cells in lines.values() for where in cells})
-        draw_groups(axes, lines, clients, look, float(spec.get("base", 0.0)))
-        labels.categories(axes, [names.values(where) for where in clients])
-        labels.name(axes, f"client (seed {seed})", axis, names.place(place))
-    labels.legend(figure, legend_keys(look, names, bar_mark))
-    return figure
+    shown = []
+    for place, every in split(values, panels):
+        seeds = every[[*lines, "seed"]].drop_duplicates()["seed"].value_counts()
+        seed = seeds.sort_index().idxmax()
+        part = every[every["seed"] == seed].sort_values("client", kind="stable")
+        x, y = f"client (seed {seed})", part["label"].iloc[0]
+        shown.append(Panel(place, x, y, ["client"], dict(split(part, lines))))
+    columns, height = 1 if len(shown) < 4 else 2, 2.6 if len(shown) > 1 else 3.4
+    return draw_panels(spec, shown, partial(draw_groups, spec), bar_mark, columns=columns, height=height)
 
 
-def _panel(lines: Mapping[Line, Sequence[Run]], at: str, column: str) -> tuple[int, Told, str]:
-    """The seed that most lines have, what their clients reached, and what that is."""
-    counts = Counter(int(run.value("seed")) for group in lines.values() for run in group)
-    seed, axis = min(counts, key=lambda one: (-counts[one], one)), ""
-    found: dict[Line, dict[Place, Cell]] = {}
-    for line, run in [(line, run) for line, group in lines.items() for run in group if run.value("seed") == seed]:
-        files = RunFiles.read(run.folder)
-        kind = quantity("personal_accuracy_mean" if files.metric == "accuracy" else files.metric)
-        axis = replace(kind, words=kind.words + COLUMNS[column] + AT[at]).label
-        if reached := _reached(files, at, column):
-            found[line] = {(("client", client),): Cell({seed: kind.scale * value}) for client, value in reached.items()}
-    return seed, found, axis
+def _choice(spec: Mapping[str, Any], part: str, allowed: Mapping[str, str], source: str) -> str:
+    """Read a part of a spec that is one of a few words, the first of them by default."""
+    found = str(spec.get(part, next(iter(allowed))))
+    if found not in allowed:
+        kind, words = spec["kind"], ", ".join(allowed)
+        raise UsageError(f"{source}: {part} = {found!r} in a figure of kind {kind}; allowed are {words}")
+    return found
 
 
-def _reached(files: RunFiles, at: str, column: str) -> dict[int, float]:
-    """What each client measured last; or last up to the round of best validation."""
+def _rows(run: Run, keys: Sequence[str], at: str, column: str) -> list[dict[str, Any]]:
+    """What each client of a run measured last, or last up to the round of best validation."""
+    files = RunFiles.read(run.folder)
     rounds, values = files.by_client(column, *((FINE_TUNE,) if at == "last" and files.fine_tuned else IN_ROUNDS))
     if at == "best":
         best = (files.summary.get("best_validation") or {}).get("round")
         values = values[: 0 if best is None else int(np.searchsorted(rounds, best, side="right"))]
-    last = known(values)[-1] if len(values) else np.full(len(files.partitions), np.nan)
-    return {client: float(value) for client, value in zip(files.partitions, last, strict=True) if np.isfinite(value)}
+    kind = quantity("personal_accuracy_mean" if files.metric == "accuracy" else files.metric)
+    label = replace(kind, words=kind.words + COLUMNS[column] + AT[at]).label
+    reached = zip(files.partitions, kind.scale * charts.known(values)[-1], strict=True) if len(values) else ()
+    told = dict(run.place(keys)) | {"seed": run.seed, "label": label, "paper": np.nan}
+    return [told | {"client": client, "value": float(value)} for client, value in reached if np.isfinite(value)]
+
+
+def draw_classes(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
+    """Draw a cell per client and class, the darker the larger the share of the class that the client has."""
+    from matplotlib.colors import PowerNorm
+
+    names, keys = Names(spec.get("names", {})), keys_of(spec, "panels", source, ["dataset", "alpha"])
+    rows = [row for run in runs for row in _class_rows(run, keys)]
+    told = told_of_data(rows, keys, ["seed", "client", "class"], ["examples"], source)
+    if told.empty:
+        raise NothingToDraw(f"{source}: no completed run tells the class counts of its clients")
+    shown = list(split(told, keys))
+    height = 3.4 if len(shown) < 3 else 2.9
+    figure, every = style.panels(len(shown), height=height)
+    for (place, part), axes in zip(shown, every, strict=True):
+        seed, one = _first_seed(part)
+        table = one.pivot(index="class", columns="client", values="examples").loc[one["class"].unique()]
+        shares = 100 * table.div(table.sum(axis=1).clip(lower=1), axis=0)
+        norm = PowerNorm(0.5, 0, 100)
+        image = axes.imshow(shares.where(shares > 0), norm=norm, cmap="Blues", aspect="auto", interpolation="none")
+        axes.grid(False)
+        axes.spines[:].set_visible(True)
+        labels.categories(axes, list(map(str, table.columns)))
+        labels.steps(axes.set_yticks, [labels.fitted(text, 1.0) for text in table.index], MOST_CLASSES)
+        labels.name(axes, f"client (seed {seed})", "class", names.place(place))
+    bar = figure.colorbar(image, ax=every, aspect=35, pad=0.02, ticks=[0, 1, 5, 10, 25, 50, 100])
+    bar.set_label(labels.fitted("share of the class's examples (%)", height - 1.0, style.LARGE))
+    return figure
+
+
+def _class_rows(run: Run, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """How many examples each client of a run has of each class."""
+    files = RunFiles.read(run.folder)
+    told = dict(run.place(keys)) | {"seed": run.seed}
+    return [
+        told | {"client": client, "class": name, "examples": mine.get(name, 0.0)}
+        for client, mine in class_counts(files).items()
+        for name in files.class_names
+    ]
+
+
+def draw_curvatures(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
+    """Draw what the spec says, a pair of axes for each panel."""
+    of, against = str(spec.get("of", "space")), str(spec.get("against", "client"))
+    if of not in LABELS or against not in AGAINST or of == against:
+        raise UsageError(
+            f"{source}: of = {of!r}, against = {against!r} in a figure of kind curvatures; allowed are of = space "
+            "or graph, and against = client, count, or for space graph"
+        )
+    names, panels = Names(spec.get("names", {})), keys_of(spec, "panels", source, ["dataset"])
+    if of == "space":
+        grouped(runs, panels, source)  # spaces depend on the whole configuration, graphs on the data alone
+    columns = ["first", "last"] * (of == "space") + ["graph"] * ("graph" in (of, against))
+    rows = [row for run in runs for row in _curvature_rows(run, panels)]
+    told = told_of_data(rows, panels, ["seed", "client"], columns, source)
+    if told.empty:
+        raise NothingToDraw(f"{source}: no completed run tells curvatures of its clients' {of}s")
+    shown, keys = list(split(told, panels)), []
+    figure, every = style.panels(len(shown))
+    for (place, part), axes in zip(shown, every, strict=True):
+        seed, one = _first_seed(part)
+        x, y, seeds = f"client (seed {seed})", LABELS[of], part["seed"].nunique()
+        if against == "count":
+            x, y = LABELS[of], "clients" if seeds == 1 else f"clients of {seeds} seeds"
+            keys = _draw_histogram(axes, part)
+        elif against == "graph":
+            x = charts.FORMAN
+            for _, of_seed in part.groupby("seed"):
+                keys = charts.moved(axes, of_seed["graph"], of_seed["first"], of_seed["last"])
+            axes.margins(0.08)
+        else:
+            if of == "space":
+                keys = charts.moved(axes, range(len(one)), one["first"], one["last"])
+            else:
+                charts.bar(axes, range(len(one)), one["graph"], 0.7, style.Look.of(0))
+                axes.axhline(0, color="black", linewidth=0.8)
+            axes.grid(False, axis="x")
+            axes.set_xlim(-0.6, len(one) - 0.4)
+            labels.categories(axes, list(map(str, one["client"])))
+        labels.name(axes, x, y, names.place(place))
+    labels.legend(figure, keys)
+    return figure
+
+
+def _curvature_rows(run: Run, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """The curvatures that each client tells: of its graph, and of its space after the first and the last round."""
+    graphs, spaces = curvatures(RunFiles.read(run.folder))
+    told = dict(run.place(keys)) | {"seed": run.seed}
+    rows = [told | {"client": client, "graph": graphs.get(client)} for client in sorted({*graphs, *spaces})]
+    ends = {client: {"first": course[0], "last": course[-1]} for client, course in spaces.items()}
+    return [row | ends.get(row["client"], {}) for row in rows]
+
+
+def _draw_histogram(axes: Any, told: pd.DataFrame) -> Keys:
+    """Draw a histogram over the clients of all seeds."""
+    is_space, filled = "last" in told, {"color": style.Look.of(0).tint, "edgecolor": style.PALETTE[0]}
+    counted = told["last" if is_space else "graph"]
+    edges = np.histogram_bin_edges(told[["first", "last"]] if is_space else counted, "auto")
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    if not is_space:
+        axes.hist(counted, edges, **filled)
+        return []
+    before = axes.hist(told["first"], edges, histtype="step", color=style.SOFT, linewidth=1.8, linestyle="--")[2]
+    after = axes.hist(counted, edges, **filled)[2]
+    return [(before[0], "after the first round"), (after[0], "after the last round")]
+
+
+def _first_seed(told: pd.DataFrame) -> tuple[int, pd.DataFrame]:
+    """The lowest seed, and what is told of it."""
+    seed = told["seed"].min()
+    return seed, told[told["seed"] == seed]
