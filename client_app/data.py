@@ -107,7 +107,7 @@ def size(data: Data) -> str:
 def class_names(data: Data, config: RunConfig) -> tuple[str, ...]:
     """The names of the classes that the server is told; numbers stand in for them where their count alone is public."""
     if isinstance(data, ClientPoints) and _hides_classes(data, config):
-        return tuple(f"class {number}" for number in range(config.hull.num_classes))
+        return tuple(f"class {number}" for number in range(config.hull.num_classes or 0))
     return data.class_names
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from curvfed.strategies.base.keys import CHOSEN, Rate, Table
+from curvfed.strategies.base.keys import Rate, Table
 
 FlowerName = Literal[
     "flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flower:FedYogi", "flower:FedMedian", "flower:FedTrimmedAvg",
@@ -36,34 +36,36 @@ BelowOne = Annotated[Rate, Field(ge=0, lt=1)]
 class Flower(Table):
     """Keys of Flower's strategies, by the names of their arguments; auto is Flower's own default."""
 
-    eta: Positive = Field(
-        default=CHOSEN, description="the server's learning rate, of FedAdagrad, FedAdam and FedYogi; auto: Flower's own"
+    eta: Positive | None = Field(
+        default=None, description="the server's learning rate, of FedAdagrad, FedAdam and FedYogi; auto: Flower's own"
     )
-    beta_1: BelowOne = Field(default=CHOSEN, description="of FedAdam and FedYogi: decay of the first moment")
-    beta_2: BelowOne = Field(default=CHOSEN, description="of FedAdam and FedYogi: decay of the second moment")
-    tau: Positive = Field(
-        default=CHOSEN, description="of FedAdagrad, FedAdam and FedYogi: added to the root of the second moment"
+    beta_1: BelowOne | None = Field(default=None, description="of FedAdam and FedYogi: decay of the first moment")
+    beta_2: BelowOne | None = Field(default=None, description="of FedAdam and FedYogi: decay of the second moment")
+    tau: Positive | None = Field(
+        default=None, description="of FedAdagrad, FedAdam and FedYogi: added to the root of the second moment"
     )
-    server_learning_rate: Positive = Field(default=CHOSEN, description="of FedAvgM; 1 goes all the way to the average")
-    server_momentum: BelowOne = Field(default=CHOSEN, description="of FedAvgM")
-    beta: Rate = Field(
-        default=CHOSEN,
+    server_learning_rate: Positive | None = Field(
+        default=None, description="of FedAvgM; 1 goes all the way to the average"
+    )
+    server_momentum: BelowOne | None = Field(default=None, description="of FedAvgM")
+    beta: Rate | None = Field(
+        default=None,
         ge=0,
         lt=0.5,
         description="of FedTrimmedAvg: the share of the clients left out at either end",
     )
-    num_malicious_nodes: int = Field(
-        default=CHOSEN,
+    num_malicious_nodes: int | None = Field(
+        default=None,
         ge=0,
         le=1_000_000,
         description="of Krum, MultiKrum and Bulyan: how many clients may lie. Bulyan needs 4 times as many replies and 3",
     )
-    num_nodes_to_select: int = Field(
-        default=CHOSEN, ge=1, le=1_000_000, description="of MultiKrum: how many clients' models are averaged"
+    num_nodes_to_select: int | None = Field(
+        default=None, ge=1, le=1_000_000, description="of MultiKrum: how many clients' models are averaged"
     )
-    client_learning_rate: Positive = Field(
-        default=CHOSEN, description="of QFedAvg: 1 / L, the clients' learning rate; auto: this run's learning-rate"
+    client_learning_rate: Positive | None = Field(
+        default=None, description="of QFedAvg: 1 / L, the clients' learning rate; auto: this run's learning-rate"
     )
-    q: Rate = Field(
-        default=CHOSEN, ge=0, description="of QFedAvg: how much more a client of large loss weighs; 0: no more"
+    q: Rate | None = Field(
+        default=None, ge=0, description="of QFedAvg: how much more a client of large loss weighs; 0: no more"
     )

@@ -3,9 +3,11 @@
 import contextlib
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, model_validator
+from pydantic.fields import FieldInfo
 
 
 def _finite(value: float) -> float:
@@ -25,7 +27,15 @@ AUTO = "auto"
 """How a user writes that the run is to choose a value."""
 
 CHOSEN: Any = None
-"""The default of a field whose value the run chooses. The field is None until then, and has the type of what is chosen."""
+"""The default of a field that `curvfed.strategies.config.defaults.settled` fills: until then it is None."""
+
+
+def value_type(field: FieldInfo) -> Any:
+    """The type of a field's values: `int` for a field of `int | None`."""
+    kinds = [one for one in get_args(field.annotation) if one is not NoneType]
+    if get_origin(field.annotation) not in (Union, UnionType):
+        return field.annotation
+    return get_args(kinds[0])[0] if get_origin(kinds[0]) is Annotated else kinds[0]
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,7 @@ class Table(BaseModel):
                     continue
                 if given[key] in (AUTO, None):
                     del given[key]
-                elif isinstance(given[key], str) and field.annotation is not str:
+                elif isinstance(given[key], str) and value_type(field) is not str:
                     with contextlib.suppress(ValueError):
                         given[key] = int(given[key]) if given[key].isdecimal() else float(given[key])
         return given

@@ -106,8 +106,8 @@ class RunKeys(Table):
     dropout: float = Field(
         default=0.5, ge=0, lt=1, description="share of hidden units that graph networks drop in training"
     )
-    model: str = Field(
-        default=CHOSEN,
+    model: str | None = Field(
+        default=None,
         description="encoder: auto is the method's own; for nodes gcn, lorentz or split, for graphs gin, gcn or lorentz, "
         "for images cnn (two layers; auto takes it for grey images), convnet (seven; for colour), resnet18, resnet18-7x7 "
         "(as for ImageNet), vgg13, mobilenetv2 or senet18. "
@@ -122,8 +122,8 @@ class RunKeys(Table):
         description="width of a graph network's hidden layers; of the linear layer between an image network and its "
         "classifier, 0: no such layer; auto: the task's own, 128 for graphs and 20 for images",
     )
-    optimizer_state: Literal["kept", "fresh"] = Field(
-        default=CHOSEN,
+    optimizer_state: Literal["kept", "fresh"] | None = Field(
+        default=None,
         description="the optimiser's moments at a client between rounds: kept, fresh each round, or auto: kept where the "
         "run keeps trained parameters at the clients, fresh where they are stateless (fedavg and fedprox on common "
         "features, flatland-shared)",

@@ -4,38 +4,38 @@ from typing import Literal
 
 from pydantic import Field
 
-from curvfed.strategies.base.keys import CHOSEN, Rate, Table
+from curvfed.strategies.base.keys import Rate, Table
 
 
 class Images(Table):
     """Keys of image data and networks."""
 
-    size: int = Field(
-        default=CHOSEN,
+    size: int | None = Field(
+        default=None,
         ge=1,
         le=1024,
         description="height and width that every image is brought to; auto: as they are, all of one size",
     )
-    channels: Literal[1, 3] = Field(
-        default=CHOSEN, description="1: grey, 3: colour; auto: as the files are, colour if any of them is"
+    channels: Literal[1, 3] | None = Field(
+        default=None, description="1: grey, 3: colour; auto: as the files are, colour if any of them is"
     )
     norm: Literal["group", "batch", "none"] = Field(
         default="group",
         description="normalisation layers of the networks that have any (all but cnn). Running statistics of batch "
         "normalisation are averaged with the parameters",
     )
-    augment: Literal["crop-flip", "none"] = Field(
-        default=CHOSEN,
+    augment: Literal["crop-flip", "none"] | None = Field(
+        default=None,
         description="training images are shifted by up to 4 pixels and mirrored at random; auto: for cifar10, cifar100 "
         "and tinyimagenet",
     )
-    train_subset: int = Field(
-        default=CHOSEN,
+    train_subset: int | None = Field(
+        default=None,
         ge=1,
         description="so many of the training images, drawn by the seed, are dealt to the clients; auto: all",
     )
-    test_subset: int = Field(
-        default=CHOSEN,
+    test_subset: int | None = Field(
+        default=None,
         ge=1,
         description="so many of the test images, drawn by the seed, score the global model; auto: all",
     )
@@ -56,8 +56,8 @@ class Points(Table):
     label_key: str = Field(
         default="label", description="where an .h5ad file has the classes: a column of obs; in a .csv the column's name"
     )
-    split_seed: int = Field(
-        default=CHOSEN, ge=0, lt=2**31, description="seed of the split into training and test points; auto: the run's"
+    split_seed: int | None = Field(
+        default=None, ge=0, lt=2**31, description="seed of the split into training and test points; auto: the run's"
     )
     lacking: int = Field(
         default=0,
@@ -79,14 +79,14 @@ class Points(Table):
 class Secure(Table):
     """Keys of secure sums."""
 
-    threshold: int = Field(
-        default=CHOSEN,
+    threshold: int | None = Field(
+        default=None,
         ge=2,
         description="clients that must be there to the end, or nothing is revealed; more than half of those asked. "
         "auto: two thirds, rounded up",
     )
-    neighbours: int = Field(
-        default=CHOSEN,
+    neighbours: int | None = Field(
+        default=None,
         ge=1,
         description="clients that each client shares masks and secrets with; auto: all up to 64 clients, and a number that "
         "grows as their logarithm beyond",

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from curvfed.strategies.base.dotted import EXTRA, Scalar, expanded, nested
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.keys import AUTO, Form, Table, kebab
+from curvfed.strategies.base.keys import AUTO, Form, Table, kebab, value_type
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.all_keys import brought_tables, defaults
 from curvfed.strategies.config.checks import check_data, check_method, check_together
@@ -136,7 +136,7 @@ def _fields_of(table: type[Table]) -> Iterator[tuple[str, FieldInfo]]:
 
 def allowed(field: FieldInfo) -> str:
     """A field's type and range in words."""
-    annotation, is_chosen = field.annotation, field.default is None
+    annotation, is_chosen = value_type(field), field.default is None
     if forms := [item.words for item in field.metadata if isinstance(item, Form)]:
         return " and ".join(forms)
     if get_origin(annotation) is Literal:

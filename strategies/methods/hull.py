@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from curvfed.strategies.base.keys import CHOSEN, Form, Rate, Table
+from curvfed.strategies.base.keys import Form, Rate, Table
 from curvfed.strategies.base.method import ONE_SHOT, POINTS, Method
 
 _NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?"
@@ -55,8 +55,8 @@ class Keys(Table):
     h: int = Field(
         default=3, ge=2, le=16, description="h of the B_h sequences; a bin that is in more hulls ends the run"
     )
-    num_classes: int = Field(
-        default=CHOSEN,
+    num_classes: int | None = Field(
+        default=None,
         ge=2,
         le=10_000,
         description="public number of classes; auto: as many as the clients together name. If it is given, real nodes do "
@@ -73,8 +73,8 @@ class Keys(Table):
         "reference points, or logistic, a multinomial model in the tangent space at the origin",
     )
     svm: Literal["soft", "hard"] = Field(default="soft", description="margin of the hyperbolic SVM; hard needs no c")
-    c: Rate = Field(
-        default=CHOSEN,
+    c: Rate | None = Field(
+        default=None,
         gt=0,
         description="C of the soft margin, the paper's lambda; auto: by cross-validation on the hulls",
     )

@@ -59,7 +59,12 @@ def test_what_a_preset_of_hulls_sets_is_looked_at(preset):
 def test_what_comes_later_wins(tmp_path):
     file = tmp_path / "one.toml"
     file.write_text('seed = 1\nmethod = "local"\n[flatland]\ngate = false\n')
-    assert read_pairs(["seed=2", str(file)], DEFAULTS) == {"seed": 1, "method": "local", "flatland.gate": False}
+    assert read_pairs(["seed=2", str(file)], DEFAULTS) == {
+        "seed": 1,
+        "method": "local",
+        "flatland.gate": False,
+        "flatland.self-weight": False,
+    }
     assert read_pairs([str(file), "seed=2"], DEFAULTS)["seed"] == 2
     assert read_pairs(["dataset=mine.toml"], DEFAULTS) == {"dataset": "mine.toml"}
 

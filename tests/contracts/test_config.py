@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN, FlowerName
-from curvfed.strategies.base.keys import Table
+from curvfed.strategies.base.keys import Table, value_type
 from curvfed.strategies.base.run_keys import SHARED_TABLES
 from curvfed.strategies.config.all_keys import SHARED, defaults
 from curvfed.strategies.config.checks import BASES
@@ -57,7 +57,7 @@ SIZES = {"nodes": (0.2, 0.4), "graphs": (0.2, 0.4), "images": (0.75, 0.25), "poi
 def choices(key: str) -> list[Any]:
     """The words that a key takes."""
     field = FIELDS[key]
-    return [*(["auto"] if field.default is None else []), *get_args(field.annotation)]
+    return [*(["auto"] if field.default is None else []), *get_args(value_type(field))]
 
 
 TIED = {
@@ -203,7 +203,7 @@ def value(key: str) -> st.SearchStrategy[Any]:
 
 def _within(key: str) -> st.SearchStrategy[Any]:
     field = FIELDS[key]
-    kind = field.annotation
+    kind = value_type(field)
     if get_origin(kind) is Literal:
         return st.sampled_from(get_args(kind))
     if kind is bool:
@@ -331,7 +331,7 @@ WRONG_TYPE = {bool: [1, "true", 0.0], int: ["3", 1.5, 1.0, True, ""], float: ["0
 
 @pytest.mark.parametrize("key", FIELDS)
 def test_wrong_type_names_key_value_and_what_is_allowed(key):
-    for wrong in WRONG_TYPE.get(FIELDS[key].annotation, [7, 0.5, "nothing of the sort", b"auto"]):
+    for wrong in WRONG_TYPE.get(value_type(FIELDS[key]), [7, 0.5, "nothing of the sort", b"auto"]):
         if FIELDS[key].default is None and wrong in ("3", "0.1"):  # where the default is a text, numbers come as texts
             continue
         message = refused({key: wrong})
