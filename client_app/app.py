@@ -10,7 +10,6 @@ from typing import Any
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from curvfed.client_app import hull, secure
 from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, live_client
 from curvfed.client_app.node_config import is_real, partition_id, told
@@ -19,7 +18,6 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.config.secure_average import check_examples, feature_sums, parameter_sums, weighted
 from curvfed.strategies.hull.errors import HullError
 from curvfed.strategies.run_log import log_to_stdout
 from curvfed.strategies.secure_sum.errors import SecureSumError
@@ -85,6 +83,9 @@ def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any
 
 def _masked_parameters(client: Client, request: Request, state: RecordDict) -> tuple[dict[str, Any], float]:
     """The parameters under the masks of a secure sum, and how many of them were clipped."""
+    from curvfed.client_app import secure
+    from curvfed.strategies.config.secure_average import parameter_sums, weighted
+
     values, clipped = weighted(client.share(), client.task.num_examples, client.config.secure.clip)
     if clipped:
         log.warning("partition %d: %d parameters were clipped (secure.clip)", client.partition, clipped)
@@ -94,8 +95,8 @@ def _masked_parameters(client: Client, request: Request, state: RecordDict) -> t
 def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Score the shared parameters received together with the client's personal ones."""
     if client.method.is_one_shot:
-        return hull.evaluate(client, request, state)
-    secure.end(client, state)
+        return _one_shot("evaluate")(client, request, state)
+    _end_secure_sum(client, state)
     _prepare(client, request)
     return {"metrics": client.scores() | _curvature_in_use(client)}
 
@@ -103,7 +104,7 @@ def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, 
 def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Train a personal model from the shared parameters received; the model stays, its scores are sent."""
     started = time.perf_counter()
-    secure.end(client, state)
+    _end_secure_sum(client, state)
     _prepare(client, request)
     before = client.task.scores(client.model)
     loss = client.fine_tune(request.header.round)
@@ -118,9 +119,44 @@ def _sums(client: Client, request: Request, state: RecordDict) -> dict[str, Any]
     _prepare(client, request)
     sums, num_examples = client.sums(request.header.phase)
     if client.config.secure_sum:
+        from curvfed.client_app import secure
+        from curvfed.strategies.config.secure_average import check_examples, feature_sums
+
         check_examples(num_examples)
         return secure.masked_reals(client, request, state, sums, feature_sums) | {"num_examples": num_examples}
     return {"num_examples": num_examples, "arrays": {"sums": sums}}
+
+
+def _one_shot(step: str) -> Handler:
+    """A step of the one-shot protocol, which is imported when it is asked for."""
+
+    def handler(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+        from curvfed.client_app import hull
+
+        found: dict[str, Any] = getattr(hull, step)(client, request, state)
+        return found
+
+    return handler
+
+
+def _secure(step: str) -> Handler:
+    """A step of a secure sum, which is imported when it is asked for."""
+
+    def handler(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+        from curvfed.client_app import secure
+
+        found: dict[str, Any] = getattr(secure, step)(client, request, state)
+        return found
+
+    return handler
+
+
+def _end_secure_sum(client: Client, state: RecordDict) -> None:
+    """Forget the secrets of a sum that ended without this client."""
+    if client.config.is_masked:
+        from curvfed.client_app import secure
+
+        secure.end(client, state)
 
 
 def _prepare(client: Client, request: Request) -> None:
@@ -194,12 +230,12 @@ for phase, handler in {
     CURVATURE: _curvature,
     CALIBRATE: _sums,
     CCVR: _sums,
-    MEASURE: hull.measure,
-    HULLS: hull.hulls,
-    KEYS: secure.keys,
-    SHARES: secure.shares,
-    UNMASK: secure.unmask,
-    FORGET: secure.forget,
+    MEASURE: _one_shot("measure"),
+    HULLS: _one_shot("hulls"),
+    KEYS: _secure("keys"),
+    SHARES: _secure("shares"),
+    UNMASK: _secure("unmask"),
+    FORGET: _secure("forget"),
 }.items():
     app.query(phase)(partial(_answer, handler))
 

@@ -7,13 +7,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from curvfed.client_app.calibrating import sums
-from curvfed.client_app.curvature import ricci, start_curvature
-from curvfed.client_app.data import check_fits, class_names, load_data, make_task, statistics
+from curvfed.client_app.data.load import check_fits, class_names, load_data, make_task, statistics
 from curvfed.client_app.node_config import check_names, flag, is_real
 from curvfed.client_app.personal import WAY_OUT, FixedFile, gather, scatter, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
-from curvfed.client_app.roster import read_roster, read_signing_key
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local, copy_in, host
@@ -28,7 +25,6 @@ from curvfed.strategies.config.schedule import learning_rate
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, Description, Facts
 from curvfed.strategies.wire.store import Store, StoreError
-from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING, embed
 
 ROUND, FINE_TUNING, NOISE = 0, 1, 2
 """Random streams of a client, one for each purpose."""
@@ -69,7 +65,11 @@ class Client:
         if flag(node_config, "secure-sum") and not config.is_masked:
             raise ConfigError("this node takes part in secure sums alone; the run has secure-sum = false")
         self.noise = Noise()
-        self.signing_key, self.roster = read_signing_key(node_config), read_roster(node_config)
+        self.signing_key, self.roster = None, None
+        if {"signing-key", "roster"} & node_config.keys():
+            from curvfed.client_app.roster import read_roster, read_signing_key
+
+            self.signing_key, self.roster = read_signing_key(node_config), read_roster(node_config)
         self.data = load_data(config, partition, node_config)
         self.config = settled(config, self.data.task)
         self.device = device_of(config, node_config)
@@ -95,7 +95,11 @@ class Client:
 
     def mean_curvature(self) -> dict[str, float]:
         """The graph's mean Ricci curvature, of the kind that the run starts from, if statistics may leave."""
-        return {"ricci": ricci(self.data, self.config)} if self.shares_statistics else {}
+        if not self.shares_statistics:
+            return {}
+        from curvfed.client_app.curvature import ricci
+
+        return {"ricci": ricci(self.data, self.config)}
 
     def prepare(self, facts: Facts, stamp: int) -> None:
         """Set the model up, once, and load the personal state of round `stamp`; state of later rounds is discarded.
@@ -172,6 +176,8 @@ class Client:
                 for name, value in self._fresh.items():
                     self.personal[name].copy_(value)
             if "k" in self.personal and self.method.learns_curvature and CURVATURE in self.method.before:
+                from curvfed.client_app.curvature import start_curvature
+
                 start_curvature(self.parameters, self.data, self.config, self._ready_for)
             self.optimizer.reset()
         else:
@@ -267,11 +273,15 @@ class Client:
             raise ConfigError(
                 "this node keeps the sizes of its classes, which ccvr asks for: it needs share-statistics"
             )
+        from curvfed.client_app.calibrating import sums
+
         return sums(self.config.calibration, self.model, self.task)
 
     def embed(self) -> None:
         """Compute the functional embedding anew, where the method shares one."""
-        if EMBEDDING in self.parameters:
+        if self.method.sparsity:
+            from curvfed.tasks.graphs.models.functional_embedding import embed
+
             embed(self.model, self.data.num_features, self.config.seed, self.data.task == "graphs")
 
     def commit(self, round_number: int, base: int) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
-from curvfed.client_app.data import Data
+from curvfed.client_app.data.load import Data
 from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.errors import DataError

@@ -5,22 +5,23 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from curvfed.client_app.data import Data
+from curvfed.client_app.data.load import Data
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.method import GRAPHS
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.device import pick_device, placed
 from curvfed.strategies.config.model_spec import build_model
-from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.models.model_spec import ModelSpec
-from curvfed.tasks.images.client_images import ClientImages
-from curvfed.tasks.images.models import ImageModelSpec
 from curvfed.tasks.model_names import MODELS
+
+if TYPE_CHECKING:
+    from curvfed.tasks.images.models import ImageModelSpec
 
 log = logging.getLogger("curvfed")
 
@@ -41,7 +42,7 @@ def device_of(config: RunKeys, node_config: Mapping[str, Any]) -> torch.device:
     return pick_device(str(node_config.get("device", config.device)))
 
 
-def fitting_model(spec: ModelSpec | ImageModelSpec, config: RunKeys, data: Data, device: torch.device) -> nn.Module:
+def fitting_model(spec: "ModelSpec | ImageModelSpec", config: RunKeys, data: Data, device: torch.device) -> nn.Module:
     """The model with its seeded start on the device; `config` is settled.
 
     Raises
@@ -79,7 +80,7 @@ def _left_of_limit(groups: Path = Path("/sys/fs/cgroup")) -> int:
         return sys.maxsize
 
 
-def least_parameters(spec: ModelSpec | ImageModelSpec) -> int:
+def least_parameters(spec: "ModelSpec | ImageModelSpec") -> int:
     """A lower bound that needs no model, at least half of what a wide graph network has; 0 for images, and where another
     package makes the model.
 
@@ -104,17 +105,17 @@ def _check(parameters: int, config: RunKeys, data: Data, device: torch.device, f
     )
 
 
-def data_bytes(data: Data, device: torch.device) -> int:
+def data_bytes(data: Any, device: torch.device) -> int:
     """Bytes that a task holds on its device beyond what is in the main memory already.
 
     A graph's features are held a second time, transposed, and its edges as a matrix with indices of half the size and a
     weight each; images and batches of graphs are cut from what is there.
     """
-    if isinstance(data, ClientGraph):
+    if data.task in GRAPHS:
         features, edges = _bytes(data.features), data.edge_index.nbytes
         there, made = features + edges, (features + edges if data.graph_of_node is None else 0)
     else:
-        there, made = (data.images.nbytes if isinstance(data, ClientImages) else 0), 0
+        there, made = (data.images.nbytes if data.task == "images" else 0), 0
     return made + (there if device.type != "cpu" else 0)
 
 

@@ -6,10 +6,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from curvfed.client_app.data import Data
+from curvfed.client_app.data.load import Data
 from curvfed.deployments.pairs import Value
 from curvfed.deployments.preflight import look_at_data
-from curvfed.deployments.request import Request, read_request, what_is_summed
+from curvfed.deployments.request import Request, read_request
+from curvfed.deployments.secure_sum_check import check_secure_sums
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.defaults import settled
@@ -38,7 +39,8 @@ def main(pairs: Sequence[str], everything: bool = False) -> int:
     request = read_request(pairs)
     told, data = look_at_data(request)
     console.print(key_table(request, data, everything))
-    for line in [*told, *what_is_summed(request)]:
+    masked = check_secure_sums(request.settled, request.num_supernodes) if request.settled.is_masked else []
+    for line in [*told, *masked]:
         console.print(escape(line), soft_wrap=True, highlight=False)
     return 0
 

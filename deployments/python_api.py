@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.client_app.node_config import IN_MEMORY
-from curvfed.deployments import predict
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes
-from curvfed.deployments.predict import TrainedRun
 from curvfed.deployments.preflight import preflight
 from curvfed.deployments.request import checked
 from curvfed.deployments.simulate import simulate as simulate_in_process
 from curvfed.deployments.tables import summary_table
 from curvfed.server_app.directory.run_directory import check_name, default_name
 from curvfed.server_app.directory.tables import TABLES
-from curvfed.server_app.report.page import write_report
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
@@ -29,7 +26,6 @@ from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.run_log import log_to_stdout
-from curvfed.tasks.in_memory import KINDS, check_data
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
@@ -94,6 +90,8 @@ class Run:
 
     def report(self) -> Path:
         """The path of `report.html`, which is written if it is absent."""
+        from curvfed.server_app.report.page import write_report
+
         path = self.path / "report.html"
         return path if path.exists() else write_report(self.path)
 
@@ -118,13 +116,16 @@ class Run:
         PredictError, ConfigError, DataError, MessageError, StoreError
             If something is absent, or data, model and personal state do not fit together. All are ValueErrors.
         """
+        from curvfed.deployments.predict import TrainedRun, predict
+        from curvfed.tasks.in_memory import check_data
+
         trained = TrainedRun.read(self.path)
         if isinstance(data, str | os.PathLike):
             given: Any = os.fspath(data)
         else:
             facts = trained.facts if client is None else trained.facts_of(client)
             given = check_data("the data", data, facts.class_names)
-        return predict.predict(trained, given, client).table()
+        return predict(trained, given, client).table()
 
     def __repr__(self) -> str:
         told = self.summary
@@ -224,11 +225,8 @@ def simulate(
         check_name(config)
         pick_device(config.device)
     nodes = simulated_nodes(number)
-    for place, item in enumerate(data or ()):
-        nodes[place][IN_MEMORY] = raw = check_data(f"data[{place}]", item)
-        kind = next(task for task, of_task in KINDS.items() if isinstance(raw, of_task))
-        if kind not in (tasks := config.row.tasks):
-            raise ConfigError(f'data[{place}] is {kind}; method = "{config.method}" works on {", ".join(tasks)}')
+    if data is not None:
+        _give(nodes, data, config)
     if not config.run_name and not config.resume:
         settings["run-name"] = default_name(
             config if data is None else config.model_copy(update={"dataset": "own-data"})
@@ -245,6 +243,22 @@ def simulate(
     finally:
         log.setLevel(before)
         forget_all()  # the caller may make many runs
+
+
+def _give(nodes: list[dict[str, Any]], data: Sequence[object], config: RunConfig) -> None:
+    """Give each simulated node its data in memory.
+
+    Raises
+    ------
+    DataError, ConfigError
+        If they are unfit, or the method does not work on such data.
+    """
+    from curvfed.tasks.in_memory import check_data, task_of
+
+    for place, item in enumerate(data):
+        nodes[place][IN_MEMORY] = raw = check_data(f"data[{place}]", item)
+        if (task := task_of(raw)) not in (tasks := config.row.tasks):
+            raise ConfigError(f'data[{place}] is {task}; method = "{config.method}" works on {", ".join(tasks)}')
 
 
 def load(path: str | os.PathLike[str]) -> Run:

@@ -7,16 +7,10 @@ from functools import cached_property
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
 from curvfed.server_app.sinks.sinks import check_installed
 from curvfed.strategies.base.dotted import EXTRA
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.point_data import point_spec, public_parameters
 from curvfed.strategies.config.run_config import RunConfig, flatten
-from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
-from curvfed.strategies.secure_sum.session import Session
 from curvfed.tasks.graphs.data.tu import graph_dataset_names
 from curvfed.tasks.registry import tasks_of
 
@@ -76,45 +70,8 @@ def checked(settings: dict[str, Value], number: int) -> Request:
     sets = len(graph_dataset_names(config.dataset) or [""])  # client p holds a part of data set p modulo their number
     if number % sets:
         raise UsageError(f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}")
-    what_is_summed(request)
+    if request.settled.is_masked:
+        from curvfed.deployments.secure_sum_check import check_secure_sums
+
+        check_secure_sums(request.settled, number)
     return request
-
-
-def what_is_summed(request: Request) -> list[str]:
-    """The properties of the run's secure sums, in words; nothing if it has none.
-
-    Raises
-    ------
-    ConfigError
-        If the threshold does not fit the number of clients, or bins, labels and cap of their hulls do not fit together.
-    """
-    config, number = request.settled, request.num_supernodes
-    one_shot = config.row.is_one_shot
-    if not config.is_masked:
-        return []
-    asked = number if one_shot else max(1, round(config.fraction_train * number))
-    keys = config.secure
-    try:
-        session = Session("", "", 0, SUM_PRIME, 1, tuple(range(asked)), keys.threshold or 0, keys.neighbours or 0)
-    except SecureSumError as error:
-        raise ConfigError(f"num-supernodes = {number}, of whom {asked} would be summed: {error}") from None
-    told = [
-        f"secure sum: {session.needed} of {asked} clients must stay to its end; each shares its secrets with "
-        f"{session.degree} others"
-    ]
-    classes = _known_classes(config) if one_shot else 0
-    return told + ([_what_hulls_cost(public_parameters(config, classes, number))] if classes else [])
-
-
-def _known_classes(config: RunConfig) -> int:
-    """The number of classes of a run on points; 0 if only the data tell it."""
-    built_in = 2 if config.dataset.lower() == "uniform" else 0
-    return config.hull.num_classes or len(point_spec(config).kept) or built_in
-
-
-def _what_hulls_cost(values: PublicParameters) -> str:
-    form = "a sum for every bin" if values.is_dense else "power sums"
-    return (
-        f"hulls: epsilon = {values.epsilon:g} makes {values.quantizer.num_bins:,} bins; for {values.num_classes} classes "
-        f"every client sends {values.length:,} numbers modulo {values.prime} ({values.length * 8 / 1000:,.1f} kB), {form}"
-    )

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.phase import Phase
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.base.calibration import Calibration, CalibrationError
+from curvfed.strategies.base.calibration import Calibration, CalibrationError, plain_sum
 from curvfed.strategies.base.method import HEAD
 
 SUMS = "sums"
@@ -30,6 +30,11 @@ def checked(calibration: Calibration, phase: Phase, model: Arrays) -> Phase:
         except CalibrationError as error:
             reasons[partition] = str(error)
     return phase.without(reasons)
+
+
+def total_in_the_open(phase: Phase) -> NDArray[np.float64]:
+    """The sum of the clients' vectors, which the server sees."""
+    return plain_sum({partition: reply.arrays[SUMS] for partition, reply in phase.replies.items()})
 
 
 def calibrated_head(

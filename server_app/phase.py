@@ -20,6 +20,9 @@ from curvfed.strategies.wire.messages import Header, Parts, Reply, Request
 
 log = logging.getLogger("curvfed")
 
+Check = Callable[[Reply], None]
+"""Refuses a bad reply with a MessageError."""
+
 CLIENT_FIGURES = frozenset(
     {"test", "val", "accuracy", "test_before", "val_before", "accuracy_before", "loss", "curvature", "seconds", "steps",
      "clipped", "points", "revealed", "vertices", "moved", "thinned"}

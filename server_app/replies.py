@@ -4,7 +4,6 @@ import numpy as np
 
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.config.secure_average import MOST_EXAMPLES
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.checks import check_steps, check_variances
 from curvfed.strategies.wire.messages import TRAIN, Reply
@@ -24,8 +23,11 @@ def check_work(reply: Reply, known: int | None, config: RunKeys) -> None:
     ------
     MessageError
     """
-    if config.secure_sum and reply.num_examples > MOST_EXAMPLES:
-        raise MessageError(f"num_examples is {reply.num_examples}; allowed in a secure sum are {MOST_EXAMPLES}")
+    if config.secure_sum:
+        from curvfed.strategies.config.secure_average import MOST_EXAMPLES
+
+        if reply.num_examples > MOST_EXAMPLES:
+            raise MessageError(f"num_examples is {reply.num_examples}; allowed in a secure sum are {MOST_EXAMPLES}")
     if reply.header.phase == TRAIN:
         if known is not None and reply.num_examples != known:
             raise MessageError(f"num_examples is {reply.num_examples}; it was {known} before")

@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from flwr.serverapp import Grid
 
-from curvfed.server_app.calibrating import SUMS, awaited, calibrated_head, checked
 from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import LAST
 from curvfed.server_app.personal_figures import personal_figures
-from curvfed.server_app.phase import Letter, Phase
+from curvfed.server_app.phase import Check, Letter, Phase
 from curvfed.server_app.progress import PHASE_SILENCE, ROUND_SILENCE, Progress, in_words, percent
 from curvfed.server_app.replies import check_work, not_finite
 from curvfed.server_app.run import RoundError, Run, check_enough
-from curvfed.server_app.secure.secure_sum import Check, check_session, masked_sums, masked_training
 from curvfed.strategies.base.aggregation import Aggregation, Average, Update, weighed
 from curvfed.strategies.base.alignment import alignment
 from curvfed.strategies.base.average import AggregationError, Arrays
-from curvfed.strategies.base.calibration import CalibrationError, plain_sum
 from curvfed.strategies.config.halves import aggregation
 from curvfed.strategies.config.model_spec import fixed_parameters, model_spec
 from curvfed.strategies.config.run_config import RunConfig
@@ -61,6 +58,8 @@ class Rounds(Run):
         self.fixed = self.fixed or fixed_parameters(self.config, self.federation.facts)
         self.global_model = self._global_model()
         if self.config.secure_sum:
+            from curvfed.server_app.secure.secure_sum import check_session
+
             check_session(self.header(TRAIN), self._cohort(1), self.config)
             if CALIBRATE in self.config.row.after:
                 check_session(self.header(CALIBRATE), list(self.federation.nodes), self.config)
@@ -161,6 +160,8 @@ class Rounds(Run):
         """A round's training: the update of each client, or in a secure sum one update for all of them."""
         shared = self.model.sent_to(0) if self.config.secure_sum else {}
         if shared:
+            from curvfed.server_app.secure.secure_sum import masked_training
+
             try:
                 phase, update = masked_training(self._ask, self.header(TRAIN, number), cohort, shared, self.config)
             except SecureSumError as error:
@@ -221,6 +222,8 @@ class Rounds(Run):
 
     def _try_to_calibrate(self, name: str, number: int) -> None:
         """If the calibration fails, log the reason and keep the classifier: the run must not lose its model."""
+        from curvfed.strategies.base.calibration import CalibrationError
+
         try:
             self._calibrate(name, number)
         except (CalibrationError, RoundError, SecureSumError) as error:
@@ -229,17 +232,21 @@ class Rounds(Run):
 
     def _calibrate(self, name: str, number: int) -> None:
         """Make a new classifier from sums over the clients and keep it beside the old one."""
+        from curvfed.server_app.calibrating import SUMS, awaited, calibrated_head, checked, total_in_the_open
+
         started = time.monotonic()
         model, noise, calibration = self._whole_model(), 0.0, self.config.calibration
         template = awaited(calibration, model)
         if self.config.secure_sum:
             header, clients = self.header(name, number), list(self.federation.nodes)
+            from curvfed.server_app.secure.secure_sum import masked_sums
+
             ask = partial(self._ask, in_round=False)
             phase, total, noise = masked_sums(ask, header, clients, template[SUMS].size, self.config)
         else:
             phase = checked(calibration, self._phase(name, number, self.federation.nodes, template), model)
             check_enough(phase, self.config.min_replies)
-            total = plain_sum({partition: reply.arrays[SUMS] for partition, reply in phase.replies.items()})
+            total = total_in_the_open(phase)
         self.calibrated = calibrated_head(calibration, phase, total, model, noise)
         score = None if self.global_model is None else self.global_model.score(self._whole_model() | self.calibrated)
         self.state.scored["calibrated"] = score

@@ -11,8 +11,7 @@ from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, meet
-from curvfed.server_app.phase import Letter, Phase, run_phase
-from curvfed.server_app.secure.secure_sum import Check
+from curvfed.server_app.phase import Check, Letter, Phase, run_phase
 from curvfed.server_app.sinks.sinks import Sinks
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.run_config import RunConfig, flatten

@@ -24,6 +24,11 @@ ALLOWED = (
 )
 
 
+def task_of(raw: Raw) -> str:
+    """The task of checked data: "nodes", "graphs", "images" or "points"."""
+    return next(task for task, kind in KINDS.items() if isinstance(raw, kind))
+
+
 def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
     """Check one client's data in memory.
 

@@ -8,9 +8,8 @@ from curvfed.tasks.graphs.data.sources import SOURCES
 from curvfed.tasks.graphs.data.tu import GROUPS, NAMES, ORIGIN, graph_dataset_names, is_path
 from curvfed.tasks.images.sources import ALIASES, source_of
 from curvfed.tasks.images.sources import SOURCES as IMAGES
+from curvfed.tasks.points.datasets import ENDINGS, OLSSON, is_points
 from curvfed.tasks.points.datasets import NAMES as POINTS
-from curvfed.tasks.points.datasets import OLSSON, is_points
-from curvfed.tasks.points.readers import READERS
 
 BUILT_IN = ("trees", *SOURCES, *GROUPS, *NAMES, *IMAGES, *ALIASES, *POINTS)
 """The names of our data sets."""
@@ -54,7 +53,7 @@ def tasks_of(dataset: str) -> tuple[str, ...]:
         f"no such data set{did_you_mean(name, known)} Allowed are {', '.join(('trees', *SOURCES))} for nodes, "
         f"{', '.join(GROUPS)} and the names of the TU collection for graphs, {', '.join(IMAGES)} for images, "
         f"{', '.join(POINTS)} for points, or a path: of a .pt file, of a folder in that collection's layout, of one with a "
-        f"folder of images per class, or of a file of points, {', '.join(READERS)}; or the name of a data set of another "
+        f"folder of images per class, or of a file of points, {', '.join(ENDINGS)}; or the name of a data set of another "
         "package, which must be installed wherever server and clients run (here: "
         f"{', '.join(brought) or 'none'})"
     )
@@ -84,5 +83,5 @@ def catalogue() -> list[tuple[str, str, str]]:
         ),
         ("a path", "nodes or graphs", "your own: a .pt file, or a folder in the TU collection's layout"),
         ("a path", "images", "your own: a folder with a folder of images per class"),
-        ("a path", "points", f"your own: a file, {', '.join(READERS)}"),
+        ("a path", "points", f"your own: a file, {', '.join(ENDINGS)}"),
     ]

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.data import load_data, make_task, num_features, shape
+from curvfed.client_app.data.load import load_data, make_task
 from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.training import Proximal, make_optimizer, seed_dropout, train
@@ -42,7 +42,7 @@ class PlainLoop:
         self.config = config = settled(config, task)
         data = [load_data(config, client, {"num-partitions": num_clients}) for client in range(num_clients)]
         names = tuple(dict.fromkeys(name for one in data for name in one.class_names))
-        self.facts = Facts(task, num_features(data[0]), names, shape=shape(data[0]))
+        self.facts = Facts(task, data[0].num_features, names, shape=data[0].shape)
         self.device = torch.device("cpu")
         spec = model_spec(config, self.facts)
         self.start = build_model(spec, config.seed)

@@ -96,7 +96,7 @@ def _data(node: Mapping[str, Any]) -> str:
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
         raise ClusterError(f"data-path: this user may not read {path}")
 
-    from curvfed.client_app.data import load_data, size
+    from curvfed.client_app.data.load import load_data, size
     from curvfed.tasks.errors import DataError
 
     try:

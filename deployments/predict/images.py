@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from curvfed.client_app.data import load_data
+from curvfed.client_app.data.load import load_data
 from curvfed.client_app.personal import PARAMETER, scatter
 from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun

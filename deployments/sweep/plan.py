@@ -36,7 +36,7 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.config.settings_file import updated
 from curvfed.tasks.graphs.data.tu import is_path
-from curvfed.tasks.points.readers import READERS
+from curvfed.tasks.points.datasets import ENDINGS
 
 PLACES = ("data-dir", "results-dir", "run-name", "resume", "threads", "device", "round-timeout")
 """Keys that a sweep file may not have: the command line or the sweep sets them."""
@@ -171,7 +171,7 @@ def _absolute(key: str, value: Value | None, path: Path) -> str:
 
 def _is_path(dataset: str) -> bool:
     """Whether a data set is a file or folder of the user's, rather than a name."""
-    return is_path(dataset) or Path(dataset).suffix.lower() in (".pt", *READERS)
+    return is_path(dataset) or Path(dataset).suffix.lower() in (".pt", *ENDINGS)
 
 
 def _combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, Value]]:

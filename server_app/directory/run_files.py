@@ -6,16 +6,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.directory.global_test_file import GlobalTest
-from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.report.units import is_number
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
+
+if TYPE_CHECKING:
+    from curvfed.server_app.directory.hull_file import HullFile
 
 Columns = Mapping[str, tuple[str, ...]]
 
@@ -64,7 +66,7 @@ class RunFiles:
     scores: Columns = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
     global_test: GlobalTest | None = None
-    hulls: HullFile | None = None
+    hulls: "HullFile | None" = None
 
     @classmethod
     def read(cls, folder: Path) -> "RunFiles":
@@ -91,7 +93,7 @@ class RunFiles:
             scores=load("clients.csv", _columns),
             absent=absent,
             global_test=load("global_test.npz", GlobalTest.read) or None,
-            hulls=load("hulls.npz", HullFile.read) or None,
+            hulls=load("hulls.npz", _hulls) or None,
         )
 
     def by_client(self, name: str, *phases: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -209,6 +211,14 @@ def _number(cell: str) -> float:
         return float(cell)
     except ValueError:
         return float("nan")
+
+
+def _hulls(path: Path) -> "HullFile | None":
+    if not path.exists():
+        raise FileNotFoundError(path)
+    from curvfed.server_app.directory.hull_file import HullFile
+
+    return HullFile.read(path)
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from flwr.serverapp import Grid
 from curvfed.server_app.directory.checkpoint import as_before, before
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.one_shot.hull_scores import KnownPoints, hull_arrays, learn_settings, scores, sweep
-from curvfed.server_app.phase import Letter, Phase
+from curvfed.server_app.phase import Check, Letter, Phase
 from curvfed.server_app.run import RoundError, Run
-from curvfed.server_app.secure.secure_sum import Check, check_session, secure_sum
+from curvfed.server_app.secure.secure_sum import check_session, secure_sum
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.point_data import public_parameters

@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.server_app.phase import Phase
+from curvfed.server_app.phase import Check, Phase
 from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
@@ -31,7 +31,6 @@ from curvfed.strategies.wire.messages import FORGET, KEYS, SHARES, UNMASK, Heade
 
 log = logging.getLogger("curvfed")
 
-Check = Callable[[Reply], None]
 Ask = Callable[..., Phase]
 """Runs a phase: `ask(header, parts by partition, check of a reply, names and types of the replies' arrays)`."""
 

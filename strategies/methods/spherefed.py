@@ -19,7 +19,6 @@ from curvfed.strategies.base.calibration import (
     triangle,
     unpack_symmetric,
 )
-from curvfed.strategies.base.classifier_inputs import classifier_inputs
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, copy_in
 from curvfed.strategies.base.method import HEAD, IMAGES, Method
@@ -60,6 +59,8 @@ class SphereFedClient(Learner):
         """As `Learner.fine_tune`, or by Eq. 7 from the client's sums."""
         if self.local.config.fine_tune != "closed-form":
             return super().fine_tune()
+        from curvfed.strategies.base.classifier_inputs import classifier_inputs
+
         local = self.local
         features, labels = classifier_inputs(local.model, local.task)
         classes, dim = local.model.get_parameter(f"{HEAD}weight").shape

@@ -4,11 +4,13 @@ from pathlib import Path
 
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError, did_you_mean
-from curvfed.tasks.points.readers import READERS
 from curvfed.tasks.public_data import PublicData, find_path
 
 NAMES = ("uniform", "olsson")
 """Names of data sets; "uniform" is built in."""
+
+ENDINGS = (".npz", ".csv", ".h5ad")
+"""What the names of files of points end in."""
 
 CURVATURES = {"olsson": -1.0}
 """The curvatures of published embeddings."""
@@ -36,7 +38,7 @@ OLSSON = PublicData(
 
 def is_points(dataset: str) -> bool:
     """Whether a name is one of `NAMES`, in any case, or ends like a file of points."""
-    return dataset.lower() in NAMES or Path(dataset).suffix.lower() in READERS
+    return dataset.lower() in NAMES or Path(dataset).suffix.lower() in ENDINGS
 
 
 def locate(dataset: str, data_dir: Path) -> Path | None:
@@ -54,9 +56,9 @@ def locate(dataset: str, data_dir: Path) -> Path | None:
         return None
     if dataset.lower() == "olsson":
         return OLSSON.fetched(data_dir, OLSSON.folder) / OLSSON.files[0]
-    if Path(dataset).suffix.lower() not in READERS:
+    if Path(dataset).suffix.lower() not in ENDINGS:
         raise DataError(
             f'unknown data set of points "{dataset}"{did_you_mean(dataset, NAMES)} Known: {", ".join(NAMES)}, or the path '
-            f"of a file: {', '.join(READERS)}"
+            f"of a file: {', '.join(ENDINGS)}"
         )
     return find_path(dataset, data_dir)

@@ -11,6 +11,7 @@ import numpy as np
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import Booleans, Floats, Integers
+from curvfed.tasks.points.datasets import ENDINGS
 
 NPZ_KEYS = "x_train (n, 2), y_train (n,) and, if wanted, x_test (t, 2), y_test (t,)"
 CSV_COLUMNS = "two columns of coordinates and one of classes, separated by commas"
@@ -285,9 +286,7 @@ def _lacks(path: Path, part: str, key: str, there: Any, option: str) -> DataErro
     return DataError(f'{path} has no {part}["{key}"]; {option} names it, and there are {names}', names)
 
 
-READERS: dict[str, Callable[[Path, str, str], RawPoints]] = {
-    ".npz": _read_npz,
-    ".csv": _read_csv,
-    ".h5ad": _read_h5ad,
-}
+READERS: dict[str, Callable[[Path, str, str], RawPoints]] = dict(
+    zip(ENDINGS, (_read_npz, _read_csv, _read_h5ad), strict=True)
+)
 """By the ending of the file's name."""

@@ -90,6 +90,8 @@ TIED = {
     "hull.grouping": get_args(FIELDS["hull.grouping"].annotation),
     "hull.svm": get_args(FIELDS["hull.svm"].annotation),
     "hull.c": ["auto", 0.1, 1],
+    "hull.classifier": choices("hull.classifier"),
+    "embedding-dim": ["auto", 0, 1, 64],
     "hull.radius": [0.5, 0.999, 0.999999],
     "hull.epsilon": [1e-12, 0.01, 20.0],
     "hull.sweep": ["", "1", "0.01,.1,1e-1,2.", "1,1e-12", "0.0,1", "1e999"],
@@ -141,7 +143,7 @@ def disc_fits(raw: dict[str, Any]) -> bool:
         1 not in (public, kept)
         and (public == kept or not (public and kept))
         and (raw.get("hull.grouping") != "kernighan-lin" or max(public, kept) in (0, 2))
-        and not (raw.get("hull.svm") == "hard" and _given(raw, "hull.c"))
+        and not (raw.get("hull.svm") == "hard" and (_given(raw, "hull.c") or raw.get("hull.classifier") == "logistic"))
         and raw.get("hull.epsilon") != 1e-12
         and raw.get("hull.sweep", "") not in ("1,1e-12", "0.0,1", "1e999")
         and (raw.get("dataset") != "Olsson" or raw.get("points.curvature", -1) == -1)
@@ -161,6 +163,7 @@ def fits(raw: dict[str, Any]) -> bool:
     return (
         model in {"auto"}.union(*(NAMES[task] for task in possible))
         and not (method.sparsity and model not in ("auto", "gcn", "gin"))
+        and (tasks == ("images",) or raw.get("embedding-dim") != 0)
         and raw.get("partition", "auto") in {"auto"}.union(*(DEALT[task] for task in possible))
         and sum(given or own for given, own in zip(sizes, SIZES[common[0]], strict=True)) <= 1
         and (raw.get("aggregation", "auto") == "auto" or method.aggregation in BASES)

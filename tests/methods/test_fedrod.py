@@ -20,7 +20,7 @@ from tiny_learning import (
     state,
 )
 
-from curvfed.client_app.data import load_data
+from curvfed.client_app.data.load import load_data
 from curvfed.deployments.predict import TrainedRun, predict
 from curvfed.strategies.base.learner import host
 from curvfed.strategies.config.model_spec import build_model, model_spec

@@ -80,7 +80,7 @@ def test_every_grouping_finds_the_classes(grouping, tmp_path):
 
 
 def test_the_hard_margin(tmp_path):
-    run = hull_run(tmp_path, hull__svm="hard", hull__c=0.0)
+    run = hull_run(tmp_path, hull__svm="hard", hull__c="auto")
     classifier, stored = Classifier.from_arrays(run.model), arrays_of(run)
     assert classifier.c == math.inf
     np.testing.assert_array_equal(classifier.predict(stored["points"]), stored["group"])
@@ -102,7 +102,7 @@ def test_a_dry_run_stops_before_anything_is_sent(tmp_path):
 
 
 def test_baselines_and_a_sweep(tmp_path):
-    run = hull_run(tmp_path, hull__baselines="all", hull__c=0.0, hull__sweep="5,0.1")
+    run = hull_run(tmp_path, hull__baselines="all", hull__c="auto", hull__sweep="5,0.1")
     metrics = run.summary["metrics"]
     names = [f"accuracy_{name}" for name in ("fle", "cp", "ce", "ch_cp", "ch_ce", "logistic")]
     assert all(metrics[name] > 0.9 for name in names)
@@ -144,7 +144,7 @@ def test_parts_that_are_not_what_the_clients_hold_are_unknown(whose, tmp_path, c
 
 def test_a_baseline_that_cannot_be_trained_costs_nothing_else(tmp_path, caplog):
     """A geodesic separates the classes and no straight line does."""
-    run = hull_run(tmp_path, hull__svm="hard", hull__c=0.0, hull__baselines="ce,cp", points__num=1000)
+    run = hull_run(tmp_path, hull__svm="hard", hull__c="auto", hull__baselines="ce,cp", points__num=1000)
     assert run.summary["metrics"]["accuracy_ce"] is None
     assert run.summary["metrics"]["accuracy_cp"] > 0.95
     assert run.summary["global_accuracy"] > 0.95
@@ -312,7 +312,7 @@ def test_test_points_of_other_classes_cost_neither_baselines_nor_the_run(tmp_pat
     )
     run = hull_run(
         tmp_path, dataset=str(tmp_path / "all.npz"), test_data=str(tmp_path / "test.npz"), clients=2,
-        hull__baselines="all", hull__sweep="0.1", hull__c=0.0,
+        hull__baselines="all", hull__sweep="0.1", hull__c="auto",
     )  # fmt: skip
     best = len(points) / (len(points) + 2)
     assert run.summary["global_accuracy"] == pytest.approx(best)

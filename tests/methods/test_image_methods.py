@@ -12,7 +12,7 @@ from method_page import assert_matched, documented_methods
 from safetensors.numpy import load_file
 
 from curvfed.client_app import clients_in_memory as live
-from curvfed.client_app.data import load_data
+from curvfed.client_app.data.load import load_data
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.rounds import RoundError
 from curvfed.strategies.base import learner as learner_side

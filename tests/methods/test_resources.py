@@ -9,7 +9,7 @@ from app_runs import run
 from graph_fixtures import write_tu, write_user_graph
 
 import curvfed.client_app.resources
-from curvfed.client_app.data import load_data
+from curvfed.client_app.data.load import load_data
 from curvfed.client_app.resources import (
     data_bytes,
     device_of,

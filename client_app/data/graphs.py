@@ -1,0 +1,67 @@
+"""A client's graphs: the nodes of one to classify, or many whole graphs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.tasks.graphs import client_task
+from curvfed.tasks.graphs.data import clients
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
+from curvfed.tasks.task import Task
+
+
+def own(raw: RawGraph | RawGraphs, config: RunConfig) -> ClientGraph:
+    """Data in memory; `config` is settled, here and below."""
+    return clients.own(raw, _spec(config))
+
+
+def load_own(path: Path, config: RunConfig) -> ClientGraph:
+    """A file or folder of the client's own."""
+    return clients.load_own(path, _spec(config), home() / "cache")
+
+
+def load_part(config: RunConfig, partition: int, num_partitions: int) -> ClientGraph:
+    """A part of the run's data set."""
+    return clients.load_client(_spec(config), partition, num_partitions, home() / "cache")
+
+
+def size(data: ClientGraph) -> str:
+    """How much there is, in words."""
+    what = "a graph" if data.graph_of_node is None else f"{len(data.labels)} graphs"
+    edges = data.edge_index.shape[1] // 2
+    return f"{what} of {len(data.features)} nodes and {edges} edges, {data.num_features} features"
+
+
+def class_names(data: ClientGraph, config: RunConfig) -> tuple[str, ...]:
+    """The names of the classes that the server is told."""
+    return data.class_names
+
+
+def statistics(data: ClientGraph, config: RunConfig) -> Mapping[str, Any]:
+    """Figures about the data, by name."""
+    return client_task.statistics(data, config.flatland.triangles)
+
+
+def make_task(
+    data: ClientGraph, config: RunConfig, names: tuple[str, ...], device: torch.device, model: nn.Module
+) -> Task:
+    """The data on their device, with the run's loss."""
+    return client_task.client_task(data, names, device, config.batch_size, config.node_share)
+
+
+def _spec(config: RunConfig) -> GraphSpec:
+    return GraphSpec(
+        dataset=config.dataset,
+        data_dir=config.data_path,
+        partition=config.partition,
+        seed=config.seed,
+        train_size=config.train_size,
+        test_size=config.test_size,
+        normalize=config.normalize,
+    )

@@ -1,0 +1,66 @@
+"""A client's images."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from curvfed.strategies.config.image_data import image_spec
+from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.tasks.examples import example_statistics
+from curvfed.tasks.images import data as images
+from curvfed.tasks.images.client_images import ClientImages
+from curvfed.tasks.images.client_task import ImageTask
+from curvfed.tasks.images.nets import has_batch_norm
+from curvfed.tasks.images.objectives import objective
+from curvfed.tasks.images.raw import RawImages
+from curvfed.tasks.task import Task
+
+
+def own(raw: RawImages, config: RunConfig) -> ClientImages:
+    """Data in memory; `config` is settled, here and below."""
+    return images.own(raw, image_spec(config))
+
+
+def load_own(path: Path, config: RunConfig) -> ClientImages:
+    """A folder of the client's own."""
+    return images.load_own(path, image_spec(config), home() / "cache")
+
+
+def load_part(config: RunConfig, partition: int, num_partitions: int) -> ClientImages:
+    """A part of the run's data set."""
+    return images.load_client(image_spec(config), partition, num_partitions, home() / "cache")
+
+
+def size(data: ClientImages) -> str:
+    """How much there is, in words."""
+    return f"{len(data.labels)} images of {data.shape} (channels x height x width)"
+
+
+def class_names(data: ClientImages, config: RunConfig) -> tuple[str, ...]:
+    """The names of the classes that the server is told."""
+    return data.class_names
+
+
+def statistics(data: ClientImages, config: RunConfig) -> Mapping[str, Any]:
+    """Figures about the data, by name."""
+    return example_statistics(data)
+
+
+def make_task(
+    data: ClientImages, config: RunConfig, names: tuple[str, ...], device: torch.device, model: nn.Module
+) -> Task:
+    """The data on their device, with the run's loss."""
+    keys, wanted = config.hyperfed, config.images.augment
+    return ImageTask(
+        data,
+        names,
+        device,
+        config.batch_size,
+        objective(config.loss, keys.margin, keys.negatives, keys.mixup),
+        augment=data.augments if wanted is None else wanted == "crop-flip",
+        mixed_precision=config.mixed_precision,
+        has_batch_norm=has_batch_norm(model),
+    )

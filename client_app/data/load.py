@@ -1,0 +1,127 @@
+"""Load the data of a client, describe them to the server, and make the task to train on.
+
+Each kind of data has a file beside this one, which is imported where a run has such data.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from curvfed.client_app.node_config import IN_MEMORY, absolute
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.wire.messages import Facts
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.datasets import ENDINGS
+from curvfed.tasks.registry import tasks_of
+from curvfed.tasks.task import Task
+
+if TYPE_CHECKING:
+    from curvfed.tasks.graphs.data.client_graph import ClientGraph
+    from curvfed.tasks.images.client_images import ClientImages
+    from curvfed.tasks.points.client_points import ClientPoints
+
+    Data = ClientGraph | ClientImages | ClientPoints
+else:
+    Data = object  # the classes are imported where a run has such data
+
+
+def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any]) -> Data:
+    """The data of a node: what `IN_MEMORY` holds for it in a simulation, what its `data-path` names, or else its part of
+    the run's data set.
+
+    Raises
+    ------
+    DataError, ConfigError
+        If the data are absent or unfit, or the node's configuration names none.
+    """
+    data: Data
+    if (raw := node_config.get(IN_MEMORY)) is not None:
+        from curvfed.tasks.in_memory import task_of
+
+        task = task_of(raw)
+        data = _kind(task).own(raw, settled(config, task))
+        return data
+    if "data-path" in node_config:
+        path = absolute(str(node_config["data-path"]))
+        task = _task_of_path(path)
+        data = _kind(task).load_own(path, settled(config, task))
+        return data
+    if "num-partitions" not in node_config:
+        raise ConfigError(
+            "this node has neither data-path (its own data) nor num-partitions (its share of a public data set) in its "
+            "--node-config"
+        )
+    task = tasks_of(config.dataset)[0]
+    data = _kind(task).load_part(settled(config, task), partition, int(node_config["num-partitions"]))
+    return data
+
+
+def size(data: Data) -> str:
+    """How many examples there are, and of what kind, in words for the person who holds the data."""
+    return f"{_kind(data.task).size(data)}, {len(data.class_names)} classes"
+
+
+def class_names(data: Data, config: RunConfig) -> tuple[str, ...]:
+    """The names of the classes that the server is told; numbers stand in for them where their count alone is public."""
+    names: tuple[str, ...] = _kind(data.task).class_names(data, config)
+    return names
+
+
+def check_fits(data: Data, facts: Facts) -> None:
+    """Refuse data whose features, or images whose shape, are not the run's.
+
+    Raises
+    ------
+    DataError
+    """
+    if facts.shape != data.shape:
+        raise DataError(f"the data are images of {data.shape or 'no shape'}, those of this run {facts.shape or 'none'}")
+    if facts.num_features not in (0, data.num_features):
+        raise DataError(f"the data have {data.num_features} features per node, those of this run {facts.num_features}")
+
+
+def statistics(data: Data, config: RunConfig) -> dict[str, Any]:
+    """Figures about the data, by name."""
+    return dict(_kind(data.task).statistics(data, config))
+
+
+def make_task(
+    data: Data, config: RunConfig, class_names: tuple[str, ...], device: torch.device, model: nn.Module
+) -> Task:
+    """The data on their device, with the run's loss; `config` is settled.
+
+    Raises
+    ------
+    DataError
+        If a class of the client is not among `class_names`.
+    """
+    task: Task = _kind(data.task).make_task(data, config, class_names, device, model)
+    return task
+
+
+def _kind(task: str) -> Any:
+    """The file beside this one for a task."""
+    if task == "points":
+        from curvfed.client_app.data import points
+
+        return points
+    if task == "images":
+        from curvfed.client_app.data import images
+
+        return images
+    from curvfed.client_app.data import graphs
+
+    return graphs
+
+
+def _task_of_path(path: Path) -> str:
+    if path.suffix.lower() in ENDINGS:
+        return "points"
+    from curvfed.tasks.images.folder import is_image_folder
+
+    return "images" if is_image_folder(path) else "graphs"

@@ -1,0 +1,68 @@
+"""A client's points in the disc."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from curvfed.strategies.config.point_data import point_spec
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.points import client_points
+from curvfed.tasks.points import data as points
+from curvfed.tasks.points.client_points import ClientPoints
+from curvfed.tasks.points.readers import RawPoints
+from curvfed.tasks.task import Task
+
+
+def own(raw: RawPoints, config: RunConfig) -> ClientPoints:
+    """Data in memory; `config` is settled, here and below."""
+    return points.own(raw, point_spec(config))
+
+
+def load_own(path: Path, config: RunConfig) -> ClientPoints:
+    """A file of the client's own."""
+    return points.load_own(path, point_spec(config))
+
+
+def load_part(config: RunConfig, partition: int, num_partitions: int) -> ClientPoints:
+    """A part of the run's data set."""
+    return points.load_client(point_spec(config), partition, num_partitions)
+
+
+def size(data: ClientPoints) -> str:
+    """How much there is, in words."""
+    return f"{len(data.labels)} points in the disc"
+
+
+def class_names(data: ClientPoints, config: RunConfig) -> tuple[str, ...]:
+    """The names of the classes that the server is told; numbers where only the number of classes is public."""
+    if _hides_classes(data, config):
+        return tuple(f"class {number}" for number in range(config.hull.num_classes or 0))
+    return data.class_names
+
+
+def statistics(data: ClientPoints, config: RunConfig) -> Mapping[str, Any]:
+    """Figures about the data, by name."""
+    figures = asdict(client_points.statistics(data))
+    hidden = ("class_counts", "majority_accuracy") if _hides_classes(data, config) else ()
+    return {name: value for name, value in figures.items() if name not in hidden}
+
+
+def make_task(
+    data: ClientPoints, config: RunConfig, names: tuple[str, ...], device: torch.device, model: nn.Module
+) -> Task:
+    """Refuse: no model is trained on points in steps.
+
+    Raises
+    ------
+    DataError
+    """
+    raise DataError("the data are points in a disc, which are not trained on by steps")
+
+
+def _hides_classes(data: ClientPoints, config: RunConfig) -> bool:
+    return config.hull.num_classes is not None and not data.partition_digest
