@@ -1,4 +1,4 @@
-# One environment, .venv, with the exact versions of requirements-dev.txt. DATA is a folder with the data sets.
+# All targets use one environment, .venv, with the exact versions of requirements-dev.txt. DATA is the folder of the data sets.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -7,9 +7,9 @@ SHELL := /bin/bash
 VENV := .venv
 PY := $(VENV)/bin/python
 ROOMS := server_app client_app strategies geometry tasks deployments
-# Of the tests: one more than there are cores, for they wait for the disk and for programs too.
+# Test processes: one more than there are cores, because tests also wait for the disk and for other programs.
 WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) < 8 ? $$(getconf _NPROCESSORS_ONLN) + 1 : 8 )))
-# uv, not pip: it keeps to this environment whatever else is active, and takes a minute where pip takes ten.
+# uv instead of pip: it installs only into this environment, whatever else is active, and takes a minute where pip takes ten.
 INSTALL = $(VENV)/bin/uv pip install --quiet --python $(PY)
 LOCK = $(VENV)/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-annotate --no-header --generate-hashes
 
@@ -18,18 +18,18 @@ help: ## this list
 
 setup: $(VENV)/.stamp ## make .venv and install everything
 
-run: setup ## FlatLand by `flwr run`, 10 clients: on trees, or with DATA=folder on Cora; ARGS="key=value ..." for more
+run: setup ## FlatLand with `flwr run`, 10 clients: on trees, or with DATA=folder on Cora; ARGS="key=value ..." for more
 ifdef DATA
 	data=$$(cd "$(DATA)" && pwd) && $(PY) -m curvfed run method=flatland dataset=cora data-dir="$$data" num-rounds=100 $(ARGS)
 else
 	$(PY) -m curvfed run method=flatland dataset=trees $(ARGS)
 endif
 
-# The rooms below `curvfed/`, as in the wheel: tools that read without importing do not see what `__path__` adds.
+# A copy of the folders below `curvfed/`, as in the wheel: tools that read without importing do not see what `__path__` adds.
 tree:
 	rm -rf build/tree && mkdir -p build/tree && cp -pr curvfed build/tree && cp -pr $(ROOMS) build/tree/curvfed
 
-# The end-to-end tests come by themselves, two at a time: they start processes of their own, which mostly wait.
+# The end-to-end tests run separately, two at a time: they start processes of their own, and mostly wait for them.
 test: setup tree ## lint, types, import layers, tests
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -38,12 +38,12 @@ test: setup tree ## lint, types, import layers, tests
 	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=worksteal -m "not long" --ignore=tests/hosts --ignore=tests/e2e --ignore=tests/long
 	$(VENV)/bin/pytest --numprocesses=2 --dist=loadfile -m "not long" tests/e2e
 
-test-long: setup ## what takes longer: the installed wheel by Flower, plug-ins on a cluster, every row of the benchmarks once
+test-long: setup ## longer tests: the installed wheel with Flower, plug-ins on a cluster, every row of the benchmarks once
 	$(VENV)/bin/pytest tests/long
 	$(VENV)/bin/pytest -m long --ignore=tests/long --ignore=tests/hosts
 
-# Apart from the others: they wait for Flower's leases and need root for hosts of their own.
-test-hosts: setup ## clusters whose hosts and lines fail: a SuperLink and SuperNodes in network namespaces (as root), ten on loopback
+# Separate from the other tests: these wait for Flower's leases, and need root to create network namespaces.
+test-hosts: setup ## clusters whose hosts and connections fail: a SuperLink and SuperNodes in network namespaces (as root), ten on loopback
 	$(VENV)/bin/pytest -rs tests/hosts
 
 accept: setup ## the acceptance tables, with DATA=folder
@@ -52,20 +52,20 @@ accept: setup ## the acceptance tables, with DATA=folder
 paper: setup ## the papers' tables and figures from our own runs, into docs/results: DATA=folder, SCALE=smoke or paper (for GPU hosts)
 	$(PY) -m curvfed paper --to docs/results $(if $(DATA),--data "$(DATA)") $(if $(SCALE),--scale $(SCALE)) $(ARGS)
 
-bench: setup ## ratios against peers and against the limit, on trees or with DATA=folder on Cora
+bench: setup ## time ratios against peers and lower bounds, on trees or with DATA=folder on Cora
 	$(PY) -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 compat: ## the end-to-end run once more under Flower 1.41
 	$(MAKE) VENV=.venv-compat .venv-compat/.compat-stamp
 	.venv-compat/bin/pytest tests/e2e/test_flwr_run.py
 
-cluster-demo: setup ## a SuperLink and 3 SuperNodes with TLS and keys on this machine, two runs on them, all down again
+cluster-demo: setup ## a SuperLink and 3 SuperNodes with TLS and keys on this machine, two runs on them, then everything is stopped
 	$(PY) -m curvfed cluster demo
 
-reference: setup ## write docs/configuration.md and the defaults in pyproject.toml anew, from the model of the configuration
+reference: setup ## regenerate docs/configuration.md and the defaults in pyproject.toml from the model of the configuration
 	$(PY) docs/make_reference.py
 
-lock: setup ## write both files of requirements anew from pyproject.toml (`rm requirements*.txt` first to raise every version)
+lock: setup ## regenerate both requirements files from pyproject.toml (`rm requirements*.txt` first to raise every version)
 	$(LOCK) --output-file requirements.txt
 	$(LOCK) --extra dev --constraint requirements.txt --output-file requirements-dev.txt
 
@@ -82,12 +82,12 @@ $(VENV)/.stamp: requirements-dev.txt pyproject.toml | $(VENV)/bin/uv
 	$(INSTALL) --no-deps --editable .
 	touch $@
 
-# The pin of pyproject.toml overridden, everything else as it resolves with that Flower.
+# Overrides the pin in pyproject.toml; everything else is resolved to fit that Flower version.
 .venv-compat/.compat-stamp: pyproject.toml | $(VENV)/bin/uv
 	$(INSTALL) --override <(echo 'flwr[simulation]>=1.41,<1.42') --editable '.[dev]'
 	touch $@
 
-# A command may be there and yet not run (the shims of version managers), or come without venv.
+# A Python command may exist but not run (the shims of version managers), or lack venv.
 define find-python
 for python in $(PYTHON) python3.13 python3.12 python3.11 python3; do \
 	if "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; \
