@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
 from curvfed.server_app.report import charts, labels, style, units
-from curvfed.server_app.report.projection import project
 from curvfed.server_app.report.templates import Picture
 from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN
 
@@ -127,8 +126,12 @@ def short_share(share: float) -> str:
 def features(run: RunFiles) -> Picture | None:
     """Features of the server's test images in the plane, a dot for each image and a star for each prototype."""
     test = run.global_test
-    view = None if test is None else project(test)
-    if test is None or view is None:
+    if test is None:
+        return None
+    from curvfed.server_app.report.projection import project
+
+    view = project(test)
+    if view is None:
         return None
     of_dots = test.labels[view.kept]
     names = _class_names(run, int(of_dots.max()) + 1)

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from curvfed.server_app.directory import run_files
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, image_figures, labels, style, units
-from curvfed.server_app.report.hull_figures import hull_figures
 from curvfed.server_app.report.templates import Picture
 from curvfed.strategies.methods import METHODS
 
@@ -34,7 +33,15 @@ def figures(run: RunFiles) -> list[Picture]:
     draws = (image_figures.accuracy, score, loss, image_figures.confusion, image_figures.features, image_figures.weights,
              curvature_by_round, curvature_by_graph, classes)  # fmt: skip
     with style.applied(style.PAGE_SIZE):
-        return hull_figures(run) + [picture for draw in draws if (picture := draw(run)) is not None]
+        return _of_hulls(run) + [picture for draw in draws if (picture := draw(run)) is not None]
+
+
+def _of_hulls(run: RunFiles) -> list[Picture]:
+    if run.hulls is None:
+        return []
+    from curvfed.server_app.report.hull_figures import hull_figures
+
+    return hull_figures(run)
 
 
 def score(run: RunFiles) -> Picture | None:

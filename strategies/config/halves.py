@@ -1,12 +1,12 @@
 """The halves of a configured method: the server's aggregation with its seeded initial model, and the client's learner."""
 
 import fnmatch
+from typing import TYPE_CHECKING
 
 from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_keys import FLOWER
-from curvfed.strategies.base.flower_strategy import FlowerStrategy
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import ENDS, Method
 from curvfed.strategies.base.model_state import named_state
@@ -16,9 +16,14 @@ from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks import plugins
 
+if TYPE_CHECKING:
+    from curvfed.strategies.base.flower_strategy import FlowerStrategy
 
-def flower_strategy(arrays: Arrays, config: RunConfig) -> FlowerStrategy:
+
+def flower_strategy(arrays: Arrays, config: RunConfig) -> "FlowerStrategy":
     """The Flower strategy that `aggregation` names, with its arguments from the table `flower`."""
+    from curvfed.strategies.base.flower_strategy import FlowerStrategy
+
     known = FLOWER[config.aggregation]
     settings = {name: value for name, value in config.flower if name in known and value is not None}
     if "client_learning_rate" in known:  # Flower has no default

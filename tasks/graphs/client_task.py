@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from curvfed.tasks.examples import example_statistics
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.data.selection import induced, selected
 from curvfed.tasks.graphs.inputs import GraphBatches, GraphInputs
 from curvfed.tasks.task import Batch, Task
 
@@ -86,6 +85,8 @@ class SelectedNodeTask(NodeTask):
         self, graph: ClientGraph, class_names: tuple[str, ...], device: torch.device, node_share: float
     ) -> None:
         super().__init__(graph, class_names, device)
+        from curvfed.tasks.graphs.data.selection import induced, selected
+
         part = induced(graph, selected(graph, node_share))
         self._seen, self._rows = GraphInputs.of(part, device), part.train.nonzero().squeeze(1).to(device)
 
@@ -144,5 +145,7 @@ def client_task(
             return SelectedNodeTask(graph, class_names, device, node_share)
         return NodeTask(graph, class_names, device)
     if node_share < 1:
+        from curvfed.tasks.graphs.data.selection import induced, selected
+
         graph = induced(graph, selected(graph, node_share))
     return WholeGraphTask(graph, class_names, device, batch_size)

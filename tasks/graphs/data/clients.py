@@ -10,10 +10,7 @@ from torch import Tensor
 
 from curvfed.tasks import prepared
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data import trees
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
-from curvfed.tasks.graphs.data.datasets import locate, locate_own
-from curvfed.tasks.graphs.data.graph_sets import deal, load_graph_client, own_graphs
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
 from curvfed.tasks.graphs.data.partition import (
     PARTITIONS,
@@ -41,6 +38,10 @@ def load_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_d
     prepared.check_partition(partition_id, num_partitions)
     if spec.dataset.lower() == "trees":
         return _tree(spec, partition_id, num_partitions)
+    # What reads files is imported where there are some.
+    from curvfed.tasks.graphs.data.datasets import locate
+    from curvfed.tasks.graphs.data.graph_sets import deal, load_graph_client
+
     if (names := graph_dataset_names(spec.dataset)) is not None:
         return load_graph_client(names, spec, partition_id, num_partitions, cache_dir)
     located = locate(spec.dataset, spec.data_dir)
@@ -64,6 +65,8 @@ def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> Clie
     DataError
         See `curvfed.tasks.graphs.data.user_file.read_user_file` and `curvfed.tasks.graphs.data.tu_files.read_tu`.
     """
+    from curvfed.tasks.graphs.data.datasets import locate_own
+
     located = locate_own(path.expanduser())
     if cache_dir is None or not path.expanduser().exists():
         return own(located.read(), spec)
@@ -75,6 +78,8 @@ def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> Clie
 def own(raw: RawGraph | RawGraphs, spec: GraphSpec) -> ClientGraph:
     """A node's own data, whole: split by its own masks where it has them, else at random."""
     if isinstance(raw, RawGraphs):
+        from curvfed.tasks.graphs.data.graph_sets import own_graphs
+
         return own_graphs(raw, spec)
     edges = torch.from_numpy(clean_edges(raw.edge_index.numpy(), len(raw.labels)))
     masks = _split(raw, np.arange(len(raw.labels)), spec)
@@ -114,6 +119,8 @@ def _split(raw: RawGraph, nodes: np.ndarray, spec: GraphSpec) -> Tensor:
 
 
 def _tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGraph:
+    from curvfed.tasks.graphs.data import trees
+
     tree = trees.generate(spec.seed, partition_id)
     return client_graph(
         normalize_rows(torch.from_numpy(tree.features), spec.normalize),

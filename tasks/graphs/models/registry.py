@@ -9,9 +9,7 @@ from torch import nn
 
 from curvfed.tasks import plugins
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.models.functional_embedding import add_embedding
 from curvfed.tasks.graphs.models.graph_models import FlatGraphNet, GCNLayer, GINLayer, LorentzGIN
-from curvfed.tasks.graphs.models.masked import add_masks
 from curvfed.tasks.graphs.models.model_spec import ModelSpec
 from curvfed.tasks.graphs.models.node_models import GCN, LorentzGCN, SplitGCN
 
@@ -34,6 +32,9 @@ def build(spec: ModelSpec, seed: int) -> nn.Module:
         make = MODELS[spec.task].get(spec.kind)
         model = make(spec) if make else _from_package(spec)
     if spec.mask_threshold is not None:
+        from curvfed.tasks.graphs.models.functional_embedding import add_embedding
+        from curvfed.tasks.graphs.models.masked import add_masks
+
         add_embedding(add_masks(model, spec.mask_threshold), spec.width)
     return model
 
