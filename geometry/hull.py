@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvfed.geometry.safe_math import magnitude
+from curvfed.geometry.arguments import magnitude
 
 Points = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -19,13 +19,22 @@ Throughout
   rounding the coordinates of a far point costs by itself. Tested against mpmath; the constants leave a factor of 2.5.
 """
 
-import math
-
 import torch
 from torch import Tensor
 
-from curvfed.geometry.lorentz_distance import half_sinh
-from curvfed.geometry.safe_math import Curvature, arc_factors, asinh, asinhc, floor, magnitude, sinhc_cosh, squared
+from curvfed.geometry.arguments import Curvature, check_points, checked
+from curvfed.geometry.lorentz_distance import squared_half_sinh
+from curvfed.geometry.safe_math import (
+    arc_factors,
+    asinh_root,
+    asinhc,
+    floor,
+    max_radius,
+    root,
+    sinhc_cosh,
+    squared,
+    squared64,
+)
 
 
 def inner(x: Tensor, y: Tensor, keepdim: bool = False) -> Tensor:
@@ -42,6 +51,7 @@ def inner(x: Tensor, y: Tensor, keepdim: bool = False) -> Tensor:
         Absolute error ≤ (d+2)·eps·Σ|xᵢyᵢ|: next to nothing is left of −⟨x, y⟩ − K for points that are near or far out;
         use `dist` there.
     """
+    check_points(x=x, y=y)
     product = x * y
     value = product[..., 1:].sum(-1, keepdim=True) - product[..., :1]
     return value if keepdim else value.squeeze(-1)
@@ -49,7 +59,8 @@ def inner(x: Tensor, y: Tensor, keepdim: bool = False) -> Tensor:
 
 def time_from_space(space: Tensor, curvature: Curvature) -> Tensor:
     """Time coordinate √(K + |space|²), (..., d) -> (..., 1); relative error ≤ 8·eps."""
-    return (squared(space) + _scale(curvature) ** -2).sqrt()
+    size = checked(curvature, space=space)
+    return (squared(space) + 1 / size).sqrt()
 
 
 def lift(space: Tensor, curvature: Curvature) -> Tensor:
@@ -59,6 +70,7 @@ def lift(space: Tensor, curvature: Curvature) -> Tensor:
 
 def project(x: Tensor, curvature: Curvature) -> Tensor:
     """Point with the space coordinates of `x`, (..., d+1) -> (..., d+1); idempotent to the last bit."""
+    check_points(x=x)
     return lift(x[..., 1:], curvature)
 
 
@@ -80,9 +92,9 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     -----
     FlatLand, Eq. 1, put right for K ≠ 1.
     """
-    scale = _scale(curvature)
-    ratio, cosh = sinhc_cosh(_norm(v) * scale)
-    return torch.cat([cosh / scale, ratio * v], dim=-1)
+    size = checked(curvature, v=v)
+    ratio, cosh = sinhc_cosh(squared64(v) * size, max_radius(v.dtype))
+    return torch.cat([(cosh / size**0.5).to(v.dtype), ratio.to(v.dtype) * v], dim=-1)
 
 
 def log0(x: Tensor, curvature: Curvature) -> Tensor:
@@ -99,8 +111,9 @@ def log0(x: Tensor, curvature: Curvature) -> Tensor:
         Relative error of every coordinate ≤ 8·eps: by asinh of the space part, since acosh of the time loses
         half of the digits near the origin.
     """
+    size = checked(curvature, x=x)
     space = x[..., 1:]
-    return asinhc(_norm(space) * _scale(curvature)) * space
+    return asinhc(root(squared(space) * size)) * space
 
 
 def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
@@ -118,16 +131,19 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     Tensor (..., d+1)
         Its distance from the exact point is ≤ 8(1+n)·cosh(r)cosh(n)·eps/√|c|, r the radius of `x`, n = √|c|‖v‖.
     """
-    scale = _scale(curvature)
+    size = checked(curvature, x=x, v=v)
     base, step = x[..., 1:], v[..., 1:]
-    time = (1 + squared(base) * scale**2).sqrt()
+    square = squared(base) * size
+    time = (1 + square).sqrt()
     # To the origin, along a geodesic there, and back. Carried to the origin a tangent vector is all space: its norm is
     # a sum of squares. cosh(n)x + sinh(n)v/n, the usual form, loses another factor cosh(r) on the way inwards.
-    share = _dot(step, base) * scale**2 / (time * (time + 1))
-    at_origin = torch.addcmul(step, share, base, value=-1)
-    ratio, cosh = sinhc_cosh(_norm(at_origin) * scale)
-    back = cosh + ratio * _dot(at_origin, base) * scale**2 / (time + 1)
-    return lift(torch.addcmul(ratio * at_origin, back, base), curvature)
+    inwards = base * (size / (time * (time + 1)))
+    at_origin = torch.addcmul(step, _dot(step, inwards), base, value=-1)
+    left = (max_radius(x.dtype) - (2 * time).log()).clamp(min=0)  # r ≤ ln(2 cosh r)
+    ratio, cosh = (part.to(x.dtype) for part in sinhc_cosh(squared64(at_origin) * size, left))
+    moved = ratio * at_origin
+    back = cosh + _dot(moved, base) * (size / (time + 1))
+    return lift(torch.addcmul(moved, back, base), curvature)
 
 
 def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -144,10 +160,10 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
         The error, itself a tangent vector, has Minkowski norm ≤ 8·cosh(r)·eps·dist(x, y), r the radius of `x`.
         Equal points give 0 and finite gradients. Differentiable once.
     """
-    scale = _scale(curvature)
+    size = checked(curvature, x=x, y=y)
     base = x[..., 1:]
     # y − cosh(δ)x = (y − x) − 2 sinh²(δ/2)x: nothing cancels for near points.
-    forward, back = arc_factors(half_sinh(x, y, scale).square())
+    forward, back = arc_factors(squared_half_sinh(x, y, size**0.5))
     space = torch.addcmul(forward * (y[..., 1:] - base), back, base, value=-1)
     return torch.cat([_dot(space, base) / time_from_space(base, curvature), space], dim=-1)
 
@@ -167,8 +183,8 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
         √(smallest normal number), 1e-19 in float32; below they may become 0. Symmetric up to this error.
         The gradient at equal points, where none exists, is 0. Differentiable once.
     """
-    scale = _scale(curvature)
-    return (asinh(half_sinh(x, y, scale)) * (2 / scale)).squeeze(-1)
+    scale = checked(curvature, x=x, y=y) ** 0.5
+    return (asinh_root(squared_half_sinh(x, y, scale)) * (2 / scale)).squeeze(-1)
 
 
 def normalize(x: Tensor, curvature: Curvature) -> Tensor:
@@ -188,14 +204,16 @@ def normalize(x: Tensor, curvature: Curvature) -> Tensor:
     Tensor (..., d+1)
         Relative error of every coordinate ≤ 8·cosh(2r)·eps, r the radius of the result: the condition of −⟨x, x⟩.
     """
-    scale = _scale(curvature)
-    time, space = x[..., :1].abs(), x[..., 1:]
-    length = _norm(space)
-    total = torch.maximum(time, length) + length
-    total = torch.where(total > 0, total, 1.0)
-    # (time − length)/(time + length) = exp(−2r), and time² − length² = total²·exp(−2r) without overflow.
-    shrink = ((time - length) / total).clamp(min=floor(x.dtype)).sqrt() * total
-    return torch.cat([(1 + (length / shrink).square()).sqrt() / scale, space / (shrink * scale)], dim=-1)
+    scale = checked(curvature, x=x) ** 0.5
+    time, space = x[..., :1].double().abs(), x[..., 1:]
+    square = squared64(space)
+    length = (square + torch.finfo(torch.float64).tiny).sqrt()
+    # (time − length)/(time + length) = exp(−2r).
+    least = floor(x.dtype) * (torch.maximum(time, length) + length).square()
+    shrink = torch.maximum(time.square() - square, least).sqrt()
+    shrink = shrink.where(shrink > max(torch.finfo(x.dtype).tiny, 1e-150), 1.0)  # of the zero vector
+    nearest = (1 + square / shrink.square()).sqrt() / scale
+    return torch.cat([nearest.to(x.dtype), space * (1 / (shrink * scale)).to(x.dtype)], dim=-1)
 
 
 def centroid(x: Tensor, weights: Tensor, curvature: Curvature) -> Tensor:
@@ -225,26 +243,18 @@ def centroid(x: Tensor, weights: Tensor, curvature: Curvature) -> Tensor:
     -----
     Law et al., Lorentzian distance learning for hyperbolic representations (2019).
     """
-    if weights.shape[-1] != x.shape[-2]:
+    check_points(x=x)
+    if not isinstance(weights, Tensor) or weights.dtype != x.dtype:
+        raise TypeError(f"weights: got {getattr(weights, 'dtype', type(weights).__name__)}; allowed is {x.dtype}, as x")
+    if x.ndim < 2 or weights.ndim == 0 or weights.shape[-1] != x.shape[-2]:
         raise ValueError(
-            f"centroid: weights of shape {tuple(weights.shape)} for points of shape {tuple(x.shape)}; "
-            f"the last dimension of weights must be the number of points, {x.shape[-2]}"
+            f"weights: got shape {tuple(weights.shape)} for points of shape {tuple(x.shape)}; the points must be "
+            f"(..., n, d+1), and the last dimension of the weights must be their number n"
         )
-    if weights.ndim >= x.ndim:
-        return normalize(weights @ x, curvature)
-    return normalize((weights.unsqueeze(-2) @ x).squeeze(-2), curvature)
-
-
-def _scale(curvature: Curvature) -> Curvature:
-    """√|c| = 1/√K: times a length it gives the length on the unit hyperboloid. (...) becomes (..., 1)."""
-    size = magnitude(curvature)
-    return size.sqrt() if isinstance(size, Tensor) else math.sqrt(size)
+    with torch.autocast(x.device.type, enabled=False):
+        sums = weights @ x if weights.ndim >= x.ndim else (weights.unsqueeze(-2) @ x).squeeze(-2)
+    return normalize(sums, curvature)
 
 
 def _dot(x: Tensor, y: Tensor) -> Tensor:
     return (x * y).sum(-1, keepdim=True)
-
-
-def _norm(x: Tensor) -> Tensor:
-    norm: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    return norm  # its gradient at 0 is 0, where that of √ would be NaN

@@ -23,12 +23,12 @@ Throughout
   itself. Everything else is a sum of positive terms. Tested against mpmath; the constants leave a factor of 1.5 or more.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from curvfed.geometry.safe_math import Curvature, arc_factors, asinh, asinhc, magnitude, squared, tanhc_cosh
+from curvfed.geometry.arguments import Curvature, Size, check_points, magnitude, per_set
+from curvfed.geometry.norms_apart import norms_apart
+from curvfed.geometry.safe_math import arc_factors, asinh, asinh_root, asinhc, max_radius, root, sinhc_cosh, squared64
 
 
 def project(x: Tensor, curvature: Curvature) -> Tensor:
@@ -45,8 +45,8 @@ def project(x: Tensor, curvature: Curvature) -> Tensor:
         `x` to the last bit where √|c|‖x‖ ≤ 1 − 12·eps, else the point on its ray with 1 − 16·eps. The gap is wider than
         rounding, so that `project` is idempotent to the last bit. Relative error of every coordinate ≤ 4·eps.
     """
-    eps = torch.finfo(x.dtype).eps
-    square, border = magnitude(curvature) * _square64(x), (1 - 12 * eps) ** 2
+    size, eps = _checked(curvature, x=x), torch.finfo(x.dtype).eps
+    square, border = size * squared64(x), (1 - 12 * eps) ** 2
     factor = torch.where(square > border, (1 - 16 * eps) * square.clamp(min=border).rsqrt(), 1.0)
     return x * factor.to(x.dtype)
 
@@ -69,16 +69,16 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     -----
     HyperFed, Eq. 6.
     """
-    return project(tanhc_cosh(_norm(v) * magnitude(curvature) ** 0.5)[0] * v, curvature)
+    length = root(squared64(v)) * _checked(curvature, v=v) ** 0.5
+    return project((length.tanh() / length).to(v.dtype) * v, curvature)
 
 
 def log0(x: Tensor, curvature: Curvature) -> Tensor:
     """Logarithm at the origin, the inverse of `exp0`; relative error of every coordinate ≤ 8κ·eps."""
     # By asinh of sinh(r/2): artanh of tanh(r/2) would lose what `_defect` has gained.
-    square = magnitude(curvature) * _square64(x)
+    square = _checked(curvature, x=x) * squared64(x)
     stretch = _defect_of(square, x.dtype).rsqrt()
-    length = square.to(x.dtype).clamp(min=torch.finfo(x.dtype).tiny).sqrt()  # clamped for the gradient at 0
-    return asinhc(length * stretch) * stretch * x
+    return (asinhc(root(square) * stretch) * stretch).to(x.dtype) * x
 
 
 def mobius_add(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -98,7 +98,8 @@ def mobius_add(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     -----
     Ungar, A gyrovector space approach to hyperbolic geometry (2009).
     """
-    return _add(x, y, _defect(x, curvature), _defect(y, curvature), curvature)
+    size = _checked(curvature, x=x, y=y)
+    return project(_add(x, y, _defect(x, size), _defect(y, size), size), curvature)
 
 
 def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
@@ -121,10 +122,11 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     -----
     HyperFed, Eq. 2.
     """
-    defect = _defect(x, curvature)
-    ratio, cosh = tanhc_cosh(_norm(v) / defect * magnitude(curvature) ** 0.5)
+    size = _checked(curvature, x=x, v=v)
+    defect = _defect(x, size)
+    ratio, cosh = sinhc_cosh(squared64(v) * size / defect.square(), max_radius(x.dtype) / 2)
     # 1 − tanh² is 1/cosh², also where tanh rounds to 1.
-    return _add(x, ratio / defect * v, defect, cosh**-2, curvature)
+    return project(_add(x, (ratio / cosh / defect).to(x.dtype) * v, defect, cosh**-2, size), curvature)
 
 
 def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -140,11 +142,12 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     Tensor (..., d)
         The error has norm ≤ 8κ·eps times that of the vector. Equal points give 0 and finite gradients.
     """
-    apart, x_defect, y_defect = y - x, _defect(x, curvature), _defect(y, curvature)
-    square = magnitude(curvature) * squared(apart)
+    size = _checked(curvature, x=x, y=y)
+    apart, x_defect, y_defect = y - x, _defect(x, size), _defect(y, size)
+    square = size * squared64(apart)
     forward, _ = arc_factors(square / (x_defect * y_defect))
     forward = forward / y_defect
-    return torch.addcmul(forward * x_defect * apart, forward * square, x, value=-1)
+    return torch.addcmul((forward * x_defect).to(x.dtype) * apart, (forward * square).to(x.dtype), x, value=-1)
 
 
 def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -167,9 +170,9 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     HyperFed, Eq. 1, whose arcosh loses half of the digits near 1 and the rest near the boundary:
     sinh²(√|c|·dist/2) = |c|‖x − y‖²/((1 − |c|‖x‖²)(1 − |c|‖y‖²)).
     """
-    scale = magnitude(curvature) ** 0.5
-    root = scale * _norm(x - y) * (_defect(x, curvature) * _defect(y, curvature)).rsqrt()
-    return (asinh(root) * (2 / scale)).squeeze(-1)
+    size = _checked(curvature, x=x, y=y)
+    square = size * squared64(x - y) / (_defect(x, size) * _defect(y, size))
+    return (asinh_root(square) * (2 / size**0.5)).squeeze(-1).to(x.dtype)
 
 
 def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -187,66 +190,35 @@ def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     Tensor (..., n, m)
         Error and gradient as in `dist`; differentiable once.
     """
-    curvature = _per_set(curvature)
-    scale = magnitude(curvature) ** 0.5
-    weight = _defect(x, curvature).rsqrt() * _defect(y, curvature).rsqrt().mT
-    return asinh(scale * _norms_apart(x, y) * weight) * (2 / scale)
+    curvature = per_set(curvature)
+    size = _checked(curvature, x=x, y=y)
+    x, y = project(x, curvature), project(y, curvature)
+    weight = size**0.5 * _defect(x, size).rsqrt() * _defect(y, size).rsqrt().mT
+    return (asinh(norms_apart(x, y) * weight.to(x.dtype)) * (2 / size**0.5)).to(x.dtype)
 
 
-def _defect(x: Tensor, curvature: Curvature) -> Tensor:
-    """1 − |c|‖x‖², (..., d) -> (..., 1), at least 16·eps: where float32 would lose all digits in the difference."""
-    return _defect_of(magnitude(curvature) * _square64(x), x.dtype)
+def _checked(curvature: Curvature, **points: Tensor) -> Size:
+    """|c| in float64, to which 1 − |c|‖x‖² is owed."""
+    check_points(**points)
+    return magnitude(curvature)
+
+
+def _defect(x: Tensor, size: Size) -> Tensor:
+    """1 − |c|‖x‖² in float64, (..., d) -> (..., 1), at least 16·eps: float32 would lose all digits in the difference."""
+    return _defect_of(size * squared64(x), x.dtype)
 
 
 def _defect_of(square: Tensor, dtype: torch.dtype) -> Tensor:
-    return (1 - square).clamp(min=16 * torch.finfo(dtype).eps).to(dtype)
+    return (1 - square).clamp(min=16 * torch.finfo(dtype).eps)
 
 
-def _add(x: Tensor, y: Tensor, x_defect: Tensor, y_defect: Tensor, curvature: Curvature) -> Tensor:
+def _add(x: Tensor, y: Tensor, x_defect: Tensor, y_defect: Tensor, size: Size) -> Tensor:
     """x ⊕ y from its arguments and their defects 1 − |c|‖·‖².
 
     With w = x + y the usual numerator is (1 − |c|‖x‖²)w + |c|‖w‖²x, the denominator
     (1 − |c|‖x‖²)(1 − |c|‖y‖²) + |c|‖w‖²: nothing cancels where ⟨x, y⟩ < 0, as it does in the usual form.
     """
     total = x + y
-    square = magnitude(curvature) * squared(total)
+    square = size * squared64(total)
     divided = 1 / (x_defect * y_defect + square)
-    return project(torch.addcmul(x_defect * divided * total, square * divided, x), curvature)
-
-
-def _per_set(curvature: Curvature) -> Curvature:
-    """A curvature per set of points, to be broadcast with the points."""
-    return curvature.unsqueeze(-1) if isinstance(curvature, Tensor) and curvature.ndim else curvature
-
-
-def _norms_apart(x: Tensor, y: Tensor) -> Tensor:
-    """‖xᵢ − yⱼ‖, (..., n, d), (..., m, d) -> (..., n, m), from differences.
-
-    The matrix product ‖x‖² + ‖y‖² − 2⟨x, y⟩ would be faster, but has an error of eps where the distance wants one of
-    eps·‖x − y‖², and near the boundary all distances are short.
-    """
-    return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
-
-
-class _Square64(torch.autograd.Function):
-    """‖x‖² in float64, whose gradient needs no more than the dtype of x."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return squared(x, torch.float64)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        x: Tensor = ctx.saved_tensors[0]
-        return (2 * gradient).to(x.dtype) * x
-
-
-def _square64(x: Tensor) -> Tensor:
-    square: Tensor = _Square64.apply(x)
-    return square
-
-
-def _norm(x: Tensor) -> Tensor:
-    norm: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    return norm  # its gradient at 0 is 0, where that of √ would be NaN
+    return torch.addcmul((x_defect * divided).to(x.dtype) * total, (square * divided).to(x.dtype), x)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvfed.geometry.safe_math import magnitude
+from curvfed.geometry.arguments import magnitude
 
 Points = NDArray[np.float64]
 Bins = NDArray[np.uint64]
