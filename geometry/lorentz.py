@@ -50,6 +50,11 @@ def inner(x: Tensor, y: Tensor, keepdim: bool = False) -> Tensor:
     Tensor (...) or (..., 1)
         Absolute error ≤ (d+2)·eps·Σ|xᵢyᵢ|: next to nothing is left of −⟨x, y⟩ − K for points that are near or far out;
         use `dist` there.
+
+    Examples
+    --------
+    >>> inner(torch.tensor([2.0, 1.0, 1.0]), torch.tensor([2.0, 1.0, 1.0]))
+    tensor(-2.)
     """
     check_points(x=x, y=y)
     product = x * y
@@ -58,18 +63,36 @@ def inner(x: Tensor, y: Tensor, keepdim: bool = False) -> Tensor:
 
 
 def time_from_space(space: Tensor, curvature: Curvature) -> Tensor:
-    """Time coordinate √(K + |space|²), (..., d) -> (..., 1); relative error ≤ 8·eps."""
+    """Time coordinate √(K + |space|²), (..., d) -> (..., 1); relative error ≤ 8·eps.
+
+    Examples
+    --------
+    >>> time_from_space(torch.tensor([2.0, 2.0]), curvature=-1.0)
+    tensor([3.])
+    """
     size = checked(curvature, space=space)
     return (squared(space) + 1 / size).sqrt()
 
 
 def lift(space: Tensor, curvature: Curvature) -> Tensor:
-    """Point over given space coordinates, (..., d) -> (..., d+1); error as `time_from_space`."""
+    """Point over given space coordinates, (..., d) -> (..., d+1); error as `time_from_space`.
+
+    Examples
+    --------
+    >>> lift(torch.tensor([2.0, 2.0]), curvature=-1.0)
+    tensor([3., 2., 2.])
+    """
     return torch.cat([time_from_space(space, curvature), space], dim=-1)
 
 
 def project(x: Tensor, curvature: Curvature) -> Tensor:
-    """Point with the space coordinates of `x`, (..., d+1) -> (..., d+1); idempotent to the last bit."""
+    """Point with the space coordinates of `x`, (..., d+1) -> (..., d+1); idempotent to the last bit.
+
+    Examples
+    --------
+    >>> project(torch.tensor([0.0, 2.0, 2.0]), curvature=-1.0)
+    tensor([3., 2., 2.])
+    """
     check_points(x=x)
     return lift(x[..., 1:], curvature)
 
@@ -91,6 +114,11 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     Notes
     -----
     FlatLand, Eq. 1, put right for K ≠ 1.
+
+    Examples
+    --------
+    >>> exp0(torch.tensor([1.0, 0.0]), curvature=-1.0)
+    tensor([1.5431, 1.1752, 0.0000])
     """
     size = checked(curvature, v=v)
     ratio, cosh = sinhc_cosh(squared64(v) * size, max_radius(v.dtype))
@@ -110,6 +138,11 @@ def log0(x: Tensor, curvature: Curvature) -> Tensor:
     Tensor (..., d)
         Relative error of every coordinate ≤ 8·eps: by asinh of the space part, since acosh of the time loses
         half of the digits near the origin.
+
+    Examples
+    --------
+    >>> log0(exp0(torch.tensor([1.0, 0.0]), curvature=-1.0), curvature=-1.0).round(decimals=4)
+    tensor([1., 0.])
     """
     size = checked(curvature, x=x)
     space = x[..., 1:]
@@ -130,6 +163,12 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     -------
     Tensor (..., d+1)
         Its distance from the exact point is ≤ 8(1+n)·cosh(r)cosh(n)·eps/√|c|, r the radius of `x`, n = √|c|‖v‖.
+
+    Examples
+    --------
+    >>> x, y = lift(torch.eye(2), curvature=-1.0)
+    >>> exp(x, log(x, y, curvature=-1.0), curvature=-1.0).round(decimals=4)
+    tensor([1.4142, 0.0000, 1.0000])
     """
     size = checked(curvature, x=x, v=v)
     base, step = x[..., 1:], v[..., 1:]
@@ -159,6 +198,12 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     Tensor (..., d+1)
         The error, itself a tangent vector, has Minkowski norm ≤ 8·cosh(r)·eps·dist(x, y), r the radius of `x`.
         Equal points give 0 and finite gradients. Differentiable once.
+
+    Examples
+    --------
+    >>> x = lift(torch.tensor([0.0, 0.0]), curvature=-1.0)
+    >>> log(x, exp0(torch.tensor([0.5, 0.0]), curvature=-1.0), curvature=-1.0)
+    tensor([0.0000, 0.5000, 0.0000])
     """
     size = checked(curvature, x=x, y=y)
     base = x[..., 1:]
@@ -182,6 +227,12 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
         Relative error ≤ 8·cosh(r)·eps, r the radius of the point nearer to the origin, for distances above
         √(smallest normal number), 1e-19 in float32; below they may become 0. Symmetric up to this error.
         The gradient at equal points, where none exists, is 0. Differentiable once.
+
+    Examples
+    --------
+    >>> x, y = exp0(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), curvature=-1.0)
+    >>> dist(x, y, curvature=-1.0).round(decimals=4)
+    tensor(2.)
     """
     scale = checked(curvature, x=x, y=y) ** 0.5
     return (asinh_root(squared_half_sinh(x, y, scale)) * (2 / scale)).squeeze(-1)
@@ -203,6 +254,11 @@ def normalize(x: Tensor, curvature: Curvature) -> Tensor:
     -------
     Tensor (..., d+1)
         Relative error of every coordinate ≤ 8·cosh(2r)·eps, r the radius of the result: the condition of −⟨x, x⟩.
+
+    Examples
+    --------
+    >>> normalize(torch.tensor([6.0, 4.0, 4.0]), curvature=-1.0).round(decimals=4)
+    tensor([3., 2., 2.])
     """
     scale = checked(curvature, x=x) ** 0.5
     time, space = x[..., :1].double().abs(), x[..., 1:]
@@ -242,6 +298,12 @@ def centroid(x: Tensor, weights: Tensor, curvature: Curvature) -> Tensor:
     Notes
     -----
     Law et al., Lorentzian distance learning for hyperbolic representations (2019).
+
+    Examples
+    --------
+    >>> x = exp0(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), curvature=-1.0)
+    >>> centroid(x, torch.tensor([0.5, 0.5]), curvature=-1.0)
+    tensor([1., 0., 0.])
     """
     check_points(x=x)
     if not isinstance(weights, Tensor) or weights.dtype != x.dtype:

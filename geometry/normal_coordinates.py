@@ -38,6 +38,13 @@ def cdist(v: Tensor, w: Tensor, curvature: Curvature) -> Tensor:
     -----
     HyperFed, Eq. 7, wants these of its Eq. 6. With x = tanh(‖v‖)v/‖v‖, and y likewise of w, at curvature −1:
     sinh(dist/2) = ‖x − y‖·cosh‖v‖·cosh‖w‖. Nothing cancels but in x − y, and there is no 0/0 at v = 0.
+
+    Examples
+    --------
+    >>> v = torch.tensor([[1.0, 0.0], [100.0, 0.0]])
+    >>> cdist(v, torch.tensor([[-1.0, 0.0]]), curvature=-1.0).round(decimals=3)
+    tensor([[  4.],
+            [202.]])
     """
     check_points(v=v, w=w)
     if isinstance(curvature, float) and curvature == -1.0:

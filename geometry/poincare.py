@@ -44,6 +44,11 @@ def project(x: Tensor, curvature: Curvature) -> Tensor:
     Tensor (..., d)
         `x` to the last bit where √|c|‖x‖ ≤ 1 − 12·eps, else the point on its ray with 1 − 16·eps. The gap is wider than
         rounding, so that `project` is idempotent to the last bit. Relative error of every coordinate ≤ 4·eps.
+
+    Examples
+    --------
+    >>> project(torch.tensor([3.0, 4.0]), curvature=-1.0)
+    tensor([0.6000, 0.8000])
     """
     size, eps = _checked(curvature, x=x), torch.finfo(x.dtype).eps
     square, border = size * squared64(x), (1 - 12 * eps) ** 2
@@ -68,13 +73,24 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     Notes
     -----
     HyperFed, Eq. 6.
+
+    Examples
+    --------
+    >>> exp0(torch.tensor([1.0, 0.0]), curvature=-1.0)
+    tensor([0.7616, 0.0000])
     """
     length = root(squared64(v)) * _checked(curvature, v=v) ** 0.5
     return project((length.tanh() / length).to(v.dtype) * v, curvature)
 
 
 def log0(x: Tensor, curvature: Curvature) -> Tensor:
-    """Logarithm at the origin, the inverse of `exp0`; relative error of every coordinate ≤ 8κ·eps."""
+    """Logarithm at the origin, the inverse of `exp0`; relative error of every coordinate ≤ 8κ·eps.
+
+    Examples
+    --------
+    >>> log0(torch.tensor([0.5, 0.0]), curvature=-1.0)
+    tensor([0.5493, 0.0000])
+    """
     # By asinh of sinh(r/2): artanh of tanh(r/2) would lose what `_defect` has gained.
     square = _checked(curvature, x=x) * squared64(x)
     stretch = _defect_of(square, x.dtype).rsqrt()
@@ -97,6 +113,11 @@ def mobius_add(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     Notes
     -----
     Ungar, A gyrovector space approach to hyperbolic geometry (2009).
+
+    Examples
+    --------
+    >>> mobius_add(torch.tensor([0.5, 0.0]), torch.tensor([0.5, 0.0]), curvature=-1.0)
+    tensor([0.8000, 0.0000])
     """
     size = _checked(curvature, x=x, y=y)
     return project(_add(x, y, _defect(x, size), _defect(y, size), size), curvature)
@@ -121,6 +142,11 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     Notes
     -----
     HyperFed, Eq. 2.
+
+    Examples
+    --------
+    >>> exp(torch.tensor([0.0, 0.5]), torch.tensor([0.0, 0.1]), curvature=-1.0)
+    tensor([0.0000, 0.5932])
     """
     size = _checked(curvature, x=x, v=v)
     defect = _defect(x, size)
@@ -141,6 +167,11 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     -------
     Tensor (..., d)
         The error has norm ≤ 8κ·eps times that of the vector. Equal points give 0 and finite gradients.
+
+    Examples
+    --------
+    >>> log(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 0.0]), curvature=-1.0)
+    tensor([0.5493, 0.0000])
     """
     size = _checked(curvature, x=x, y=y)
     apart, x_defect, y_defect = y - x, _defect(x, size), _defect(y, size)
@@ -169,6 +200,11 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     -----
     HyperFed, Eq. 1, whose arcosh loses half of the digits near 1 and the rest near the boundary:
     sinh²(√|c|·dist/2) = |c|‖x − y‖²/((1 − |c|‖x‖²)(1 − |c|‖y‖²)).
+
+    Examples
+    --------
+    >>> dist(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 0.0]), curvature=-1.0)
+    tensor(1.0986)
     """
     size = _checked(curvature, x=x, y=y)
     square = size * squared64(x - y) / (_defect(x, size) * _defect(y, size))
@@ -189,6 +225,12 @@ def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     -------
     Tensor (..., n, m)
         Error and gradient as in `dist`; differentiable once.
+
+    Examples
+    --------
+    >>> cdist(torch.tensor([[0.0, 0.0], [0.5, 0.0]]), torch.tensor([[0.5, 0.0]]), curvature=-1.0)
+    tensor([[1.0986],
+            [0.0000]])
     """
     curvature = per_set(curvature)
     size = _checked(curvature, x=x, y=y)
