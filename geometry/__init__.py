@@ -1,4 +1,4 @@
-"""Curved spaces: pure functions on tensors and arrays. Needs torch, numpy and scipy, and knows neither Flower nor data sets.
+"""Curved spaces: pure functions on tensors and arrays, for which torch, numpy and scipy are enough.
 
 Modules of functions: `poincare` and `lorentz` (the maps of hyperbolic space), `normal_coordinates` (distances without a
 limit), `prototypes` (fixed class prototypes). The other public names are functions and classes. All are imported when

@@ -35,7 +35,7 @@ class Estimator:
         return float(np.mean(self.predict(X) == np.asarray(y)))  # type: ignore[attr-defined]
 
     def check_fitted(self) -> None:
-        """Raise scikit-learn's NotFittedError, or where that is not installed a ValueError, if `fit` has not been called."""
+        """Raise NotFittedError if `fit` has not been called; without scikit-learn, whose error it is, ValueError."""
         if hasattr(self, "classes_"):
             return
         message = f"This {type(self).__name__} is not fitted yet; call fit first"

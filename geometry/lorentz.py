@@ -19,10 +19,12 @@ Throughout
   rounding the coordinates of a far point costs by itself. Tested against mpmath; the constants leave a factor of 2.5.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
-from curvfed.geometry.arguments import Curvature, check_points, checked
+from curvfed.geometry.arguments import Curvature, Size, check_points, checked
 from curvfed.geometry.lorentz_distance import squared_half_sinh
 from curvfed.geometry.safe_math import (
     arc_factors,
@@ -178,7 +180,7 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     # a sum of squares. cosh(n)x + sinh(n)v/n, the usual form, loses another factor cosh(r) on the way inwards.
     inwards = base * (size / (time * (time + 1)))
     at_origin = torch.addcmul(step, _dot(step, inwards), base, value=-1)
-    left = (max_radius(x.dtype) - (2 * time).log()).clamp(min=0)  # r ≤ ln(2 cosh r)
+    left = (_reach(size, x.dtype) - (2 * time).log()).clamp(min=0)  # r ≤ ln(2 cosh r)
     ratio, cosh = (part.to(x.dtype) for part in sinhc_cosh(squared64(at_origin) * size, left))
     moved = ratio * at_origin
     back = cosh + _dot(moved, base) * (size / (time + 1))
@@ -261,15 +263,16 @@ def normalize(x: Tensor, curvature: Curvature) -> Tensor:
     tensor([3., 2., 2.])
     """
     scale = checked(curvature, x=x) ** 0.5
-    time, space = x[..., :1].double().abs(), x[..., 1:]
-    square = squared64(space)
-    length = (square + torch.finfo(torch.float64).tiny).sqrt()
+    # In units of about its length, a power of 2: squares neither overflow nor vanish, and nothing is rounded.
+    unit = (squared64(x) / 2).log2().div(2).round().exp2().detach().to(x.dtype)
+    x = x / torch.where(unit > 0, unit, 1.0)
+    time, space = x[..., :1].abs(), x[..., 1:]
+    square = squared(space)
+    length = (square + torch.finfo(x.dtype).tiny).sqrt()
     # (time − length)/(time + length) = exp(−2r).
     least = floor(x.dtype) * (torch.maximum(time, length) + length).square()
-    shrink = torch.maximum(time.square() - square, least).sqrt()
-    shrink = shrink.where(shrink > max(torch.finfo(x.dtype).tiny, 1e-150), 1.0)  # of the zero vector
-    nearest = (1 + square / shrink.square()).sqrt() / scale
-    return torch.cat([nearest.to(x.dtype), space * (1 / (shrink * scale)).to(x.dtype)], dim=-1)
+    shrink = torch.maximum(time.square() - square, least).clamp(min=torch.finfo(x.dtype).tiny).sqrt()
+    return torch.cat([(1 + (square / shrink / shrink)).sqrt() / scale, space / (shrink * scale)], dim=-1)
 
 
 def centroid(x: Tensor, weights: Tensor, curvature: Curvature) -> Tensor:
@@ -316,6 +319,13 @@ def centroid(x: Tensor, weights: Tensor, curvature: Curvature) -> Tensor:
     with torch.autocast(x.device.type, enabled=False):
         sums = weights @ x if weights.ndim >= x.ndim else (weights.unsqueeze(-2) @ x).squeeze(-2)
     return normalize(sums, curvature)
+
+
+def _reach(size: Size, dtype: torch.dtype) -> Size:
+    """The radius at which points stop: `max_radius`, less where the coordinates are larger than those of curvature −1."""
+    if isinstance(size, Tensor):
+        return max_radius(dtype) + (size.log() / 2).clamp(max=0)
+    return max_radius(dtype) + min(math.log(size) / 2, 0)
 
 
 def _dot(x: Tensor, y: Tensor) -> Tensor:

@@ -79,7 +79,8 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     >>> exp0(torch.tensor([1.0, 0.0]), curvature=-1.0)
     tensor([0.7616, 0.0000])
     """
-    length = root(squared64(v)) * _checked(curvature, v=v) ** 0.5
+    scale = _checked(curvature, v=v) ** 0.5
+    length = root(squared64(v)) * scale
     return project((length.tanh() / length).to(v.dtype) * v, curvature)
 
 

@@ -80,7 +80,7 @@ def test_torch_numpy_and_scipy_are_enough():
 
 
 def test_the_package_itself_imports_nothing():
-    code = "import sys; import curvfed.geometry; print([name for name in ('torch', 'numpy', 'scipy') if name in sys.modules])"
+    code = "import sys, curvfed.geometry; print([name for name in ('torch', 'numpy', 'scipy') if name in sys.modules])"
     assert python(code).strip() == "[]"
 
 

@@ -57,7 +57,7 @@ def test_parameters_are_set_by_name_and_checked():
 
 @pytest.mark.parametrize("method", ["predict", "decision_function", "predict_proba"])
 def test_what_is_not_fitted_says_so(method):
-    with pytest.raises(NotFittedError, match="PoincareSVM.*fit"):
+    with pytest.raises(NotFittedError, match=r"PoincareSVM.*fit"):
         getattr(PoincareSVM(-1.0, 1.0), method)([[0.1, 0.2]])
 
 

@@ -1,4 +1,4 @@
-"""Second derivatives, torch.func, torch.compile and autocast of the maps of hyperbolic space, and of the networks' layers."""
+"""Second derivatives, torch.func, torch.compile and autocast: the maps of hyperbolic space, the heads, the networks."""
 
 import math
 import warnings
