@@ -7,16 +7,24 @@ time = √K cosh(‖v‖/√K), space = √K sinh(‖v‖/√K) v/‖v‖.
 Throughout
 
 - shapes: points (..., d+1), time first; tangent vectors at the origin (..., d), elsewhere (..., d+1);
-- dtype: float32 or float64, that of the points;
-- `curvature`: a negative float, or a tensor of shape () or one that broadcasts with the batch shape (...), which may
-  require grad. A float that is not negative and finite raises ValueError; a tensor is not looked at, which would make
-  the device wait;
+- dtype: float32 or float64, that of the points, which is that of the result;
+- `curvature`: a negative number, or a floating tensor of shape () or of one that broadcasts with the batch shape (...),
+  which may require grad; of `centroid` the batch is of sets of points. Its dtype need not be that of the points. The
+  values of a tensor are not checked, which would make the device wait;
+- TypeError: an argument is no tensor of float32 or float64 (float16, bfloat16, integers, lists, arrays), or has another
+  dtype than the first, or the curvature is neither a number nor a floating tensor. ValueError: the numbers of coordinates
+  differ, which never broadcast, or a curvature that is a number is not negative and finite;
+- all is differentiable twice, with respect to the curvature, too, and works under ``torch.func``, ``torch.compile`` and
+  autocast, which it does not follow. First derivatives keep the dtype's digits. Second ones have, beside the condition
+  cosh²(r), an absolute error of about √eps in units of the curvature next to the origin and for near points; where no
+  first derivative exists they are 0;
 - the space coordinates decide. Time coordinates of points and of tangent vectors follow from them and are recomputed,
   not read (only `inner`, `normalize` and `centroid` read them), so rounding of the time never enters, and a gradient
   with respect to an input lies in its space coordinates;
 - error bounds: against the exact function of the given coordinates, for d ≤ 1000 and r ≤ `safe_math.max_radius`, where
   r is √|c| times the distance from the origin and eps is that of the dtype. A factor cosh(r) is the condition: what
   rounding the coordinates of a far point costs by itself. Tested against mpmath; the constants leave a factor of 2.5.
+  Coordinates of points must be below 1e18 in float32 and 1e150 in float64. Tangent vectors may have any norm up to 1e30.
 """
 
 import math
@@ -158,7 +166,8 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     ----------
     x : Tensor (..., d+1)
     v : Tensor (..., d+1)
-        Tangent at `x`; its length is capped as in `exp0`.
+        Tangent at `x`. The step stops where ln(2cosh(r)) + n is `safe_math.max_radius`, or for |c| < 1 that less
+        ½ln(1/|c|), r and n as below: 39.2 from the origin in float32. Nowhere can it lead farther out.
     curvature : float or Tensor
 
     Returns
@@ -199,7 +208,7 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     -------
     Tensor (..., d+1)
         The error, itself a tangent vector, has Minkowski norm ≤ 8·cosh(r)·eps·dist(x, y), r the radius of `x`.
-        Equal points give 0 and finite gradients. Differentiable once.
+        Equal points give 0 and finite gradients.
 
     Examples
     --------
@@ -228,7 +237,7 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     Tensor (...)
         Relative error ≤ 8·cosh(r)·eps, r the radius of the point nearer to the origin, for distances above
         √(smallest normal number), 1e-19 in float32; below they may become 0. Symmetric up to this error.
-        The gradient at equal points, where none exists, is 0. Differentiable once.
+        The gradient at equal points, where none exists, is 0.
 
     Examples
     --------
@@ -264,7 +273,7 @@ def normalize(x: Tensor, curvature: Curvature) -> Tensor:
     """
     scale = checked(curvature, x=x) ** 0.5
     # In units of about its length, a power of 2: squares neither overflow nor vanish, and nothing is rounded.
-    unit = (squared64(x) / 2).log2().div(2).round().exp2().detach().to(x.dtype)
+    unit = (squared64(x.detach()).log2() / 2).round().exp2().to(x.dtype)
     x = x / torch.where(unit > 0, unit, 1.0)
     time, space = x[..., :1].abs(), x[..., 1:]
     square = squared(space)

@@ -21,7 +21,7 @@ def cdist(v: Tensor, w: Tensor, curvature: Curvature) -> Tensor:
     Parameters
     ----------
     v : Tensor (..., n, d)
-        Such as features, of any length.
+        Such as features, of any length whose square is finite: √|c|‖v‖ up to 1e18 in float32.
     w : Tensor (..., m, d)
         Such as prototypes. Beyond a distance of `safe_math.max_radius`/√|c| from the origin, 39.9 in float32, they are read
         as if they were there.
@@ -32,7 +32,7 @@ def cdist(v: Tensor, w: Tensor, curvature: Curvature) -> Tensor:
     -------
     Tensor (..., n, m)
         Error ≤ 8·eps·(dist + cosh(r)/√|c|), r the radius √|c|·2‖·‖ of the point nearer to the origin. The gradient where
-        the points are equal, where none exists, is 0. Differentiable once.
+        the points are equal, where none exists, is 0.
 
     Notes
     -----

@@ -7,15 +7,13 @@ and the literature on hulls write k or c for |c|. HyperFed's Möbius addition is
 Throughout
 
 - shapes: points and tangent vectors (..., d);
-- dtype: float32 or float64, that of the points;
-- `curvature`: a negative float, or a tensor of shape () or one that broadcasts with the batch shape (...), which may
-  require grad. A float that is not negative and finite raises ValueError; a tensor is not looked at, which would make
-  the device wait;
+- dtypes, `curvature`, errors and derivatives: as in `curvfed.geometry.lorentz`; of `cdist` the batch is of sets of points;
 - r is √|c| times the distance from the origin, √|c|‖x‖ = tanh(r/2). A tangent vector v at the origin, where λ = 2, has
   length 2‖v‖;
 - limit: the coordinates cannot tell points apart that are near the boundary. What a function returns is brought back by
   `project` to r ≤ 13.9 in float32 and 34.0 in float64, where rounding the coordinates changes r by 0.03; what it is
-  given may be any vector, and beyond the limit is read as if 1 − |c|‖x‖² were 16·eps.
+  given may be any vector of a norm up to 1e30, and beyond the limit is read as if 1 − |c|‖x‖² were 16·eps, by `cdist` as
+  `project` brings it back.
   `curvfed.geometry.normal_coordinates` has distances without a limit;
 - error bounds: against the exact function of the given coordinates, for d ≤ 1000, points within the limit; eps is that
   of the dtype. 1 − |c|‖x‖² is computed in float64, which leaves a factor κ = max(1, 2e-16·cosh²(r/2)/eps), r that of the
@@ -225,7 +223,7 @@ def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     Returns
     -------
     Tensor (..., n, m)
-        Error and gradient as in `dist`; differentiable once.
+        Error and gradient as in `dist`. Second derivatives take memory O(n·m·d).
 
     Examples
     --------

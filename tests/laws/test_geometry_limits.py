@@ -1,4 +1,4 @@
-"""The maps of hyperbolic space at the ends of what their docstrings promise, against mpmath, and beyond it: no NaN, no inf."""
+"""The maps of hyperbolic space at the ends of what their docstrings promise, against mpmath, and beyond: no NaN."""
 
 import math
 
@@ -15,13 +15,9 @@ F64 = torch.float64
 DTYPES = [torch.float32, F64]
 both_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 curvatures = st.floats(-6, 4).map(lambda power: -(10.0**power))
-MAPS = [
-    *(("lorentz", name, takes) for name, takes in (("exp0", "v"), ("log0", "x"), ("exp", "xu"), ("log", "xy"), ("dist", "xy"))),
-    *(
-        ("poincare", name, takes)
-        for name, takes in (("exp0", "v"), ("log0", "x"), ("exp", "xu"), ("log", "xy"), ("dist", "xy"), ("mobius_add", "xy"))
-    ),
-]  # fmt: skip
+TAKES = {"exp0": "v", "log0": "x", "exp": "xu", "log": "xy", "dist": "xy", "mobius_add": "xy"}
+MAPS = [("lorentz", *one) for one in TAKES.items() if one[0] != "mobius_add"]
+MAPS += [("poincare", *one) for one in TAKES.items()]
 every_map = pytest.mark.parametrize(("space", "name", "takes"), MAPS)
 
 
