@@ -32,7 +32,8 @@ def custom_gradient(
     Returns
     -------
     callable
-        Works under ``torch.func`` (``vmap``, ``jacrev``, ``hessian``) and ``torch.compile``, too.
+        Works under ``torch.compile`` and under ``torch.func``, too, but for forward mode (``jvp``, ``jacfwd``,
+        ``hessian``), which torch refuses: take ``jacrev(jacrev(f))``.
     """
 
     def gradients(

@@ -14,10 +14,10 @@ Throughout
 - TypeError: an argument is no tensor of float32 or float64 (float16, bfloat16, integers, lists, arrays), or has another
   dtype than the first, or the curvature is neither a number nor a floating tensor. ValueError: the numbers of coordinates
   differ, which never broadcast, or a curvature that is a number is not negative and finite;
-- all is differentiable twice, with respect to the curvature, too, and works under ``torch.func``, ``torch.compile`` and
-  autocast, which it does not follow. First derivatives keep the dtype's digits. Second ones have, beside the condition
-  cosh²(r), an absolute error of about √eps in units of the curvature next to the origin and for near points; where no
-  first derivative exists they are 0;
+- all is differentiable twice, with respect to the curvature, too, and works under ``torch.func`` in reverse mode
+  (``jacrev(jacrev(f))``, not ``hessian(f)``), under ``torch.compile``, and under autocast, which it does not follow.
+  First derivatives keep the dtype's digits. Second ones have the condition cosh²(r), and next to the origin and for near
+  points an absolute error of about √eps; where no first derivative exists they are 0;
 - the space coordinates decide. Time coordinates of points and of tangent vectors follow from them and are recomputed,
   not read (only `inner`, `normalize` and `centroid` read them), so rounding of the time never enters, and a gradient
   with respect to an input lies in its space coordinates;
