@@ -76,11 +76,16 @@ def custom_gradient(
             return gradients(gradient, *_saved(ctx), ctx.needs_input_grad)
 
     def function(*inputs: Any) -> Tensor:
-        transformed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+        transformed = under_torch_func() or torch.compiler.is_compiling()
         value: Tensor = Transformed.apply(*inputs)[0] if transformed else Eager.apply(*inputs)
         return value
 
     return function
+
+
+def under_torch_func() -> bool:
+    """Whether a transform of torch.func is at work; torch's own autograd functions ask this way."""
+    return torch._C._are_functorch_transforms_active()
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -102,7 +107,7 @@ def _twice(found: Gradients, formula: Callable[..., Tensor], inputs: tuple[Any, 
         given = dict(zip(wanted, arguments, strict=True))
         return formula(*(given.get(number, value) for number, value in enumerate(inputs)))
 
-    if torch._C._are_functorch_transforms_active():
+    if under_torch_func():
         exact = torch.func.vjp(of_wanted, *(inputs[number] for number in wanted))[1](gradient)
     else:  # without torch.func, whose first use takes seconds
         aliases = [inputs[number].view_as(inputs[number]) for number in wanted]  # one tensor may be given twice

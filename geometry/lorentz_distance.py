@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from curvfed.geometry.arguments import Size
-from curvfed.geometry.custom_gradient import Gradients, custom_gradient
+from curvfed.geometry.custom_gradient import Gradients, custom_gradient, under_torch_func
 from curvfed.geometry.safe_math import floor, norm_square, squared
 
 
@@ -99,7 +99,12 @@ def _formula(x: Tensor, y: Tensor, scale: Size) -> Tensor:
 
 def _combined(x: Tensor, of_x: Tensor, across: Tensor, of_across: Tensor) -> Tensor:
     """A gradient with respect to points; that of the time is 0."""
-    return torch.nn.functional.pad(torch.addcmul(x[..., 1:] * of_x, across, of_across), (1, 0))
+    if under_torch_func():  # its vmap has no rule for addcmul_
+        return torch.nn.functional.pad(torch.addcmul(x[..., 1:] * of_x, across, of_across), (1, 0))
+    found = x * of_x
+    found[..., 1:].addcmul_(across, of_across)
+    found[..., 0].zero_()
+    return found
 
 
 def _dot(x: Tensor, y: Tensor) -> Tensor:

@@ -99,6 +99,8 @@ def _formula(v: Tensor, w: Tensor) -> Tensor:
 
 
 def _product(x: Tensor, y: Tensor) -> Tensor:
+    if not torch.is_autocast_enabled(x.device.type):
+        return x @ y
     with torch.autocast(x.device.type, enabled=False):
         return x @ y
 

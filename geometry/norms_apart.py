@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from curvfed.geometry.custom_gradient import Gradients, custom_gradient
+from curvfed.geometry.custom_gradient import Gradients, custom_gradient, under_torch_func
 
 _TINY = 2.0**-1022
 
@@ -38,9 +38,14 @@ def _backward(
 def through_norms(gradient: Tensor, x: Tensor, y: Tensor, apart: Tensor) -> Tensor:
     """The gradient with respect to x of the norms ‖xᵢ − yⱼ‖; a norm of 0 adds 0."""
     shape = apart.shape[:-2]
-    found: Tensor = _ThroughNorms.apply(
-        gradient, x.expand(*shape, *x.shape[-2:]), y.expand(*shape, *y.shape[-2:]), apart
-    )
+    given = gradient, x.expand(*shape, *x.shape[-2:]), y.expand(*shape, *y.shape[-2:]), apart
+    found: Tensor = _ThroughNorms.apply(*given) if under_torch_func() else _cdist_backward(*given)
+    return found
+
+
+def _cdist_backward(gradient: Tensor, x: Tensor, y: Tensor, apart: Tensor) -> Tensor:
+    given = (tensor.contiguous() for tensor in (gradient, x, y))
+    found: Tensor = torch.ops.aten._cdist_backward(*given, 2.0, apart.contiguous())
     return found
 
 
@@ -48,10 +53,8 @@ class _ThroughNorms(torch.autograd.Function):
     """The backward pass of `torch.cdist`; torch's own vmap of it is wrong where some arguments are the same for all."""
 
     @staticmethod
-    def forward(gradient: Tensor, x: Tensor, y: Tensor, apart: Tensor) -> Tensor:
-        given = (tensor.contiguous() for tensor in (gradient, x, y))
-        found: Tensor = torch.ops.aten._cdist_backward(*given, 2.0, apart.contiguous())
-        return found
+    def forward(*given: Tensor) -> Tensor:
+        return _cdist_backward(*given)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:

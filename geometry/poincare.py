@@ -12,8 +12,8 @@ Throughout
   length 2‖v‖;
 - limit: the coordinates cannot tell points apart that are near the boundary. What a function returns is brought back by
   `project` to r ≤ 13.9 in float32 and 34.0 in float64, where rounding the coordinates changes r by 0.03; what it is
-  given may be any vector of a norm up to 1e30, and beyond the limit is read as if 1 − |c|‖x‖² were 16·eps, by `cdist` as
-  `project` brings it back.
+  given may be any vector of a norm up to 1e30, and beyond the limit is read as if 1 − |c|‖x‖² were 16·eps, by `cdist` with
+  coordinates of at most 1e15.
   `curvfed.geometry.normal_coordinates` has distances without a limit;
 - error bounds: against the exact function of the given coordinates, for d ≤ 1000, points within the limit; eps is that
   of the dtype. 1 − |c|‖x‖² is computed in float64, which leaves a factor κ = max(1, 2e-16·cosh²(r/2)/eps), r that of the
@@ -27,6 +27,8 @@ from torch import Tensor
 from curvfed.geometry.arguments import Curvature, Size, check_points, magnitude, per_set
 from curvfed.geometry.norms_apart import norms_apart
 from curvfed.geometry.safe_math import arc_factors, asinh, asinh_root, asinhc, max_radius, root, sinhc_cosh, squared64
+
+_FARTHEST = 1e15  # of coordinates, whose squares float32 can hold; points of the ball have none near it
 
 
 def project(x: Tensor, curvature: Curvature) -> Tensor:
@@ -233,7 +235,7 @@ def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     """
     curvature = per_set(curvature)
     size = _checked(curvature, x=x, y=y)
-    x, y = project(x, curvature), project(y, curvature)
+    x, y = x.clamp(-_FARTHEST, _FARTHEST), y.clamp(-_FARTHEST, _FARTHEST)
     weight = size**0.5 * _defect(x, size).rsqrt() * _defect(y, size).rsqrt().mT
     return (asinh(norms_apart(x, y) * weight.to(x.dtype)) * (2 / size**0.5)).to(x.dtype)
 
