@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvfed.geometry.safe_math import magnitude
+from curvfed.geometry.arguments import magnitude
 
 Points = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -55,6 +55,11 @@ def convex_hull(points: ArrayLike, curvature: float) -> Indices:
 
     Qhull finds the candidates; the upper and the lower hull of those alone, along the x axis, need no case for few or
     collinear points. Of many points a part goes first, and what lies inside its hull does not come to Qhull.
+
+    Examples
+    --------
+    >>> convex_hull([[0.5, 0.0], [0.0, 0.5], [0.0, 0.1], [-0.5, 0.0]], curvature=-1.0)
+    array([3, 0, 1])
     """
     disc = _checked(points, curvature)
     if len(disc) < 2:
@@ -93,6 +98,11 @@ def thin(points: ArrayLike, curvature: float, cap: int) -> Indices:
     ------
     ValueError
         If `cap` is below 1, and as `convex_hull`.
+
+    Examples
+    --------
+    >>> thin([[-0.5, 0.0], [0.0, -0.1], [0.5, 0.0], [0.0, 0.5]], curvature=-1.0, cap=3)
+    array([0, 2, 3])
     """
     if cap < 1:
         raise ValueError(f"thin: a cap of {cap} corners; it must be at least 1")

@@ -118,6 +118,8 @@ def checked_labels(y: ArrayLike, num: int) -> tuple[NDArray[Any], Indices]:
     given = np.asarray(y)
     if given.shape != (num,):
         raise ValueError(f"labels of shape {given.shape} for {num} points; it must be ({num},)")
+    if (given != given).any():
+        raise ValueError(f"labels: {int((given != given).sum())} of {num} are NaN; every point needs a label")
     classes, labels = np.unique(given, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"points of {len(classes)} classes; a classifier needs at least two")

@@ -7,16 +7,24 @@ time = √K cosh(‖v‖/√K), space = √K sinh(‖v‖/√K) v/‖v‖.
 Throughout
 
 - shapes: points (..., d+1), time first; tangent vectors at the origin (..., d), elsewhere (..., d+1);
-- dtype: float32 or float64, that of the points;
-- `curvature`: a negative float, or a tensor of shape () or one that broadcasts with the batch shape (...), which may
-  require grad. A float that is not negative and finite raises ValueError; a tensor is not looked at, which would make
-  the device wait;
+- dtype: float32 or float64, that of the points, which is that of the result;
+- `curvature`: a negative number, or a floating tensor of shape () or of one that broadcasts with the batch shape (...),
+  which may require grad; of `centroid` the batch is of sets of points. Its dtype need not be that of the points. The
+  values of a tensor are not checked, which would make the device wait;
+- TypeError: an argument is no tensor of float32 or float64 (float16, bfloat16, integers, lists, arrays), or has another
+  dtype than the first, or the curvature is neither a number nor a floating tensor. ValueError: the numbers of coordinates
+  differ, which never broadcast, or a curvature that is a number is not negative and finite;
+- all is differentiable twice, with respect to the curvature, too, and works under ``torch.func`` in reverse mode
+  (``jacrev(jacrev(f))``, not ``hessian(f)``), under ``torch.compile``, and under autocast, which it does not follow.
+  First derivatives keep the dtype's digits. Second ones have the condition cosh²(r), and next to the origin and for near
+  points an absolute error of about √eps; where no first derivative exists they are 0;
 - the space coordinates decide. Time coordinates of points and of tangent vectors follow from them and are recomputed,
   not read (only `inner`, `normalize` and `centroid` read them), so rounding of the time never enters, and a gradient
   with respect to an input lies in its space coordinates;
 - error bounds: against the exact function of the given coordinates, for d ≤ 1000 and r ≤ `safe_math.max_radius`, where
   r is √|c| times the distance from the origin and eps is that of the dtype. A factor cosh(r) is the condition: what
   rounding the coordinates of a far point costs by itself. Tested against mpmath; the constants leave a factor of 2.5.
+  Coordinates of points must be below 1e18 in float32 and 1e150 in float64. Tangent vectors may have any norm up to 1e30.
 """
 
 import math
@@ -24,8 +32,19 @@ import math
 import torch
 from torch import Tensor
 
-from curvfed.geometry.lorentz_distance import half_sinh
-from curvfed.geometry.safe_math import Curvature, arc_factors, asinh, asinhc, floor, magnitude, sinhc_cosh, squared
+from curvfed.geometry.arguments import Curvature, Size, check_points, checked
+from curvfed.geometry.lorentz_distance import squared_half_sinh
+from curvfed.geometry.safe_math import (
+    arc_factors,
+    asinh_root,
+    asinhc,
+    floor,
+    max_radius,
+    root,
+    sinhc_cosh,
+    squared,
+    squared64,
+)
 
 
 def inner(x: Tensor, y: Tensor, keepdim: bool = False) -> Tensor:
@@ -41,24 +60,50 @@ def inner(x: Tensor, y: Tensor, keepdim: bool = False) -> Tensor:
     Tensor (...) or (..., 1)
         Absolute error ≤ (d+2)·eps·Σ|xᵢyᵢ|: next to nothing is left of −⟨x, y⟩ − K for points that are near or far out;
         use `dist` there.
+
+    Examples
+    --------
+    >>> inner(torch.tensor([2.0, 1.0, 1.0]), torch.tensor([2.0, 1.0, 1.0]))
+    tensor(-2.)
     """
+    check_points(x=x, y=y)
     product = x * y
     value = product[..., 1:].sum(-1, keepdim=True) - product[..., :1]
     return value if keepdim else value.squeeze(-1)
 
 
 def time_from_space(space: Tensor, curvature: Curvature) -> Tensor:
-    """Time coordinate √(K + |space|²), (..., d) -> (..., 1); relative error ≤ 8·eps."""
-    return (squared(space) + _scale(curvature) ** -2).sqrt()
+    """Time coordinate √(K + |space|²), (..., d) -> (..., 1); relative error ≤ 8·eps.
+
+    Examples
+    --------
+    >>> time_from_space(torch.tensor([2.0, 2.0]), curvature=-1.0)
+    tensor([3.])
+    """
+    size = checked(curvature, space=space)
+    return (squared(space) + 1 / size).sqrt()
 
 
 def lift(space: Tensor, curvature: Curvature) -> Tensor:
-    """Point over given space coordinates, (..., d) -> (..., d+1); error as `time_from_space`."""
+    """Point over given space coordinates, (..., d) -> (..., d+1); error as `time_from_space`.
+
+    Examples
+    --------
+    >>> lift(torch.tensor([2.0, 2.0]), curvature=-1.0)
+    tensor([3., 2., 2.])
+    """
     return torch.cat([time_from_space(space, curvature), space], dim=-1)
 
 
 def project(x: Tensor, curvature: Curvature) -> Tensor:
-    """Point with the space coordinates of `x`, (..., d+1) -> (..., d+1); idempotent to the last bit."""
+    """Point with the space coordinates of `x`, (..., d+1) -> (..., d+1); idempotent to the last bit.
+
+    Examples
+    --------
+    >>> project(torch.tensor([0.0, 2.0, 2.0]), curvature=-1.0)
+    tensor([3., 2., 2.])
+    """
+    check_points(x=x)
     return lift(x[..., 1:], curvature)
 
 
@@ -79,10 +124,15 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     Notes
     -----
     FlatLand, Eq. 1, put right for K ≠ 1.
+
+    Examples
+    --------
+    >>> exp0(torch.tensor([1.0, 0.0]), curvature=-1.0)
+    tensor([1.5431, 1.1752, 0.0000])
     """
-    scale = _scale(curvature)
-    ratio, cosh = sinhc_cosh(_norm(v) * scale)
-    return torch.cat([cosh / scale, ratio * v], dim=-1)
+    size = checked(curvature, v=v)
+    ratio, cosh = sinhc_cosh(squared64(v) * size, max_radius(v.dtype))
+    return torch.cat([(cosh / size**0.5).to(v.dtype), ratio.to(v.dtype) * v], dim=-1)
 
 
 def log0(x: Tensor, curvature: Curvature) -> Tensor:
@@ -98,9 +148,15 @@ def log0(x: Tensor, curvature: Curvature) -> Tensor:
     Tensor (..., d)
         Relative error of every coordinate ≤ 8·eps: by asinh of the space part, since acosh of the time loses
         half of the digits near the origin.
+
+    Examples
+    --------
+    >>> log0(exp0(torch.tensor([1.0, 0.0]), curvature=-1.0), curvature=-1.0).round(decimals=4)
+    tensor([1., 0.])
     """
+    size = checked(curvature, x=x)
     space = x[..., 1:]
-    return asinhc(_norm(space) * _scale(curvature)) * space
+    return asinhc(root(squared(space) * size)) * space
 
 
 def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
@@ -110,24 +166,34 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     ----------
     x : Tensor (..., d+1)
     v : Tensor (..., d+1)
-        Tangent at `x`; its length is capped as in `exp0`.
+        Tangent at `x`. The step stops where ln(2cosh(r)) + n is `safe_math.max_radius`, or for |c| < 1 that less
+        ½ln(1/|c|), r and n as below: 39.2 from the origin in float32. Nowhere can it lead farther out.
     curvature : float or Tensor
 
     Returns
     -------
     Tensor (..., d+1)
         Its distance from the exact point is ≤ 8(1+n)·cosh(r)cosh(n)·eps/√|c|, r the radius of `x`, n = √|c|‖v‖.
+
+    Examples
+    --------
+    >>> x, y = lift(torch.eye(2), curvature=-1.0)
+    >>> exp(x, log(x, y, curvature=-1.0), curvature=-1.0).round(decimals=4)
+    tensor([1.4142, 0.0000, 1.0000])
     """
-    scale = _scale(curvature)
+    size = checked(curvature, x=x, v=v)
     base, step = x[..., 1:], v[..., 1:]
-    time = (1 + squared(base) * scale**2).sqrt()
+    square = squared(base) * size
+    time = (1 + square).sqrt()
     # To the origin, along a geodesic there, and back. Carried to the origin a tangent vector is all space: its norm is
     # a sum of squares. cosh(n)x + sinh(n)v/n, the usual form, loses another factor cosh(r) on the way inwards.
-    share = _dot(step, base) * scale**2 / (time * (time + 1))
-    at_origin = torch.addcmul(step, share, base, value=-1)
-    ratio, cosh = sinhc_cosh(_norm(at_origin) * scale)
-    back = cosh + ratio * _dot(at_origin, base) * scale**2 / (time + 1)
-    return lift(torch.addcmul(ratio * at_origin, back, base), curvature)
+    inwards = base * (size / (time * (time + 1)))
+    at_origin = torch.addcmul(step, _dot(step, inwards), base, value=-1)
+    left = (_reach(size, x.dtype) - (2 * time).log()).clamp(min=0)  # r ≤ ln(2 cosh r)
+    ratio, cosh = (part.to(x.dtype) for part in sinhc_cosh(squared64(at_origin) * size, left))
+    moved = ratio * at_origin
+    back = cosh + _dot(moved, base) * (size / (time + 1))
+    return lift(torch.addcmul(moved, back, base), curvature)
 
 
 def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -142,12 +208,18 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     -------
     Tensor (..., d+1)
         The error, itself a tangent vector, has Minkowski norm ≤ 8·cosh(r)·eps·dist(x, y), r the radius of `x`.
-        Equal points give 0 and finite gradients. Differentiable once.
+        Equal points give 0 and finite gradients.
+
+    Examples
+    --------
+    >>> x = lift(torch.tensor([0.0, 0.0]), curvature=-1.0)
+    >>> log(x, exp0(torch.tensor([0.5, 0.0]), curvature=-1.0), curvature=-1.0)
+    tensor([0.0000, 0.5000, 0.0000])
     """
-    scale = _scale(curvature)
+    size = checked(curvature, x=x, y=y)
     base = x[..., 1:]
     # y − cosh(δ)x = (y − x) − 2 sinh²(δ/2)x: nothing cancels for near points.
-    forward, back = arc_factors(half_sinh(x, y, scale).square())
+    forward, back = arc_factors(squared_half_sinh(x, y, size**0.5))
     space = torch.addcmul(forward * (y[..., 1:] - base), back, base, value=-1)
     return torch.cat([_dot(space, base) / time_from_space(base, curvature), space], dim=-1)
 
@@ -165,10 +237,16 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     Tensor (...)
         Relative error ≤ 8·cosh(r)·eps, r the radius of the point nearer to the origin, for distances above
         √(smallest normal number), 1e-19 in float32; below they may become 0. Symmetric up to this error.
-        The gradient at equal points, where none exists, is 0. Differentiable once.
+        The gradient at equal points, where none exists, is 0.
+
+    Examples
+    --------
+    >>> x, y = exp0(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), curvature=-1.0)
+    >>> dist(x, y, curvature=-1.0).round(decimals=4)
+    tensor(2.)
     """
-    scale = _scale(curvature)
-    return (asinh(half_sinh(x, y, scale)) * (2 / scale)).squeeze(-1)
+    scale = checked(curvature, x=x, y=y) ** 0.5
+    return (asinh_root(squared_half_sinh(x, y, scale)) * (2 / scale)).squeeze(-1)
 
 
 def normalize(x: Tensor, curvature: Curvature) -> Tensor:
@@ -187,15 +265,23 @@ def normalize(x: Tensor, curvature: Curvature) -> Tensor:
     -------
     Tensor (..., d+1)
         Relative error of every coordinate ≤ 8·cosh(2r)·eps, r the radius of the result: the condition of −⟨x, x⟩.
+
+    Examples
+    --------
+    >>> normalize(torch.tensor([6.0, 4.0, 4.0]), curvature=-1.0).round(decimals=4)
+    tensor([3., 2., 2.])
     """
-    scale = _scale(curvature)
+    scale = checked(curvature, x=x) ** 0.5
+    # In units of about its length, a power of 2: squares neither overflow nor vanish, and nothing is rounded.
+    unit = (squared64(x.detach()).log2() / 2).round().exp2().to(x.dtype)
+    x = x / torch.where(unit > 0, unit, 1.0)
     time, space = x[..., :1].abs(), x[..., 1:]
-    length = _norm(space)
-    total = torch.maximum(time, length) + length
-    total = torch.where(total > 0, total, 1.0)
-    # (time − length)/(time + length) = exp(−2r), and time² − length² = total²·exp(−2r) without overflow.
-    shrink = ((time - length) / total).clamp(min=floor(x.dtype)).sqrt() * total
-    return torch.cat([(1 + (length / shrink).square()).sqrt() / scale, space / (shrink * scale)], dim=-1)
+    square = squared(space)
+    length = (square + torch.finfo(x.dtype).tiny).sqrt()
+    # (time − length)/(time + length) = exp(−2r).
+    least = floor(x.dtype) * (torch.maximum(time, length) + length).square()
+    shrink = torch.maximum(time.square() - square, least).clamp(min=torch.finfo(x.dtype).tiny).sqrt()
+    return torch.cat([(1 + (square / shrink / shrink)).sqrt() / scale, space / (shrink * scale)], dim=-1)
 
 
 def centroid(x: Tensor, weights: Tensor, curvature: Curvature) -> Tensor:
@@ -224,27 +310,32 @@ def centroid(x: Tensor, weights: Tensor, curvature: Curvature) -> Tensor:
     Notes
     -----
     Law et al., Lorentzian distance learning for hyperbolic representations (2019).
+
+    Examples
+    --------
+    >>> x = exp0(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), curvature=-1.0)
+    >>> centroid(x, torch.tensor([0.5, 0.5]), curvature=-1.0)
+    tensor([1., 0., 0.])
     """
-    if weights.shape[-1] != x.shape[-2]:
+    check_points(x=x)
+    if not isinstance(weights, Tensor) or weights.dtype != x.dtype:
+        raise TypeError(f"weights: got {getattr(weights, 'dtype', type(weights).__name__)}; allowed is {x.dtype}, as x")
+    if x.ndim < 2 or weights.ndim == 0 or weights.shape[-1] != x.shape[-2]:
         raise ValueError(
-            f"centroid: weights of shape {tuple(weights.shape)} for points of shape {tuple(x.shape)}; "
-            f"the last dimension of weights must be the number of points, {x.shape[-2]}"
+            f"weights: got shape {tuple(weights.shape)} for points of shape {tuple(x.shape)}; the points must be "
+            f"(..., n, d+1), and the last dimension of the weights must be their number n"
         )
-    if weights.ndim >= x.ndim:
-        return normalize(weights @ x, curvature)
-    return normalize((weights.unsqueeze(-2) @ x).squeeze(-2), curvature)
+    with torch.autocast(x.device.type, enabled=False):
+        sums = weights @ x if weights.ndim >= x.ndim else (weights.unsqueeze(-2) @ x).squeeze(-2)
+    return normalize(sums, curvature)
 
 
-def _scale(curvature: Curvature) -> Curvature:
-    """√|c| = 1/√K: times a length it gives the length on the unit hyperboloid. (...) becomes (..., 1)."""
-    size = magnitude(curvature)
-    return size.sqrt() if isinstance(size, Tensor) else math.sqrt(size)
+def _reach(size: Size, dtype: torch.dtype) -> Size:
+    """The radius at which points stop: `max_radius`, less where the coordinates are larger than those of curvature −1."""
+    if isinstance(size, Tensor):
+        return max_radius(dtype) + (size.log() / 2).clamp(max=0)
+    return max_radius(dtype) + min(math.log(size) / 2, 0)
 
 
 def _dot(x: Tensor, y: Tensor) -> Tensor:
     return (x * y).sum(-1, keepdim=True)
-
-
-def _norm(x: Tensor) -> Tensor:
-    norm: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    return norm  # its gradient at 0 is 0, where that of √ would be NaN

@@ -12,6 +12,8 @@ from bisect import bisect_left
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from curvfed.geometry.one_thread import one_thread
+
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -61,16 +63,18 @@ def min_norm_point(gram: ArrayLike, prior: ArrayLike | None = None, radius: floa
 
     Time on one core: 1 to 10 ms for K = 100, 0.05 to 0.3 s for K = 1000. With a condition number of 1e12 and more, or
     bounded weights of vectors whose lengths differ by 1e8, it was 0.1 s and 20 s at worst.
-    """
-    from threadpoolctl import threadpool_limits
 
+    Examples
+    --------
+    >>> min_norm_point([[1.0, 0.0], [0.0, 1.0]])
+    array([0.5, 0.5])
+    """
     matrix, start, lower, upper = _checked(gram, prior, radius)
     longest = matrix.diagonal().max()
     if longest == 0:
         return start
     search = _ActiveSet(matrix / longest, lower, upper)
-    # On a busy machine threads that wait for each other take 20 times as long, and on an idle one save little.
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         return search.minimise(start)
 
 

@@ -50,6 +50,8 @@ def ollivier_ricci(edge_index: Tensor, num_nodes: int, idleness: float = 0.5) ->
     ValueError
         If the idleness is out of its range; if the shape or dtype of `edge_index` is another, a node is out of range,
         or an edge is a self-loop, doubled, or lacks its other direction.
+    ImportError
+        If the package POT is not installed.
     RuntimeError
         If the solver has not found the optimum after 10⁸ steps.
 
@@ -70,6 +72,12 @@ def ollivier_ricci(edge_index: Tensor, num_nodes: int, idleness: float = 0.5) ->
     An edge takes 0.1 ms where degrees are small, 1 ms where they are hundreds, half a second between hubs of degree
     2000 (Cora 1 s, Minesweeper 5 s). Memory goes with m·N + m², where m is the largest min(dₓ, dᵧ): 200 MB for m =
     2000, N = 6000.
+
+    Examples
+    --------
+    >>> triangle = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
+    >>> ollivier_ricci(triangle, num_nodes=3)[0]
+    tensor(0.7500)
     """
     if not 0 <= idleness < 1:
         raise ValueError(f"idleness: got {idleness}; must be at least 0 and less than 1")
@@ -146,5 +154,8 @@ def _emd() -> Callable[..., Any]:
     with warnings.catch_warnings():
         # Python warns of an escape in a docstring of it when it first compiles the file.
         warnings.simplefilter("ignore")
-        import ot
+        try:
+            import ot
+        except ImportError as error:
+            raise ImportError("ollivier_ricci needs the package POT: pip install pot") from error
     return cast(Callable[..., Any], ot.emd)

@@ -7,15 +7,13 @@ and the literature on hulls write k or c for |c|. HyperFed's Möbius addition is
 Throughout
 
 - shapes: points and tangent vectors (..., d);
-- dtype: float32 or float64, that of the points;
-- `curvature`: a negative float, or a tensor of shape () or one that broadcasts with the batch shape (...), which may
-  require grad. A float that is not negative and finite raises ValueError; a tensor is not looked at, which would make
-  the device wait;
+- dtypes, `curvature`, errors and derivatives: as in `curvfed.geometry.lorentz`; of `cdist` the batch is of sets of points;
 - r is √|c| times the distance from the origin, √|c|‖x‖ = tanh(r/2). A tangent vector v at the origin, where λ = 2, has
   length 2‖v‖;
 - limit: the coordinates cannot tell points apart that are near the boundary. What a function returns is brought back by
   `project` to r ≤ 13.9 in float32 and 34.0 in float64, where rounding the coordinates changes r by 0.03; what it is
-  given may be any vector, and beyond the limit is read as if 1 − |c|‖x‖² were 16·eps.
+  given may be any vector of a norm up to 1e30, and beyond the limit is read as if 1 − |c|‖x‖² were 16·eps, by `cdist` with
+  coordinates of at most 1e15.
   `curvfed.geometry.normal_coordinates` has distances without a limit;
 - error bounds: against the exact function of the given coordinates, for d ≤ 1000, points within the limit; eps is that
   of the dtype. 1 − |c|‖x‖² is computed in float64, which leaves a factor κ = max(1, 2e-16·cosh²(r/2)/eps), r that of the
@@ -23,12 +21,14 @@ Throughout
   itself. Everything else is a sum of positive terms. Tested against mpmath; the constants leave a factor of 1.5 or more.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from curvfed.geometry.safe_math import Curvature, arc_factors, asinh, asinhc, magnitude, squared, tanhc_cosh
+from curvfed.geometry.arguments import Curvature, Size, check_points, magnitude, per_set
+from curvfed.geometry.norms_apart import norms_apart
+from curvfed.geometry.safe_math import arc_factors, asinh, asinh_root, asinhc, max_radius, root, sinhc_cosh, squared64
+
+_FARTHEST = 1e15  # of coordinates, whose squares float32 can hold; points of the ball have none near it
 
 
 def project(x: Tensor, curvature: Curvature) -> Tensor:
@@ -44,9 +44,14 @@ def project(x: Tensor, curvature: Curvature) -> Tensor:
     Tensor (..., d)
         `x` to the last bit where √|c|‖x‖ ≤ 1 − 12·eps, else the point on its ray with 1 − 16·eps. The gap is wider than
         rounding, so that `project` is idempotent to the last bit. Relative error of every coordinate ≤ 4·eps.
+
+    Examples
+    --------
+    >>> project(torch.tensor([3.0, 4.0]), curvature=-1.0)
+    tensor([0.6000, 0.8000])
     """
-    eps = torch.finfo(x.dtype).eps
-    square, border = magnitude(curvature) * _square64(x), (1 - 12 * eps) ** 2
+    size, eps = _checked(curvature, x=x), torch.finfo(x.dtype).eps
+    square, border = size * squared64(x), (1 - 12 * eps) ** 2
     factor = torch.where(square > border, (1 - 16 * eps) * square.clamp(min=border).rsqrt(), 1.0)
     return x * factor.to(x.dtype)
 
@@ -68,17 +73,29 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     Notes
     -----
     HyperFed, Eq. 6.
+
+    Examples
+    --------
+    >>> exp0(torch.tensor([1.0, 0.0]), curvature=-1.0)
+    tensor([0.7616, 0.0000])
     """
-    return project(tanhc_cosh(_norm(v) * magnitude(curvature) ** 0.5)[0] * v, curvature)
+    scale = _checked(curvature, v=v) ** 0.5
+    length = root(squared64(v)) * scale
+    return project((length.tanh() / length).to(v.dtype) * v, curvature)
 
 
 def log0(x: Tensor, curvature: Curvature) -> Tensor:
-    """Logarithm at the origin, the inverse of `exp0`; relative error of every coordinate ≤ 8κ·eps."""
+    """Logarithm at the origin, the inverse of `exp0`; relative error of every coordinate ≤ 8κ·eps.
+
+    Examples
+    --------
+    >>> log0(torch.tensor([0.5, 0.0]), curvature=-1.0)
+    tensor([0.5493, 0.0000])
+    """
     # By asinh of sinh(r/2): artanh of tanh(r/2) would lose what `_defect` has gained.
-    square = magnitude(curvature) * _square64(x)
+    square = _checked(curvature, x=x) * squared64(x)
     stretch = _defect_of(square, x.dtype).rsqrt()
-    length = square.to(x.dtype).clamp(min=torch.finfo(x.dtype).tiny).sqrt()  # clamped for the gradient at 0
-    return asinhc(length * stretch) * stretch * x
+    return (asinhc(root(square) * stretch) * stretch).to(x.dtype) * x
 
 
 def mobius_add(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -97,8 +114,14 @@ def mobius_add(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     Notes
     -----
     Ungar, A gyrovector space approach to hyperbolic geometry (2009).
+
+    Examples
+    --------
+    >>> mobius_add(torch.tensor([0.5, 0.0]), torch.tensor([0.5, 0.0]), curvature=-1.0)
+    tensor([0.8000, 0.0000])
     """
-    return _add(x, y, _defect(x, curvature), _defect(y, curvature), curvature)
+    size = _checked(curvature, x=x, y=y)
+    return project(_add(x, y, _defect(x, size), _defect(y, size), size), curvature)
 
 
 def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
@@ -120,11 +143,17 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     Notes
     -----
     HyperFed, Eq. 2.
+
+    Examples
+    --------
+    >>> exp(torch.tensor([0.0, 0.5]), torch.tensor([0.0, 0.1]), curvature=-1.0)
+    tensor([0.0000, 0.5932])
     """
-    defect = _defect(x, curvature)
-    ratio, cosh = tanhc_cosh(_norm(v) / defect * magnitude(curvature) ** 0.5)
+    size = _checked(curvature, x=x, v=v)
+    defect = _defect(x, size)
+    ratio, cosh = sinhc_cosh(squared64(v) * size / defect.square(), max_radius(x.dtype) / 2)
     # 1 − tanh² is 1/cosh², also where tanh rounds to 1.
-    return _add(x, ratio / defect * v, defect, cosh**-2, curvature)
+    return project(_add(x, (ratio / cosh / defect).to(x.dtype) * v, defect, cosh**-2, size), curvature)
 
 
 def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -139,12 +168,18 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     -------
     Tensor (..., d)
         The error has norm ≤ 8κ·eps times that of the vector. Equal points give 0 and finite gradients.
+
+    Examples
+    --------
+    >>> log(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 0.0]), curvature=-1.0)
+    tensor([0.5493, 0.0000])
     """
-    apart, x_defect, y_defect = y - x, _defect(x, curvature), _defect(y, curvature)
-    square = magnitude(curvature) * squared(apart)
+    size = _checked(curvature, x=x, y=y)
+    apart, x_defect, y_defect = y - x, _defect(x, size), _defect(y, size)
+    square = size * squared64(apart)
     forward, _ = arc_factors(square / (x_defect * y_defect))
     forward = forward / y_defect
-    return torch.addcmul(forward * x_defect * apart, forward * square, x, value=-1)
+    return torch.addcmul((forward * x_defect).to(x.dtype) * apart, (forward * square).to(x.dtype), x, value=-1)
 
 
 def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -166,10 +201,15 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     -----
     HyperFed, Eq. 1, whose arcosh loses half of the digits near 1 and the rest near the boundary:
     sinh²(√|c|·dist/2) = |c|‖x − y‖²/((1 − |c|‖x‖²)(1 − |c|‖y‖²)).
+
+    Examples
+    --------
+    >>> dist(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 0.0]), curvature=-1.0)
+    tensor(1.0986)
     """
-    scale = magnitude(curvature) ** 0.5
-    root = scale * _norm(x - y) * (_defect(x, curvature) * _defect(y, curvature)).rsqrt()
-    return (asinh(root) * (2 / scale)).squeeze(-1)
+    size = _checked(curvature, x=x, y=y)
+    square = size * squared64(x - y) / (_defect(x, size) * _defect(y, size))
+    return (asinh_root(square) * (2 / size**0.5)).squeeze(-1).to(x.dtype)
 
 
 def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -185,68 +225,43 @@ def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     Returns
     -------
     Tensor (..., n, m)
-        Error and gradient as in `dist`; differentiable once.
+        Error and gradient as in `dist`. Second derivatives take memory O(n·m·d).
+
+    Examples
+    --------
+    >>> cdist(torch.tensor([[0.0, 0.0], [0.5, 0.0]]), torch.tensor([[0.5, 0.0]]), curvature=-1.0)
+    tensor([[1.0986],
+            [0.0000]])
     """
-    curvature = _per_set(curvature)
-    scale = magnitude(curvature) ** 0.5
-    weight = _defect(x, curvature).rsqrt() * _defect(y, curvature).rsqrt().mT
-    return asinh(scale * _norms_apart(x, y) * weight) * (2 / scale)
+    curvature = per_set(curvature)
+    size = _checked(curvature, x=x, y=y)
+    x, y = x.clamp(-_FARTHEST, _FARTHEST), y.clamp(-_FARTHEST, _FARTHEST)
+    weight = size**0.5 * _defect(x, size).rsqrt() * _defect(y, size).rsqrt().mT
+    return (asinh(norms_apart(x, y) * weight.to(x.dtype)) * (2 / size**0.5)).to(x.dtype)
 
 
-def _defect(x: Tensor, curvature: Curvature) -> Tensor:
-    """1 − |c|‖x‖², (..., d) -> (..., 1), at least 16·eps: where float32 would lose all digits in the difference."""
-    return _defect_of(magnitude(curvature) * _square64(x), x.dtype)
+def _checked(curvature: Curvature, **points: Tensor) -> Size:
+    """|c| in float64, to which 1 − |c|‖x‖² is owed."""
+    check_points(**points)
+    return magnitude(curvature)
+
+
+def _defect(x: Tensor, size: Size) -> Tensor:
+    """1 − |c|‖x‖² in float64, (..., d) -> (..., 1), at least 16·eps: float32 would lose all digits in the difference."""
+    return _defect_of(size * squared64(x), x.dtype)
 
 
 def _defect_of(square: Tensor, dtype: torch.dtype) -> Tensor:
-    return (1 - square).clamp(min=16 * torch.finfo(dtype).eps).to(dtype)
+    return (1 - square).clamp(min=16 * torch.finfo(dtype).eps)
 
 
-def _add(x: Tensor, y: Tensor, x_defect: Tensor, y_defect: Tensor, curvature: Curvature) -> Tensor:
+def _add(x: Tensor, y: Tensor, x_defect: Tensor, y_defect: Tensor, size: Size) -> Tensor:
     """x ⊕ y from its arguments and their defects 1 − |c|‖·‖².
 
     With w = x + y the usual numerator is (1 − |c|‖x‖²)w + |c|‖w‖²x, the denominator
     (1 − |c|‖x‖²)(1 − |c|‖y‖²) + |c|‖w‖²: nothing cancels where ⟨x, y⟩ < 0, as it does in the usual form.
     """
     total = x + y
-    square = magnitude(curvature) * squared(total)
+    square = size * squared64(total)
     divided = 1 / (x_defect * y_defect + square)
-    return project(torch.addcmul(x_defect * divided * total, square * divided, x), curvature)
-
-
-def _per_set(curvature: Curvature) -> Curvature:
-    """A curvature per set of points, to be broadcast with the points."""
-    return curvature.unsqueeze(-1) if isinstance(curvature, Tensor) and curvature.ndim else curvature
-
-
-def _norms_apart(x: Tensor, y: Tensor) -> Tensor:
-    """‖xᵢ − yⱼ‖, (..., n, d), (..., m, d) -> (..., n, m), from differences.
-
-    The matrix product ‖x‖² + ‖y‖² − 2⟨x, y⟩ would be faster, but has an error of eps where the distance wants one of
-    eps·‖x − y‖², and near the boundary all distances are short.
-    """
-    return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
-
-
-class _Square64(torch.autograd.Function):
-    """‖x‖² in float64, whose gradient needs no more than the dtype of x."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return squared(x, torch.float64)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        x: Tensor = ctx.saved_tensors[0]
-        return (2 * gradient).to(x.dtype) * x
-
-
-def _square64(x: Tensor) -> Tensor:
-    square: Tensor = _Square64.apply(x)
-    return square
-
-
-def _norm(x: Tensor) -> Tensor:
-    norm: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    return norm  # its gradient at 0 is 0, where that of √ would be NaN
+    return torch.addcmul((x_defect * divided).to(x.dtype) * total, (square * divided).to(x.dtype), x)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvfed.geometry.safe_math import magnitude
+from curvfed.geometry.arguments import magnitude
 
 Points = NDArray[np.float64]
 Bins = NDArray[np.uint64]
@@ -49,6 +49,15 @@ class PoincareQuantizer:
     Notes
     -----
     Pan et al., Section 5.2. In Eq. 11 the numbers of bins must be rounded up, and a ring's borders are those of n₂, not n₁.
+
+    Examples
+    --------
+    >>> quantizer = PoincareQuantizer(epsilon=0.1, radius=0.9, curvature=-1.0)
+    >>> quantizer.num_bins
+    70269
+    >>> bins = quantizer.encode([[0.5, 0.2]])
+    >>> quantizer.decode(bins).round(1)
+    array([[0.5, 0.2]])
     """
 
     epsilon: float

@@ -1,54 +1,40 @@
-"""Functions with an edge (0/0, √0, overflow) in the one form that keeps value and gradient finite.
+"""Functions with an edge (0/0, √0, overflow) in the one form that keeps value, gradient and second derivative finite.
 
-A ratio that tends to 1 at 0 is evaluated at ``max(x, eps)``: what it drops, x²/6 and less, is below rounding, and so
-is the gradient that the clamp cuts off. (The usual other way, two `where` around a series, costs three kernels more.)
+A ratio that tends to 1 at 0 is evaluated at ``max(x, √eps)``: what it drops, x²/6 and less, is below rounding, and so
+is the gradient that the clamp cuts off; of second derivatives it drops x/3. (The usual other way, two `where` around a
+series, costs three kernels more.)
 """
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
-Curvature = float | Tensor
+from curvfed.geometry.custom_gradient import Gradients, custom_gradient
 
 
-def magnitude(curvature: Curvature) -> Curvature:
-    """|c| of a negative curvature; √|c| times a length is the length in the space of curvature −1.
-
-    Parameters
-    ----------
-    curvature : float or Tensor
-        A tensor is not looked at, which would make the device wait.
-
-    Returns
-    -------
-    float or Tensor
-        Of shape (..., 1) for a tensor of shape (...), to be broadcast with coordinates; of shape () for shape (), lest
-        a float64 curvature turn float32 points into float64.
-
-    Raises
-    ------
-    ValueError
-        If a float is not negative and finite.
-    """
-    if isinstance(curvature, Tensor):
-        return -curvature.unsqueeze(-1) if curvature.ndim else -curvature
-    if not -math.inf < curvature < 0:
-        raise ValueError(f"curvature: got {curvature}; hyperbolic space needs a negative, finite number (−1 is usual)")
-    return -curvature
-
-
-def squared(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """‖x‖², (..., d) -> (..., 1), in a given dtype or its own; relative error ≤ 5·eps for d ≤ 1000."""
+def norm_square(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """`squared` without a gradient that can be differentiated again: that of the norm at 0 is no function of x."""
     if x.shape[-1] <= 64:  # in one pass, which adds in a few long chains: at d = 1000 the error would be 18·eps
         norm: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=dtype)
         return norm.square()
     return x.to(dtype or x.dtype).square().sum(-1, keepdim=True)
 
 
+def _square_gradient(gradient: Tensor, inputs: tuple[Tensor], output: object, needs: object) -> Gradients:
+    (x,) = inputs
+    return ((2 * gradient).to(x.dtype) * x,)
+
+
+squared = custom_gradient(lambda x: (norm_square(x),), _square_gradient, None)
+"""‖x‖², (..., d) -> (..., 1); relative error ≤ 5·eps for d ≤ 1000."""
+
+squared64 = custom_gradient(lambda x: (norm_square(x, torch.float64),), _square_gradient, None)
+"""‖x‖² in float64, with a gradient in the dtype of x."""
+
+
 def floor(dtype: torch.dtype) -> float:
-    """Below this argument a ratio such as sinh(x)/x is 1 to working precision: 1.2e-7 float32, 2.2e-16 float64."""
+    """The rounding of a dtype: 1.2e-7 float32, 2.2e-16 float64."""
     return torch.finfo(dtype).eps
 
 
@@ -57,69 +43,56 @@ def max_radius(dtype: torch.dtype) -> float:
     return 0.45 * math.log(torch.finfo(dtype).max)
 
 
-def sinhc_cosh(x: Tensor) -> tuple[Tensor, Tensor]:
-    """sinh(r)/x and cosh(r) with r = min(x, `max_radius`).
+def root(square: Tensor) -> Tensor:
+    """√q, at least √eps, below which a ratio such as sinh(x)/x is 1 to working precision; the gradient there is 0."""
+    return square.clamp(min=floor(square.dtype)).sqrt()
+
+
+def sinhc_cosh(square: Tensor, limit: float | Tensor) -> tuple[Tensor, Tensor]:
+    """sinh(r)/x and cosh(r) with r = min(x, limit), of x².
 
     Parameters
     ----------
-    x : Tensor (...), x ≥ 0, finite
+    square : Tensor (...)
+        x², finite.
+    limit : float or Tensor
+        At most `max_radius`.
 
     Returns
     -------
     tuple of Tensor (...)
-        Relative error of both ≤ (3 + r)·eps; the gradients are finite, 0 at x = 0.
+        Relative error of both ≤ (3 + r)·eps; the gradients are finite, with respect to `square` too.
     """
-    x = x.clamp(min=floor(x.dtype))
-    r = x.clamp(max=max_radius(x.dtype))
-    return r.sinh() / x, r.cosh()
+    x = root(square)
+    r = torch.minimum(x, limit) if isinstance(limit, Tensor) else x.clamp(max=limit)
+    ratio = r.sinh() / x
+    return ratio, (1 + ratio.square() * square).sqrt()
 
 
-def tanhc_cosh(x: Tensor) -> tuple[Tensor, Tensor]:
-    """tanh(n)/x and cosh(n) with n = min(x, `max_radius`/2), half a hyperbolic length.
-
-    Parameters
-    ----------
-    x : Tensor (...), x ≥ 0, finite
-
-    Returns
-    -------
-    tuple of Tensor (...)
-        Relative error ≤ 4·eps and ≤ (3 + n)·eps; the gradients are finite, 0 at x = 0.
-    """
-    x = x.clamp(min=floor(x.dtype))
-    n = x.clamp(max=max_radius(x.dtype) / 2)
-    return n.tanh() / x, n.cosh()
+def _asinh_forward(x: Tensor) -> tuple[Tensor]:
+    """log1p(x + x²/(1 + √(1 + x²)))."""
+    below = (x * x).add_(1).sqrt_().add_(1)
+    return ((x / below).mul_(x).add_(x).log1p_(),)
 
 
-def asinh(x: Tensor) -> Tensor:
-    """asinh(x) of x ≥ 0, several times faster than torch's kernel.
-
-    Parameters
-    ----------
-    x : Tensor (...), 0 ≤ x, finite
-
-    Returns
-    -------
-    Tensor (...)
-        Relative error ≤ 3·eps where x² is finite; beyond, ln 2 is missing.
-    """
-    found: Tensor = _Asinh.apply(x)
-    return found
+def _asinh_backward(gradient: Tensor, inputs: tuple[Tensor], output: object, needs: object) -> Gradients:
+    (x,) = inputs
+    return (gradient * (x * x + 1).rsqrt(),)
 
 
-class _Asinh(torch.autograd.Function):
-    """log1p(x + x²/(1 + √(1 + x²))), which saves no more for its gradient than x."""
+asinh = custom_gradient(_asinh_forward, _asinh_backward, None)
+"""asinh(x) of x ≥ 0, several times faster than torch's kernel; relative error ≤ 3·eps where x² is finite."""
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        below = (x * x).add_(1).sqrt_().add_(1)
-        return (x / below).mul_(x).add_(x).log1p_()
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        x: Tensor = ctx.saved_tensors[0]
-        return gradient * (x * x + 1).rsqrt()
+def _asinh_root_backward(gradient: Tensor, inputs: tuple[Tensor], output: object, needs: object) -> Gradients:
+    (square,) = inputs
+    tiny = torch.finfo(square.dtype).tiny
+    slope = square.clamp(min=tiny).rsqrt() * (square + 1).rsqrt()
+    return (torch.where(square < tiny, 0.0, gradient / 2 * slope),)
+
+
+asinh_root = custom_gradient(lambda square: _asinh_forward(square.sqrt()), _asinh_root_backward, None)
+"""asinh(√q) of a finite q ≥ 0; the gradient at 0, where none exists, is 0. Relative error ≤ 4·eps where q is normal."""
 
 
 def asinhc(x: Tensor) -> Tensor:
@@ -134,7 +107,7 @@ def asinhc(x: Tensor) -> Tensor:
     Tensor (...)
         Relative error ≤ 4·eps; the gradient is finite, 0 at x = 0.
     """
-    x = x.clamp(min=floor(x.dtype) / 4)  # where `asinh` is the identity to the last bit
+    x = x.clamp(min=floor(x.dtype) ** 0.5)
     return asinh(x) / x
 
 
@@ -143,13 +116,12 @@ def arc_factors(q: Tensor) -> tuple[Tensor, Tensor]:
 
     Parameters
     ----------
-    q : Tensor (...), 0 ≤ q ≤ sinh²(`max_radius`)
+    q : Tensor (...), 0 ≤ q, finite
 
     Returns
     -------
     tuple of Tensor (...)
-        Relative error of both ≤ 6·eps; the gradients are finite (the first one's cut off to 0 where q < eps²/16).
+        Relative error of both ≤ 6·eps; the gradients are finite (the first one's cut off to 0 where q < eps).
     """
-    root = q.clamp(min=(floor(q.dtype) / 4) ** 2).sqrt()
-    arc, cosh = asinh(root) / root, (1 + q).sqrt()
+    arc, cosh = asinhc(root(q)), (1 + q).sqrt()
     return arc / cosh, 2 * arc * (q / cosh)

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from curvfed.geometry import poincare
+from curvfed.geometry.estimator import Estimator
 from curvfed.geometry.hull import convex_hull
 from curvfed.geometry.linear_classifier import Indices, LinearClassifier, checked_curvature, checked_points
 from curvfed.geometry.margin import NotSeparableError, margins
@@ -22,7 +23,7 @@ Mask = NDArray[np.bool_]
 _PAIRS = 3  # reference points are tried between this number of closest pairs of extreme points
 
 
-class OneVsRest(LinearClassifier):
+class OneVsRest(Estimator, LinearClassifier):
     """A support vector machine for each class against the rest; a single machine for two classes.
 
     Parameters
@@ -112,6 +113,12 @@ class PoincareSVM(OneVsRest):
     -----
     Chien et al., Highly scalable and provably accurate classification in Poincaré balls (2021), as in the paper's
     Eqs. 1, 5, 6 and 7, with the three pairs of its Appendix I.2.
+
+    Examples
+    --------
+    >>> points, labels = [[0.5, 0.1], [0.4, -0.2], [-0.5, 0.1], [-0.3, 0.2]], ["right", "right", "left", "left"]
+    >>> PoincareSVM(curvature=-1.0, C=1.0).fit(points, labels).predict([[0.2, 0.0]])
+    array(['right'], dtype='<U5')
     """
 
     references_: Array
@@ -150,6 +157,7 @@ class PoincareSVM(OneVsRest):
         self.normals_, self.references_ = normals, references
 
     def _scores(self, points: Array) -> Array:
+        self.check_fitted()
         scores: Array = (self.normals_[:, None] @ self._features(points, self.references_))[:, 0]
         return scores
 
@@ -185,5 +193,6 @@ class EuclideanSVM(OneVsRest):
         self.normals_, self.intercepts_ = normals[:, :2].copy(), normals[:, 2].copy()
 
     def _scores(self, points: Array) -> Array:
+        self.check_fitted()
         scores: Array = self.normals_ @ points.T + self.intercepts_[:, None]
         return scores

@@ -410,7 +410,7 @@ def test_curvature_that_is_not_negative_is_refused(call, curvature):
 
 
 def test_centroid_refuses_a_wrong_number_of_weights():
-    with pytest.raises(ValueError, match="must be the number of points, 2"):
+    with pytest.raises(ValueError, match=r"\(3,\).*\(2, 4\)"):
         lorentz.centroid(lorentz.exp0(torch.ones(2, 3), -1.0), torch.ones(3), -1.0)
 
 

@@ -212,7 +212,11 @@ def test_inner(dtype):
 def test_safe_math(dtype):
     eps = torch.finfo(dtype).eps
     x = torch.logspace(-12, math.log10(39), 200, dtype=torch.float64).to(dtype)
-    ratio, cosh = map(exact, safe_math.sinhc_cosh(x))
+    arc = exact(safe_math.asinh_root(x.square()))
+    for i, value in enumerate(exact(x.square())):
+        if value > torch.finfo(dtype).tiny:
+            assert abs(arc[i] / mpmath.asinh(mpmath.sqrt(value)) - 1) <= 4 * eps
+    ratio, cosh = map(exact, safe_math.sinhc_cosh(x.double().square(), 40.0))
     big = x.sinh()  # arguments up to sinh(39)
     for i, value in enumerate(exact(x)):
         assert abs(ratio[i] * value / mpmath.sinh(value) - 1) <= (3 + value) * eps

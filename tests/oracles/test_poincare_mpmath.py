@@ -13,7 +13,7 @@ import pytest
 import torch
 from mpmath import mpf
 
-from curvfed.geometry import lorentz, normal_coordinates, poincare, safe_math
+from curvfed.geometry import lorentz, normal_coordinates, poincare
 
 DTYPES = [torch.float32, torch.float64]
 F64 = torch.float64
@@ -289,16 +289,6 @@ def test_gradient_by_normal_coordinates(dtype, length):
             expected = mpmath.diff(lambda *w: oracle.dist(oracle.exp0(list(w)), point), tuple(given), order)
             # The gradient has norm 2 far out and up to 2 near the origin.
             assert abs(got - expected) <= 64 * torch.finfo(dtype).eps
-
-
-@both_dtypes
-def test_safe_math(dtype):
-    eps = torch.finfo(dtype).eps
-    x = torch.logspace(-12, math.log10(safe_math.max_radius(dtype) / 2.01), 200, dtype=F64).to(dtype)
-    ratio, cosh = map(exact, safe_math.tanhc_cosh(x))
-    for i, value in enumerate(exact(x)):
-        assert abs(ratio[i] * value / mpmath.tanh(value) - 1) <= 4 * eps
-        assert abs(cosh[i] / mpmath.cosh(value) - 1) <= (3 + value) * eps
 
 
 @pytest.mark.parametrize("curvature", [-0.3, -1.0, -2.5])

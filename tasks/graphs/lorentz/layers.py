@@ -3,6 +3,8 @@
 Composed of single tensor operations a Lorentz step takes more than twice as long as a flat one: on a client's few hundred
 nodes it is the number of operations that counts. The formulas are those of `curvfed.geometry.lorentz`, which the tests hold
 these to; K is the squared radius, the curvature is -1/K.
+
+They have first derivatives alone, and refuse automatic mixed precision, torch.func and a graph of their gradients.
 """
 
 import math
@@ -29,6 +31,7 @@ def exp0_factor(norms: Tensor, radius: Tensor) -> Tensor:
     -------
     Tensor, (N, 1)
     """
+    _refuse_autocast(norms)
     factor: Tensor = _Exp0Factor.apply(norms, radius)
     return factor
 
@@ -51,6 +54,7 @@ def lorentz_linear(space: Tensor, weight: Tensor, bias: Tensor, column: Tensor, 
     -------
     Tensor, (N, e)
     """
+    _refuse_autocast(space)
     out: Tensor = _LorentzLinear.apply(space, weight, bias, column, radius)
     return out
 
@@ -72,6 +76,7 @@ def distance_logits(space: Tensor, centres: Tensor, bias: Tensor, radius: Tensor
     -------
     Tensor, (N, C)
     """
+    _refuse_autocast(space)
     logits: Tensor = _DistanceLogits.apply(space, centres, bias, radius)
     return logits
 
@@ -110,9 +115,33 @@ def convolve(
     -------
     Tensor, (N, d)
     """
+    _refuse_autocast(product)
     share = gate if gate is not None else torch.ones((), dtype=product.dtype, device=product.device)
     space: Tensor = _Convolution.apply(product, square, bias, column, radius, share, adjacency.matrix)
     return space
+
+
+def _refuse_autocast(x: Tensor) -> None:
+    """Raise RuntimeError under automatic mixed precision, whose bfloat16 products would not fit the float32 rest."""
+    if torch.is_autocast_enabled(x.device.type):
+        raise RuntimeError(
+            "torch.autocast: the Lorentz networks' operations do not run under it; disable it around them"
+        )
+
+
+def _first_order() -> None:
+    """Refuse what a backward pass of these operations does not compute.
+
+    Raises
+    ------
+    RuntimeError
+        If the gradients are to have a graph of their own: what the forward pass saved would count as constant.
+    """
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            "create_graph=True: the Lorentz networks' operations have first derivatives alone; "
+            "for second ones build the network of curvfed.geometry.lorentz"
+        )
 
 
 def _row_dot(x: Tensor, y: Tensor) -> Tensor:
@@ -132,6 +161,7 @@ class _Exp0Factor(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor]:
+        _first_order()
         x, factor, radius = ctx.saved_tensors
         # x·d/dx sinh(x)/x = cosh x - sinh(x)/x and x·dx/dK = -x²/2K; where the point has stopped only 1/x moves.
         slope = torch.where(x < max_radius(x.dtype), x.clamp(max=max_radius(x.dtype)).cosh(), 0.0)
@@ -161,6 +191,7 @@ class _LorentzLinear(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        _first_order()
         space, weight, column, time = ctx.saved_tensors
         (gradient,) = gradients
         along = (gradient @ column).unsqueeze(-1).div_(time)  # d/dtime, over time
@@ -179,6 +210,7 @@ class _DistanceLogits(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        _first_order()
         space, centres, time, centre_time = ctx.saved_tensors
         (gradient,) = gradients
         along = (gradient @ centre_time) / time  # half of -d/dtime, over time
@@ -221,6 +253,7 @@ class _Convolution(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        _first_order()
         time, column, space, lifted, sums, sum_times, norm, scale = ctx.saved_tensors
         k, g = ctx.k, ctx.g
         (gradient,) = gradients

@@ -1,0 +1,78 @@
+"""Euclidean distances of all pairs of points, on which the matrices of hyperbolic distances rest."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from curvfed.geometry.custom_gradient import Gradients, custom_gradient, under_torch_func
+
+_TINY = 2.0**-1022
+
+
+def norms_apart(x: Tensor, y: Tensor) -> Tensor:
+    """‖xᵢ − yⱼ‖, (..., n, d), (..., m, d) -> (..., n, m), from differences.
+
+    The matrix product ‖x‖² + ‖y‖² − 2⟨x, y⟩ would be faster, but has an error of eps where the distance wants one of
+    eps·‖x − y‖², and near the boundary all distances are short. Second derivatives, which `torch.cdist` does not have,
+    take memory O(n·m·d).
+    """
+    return _norms_apart(x, y)
+
+
+def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    apart = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
+    return (apart,)
+
+
+def _backward(
+    gradient: Tensor, inputs: tuple[Any, ...], output: tuple[Tensor, ...], needs: tuple[bool, ...]
+) -> Gradients:
+    (x, y), (apart,) = inputs, output
+    return (
+        through_norms(gradient, x, y, apart).sum_to_size(x.shape) if needs[0] else None,
+        through_norms(gradient.mT, y, x, apart.mT).sum_to_size(y.shape) if needs[1] else None,
+    )
+
+
+def through_norms(gradient: Tensor, x: Tensor, y: Tensor, apart: Tensor) -> Tensor:
+    """The gradient with respect to x of the norms ‖xᵢ − yⱼ‖; a norm of 0 adds 0."""
+    shape = apart.shape[:-2]
+    given = gradient, x.expand(*shape, *x.shape[-2:]), y.expand(*shape, *y.shape[-2:]), apart
+    found: Tensor = _ThroughNorms.apply(*given) if under_torch_func() else _cdist_backward(*given)
+    return found
+
+
+def _cdist_backward(gradient: Tensor, x: Tensor, y: Tensor, apart: Tensor) -> Tensor:
+    given = (tensor.contiguous() for tensor in (gradient, x, y))
+    found: Tensor = torch.ops.aten._cdist_backward(*given, 2.0, apart.contiguous())
+    return found
+
+
+class _ThroughNorms(torch.autograd.Function):
+    """The backward pass of `torch.cdist`; torch's own vmap of it is wrong where some arguments are the same for all."""
+
+    @staticmethod
+    def forward(*given: Tensor) -> Tensor:
+        return _cdist_backward(*given)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *tensors: Tensor) -> tuple[Tensor, int]:
+        batched = (
+            tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+            for tensor, dim in zip(tensors, in_dims, strict=True)
+        )
+        return _ThroughNorms.apply(*batched), 0
+
+
+def _formula(x: Tensor, y: Tensor) -> Tensor:
+    """The norms, where a norm of 0 has the gradient 0."""
+    square = (x.unsqueeze(-2) - y.unsqueeze(-3)).double().square().sum(-1)
+    return torch.where(square < _TINY, 0.0, square.clamp(min=_TINY).sqrt()).to(x.dtype)
+
+
+_norms_apart = custom_gradient(_forward, _backward, _formula)

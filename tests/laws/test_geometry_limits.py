@@ -1,0 +1,140 @@
+"""The maps of hyperbolic space at the ends of what their docstrings promise, against mpmath, and beyond: no NaN."""
+
+import math
+
+import pytest
+import torch
+from exact_maps import exact_results
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from curvfed.geometry import lorentz, normal_coordinates, poincare
+from curvfed.geometry.safe_math import max_radius
+
+F64 = torch.float64
+DTYPES = [torch.float32, F64]
+both_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+curvatures = st.floats(-6, 4).map(lambda power: -(10.0**power))
+TAKES = {"exp0": "v", "log0": "x", "exp": "xu", "log": "xy", "dist": "xy", "mobius_add": "xy"}
+MAPS = [("lorentz", *one) for one in TAKES.items() if one[0] != "mobius_add"]
+MAPS += [("poincare", *one) for one in TAKES.items()]
+every_map = pytest.mark.parametrize(("space", "name", "takes"), MAPS)
+
+
+def directions(num, dim, seed):
+    v = torch.randn(num, dim, generator=torch.Generator().manual_seed(seed), dtype=F64)
+    return v / v.norm(dim=-1, keepdim=True)
+
+
+def limit(space, dtype):
+    """The largest radius of points that the docstrings speak of, and from which the oracle's 80 digits are enough."""
+    if space == "lorentz":
+        return min(max_radius(dtype), 60.0)
+    return 13.0 if dtype == torch.float32 else 33.0
+
+
+def points(space, curvature, dtype, radii, seed):
+    """Two points and tangent vectors, as the functions take them, rounded to a dtype."""
+    module = poincare if space == "poincare" else lorentz
+    scale = (0.5 if space == "poincare" else 1.0) / math.sqrt(-curvature)
+    vectors = [radius * scale * directions(1, 3, seed + i) for i, radius in enumerate(radii)]
+    x, y = (module.exp0(v, curvature).to(dtype) for v in vectors[:2])
+    if space == "lorentz":
+        x, y = lorentz.project(x, curvature), lorentz.project(y, curvature)
+    found = {"x": x, "y": y, "v": vectors[0].to(dtype)}
+    u = module.log(x.double(), module.exp0(vectors[2], curvature), curvature)
+    return found | {"u": u.to(dtype)}
+
+
+def compare(space, name, takes, dtype, curvature, radii, seed):
+    given = points(space, curvature, dtype, radii, seed)
+    arguments = [given[letter] for letter in takes]
+    eps = torch.finfo(dtype).eps
+    leaves = [argument.clone().requires_grad_() for argument in arguments]
+    value = getattr(poincare if space == "poincare" else lorentz, name)(*leaves, curvature)
+    for gradient in torch.autograd.grad(value.sum(), leaves):
+        assert gradient.isfinite().all(), (curvature, radii)
+    assert value.isfinite().all(), (curvature, radii)
+    if name == "exp" and sum(radii[:1]) + sum(radii[::2]) > limit(space, dtype):
+        return  # the step is cut off, or the end brought back
+    (exact,) = exact_results(space, name, curvature, [argument.tolist() for argument in arguments])
+    error, condition = exact.errors(value.detach().reshape(-1).tolist())
+    kappa = max(1.0, 2e-16 * math.cosh(max(radii) / 2) ** 2 / eps) if space == "poincare" else 1.0
+    # Rounding by the docstrings: 8 times eps, times what the arguments' own rounding does, and of the point that is nearer.
+    nearer = math.cosh(min(radii[:2])) if space == "lorentz" and len(takes) == 2 else 1.0
+    assert error <= 16 * eps * kappa * (1 + sum(radii) + condition + nearer), (curvature, radii, error / eps, condition)
+
+
+def drawn(space, dtype):
+    powers = st.floats(-12, math.log10(limit(space, dtype)))
+    return st.tuples(*(powers.map(lambda power: 10.0**power) for _ in range(3)))
+
+
+@both_dtypes
+@every_map
+@settings(max_examples=12)
+@given(curvatures, st.data(), st.integers(0, 1000))
+def test_against_mpmath(space, name, takes, dtype, curvature, data, seed):
+    compare(space, name, takes, dtype, curvature, data.draw(drawn(space, dtype)), seed)
+
+
+@pytest.mark.long
+@both_dtypes
+@every_map
+@settings(max_examples=600)
+@given(curvatures, st.data(), st.integers(0, 1000))
+def test_against_mpmath_long(space, name, takes, dtype, curvature, data, seed):
+    compare(space, name, takes, dtype, curvature, data.draw(drawn(space, dtype)), seed)
+
+
+ANY = {
+    "lorentz.exp0": lambda v, w, c: lorentz.exp0(v, c),
+    "lorentz.exp": lambda v, w, c: lorentz.exp(lorentz.exp0(w, c), torch.nn.functional.pad(v, (1, 0)), c),
+    "lorentz.normalize": lambda v, w, c: lorentz.normalize(v, c),
+    "poincare.project": lambda v, w, c: poincare.project(v, c),
+    "poincare.exp0": lambda v, w, c: poincare.exp0(v, c),
+    "poincare.log0": lambda v, w, c: poincare.log0(v, c),
+    "poincare.exp": lambda v, w, c: poincare.exp(w, v, c),
+    "poincare.exp, outside": lambda v, w, c: poincare.exp(v, w, c),
+    "poincare.log": lambda v, w, c: poincare.log(v, w, c),
+    "poincare.log, the other way": lambda v, w, c: poincare.log(w, v, c),
+    "poincare.dist": lambda v, w, c: poincare.dist(v, w, c),
+    "poincare.mobius_add": lambda v, w, c: poincare.mobius_add(v, w, c),
+    "poincare.mobius_add, the other way": lambda v, w, c: poincare.mobius_add(w, v, c),
+    "poincare.cdist": lambda v, w, c: poincare.cdist(v, w, c),
+    "normal_coordinates.cdist": lambda v, w, c: normal_coordinates.cdist(v, w, c),
+}
+any_vector = pytest.mark.parametrize("function", ANY.values(), ids=ANY.keys())
+
+
+@both_dtypes
+@any_vector
+@pytest.mark.parametrize("curvature", [-1e-6, -1.0, -1e4])
+@pytest.mark.parametrize("other", [0.0, 0.3, 1e30])
+def test_vectors_of_norms_to_1e30(function, dtype, curvature, other):
+    if other > 1 and function is ANY["lorentz.exp"]:
+        other = 9.0
+    w = (other / math.sqrt(-curvature) * directions(1, 4, 2)).to(dtype)
+    highest = 16 if function is ANY["normal_coordinates.cdist"] and dtype == torch.float32 else 30
+    w = w.clamp(max=10.0**highest)
+    for power in range(-30, highest + 1, 2):
+        v = (10.0**power * directions(1, 4, 1)).to(dtype).requires_grad_()
+        value = function(v, w, curvature)
+        (gradient,) = torch.autograd.grad(value.sum(), v)
+        assert value.isfinite().all(), power
+        assert gradient.isfinite().all(), power
+
+
+@both_dtypes
+@pytest.mark.parametrize("radius", [0.0, 10.0, 30.0])
+@pytest.mark.parametrize("step", [1e6, 1e20, 1e30])
+def test_a_step_stops_where_the_radii_add_up_to_the_largest(dtype, radius, step):
+    x = lorentz.exp0(radius * directions(1, 3, 1).to(dtype), -1.0)
+    y = lorentz.exp0(2.0 * directions(1, 3, 2).to(dtype), -1.0)
+    v = lorentz.log(x, y, -1.0)
+    reached = lorentz.exp(x, v * (step / v.norm()), -1.0)
+    assert reached.isfinite().all()
+    length = lorentz.log0(reached.double(), -1.0).norm().item()
+    assert length <= max_radius(dtype)
+    if not radius:
+        assert length == pytest.approx(max_radius(dtype) - math.log(2), rel=1e-5)
