@@ -17,7 +17,7 @@ from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.keys_in_use import is_in_use
 from curvfed.strategies.config.model_spec import encoder
 from curvfed.strategies.config.parse import all_fields, allowed
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.run_config import flatten
 from curvfed.tasks.images.sources import source_of
 
 
@@ -55,7 +55,7 @@ def key_table(request: Request, data: Data | None, everything: bool) -> Table:
     run = settled(request.config, task)
     others = defaults() | request.settings  # with the keys of other methods
     given = others | flatten(request.config)
-    in_effect = others | flatten(run) | {"model": _model(run, task, data)}
+    in_effect = others | flatten(run) | {"model": _model(request, task, data)}
     for key, field in all_fields():
         chosen = in_effect[key] != given[key]
         origin = "auto" if chosen else "set" if key in request.settings else "default"
@@ -67,8 +67,9 @@ def key_table(request: Request, data: Data | None, everything: bool) -> Table:
     return table
 
 
-def _model(config: RunConfig, task: str, data: Data | None) -> str:
+def _model(request: Request, task: str, data: Data | None) -> str:
     """The network, as far as it is known: for images it depends on their channels."""
+    config = settled(request.config, task)
     source = source_of(config.dataset)
     channels: int = config.images.channels or (source.channels if source else 0)
     if data is not None and data.shape:

@@ -9,7 +9,7 @@ from curvfed.deployments.request import Request
 from curvfed.server_app.directory.run_directory import check_name
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.device import pick_device
-from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.config.run_config import home
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.sources import SOURCES
@@ -62,7 +62,7 @@ def look_at_data(request: Request) -> tuple[list[str], Data | None]:
         )
     with _naming("test-data", config.test_data):
         if config.test_data not in ("auto", "none") and request.task in ("images", "points"):
-            told.append(_test_data(request.settled, request.task))
+            told.append(_test_data(request))
     return told, found[0] if found else None
 
 
@@ -126,10 +126,11 @@ def _own(task: str, dataset: str, data_dir: Path) -> str:
     return str(find_files(find_path(dataset, data_dir, Path.is_dir))[0])
 
 
-def _test_data(config: RunConfig, task: str) -> str:
-    """What the path `test-data` holds; `config` is settled."""
+def _test_data(request: Request) -> str:
+    """What the path `test-data` holds."""
+    config = request.settled
     path = Path(config.test_data).expanduser()
-    if task == "images":
+    if request.task == "images":
         from curvfed.strategies.config.image_data import image_spec
         from curvfed.tasks.images import data as images
         from curvfed.tasks.images.datasets import locate_folder

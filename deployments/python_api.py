@@ -23,7 +23,7 @@ from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.config.device import pick_device
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.run_config import results_folder
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.run_log import log_to_stdout
 
@@ -226,7 +226,7 @@ def simulate(
         pick_device(config.device)
     nodes = simulated_nodes(number)
     if data is not None:
-        _give(nodes, data, config)
+        _give(nodes, data, config.method, config.row.tasks)
     if not config.run_name and not config.resume:
         settings["run-name"] = default_name(
             config if data is None else config.model_copy(update={"dataset": "own-data"})
@@ -245,7 +245,7 @@ def simulate(
         forget_all()  # the caller may make many runs
 
 
-def _give(nodes: list[dict[str, Any]], data: Sequence[object], config: RunConfig) -> None:
+def _give(nodes: list[dict[str, Any]], data: Sequence[object], method: str, tasks: Sequence[str]) -> None:
     """Give each simulated node its data in memory.
 
     Raises
@@ -257,8 +257,8 @@ def _give(nodes: list[dict[str, Any]], data: Sequence[object], config: RunConfig
 
     for place, item in enumerate(data):
         nodes[place][IN_MEMORY] = raw = check_data(f"data[{place}]", item)
-        if (task := task_of(raw)) not in (tasks := config.row.tasks):
-            raise ConfigError(f'data[{place}] is {task}; method = "{config.method}" works on {", ".join(tasks)}')
+        if (task := task_of(raw)) not in tasks:
+            raise ConfigError(f'data[{place}] is {task}; method = "{method}" works on {", ".join(tasks)}')
 
 
 def load(path: str | os.PathLike[str]) -> Run:
@@ -281,7 +281,7 @@ def load(path: str | os.PathLike[str]) -> Run:
     >>> curvfed.load("mine").summary["rounds"]
     1
     """
-    places = [Path(path).expanduser(), RunConfig().results_path / path]
+    places = [Path(path).expanduser(), results_folder() / path]
     for place in places:
         if (place / "summary.json").is_file() or (place / "config.toml").is_file():
             return Run(place.resolve())

@@ -66,7 +66,7 @@ def checked(settings: dict[str, Value], number: int) -> Request:
         every = defaults()
         settings |= {key: value for key, value in flatten(config).items() if value != every[key]}
     request = Request(settings, number, config)
-    check_installed(config)
+    check_installed(config.sinks)
     sets = len(graph_dataset_names(config.dataset) or [""])  # client p holds a part of data set p modulo their number
     if number % sets:
         raise UsageError(f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}")

@@ -30,7 +30,7 @@ def main(grid: Grid, context: Context) -> None:
     config = None
     try:
         config = parse(context.run_config)
-        check_installed(config)
+        check_installed(config.sinks)
         directory = RunDirectory.open(config)
     except ConfigError as error:
         _refuse(error, context.run_config, config)

@@ -15,7 +15,8 @@ from curvfed.client_app.node_config import KEYS, PATHS, absolute, check_values, 
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 from curvfed.deployments.run_results import toml_pairs
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import home
 
 LEAST_FREE = 512 * 2**20
 """Free bytes that the disk of a node's personal state needs: for two rounds of the largest network and its optimiser."""
@@ -100,7 +101,7 @@ def _data(node: Mapping[str, Any]) -> str:
     from curvfed.tasks.errors import DataError
 
     try:
-        return f"{path}: {size(load_data(RunConfig(), partition_id(node), node))}"
+        return f"{path}: {size(load_data(parse({}), partition_id(node), node))}"
     except DataError as error:
         if not any(key in str(error) for key in OF_RUNS):
             raise ClusterError(f"data-path: {error}") from None
@@ -115,7 +116,7 @@ def _device(node: Mapping[str, Any]) -> str:
         return "as the run says"
     from curvfed.client_app.resources import device_of, free_memory
 
-    device = device_of(RunConfig(), node)
+    device = device_of(parse({}), node)
     return f"{device}, {_gib(free_memory(device))} of memory free"
 
 

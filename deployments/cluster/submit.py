@@ -17,8 +17,8 @@ from curvfed.deployments.processes import Interrupted, interrupt, signals, wait_
 from curvfed.deployments.run_results import COMPLETED, ExpectedSummary, named, toml_pairs
 from curvfed.server_app.directory.run_lock import is_written
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.store import Store
 
 POLL = 1.0
@@ -140,7 +140,7 @@ def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
     A signal waits until the id is known, since nobody could stop the run without it.
     """
     caught: list[int] = []
-    method = str(config.get("method", RunConfig().method))
+    method = str(config.get("method", RunKeys().method))
     with app_folder(method) as app, signals(lambda signum, frame: caught.append(signum)):
         command = flwr(folder, "run", app, options=["--run-config", toml_pairs(config), "--format", "json"])
         identity = str(command.show().ask()["run-id"])

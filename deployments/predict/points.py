@@ -9,8 +9,8 @@ import torch
 
 from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
+from curvfed.strategies.config.data_keys import Points
 from curvfed.strategies.config.point_data import point_spec
-from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.points.client_points import Floats
@@ -99,7 +99,7 @@ def _given(run: TrainedRun, path: Path, kinds: list[str]) -> Examples:
         allowed = ", or ".join([*kinds, "a file of points"])
         raise PredictError(f'DATA is "{path}"; allowed is {allowed}: {", ".join(READERS)}')
     spec = point_spec(run.config)
-    if (bare := _bare(path, run.config)) is not None:
+    if (bare := _bare(path, run.config.points)) is not None:
         return _unlabelled(str(path), bare, spec.curvature)
     raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key)
     labels = [raw.class_names[label] for label in raw.labels]
@@ -114,7 +114,7 @@ def _given(run: TrainedRun, path: Path, kinds: list[str]) -> Examples:
     return Examples(raw.points, labels, scored, "all points")
 
 
-def _bare(path: Path, config: RunConfig) -> Floats | None:
+def _bare(path: Path, keys: Points) -> Floats | None:
     """The points of a file without classes; None if it has classes.
 
     Raises
@@ -123,7 +123,7 @@ def _bare(path: Path, config: RunConfig) -> Floats | None:
         If they are no finite pairs.
     """
     try:
-        points = _BARE[path.suffix.lower()](path, config)
+        points = _BARE[path.suffix.lower()](path, keys)
     except Exception:  # each format has its own errors, and the reader of whole files reports them
         return None
     if points is None:
@@ -131,7 +131,7 @@ def _bare(path: Path, config: RunConfig) -> Floats | None:
     return raw_points(str(path), points, np.zeros(len(points), dtype=np.int64), ("coordinates", "classes")).points
 
 
-def _bare_npz(path: Path, config: RunConfig) -> Any:
+def _bare_npz(path: Path, keys: Points) -> Any:
     with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         if "y_train" in stored or "y_test" in stored:
             return None
@@ -141,7 +141,7 @@ def _bare_npz(path: Path, config: RunConfig) -> Any:
         return np.concatenate(parts) if parts else None
 
 
-def _bare_csv(path: Path, config: RunConfig) -> Any:
+def _bare_csv(path: Path, keys: Points) -> Any:
     with path.open(encoding="utf-8-sig") as file:
         rows = [line.replace('"', "") for line in file if line.strip(', \t"\n')]
     table = np.genfromtxt(rows, delimiter=",", comments="\0", ndmin=2) if rows else np.empty((0, 0))
@@ -150,16 +150,16 @@ def _bare_csv(path: Path, config: RunConfig) -> Any:
     return table[1:] if np.isnan(table[0]).all() else table
 
 
-def _bare_h5ad(path: Path, config: RunConfig) -> Any:
+def _bare_h5ad(path: Path, keys: Points) -> Any:
     import anndata
 
     stored = anndata.read_h5ad(path, backed="r")
     try:
-        if config.points.label_key in stored.obs:
+        if keys.label_key in stored.obs:
             return None
-        return np.asarray(stored.obsm[config.points.embedding_key])
+        return np.asarray(stored.obsm[keys.embedding_key])
     finally:
         stored.file.close()
 
 
-_BARE: dict[str, Callable[[Path, RunConfig], Any]] = {".npz": _bare_npz, ".csv": _bare_csv, ".h5ad": _bare_h5ad}
+_BARE: dict[str, Callable[[Path, Points], Any]] = {".npz": _bare_npz, ".csv": _bare_csv, ".h5ad": _bare_h5ad}

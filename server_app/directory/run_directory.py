@@ -19,6 +19,7 @@ from curvfed.server_app.directory.run_lock import RunLock
 from curvfed.server_app.directory.tables import TABLES, append, check_table, truncate
 from curvfed.strategies.base.dotted import nested
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, flatten, home
 from curvfed.strategies.config.settings_file import HEADING, read_settings
@@ -179,7 +180,7 @@ def _in_rows(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {name: np.asarray(array, order="C") for name, array in arrays.items()}
 
 
-def default_name(config: RunConfig) -> str:
+def default_name(config: RunKeys) -> str:
     """method-dataset-seed-time, the time in UTC."""
     dataset = Path(config.dataset).stem.lower()
     safe = "".join(letter if (letter.isascii() and letter.isalnum()) or letter in "._-" else "-" for letter in dataset)

@@ -11,7 +11,7 @@ from curvfed.server_app.report.round_figures import figures
 from curvfed.server_app.report.templates import Picture, render
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import fields
-from curvfed.strategies.config.run_config import RunConfig, config_class
+from curvfed.strategies.config.run_config import config_class
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.atomic_file import write_atomically
 
@@ -98,5 +98,5 @@ def _plain(value: Any) -> str:
 def _meanings(run: RunFiles) -> dict[str, str]:
     """What each key of the run's configuration means."""
     method = METHODS.get(str(run.config.get("method")))
-    kind = config_class(method, str(run.config.get("aggregation"))) if method else RunConfig
-    return {key: field.description or "" for key, field in fields(kind)}
+    known = fields(config_class(method, str(run.config.get("aggregation")))) if method else fields()
+    return {key: field.description or "" for key, field in known}

@@ -17,7 +17,7 @@ from typing import Any
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.run_config import flatten
 
 TEXTS = frozenset({"round", "phase", "weights", "aggregation_note", "reasons"})
 """Columns of `rounds.csv` that are no figures."""
@@ -47,7 +47,7 @@ class Sinks:
             If a sink does not open in a new run; a resumed run, which has more to lose, continues without it.
         """
         config, rounds = self._directory.config, self._directory.path / "rounds.csv"
-        for name in names(config):
+        for name in names(config.sinks):
             try:
                 sink = _make(name, self._directory)
                 sink.start(flatten(config) | {"run-name": self._directory.name})
@@ -96,12 +96,12 @@ class Sinks:
                 del self._open[name]
 
 
-def names(config: RunConfig) -> tuple[str, ...]:
+def names(sinks: str) -> tuple[str, ...]:
     """The sinks of a configuration, each once; each is called like its package and like our extra."""
-    return tuple(dict.fromkeys(name for name in config.sinks.split(",") if name))
+    return tuple(dict.fromkeys(name for name in sinks.split(",") if name))
 
 
-def check_installed(config: RunConfig) -> None:
+def check_installed(sinks: str) -> None:
     """Look for the packages without importing them.
 
     Raises
@@ -109,11 +109,11 @@ def check_installed(config: RunConfig) -> None:
     ConfigError
         If one is missing.
     """
-    for name in names(config):
+    for name in names(sinks):
         found = importlib.util.find_spec(name)
         if found is None or found.origin is None:  # only a folder of that name, such as one of event files
             raise ConfigError(
-                f'sinks = "{config.sinks}": the package {name} is not installed where the server runs; what installs it is '
+                f'sinks = "{sinks}": the package {name} is not installed where the server runs; what installs it is '
                 f"pip install -e '.[{name}]' in this app's folder"
             )
 

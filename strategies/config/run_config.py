@@ -114,7 +114,7 @@ class RunConfig(RunKeys):
     @property
     def results_path(self) -> Path:
         """Folder of the run directories."""
-        return _folder(self.results_dir, "results")
+        return results_folder(self.results_dir)
 
 
 def config_class(method: Method, aggregation: str) -> type[RunConfig]:
@@ -140,6 +140,11 @@ def _field(table: str) -> str:
 def home() -> Path:
     """The folder of everything the app keeps for a user: results, data, prepared partitions, personal state."""
     return Path.home() / "curvfed"
+
+
+def results_folder(setting: str = "") -> Path:
+    """The folder of the run directories that `results-dir` names; by default one below the user's home."""
+    return _folder(setting, "results")
 
 
 def _folder(setting: str, default: str) -> Path:
