@@ -12,8 +12,8 @@ from flwr.clientapp import ClientApp
 
 from curvfed.client_app import hull, secure
 from curvfed.client_app.client import Client
-from curvfed.client_app.clients_in_memory import forget, live_client
-from curvfed.client_app.node_config import is_real, partition_id, told
+from curvfed.client_app.clients_in_memory import forget, get_client
+from curvfed.client_app.node_config import is_real, partition_id, public_text
 from curvfed.client_app.resources import memory_errors
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.training import TrainingError
@@ -33,17 +33,17 @@ from curvfed.strategies.wire.messages import (
     HULLS,
     KEYS,
     MEASURE,
-    NUDGE,
     SHARES,
     UNMASK,
+    WAKE_UP,
     Header,
     Reply,
     Request,
     decode_request,
     encode_reply,
 )
-from curvfed.strategies.wire.nudging import await_beat
 from curvfed.strategies.wire.store import StoreError
+from curvfed.strategies.wire.wake_up import wait_for_slot
 from curvfed.tasks.errors import DataError
 
 log = logging.getLogger("curvfed")
@@ -144,14 +144,14 @@ def _answer(message: Message, context: Context, handler: Handler) -> Message:
         config = _config(tuple(context.run_config.items()))
         partition = partition_id(node_config)
         with memory_errors(config, node_config):
-            client = live_client(config, header.run, partition, node_config)
+            client = get_client(config, header.run, partition, node_config)
             content = handler(client, request, context.state)
         return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
     except SAFE_ERRORS as error:
         # In a simulation the server says it, in the same log.
         level = logging.WARNING if is_real(node_config) else logging.DEBUG
         log.log(level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error)
-        reason = told(error, node_config)
+        reason = public_text(error, node_config)
     except Exception as error:
         log.error(
             "partition %d, %s of round %d failed\n%s",
@@ -254,10 +254,10 @@ def forget_sum(message: Message, context: Context) -> Message:
     return _answer(message, context, secure.forget)
 
 
-@app.query(NUDGE.removeprefix("query."))
+@app.query(WAKE_UP.removeprefix("query."))
 def nudge(message: Message, context: Context) -> Message:
     """Answer with nothing, so that the SuperNode sends what it keeps back."""
-    await_beat()
+    wait_for_slot()
     return Message(RecordDict(), reply_to=message)
 
 

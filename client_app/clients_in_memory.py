@@ -16,7 +16,7 @@ LIVE_BYTES = 2 * 2**30
 _live: OrderedDict[tuple[Any, ...], Client] = OrderedDict()
 
 
-def live_client(config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> Client:
+def get_client(config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> Client:
     """This process's client of that run and partition, set up at the first call."""
     key = (config, run, partition, tuple(sorted(node_config.items())))
     client = _live.get(key)

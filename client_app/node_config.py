@@ -60,7 +60,7 @@ def is_real(node_config: Mapping[str, Any]) -> bool:
     return "data-path" in node_config or "state-path" in node_config
 
 
-def told(error: Exception, node_config: Mapping[str, Any]) -> str:
+def public_text(error: Exception, node_config: Mapping[str, Any]) -> str:
     """The text of an error as it may leave the client: a real node's without the places and the names of its files."""
     text = str(error)
     if not is_real(node_config):

@@ -24,7 +24,7 @@ from curvfed.tasks.atomic_file import write_atomically
 PARAMETER, OPTIMIZER = "parameter/", "optimizer/"
 """What the names of personal tensors begin with, and those of the optimiser's."""
 
-WAY_OUT = "give the run another run-name, or this node another state-path"
+STATE_HINT = "give the run another run-name, or this node another state-path"
 """What to do where the state that is kept is not this client's."""
 
 
@@ -49,7 +49,7 @@ def state_folder(config: RunConfig, run: str, partition: int, node_config: Mappi
     return config.results_path / run / "checkpoint" / "clients" / name
 
 
-def gather(personal: Mapping[str, Tensor], optimizer: Optimizer | None) -> dict[str, NDArray[Any]]:
+def collect_state(personal: Mapping[str, Tensor], optimizer: Optimizer | None) -> dict[str, NDArray[Any]]:
     """Personal parameters and, if given, the optimiser's state, by name."""
     tensors: dict[str, Tensor] = {f"{PARAMETER}{name}": parameter for name, parameter in personal.items()}
     if optimizer is not None:
@@ -57,8 +57,10 @@ def gather(personal: Mapping[str, Tensor], optimizer: Optimizer | None) -> dict[
     return {key: tensor.detach().cpu().numpy() for key, tensor in tensors.items()}
 
 
-def scatter(arrays: Mapping[str, NDArray[Any]], personal: Mapping[str, Tensor], optimizer: Optimizer | None) -> None:
-    """Inverse of `gather`.
+def restore_state(
+    arrays: Mapping[str, NDArray[Any]], personal: Mapping[str, Tensor], optimizer: Optimizer | None
+) -> None:
+    """Inverse of `collect_state`.
 
     Raises
     ------
@@ -73,7 +75,7 @@ def scatter(arrays: Mapping[str, NDArray[Any]], personal: Mapping[str, Tensor], 
             kept = {key.removeprefix(OPTIMIZER): value for key, value in tensors.items() if key.startswith(OPTIMIZER)}
             optimizer.load(kept)
     except (KeyError, ValueError) as error:
-        raise StoreError(f"the stored personal state belongs to another model ({error}): {WAY_OUT}") from None
+        raise StoreError(f"the stored personal state belongs to another model ({error}): {STATE_HINT}") from None
 
 
 class FixedFile:

@@ -62,7 +62,7 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     except BaseException as error:
         # Flower makes an exit of a signal, and kills the process seconds later: the summary comes before all else.
         text = reason(error)
-        if not directory.is_taken_up:  # a resumed run that did not come to begin leaves what there is as it is
+        if not directory.is_writable:  # a resumed run that did not come to begin leaves what there is as it is
             _refuse(error, flatten(config) | {"run-name": directory.name}, config)
             raise
         told = failed_summary(text, config) | run.figures() | {"status": "failed", "error": text}

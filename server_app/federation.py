@@ -15,14 +15,14 @@ from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.model_spec import model_spec
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.checks import MAX_CLASSES
-from curvfed.strategies.wire.exchange import CohortError, exchange, identify
+from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, DESCRIBE, Description, Facts, Header, Request
 
 log = logging.getLogger("curvfed")
 
 _SELF = re.compile(r"(partition-id \d+): ")
 
-CUT_OTHERWISE = (
+DIFFERENT_PARTITION = (
     "its part is of a public data set that was cut up otherwise than the others': num-partitions and the data set's "
     "files must be the same at all nodes"
 )
@@ -99,16 +99,16 @@ def meet(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Federati
 
     Raises
     ------
-    CohortError
+    FederationError
         If too few nodes are left, two claim one partition-id, the classes do not fit the metric, or the method does not
         work on such data.
     """
-    nodes = _connected(grid, max(config.min_replies, expected), NODE_WAIT if may_grow(grid) else 0.0)
+    nodes = _connected(grid, max(config.min_replies, expected), NODE_WAIT if nodes_can_join(grid) else 0.0)
     log.info("%d nodes are connected; asking what they hold", len(nodes))
     header = Header(run, DESCRIBE, 0)
     replies, failures, _ = exchange(grid, {node: Request(header) for node in nodes}, config.round_timeout)
     refused = {f"node {node}": reason for node, reason in failures.items()}
-    partitions = identify(replies)
+    partitions = nodes_by_partition(replies)
     described = {p: d for p, node in partitions.items() if (d := replies[node].description) is not None}
     if described:
         ((usual, cut), _), *_ = Counter(_kind(description) for description in described.values()).most_common(1)
@@ -116,7 +116,7 @@ def meet(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Federati
             kind, own_cut = _kind(description)
             if (kind, own_cut) != (usual, cut):
                 refused[f"partition-id {partition}"] = (
-                    f"its data are {kind}, the others' are {usual}" if kind != usual else CUT_OTHERWISE
+                    f"its data are {kind}, the others' are {usual}" if kind != usual else DIFFERENT_PARTITION
                 )
                 del described[partition]
     for names, reason in _grouped(refused):
@@ -124,24 +124,24 @@ def meet(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Federati
     if len(described) < config.min_replies:
         told = [f"{', '.join(names[:3])}{', …' * (len(names) > 3)}: {reason}" for names, reason in _grouped(refused)]
         reasons = "; ".join(told[:3]) or "no node is connected"
-        raise CohortError(
+        raise FederationError(
             f"{len(described)} of {len(nodes)} nodes can take part, needed are {config.min_replies}. {reasons}"
         )
     if refused and any(description.space for description in described.values()):
         # A mean over some of the data sets that the run names would be read as one over all.
         name, reason = next(iter(refused.items()))
-        raise CohortError(
+        raise FederationError(
             f"{len(refused)} of {len(nodes)} clients of {config.dataset} cannot take part; {name}: {reason}"
         )
     facts = _facts(described)
     if facts.task not in (tasks := config.row.tasks):
-        raise CohortError(
+        raise FederationError(
             f'the clients\' data are {facts.task}, method = "{config.method}" works on {", ".join(tasks)}'
         )
     method = config.row
     tells = CCVR in method.after or method.tells_statistics
     if tells and not all(about.statistics for about in described.values()):
-        raise CohortError(
+        raise FederationError(
             f'method = "{config.method}" has figures about the clients\' data told: it needs share-statistics=true'
         )
     if facts.own_ends:
@@ -149,14 +149,16 @@ def meet(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Federati
         log.warning("the clients' feature spaces differ (%s): %s stay with each of them", spaces, ", ".join(ENDS))
     first = next(iter(described.values()))
     if first.metric == "roc_auc" and not facts.own_ends and len(facts.class_names) != 2:
-        raise CohortError(f"ROC-AUC needs 2 classes, the clients have {len(facts.class_names)}: {facts.class_names}")
+        raise FederationError(
+            f"ROC-AUC needs 2 classes, the clients have {len(facts.class_names)}: {facts.class_names}"
+        )
     if config.row.lists_clients:
         facts = replace(facts, partitions=tuple(described))
     federation = Federation({p: partitions[p] for p in described}, described, facts, refused)
     return _ask_curvature(grid, config, run, federation)
 
 
-def may_grow(grid: Grid) -> bool:
+def nodes_can_join(grid: Grid) -> bool:
     """Whether nodes may still come up; those that work in the server's own process are all there."""
     return not getattr(grid, "works_in_pull", False)
 
@@ -216,7 +218,7 @@ def _facts(described: dict[int, Description]) -> Facts:
         count = len(described[most].class_names)
         log.warning("the clients name %d classes between them, partition-id %d names %d", len(names), most, count)
     if len(names) > MAX_CLASSES:
-        raise CohortError(f"the clients name {len(names)} classes between them; allowed are up to {MAX_CLASSES}")
+        raise FederationError(f"the clients name {len(names)} classes between them; allowed are up to {MAX_CLASSES}")
     return Facts(first.task, first.num_features, tuple(names), first.shape)
 
 

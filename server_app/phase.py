@@ -32,7 +32,7 @@ _MOST_REASONS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Letter:
+class ClientRequest:
     """What one client is sent in a phase.
 
     Attributes
@@ -68,7 +68,7 @@ class Phase:
     Attributes
     ----------
     header : Header
-    sent : mapping of partition to Letter
+    sent : mapping of partition to ClientRequest
     replies : dict of partition to Reply
         The good ones, sorted by partition.
     reasons : dict of partition to str
@@ -78,7 +78,7 @@ class Phase:
     """
 
     header: Header
-    sent: Mapping[int, Letter]
+    sent: Mapping[int, ClientRequest]
     replies: dict[int, Reply]
     reasons: dict[int, str]
     seconds: dict[int, float]
@@ -89,7 +89,7 @@ class Phase:
         return {partition: reply.metrics for partition, reply in self.replies.items()}
 
     @property
-    def first_reasons(self) -> str:
+    def failure_summary(self) -> str:
         """Three of the reasons in words; "" for none."""
         return "; ".join([f"partition {partition}: {reason}" for partition, reason in self.reasons.items()][:3])
 
@@ -149,7 +149,7 @@ def run_phase(
     grid: Grid,
     federation: Federation,
     header: Header,
-    letters: Mapping[int, Letter],
+    letters: Mapping[int, ClientRequest],
     timeout: float,
     check: Callable[[Reply], None] | None = None,
     on_reply: Callable[[int, int], None] | None = None,
@@ -161,7 +161,7 @@ def run_phase(
 
     Parameters
     ----------
-    letters : mapping of partition to Letter
+    letters : mapping of partition to ClientRequest
     check : callable, optional
         Raises `MessageError` for a reply that is well formed and yet cannot be.
     """

@@ -16,13 +16,13 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import LAST
 from curvfed.server_app.global_model import GlobalModel, fixed_parameters
 from curvfed.server_app.personal_figures import personal_figures
-from curvfed.server_app.phase import Letter, Phase
+from curvfed.server_app.phase import ClientRequest, Phase
 from curvfed.server_app.progress import PHASE_SILENCE, ROUND_SILENCE, Progress, percent, short
 from curvfed.server_app.replies import check_work, not_finite
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.masked_phases import masked_sums, masked_training
 from curvfed.server_app.secure.secure_sum import Check, check_session
-from curvfed.strategies.base.aggregation import Aggregation, Average, Update, weighed
+from curvfed.strategies.base.aggregation import Aggregation, Average, Update, reweighted
 from curvfed.strategies.base.alignment import alignment
 from curvfed.strategies.base.average import AggregationError, Arrays
 from curvfed.strategies.base.calibration import CalibrationError, plain_sum
@@ -51,7 +51,7 @@ class Rounds(Run):
 
         Raises
         ------
-        CohortError, RoundError, ConfigError
+        FederationError, RoundError, ConfigError
         """
         self.meet()
         self.model = self._aggregation()
@@ -62,7 +62,7 @@ class Rounds(Run):
             check_session(self.header(TRAIN), self._cohort(1), self.config)
             if CALIBRATE in self.config.row.after:
                 check_session(self.header(CALIBRATE), list(self.federation.nodes), self.config)
-        self.directory.take_up(last)
+        self.directory.start_writing(last)
         self.directory.write_clients(self.federation.record())
         self.sinks.start()
         for number in range(self.state.round + 1, self.config.num_rounds + 1):
@@ -181,7 +181,7 @@ class Rounds(Run):
             log.warning("round %d: no client that answered has training data", number)
         with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
             try:
-                self.model.aggregate(weighed(updates, self.config.weights))
+                self.model.aggregate(reweighted(updates, self.config.weights))
             except AggregationError as error:
                 raise RoundError(f"round {number}: {error}") from None
         if reason := not_finite(self.model.state()):
@@ -262,7 +262,7 @@ class Rounds(Run):
         if awaited is not None:
             return self._phase(header.phase, header.round, parts, awaited, parts, check)
         started = time.monotonic()
-        phase = self.send(header, {partition: Letter(parts=one) for partition, one in parts.items()}, check)
+        phase = self.send(header, {partition: ClientRequest(parts=one) for partition, one in parts.items()}, check)
         self._record(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started}, in_round)
         return phase
 
@@ -277,12 +277,12 @@ class Rounds(Run):
     ) -> Phase:
         told = set(self.state.told)
         letters = {
-            partition: Letter(
+            partition: ClientRequest(
                 self.model.sent_to(partition),
                 self.state.stamps.get(partition, 0),
                 self.fixed if partition not in told else {},
                 (parts or {}).get(partition, {}),
-                template or (self.model.awaited(partition) if name == TRAIN else {}),
+                template or (self.model.expected_reply(partition) if name == TRAIN else {}),
             )
             for partition in partitions
         }
@@ -309,7 +309,7 @@ class Rounds(Run):
         if len(phase.replies) < needed:
             raise RoundError(
                 f"round {phase.header.round}: {len(phase.replies)} good replies of {len(phase.seconds)}, needed are "
-                f"{needed} (min-replies). {phase.first_reasons}"
+                f"{needed} (min-replies). {phase.failure_summary}"
             )
 
     def _record(self, phase: Phase, row: Mapping[str, Any], in_round: bool = True) -> None:

@@ -11,7 +11,7 @@ from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, meet
-from curvfed.server_app.phase import Letter, Phase, run_phase
+from curvfed.server_app.phase import ClientRequest, Phase, run_phase
 from curvfed.server_app.secure.secure_sum import Check
 from curvfed.server_app.sinks.sinks import Sinks
 from curvfed.strategies.config.defaults import settled
@@ -50,7 +50,7 @@ class Run(ABC):
 
         Raises
         ------
-        CohortError, RoundError, ConfigError
+        FederationError, RoundError, ConfigError
         """
 
     @abstractmethod
@@ -84,7 +84,7 @@ class Run(ABC):
     def send(
         self,
         header: Header,
-        letters: Mapping[int, Letter],
+        letters: Mapping[int, ClientRequest],
         check: Check | None = None,
         on_reply: Callable[[int, int], None] | None = None,
     ) -> Phase:

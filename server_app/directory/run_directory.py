@@ -40,15 +40,15 @@ class RunDirectory:
 
     Attributes
     ----------
-    is_taken_up : bool
-        Whether this run may write here; a resumed one not before `take_up`.
+    is_writable : bool
+        Whether this run may write here; a resumed one not before `start_writing`.
     """
 
     def __init__(self, config: RunConfig, path: Path) -> None:
         self.config, self.path = config, path
         self.checkpoints = Store(path / "checkpoint" / "server")
         self.lock = RunLock(path)
-        self.is_taken_up = not config.resume
+        self.is_writable = not config.resume
 
     @property
     def name(self) -> str:
@@ -102,7 +102,7 @@ class RunDirectory:
                 "more"
             )
 
-    def take_up(self, last_round: int) -> None:
+    def start_writing(self, last_round: int) -> None:
         """Go on from a round, which a resumed run does once nothing stands against it: until then all stays as it was.
 
         Its configuration becomes the one in effect, and what was written of later rounds is removed.
@@ -118,7 +118,7 @@ class RunDirectory:
             If the tables are not those that this checkpoint and this version of the app go on with, or the directory
             cannot be written.
         """
-        if self.is_taken_up:
+        if self.is_writable:
             return
         for name in TABLES:
             check_table(self.path / name, last_round)
@@ -126,7 +126,7 @@ class RunDirectory:
             self._write_config()
         except OSError as error:
             raise ConfigError(f"resume = true: {self.path} cannot be written ({error.strerror})") from None
-        self.is_taken_up = True
+        self.is_writable = True
         for name in TABLES:
             truncate(self.path / name, last_round)
 

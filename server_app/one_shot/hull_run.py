@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from curvfed.server_app.directory.checkpoint import as_before, before
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.one_shot.hull_scores import Known, hull_arrays, learn_settings, scores, sweep
-from curvfed.server_app.phase import Letter, Phase
+from curvfed.server_app.phase import ClientRequest, Phase
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.secure_sum import Check, check_session, secure_sum
 from curvfed.strategies.base.average import Arrays
@@ -26,7 +26,7 @@ from curvfed.strategies.hull.errors import HullError
 from curvfed.strategies.hull.learn import learn
 from curvfed.strategies.hull.public import Public
 from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.wire.checks import check_measured
+from curvfed.strategies.wire.checks import check_hull_metrics
 from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, Header, Parts
 from curvfed.strategies.wire.store import Store, StoreError
 from curvfed.tasks.atomic_file import write_atomically
@@ -57,12 +57,12 @@ class HullRun(Run):
 
         Raises
         ------
-        CohortError, ConfigError, RoundError
+        FederationError, ConfigError, RoundError
         """
         self.meet()
         known = Known.of(self.config, self.federation)  # a test set that cannot be read costs nobody a secret
         found = self._stored() if self.config.resume else None
-        self.directory.take_up(PROTOCOL if found else PROTOCOL - 1)
+        self.directory.start_writing(PROTOCOL if found else PROTOCOL - 1)
         self.directory.write_clients(self.federation.record())
         self.sinks.start()
         if found is None:
@@ -116,14 +116,14 @@ class HullRun(Run):
         measured = self._ask(
             self.header(MEASURE, PROTOCOL),
             dict.fromkeys(self.federation.nodes, told),
-            lambda reply: check_measured(reply.metrics),
+            lambda reply: check_hull_metrics(reply.metrics),
         )
         self._note_revealed(measured)
         able, needed = sorted(measured.replies), max(2, self.config.min_replies)
         if len(able) < needed:
             raise RoundError(
                 f"{len(able)} of {len(measured.seconds)} clients can take part, needed are {needed} (min-replies, and "
-                f"2 for a sum that hides anything). {measured.first_reasons}"
+                f"2 for a sum that hides anything). {measured.failure_summary}"
             )
         self.public = self._agree(len(able))
         values = self.public
@@ -248,7 +248,8 @@ class HullRun(Run):
         """One phase, recorded."""
         started = time.monotonic()
         letters = {
-            partition: Letter(arrays=arrays or {}, parts=one, awaited=awaited or {}) for partition, one in parts.items()
+            partition: ClientRequest(arrays=arrays or {}, parts=one, awaited=awaited or {})
+            for partition, one in parts.items()
         }
         phase = self.send(header, letters, check)
         name, seconds, self._answered = header.phase, time.monotonic() - started, len(phase.replies)

@@ -76,7 +76,7 @@ def secure_sum(
             return step()
         except SecureSumError as error:
             ask(replace(header, phase=FORGET), {p: {} for p in phase.replies}, lambda reply: None)
-            raise SecureSumError(f"{error}. {phase.first_reasons}" if phase.reasons else str(error)) from None
+            raise SecureSumError(f"{error}. {phase.failure_summary}" if phase.reasons else str(error)) from None
 
     phase = ask(replace(header, phase=KEYS), dict.fromkeys(clients, opening.as_parts()), _keys(collector))
     finish(collector.close_keys, phase)

@@ -7,13 +7,13 @@ from typing import Any
 
 from curvfed.strategies.base.average import Arrays, Update, split_average
 
-__all__ = ["Aggregation", "Average", "Replies", "Update", "weighed"]
+__all__ = ["Aggregation", "Average", "Replies", "Update", "reweighted"]
 
 Replies = Mapping[int, Update]
 """Partition -> update, in ascending order of the partitions."""
 
 
-def weighed(replies: Replies, weights: str) -> Replies:
+def reweighted(replies: Replies, weights: str) -> Replies:
     """The replies as an aggregation is to weigh them, which goes by numbers of examples.
 
     Parameters
@@ -38,7 +38,7 @@ class Aggregation(ABC):
 
     is_global = False
 
-    def meet(self, partitions: Sequence[int]) -> None:
+    def set_clients(self, partitions: Sequence[int]) -> None:
         """Be told who all clients are, ascending, before anything else; where the method's row has them told, else none."""
         return
 
@@ -46,7 +46,7 @@ class Aggregation(ABC):
     def sent_to(self, partition: int) -> Arrays:
         """The shared parameters that this client starts from. The same object for clients that start from the same."""
 
-    def awaited(self, partition: int) -> Arrays:
+    def expected_reply(self, partition: int) -> Arrays:
         """Names, shapes and dtypes of the arrays that this client's reply must have; those that it was sent."""
         return self.sent_to(partition)
 

@@ -77,7 +77,7 @@ def gram(start: Arrays, models: Sequence[Arrays]) -> Matrix:
     return products
 
 
-def moved(start: Arrays, updates: Sequence[Update], weights: ArrayLike) -> Arrays:
+def weighted_step(start: Arrays, updates: Sequence[Update], weights: ArrayLike) -> Arrays:
     """θ + Σ wₖ(θₖ − θ) of the trained parameters, and the buffers averaged by numbers of examples.
 
     Parameters

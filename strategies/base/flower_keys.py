@@ -25,7 +25,7 @@ FLOWER: dict[str, tuple[str, ...]] = {
 }
 """Name -> the arguments of the strategy's class that are keys here."""
 
-OF_THE_MEAN = ("flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flower:FedYogi")
+NEED_ONLY_MEAN = ("flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flower:FedYogi")
 """Those that need nothing but the mean of the parameters."""
 
 

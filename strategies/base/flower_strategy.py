@@ -14,7 +14,7 @@ from curvfed.strategies.base.aggregation import Average, Replies, Update
 from curvfed.strategies.base.average import AggregationError, Arrays, split_average
 from curvfed.strategies.base.deviations import is_buffer
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.flower_keys import OF_THE_MEAN
+from curvfed.strategies.base.flower_keys import NEED_ONLY_MEAN
 from curvfed.strategies.wire.arrays import encode_arrays
 
 HELD = "flower/"
@@ -70,7 +70,7 @@ class FlowerStrategy(Average):
         taking = {partition: update for partition, update in replies.items() if update.examples}
         if taking:
             self._steps += 1
-            averaged |= self._step({0: Update(1, averaged)} if self._name in OF_THE_MEAN else taking)
+            averaged |= self._step({0: Update(1, averaged)} if self._name in NEED_ONLY_MEAN else taking)
         self._arrays = averaged
 
     def _step(self, replies: Replies) -> Arrays:

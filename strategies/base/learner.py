@@ -15,9 +15,9 @@ from curvfed.strategies.base.method import HEAD
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import (
+    GradientTerm,
     Optimizer,
     Proximal,
-    Pull,
     Sparsity,
     Trained,
     make_optimizer,
@@ -95,7 +95,7 @@ class Learner:
     def __init__(self, local: Local) -> None:
         self.local, self.keys = local, local.keys
 
-    def kept(self) -> dict[str, Tensor]:
+    def local_state(self) -> dict[str, Tensor]:
         """What lives on at the client between rounds beside the model's own personal parameters, by name.
 
         The tensors in use, to be changed in place, never replaced. Their values when the learner is made are their start.
@@ -111,7 +111,7 @@ class Learner:
             If it is not what this learner awaits.
         """
         check_arrays(arrays, self.share())
-        copy_in(arrays, self.local.tensors)
+        load_arrays(arrays, self.local.tensors)
 
     def train(self) -> Trained:
         """The round's local training, of a client with examples.
@@ -121,22 +121,24 @@ class Learner:
         TrainingError
             If it diverges.
         """
-        return self.descend(self.local.config.local_epochs)
+        return self.run_epochs(self.local.config.local_epochs)
 
-    def descend(self, epochs: int) -> Trained:
+    def run_epochs(self, epochs: int) -> Trained:
         """Epochs of steps on `loss` and `pulls`."""
         local = self.local
-        loss = train(local.model, local.task, local.optimizer, epochs, self.pulls(), local.config.clip_norm, self.loss)
+        loss = train(
+            local.model, local.task, local.optimizer, epochs, self.gradient_terms(), local.config.clip_norm, self.loss
+        )
         return Trained(loss, epochs * local.task.num_steps)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """What a step on a batch lowers."""
         return self.local.task.loss(model, batch)
 
-    def pulls(self) -> list[Pull]:
+    def gradient_terms(self) -> list[GradientTerm]:
         """What is added to the gradients of a step: the terms that the method's row and its keys ask for."""
         local = self.local
-        found: list[Pull] = []
+        found: list[GradientTerm] = []
         if local.sparsity:
             masks = [parameter for name, parameter in local.trained.items() if name.endswith(".mask")]
             found.append(Sparsity(masks, local.sparsity))
@@ -181,7 +183,7 @@ class Learner:
 
     def share(self) -> dict[str, NDArray[Any]]:
         """What the client answers with: the shared parameters, and nothing else."""
-        return {name: host(self.local.tensors[name]) for name in self.local.shared}
+        return {name: to_numpy(self.local.tensors[name]) for name in self.local.shared}
 
     @property
     def scored(self) -> nn.Module:
@@ -207,7 +209,7 @@ def fresh_optimizer(model: nn.Module, config: RunKeys) -> Optimizer:
 
 
 @torch.no_grad()
-def copy_in(arrays: Mapping[str, NDArray[Any]], tensors: Mapping[str, Tensor]) -> None:
+def load_arrays(arrays: Mapping[str, NDArray[Any]], tensors: Mapping[str, Tensor]) -> None:
     """Copy arrays into the tensors of the same names."""
     for name, array in arrays.items():
         tensor = tensors[name].detach()
@@ -217,17 +219,17 @@ def copy_in(arrays: Mapping[str, NDArray[Any]], tensors: Mapping[str, Tensor]) -
             tensor.copy_(torch.tensor(array))
 
 
-def host(tensor: Tensor) -> NDArray[Any]:
+def to_numpy(tensor: Tensor) -> NDArray[Any]:
     """A tensor as an array, without a copy where it is on the CPU."""
     array: NDArray[Any] = tensor.detach().cpu().numpy()
     return array
 
 
-def part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+def select_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     """The arrays whose names begin with a prefix, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def copies(tensors: Iterable[Tensor]) -> list[Tensor]:
+def clones(tensors: Iterable[Tensor]) -> list[Tensor]:
     """Each tensor as it is now."""
     return [tensor.detach().clone() for tensor in tensors]

@@ -5,7 +5,7 @@ import copy
 from torch import Tensor, nn
 
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.base.learner import Learner, Local, copy_in, part
+from curvfed.strategies.base.learner import Learner, Local, load_arrays, select_prefix
 from curvfed.strategies.base.model_state import named_state
 
 OWN = "own/"
@@ -25,7 +25,7 @@ class OwnModel(Learner):
         self.own = copy.deepcopy(local.model)
         self.own_state = named_state(self.own)
 
-    def kept(self) -> dict[str, Tensor]:
+    def local_state(self) -> dict[str, Tensor]:
         """All that the own model computes with."""
         return {f"{OWN}{name}": tensor for name, tensor in self.own_state.items()}
 
@@ -37,5 +37,5 @@ class OwnModel(Learner):
     @staticmethod
     def restored(model: nn.Module, kept: Arrays) -> nn.Module:
         """The model with what was kept in the place of all its own."""
-        copy_in(part(kept, OWN), named_state(model))
+        load_arrays(select_prefix(kept, OWN), named_state(model))
         return model

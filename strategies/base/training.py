@@ -16,7 +16,7 @@ from curvfed.tasks.task import Batch, Task
 Loss = Callable[[nn.Module, Batch], Tensor]
 """Of a model and a batch: what a step lowers, of shape ()."""
 
-Pull = Callable[[], None]
+GradientTerm = Callable[[], None]
 """Adds to the gradients of a step, between its backward pass and the optimiser."""
 
 
@@ -158,7 +158,7 @@ def train(
     task: Task,
     optimizer: Steps,
     epochs: int,
-    pulls: Sequence[Pull] = (),
+    pulls: Sequence[GradientTerm] = (),
     clip_norm: float = 0.0,
     loss: Loss | None = None,
     repeats: int = 1,

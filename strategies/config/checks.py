@@ -4,7 +4,7 @@ from pathlib import Path
 
 from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN
+from curvfed.strategies.base.flower_keys import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.base.keys import Table, kebab
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.config.defaults import BUILT_IN, settled
@@ -29,7 +29,7 @@ PARTITIONS = {
     "points": tuple(POINT_PARTITIONS),
 }
 
-SUMMED = ("average", "fedopt", *OF_THE_MEAN)
+SUMMED = ("average", "fedopt", *NEED_ONLY_MEAN)
 """Aggregations that need nothing but the mean of the parameters, which a secure sum can give."""
 
 OF_SGD = ("fednova", "scaffold")

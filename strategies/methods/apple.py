@@ -15,7 +15,7 @@ from curvfed.strategies.base.average import Arrays, check_names
 from curvfed.strategies.base.deviations import is_buffer
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, Local, copy_in, host, part
+from curvfed.strategies.base.learner import Learner, Local, load_arrays, select_prefix, to_numpy
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.own_model import OWN
@@ -76,9 +76,9 @@ class AppleServer(Aggregation):
 
     def __init__(self, arrays: Arrays, most: int, seed: int) -> None:
         self._start, self._most, self._seed = arrays, most, seed
-        self.meet(())
+        self.set_clients(())
 
-    def meet(self, partitions: Sequence[int]) -> None:
+    def set_clients(self, partitions: Sequence[int]) -> None:
         """Give every client the start."""
         self._cores = dict.fromkeys(partitions, self._start)
         self._sizes = dict.fromkeys(partitions, UNKNOWN)
@@ -115,7 +115,7 @@ class AppleServer(Aggregation):
         shares: NDArray[np.float64] = sizes / sizes.sum()
         return shares
 
-    def awaited(self, partition: int) -> Arrays:
+    def expected_reply(self, partition: int) -> Arrays:
         """The client's own core, under the parameters' names."""
         return self._start
 
@@ -137,7 +137,7 @@ class AppleServer(Aggregation):
 
     def load(self, state: Arrays) -> None:
         """Go on from stored cores."""
-        self.meet([int(partition) for partition in state["heard"][:, 0]])
+        self.set_clients([int(partition) for partition in state["heard"][:, 0]])
         for partition, size, turns in state["heard"].tolist():
             self._sizes[partition], self._turns[partition] = size, turns
             self._cores[partition] = {name: state[f"{CORE}{partition}/{name}"] for name in self._start}
@@ -189,7 +189,7 @@ class AppleClient(Learner):
             self._last = {name: torch.stack([core] * count) for name, core in self._core.items()}
         self._sent: Arrays = {}
 
-    def kept(self) -> dict[str, Tensor]:
+    def local_state(self) -> dict[str, Tensor]:
         """p_i − p_0 (m,), θ, and with `apple.cores` the others' cores (m, …)."""
         own = {f"{OWN}{name}": tensor for name, tensor in self.local.tensors.items()}
         return {"relations": self._relations} | own | {f"{LAST}{name}": cores for name, cores in self._last.items()}
@@ -197,16 +197,16 @@ class AppleClient(Learner):
     def receive(self, arrays: Arrays) -> None:
         """Cores and shares; θ is combined of them."""
         self._check(arrays)
-        copy_in(_core(arrays, self.local.partition), self._core)
+        load_arrays(_core(arrays, self.local.partition), self._core)
         self._shares.copy_(torch.tensor(arrays[SHARES]))
         for place, partition in enumerate(self._clients):
             if self._last:
-                copy_in(core := _core(arrays, partition), {name: self._last[name][place] for name in core})
+                load_arrays(core := _core(arrays, partition), {name: self._last[name][place] for name in core})
         self._sent = {} if self._last else arrays
         self._combine(self._cores(), self.local.shared)
 
     def _check(self, arrays: Arrays) -> None:
-        core = {name: host(tensor) for name, tensor in self._core.items()}
+        core = {name: to_numpy(tensor) for name, tensor in self._core.items()}
         came = {name.split("/")[1] for name in arrays if name.startswith(CORE)} | {str(self.local.partition)}
         wanted = [partition for partition in self._clients if not self._last or str(partition) in came]
         expected = {f"{CORE}{partition}/{name}": array for partition in wanted for name, array in core.items()}
@@ -269,12 +269,12 @@ class AppleClient(Learner):
 
     def share(self) -> dict[str, NDArray[Any]]:
         """w_i."""
-        return {name: host(tensor) for name, tensor in self._core.items()}
+        return {name: to_numpy(tensor) for name, tensor in self._core.items()}
 
     @staticmethod
     def restored(model: nn.Module, kept: Arrays) -> nn.Module:
         """θ as it was kept."""
-        copy_in(part(kept, OWN), named_state(model))
+        load_arrays(select_prefix(kept, OWN), named_state(model))
         return model
 
 
@@ -317,7 +317,7 @@ class _Behind:
 
 def _core(arrays: Arrays, partition: int) -> dict[str, NDArray[Any]]:
     """A client's core, if it came."""
-    return part(arrays, f"{CORE}{partition}/")
+    return select_prefix(arrays, f"{CORE}{partition}/")
 
 
 def penalty_rounds(keys: Keys, num_rounds: int) -> int:

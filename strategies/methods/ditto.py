@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Local, copies, fresh_optimizer
+from curvfed.strategies.base.learner import Local, clones, fresh_optimizer
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
 from curvfed.strategies.base.own_model import OwnModel
 from curvfed.strategies.base.training import Proximal, Trained, train
@@ -40,7 +40,7 @@ class DittoClient(OwnModel):
         """Both models; the loss and the steps are those of the shared one."""
         local, config = self.local, self.local.config
         own = {name: parameter for name, parameter in self.own.named_parameters() if parameter.requires_grad}
-        pull = Proximal(own.values(), self.keys.mu / 2, copies(local.tensors[name] for name in own))
+        pull = Proximal(own.values(), self.keys.mu / 2, clones(local.tensors[name] for name in own))
         self._optimizer.reset()
         self._optimizer.learning_rate = local.optimizer.learning_rate
         train(self.own, local.task, self._optimizer, self.keys.epochs, [pull], config.clip_norm)

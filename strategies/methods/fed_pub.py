@@ -7,8 +7,8 @@ from curvfed.strategies.base.aggregation import Aggregation, Replies
 from curvfed.strategies.base.average import Arrays, split_average
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.personal_averages import Matrix, PersonalAverages, cosines
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.start_per_client import Matrix, Starts, cosines
 from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING
 
 
@@ -38,7 +38,7 @@ class Keys(Table):
     )
 
 
-class FedPubServer(Starts):
+class FedPubServer(PersonalAverages):
     """Every client starts from an average of its own, in which the models that compute alike weigh more.
 
     The start of client i is Σ_j α_ij θ_j with α_ij = exp(τ S_ij) / Σ_k exp(τ S_ik), S_ij the cosine of the functional

@@ -7,12 +7,12 @@ from torch import Tensor
 
 from curvfed.strategies.base.aggregation import Aggregation, Average, Replies
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.base.deviations import is_buffer, moved
+from curvfed.strategies.base.deviations import is_buffer, weighted_step
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, Local, copies
+from curvfed.strategies.base.learner import Learner, Local, clones
 from curvfed.strategies.base.method import IMAGES, PLAIN_MEAN, Method
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.training import Proximal, Pull, Trained
+from curvfed.strategies.base.training import GradientTerm, Proximal, Trained
 
 
 class Keys(Table):
@@ -63,7 +63,7 @@ class FedDynServer(Average):
         taking = np.count_nonzero(examples)
         # In float64, or the mean's rounding would add up in the drift.
         start = {name: array.astype(np.float64) for name, array in self._arrays.items()}
-        mean = moved(start, updates, examples / max(examples.sum(), 1))
+        mean = weighted_step(start, updates, examples / max(examples.sum(), 1))
         if not taking:
             return
         for name, drift in self._drift.items():
@@ -109,27 +109,27 @@ class FedDynClient(Learner):
         super().__init__(local)
         self._drift = {name: torch.zeros_like(local.trained[name].detach()) for name in self.shared_and_trained}
 
-    def kept(self) -> dict[str, Tensor]:
+    def local_state(self) -> dict[str, Tensor]:
         """lₖ."""
         return {f"{DRIFT}{name}": tensor for name, tensor in self._drift.items()}
 
     def train(self) -> Trained:
         """The round's steps, and the drift that they add."""
         parameters = [self.local.trained[name] for name in self._drift]
-        starts = copies(parameters)
+        starts = clones(parameters)
         trained = super().train()
         for drift, parameter, start in zip(self._drift.values(), parameters, starts, strict=True):
             drift.add_(parameter.detach() - start)
         return trained
 
-    def pulls(self) -> list[Pull]:
+    def gradient_terms(self) -> list[GradientTerm]:
         """The linear and the quadratic term, as one pull to θᵗ⁻¹ − lₖ, beside what others ask for."""
         alpha = self.keys.alpha
         if not alpha:
-            return super().pulls()
+            return super().gradient_terms()
         parameters = [self.local.trained[name] for name in self._drift]
         anchors = [p.detach() - drift for p, drift in zip(parameters, self._drift.values(), strict=True)]
-        return [*super().pulls(), Proximal(parameters, alpha / 2, anchors)]
+        return [*super().gradient_terms(), Proximal(parameters, alpha / 2, anchors)]
 
 
 def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:

@@ -12,10 +12,10 @@ from pydantic import Field
 from curvfed.strategies.base.aggregation import Aggregation, Replies
 from curvfed.strategies.base.average import AggregationError, Arrays, split_average
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, copy_in, host
+from curvfed.strategies.base.learner import Learner, load_arrays, to_numpy
 from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.personal_averages import Matrix, PersonalAverages, cosines
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.start_per_client import Matrix, Starts, cosines
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.label_propagation import moments, propagate, smoothing_confidence
@@ -47,7 +47,7 @@ MOMENTS, CONFIDENCE = "topology/moments", "topology/confidence"
 """What a client sends beside the shared parameters: moments of its soft labels, (K, C), and its confidence, ()."""
 
 
-class FedGtaServer(Starts):
+class FedGtaServer(PersonalAverages):
     """Every client starts from an average over those whose soft labels have moments like its own.
 
     The start of client i is Σ_j H_j θ_j / Σ_j H_j over the clients j whose moments M_j have a cosine with M_i of at least
@@ -74,7 +74,7 @@ class FedGtaServer(Starts):
         self._threshold, self._order = threshold, order
         self._sources = 0.0
 
-    def awaited(self, partition: int) -> Arrays:
+    def expected_reply(self, partition: int) -> Arrays:
         """What it was sent, and both figures; the classes are those of the classifier."""
         bias = self._average["head.bias"]
         figures = {MOMENTS: np.zeros((self._order, bias.size), bias.dtype), CONFIDENCE: np.zeros((), bias.dtype)}
@@ -156,7 +156,7 @@ class FedGtaClient(Learner):
     def receive(self, arrays: Arrays) -> None:
         """Take in the client's start."""
         check_arrays(arrays, super().share())
-        copy_in(arrays, self.local.tensors)
+        load_arrays(arrays, self.local.tensors)
 
     def share(self) -> dict[str, NDArray[Any]]:
         """The shared parameters, the moments and the confidence."""
@@ -174,7 +174,7 @@ class FedGtaClient(Learner):
         soft[batch.rows], softer[batch.rows] = truth, truth
         degrees = torch.bincount(batch.inputs.edge_index[0], minlength=len(soft)).to(soft.dtype)
         found = {MOMENTS: moments(soft, keys.moments), CONFIDENCE: smoothing_confidence(softer, degrees)}
-        return {name: host(tensor).astype(dtype) for name, tensor in found.items()}
+        return {name: to_numpy(tensor).astype(dtype) for name, tensor in found.items()}
 
 
 def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:

@@ -13,10 +13,10 @@ from curvfed.strategies.base.aggregation import Aggregation, Replies
 from curvfed.strategies.base.average import Arrays, check_names
 from curvfed.strategies.base.deviations import is_buffer
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, Local, copy_in, part
+from curvfed.strategies.base.learner import Learner, Local, load_arrays, select_prefix
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.training import Pull
+from curvfed.strategies.base.training import GradientTerm
 from curvfed.strategies.wire.arrays import MessageError, check_arrays
 
 
@@ -75,7 +75,7 @@ class FedMtlServer(Aggregation):
             return self._idle_sent
         return self._sent.get(partition, self._unheard)
 
-    def awaited(self, partition: int) -> Arrays:
+    def expected_reply(self, partition: int) -> Arrays:
         """w_k alone."""
         return self._start
 
@@ -212,13 +212,13 @@ class FedMtlClient(Learner):
         check_arrays(arrays, own | pulls | {WEIGHT: np.zeros(1)})
         if not arrays[WEIGHT][0] >= 0:
             raise MessageError(f"{WEIGHT} is {arrays[WEIGHT][0]}; allowed is a number >= 0")
-        copy_in({name: arrays[name] for name in own}, self.local.tensors)
-        copy_in(part(arrays, PULL), self._pulls)
+        load_arrays({name: arrays[name] for name in own}, self.local.tensors)
+        load_arrays(select_prefix(arrays, PULL), self._pulls)
         self._weight = float(arrays[WEIGHT][0])
 
-    def pulls(self) -> list[Pull]:
+    def gradient_terms(self) -> list[GradientTerm]:
         """The gradients of both terms, beside what others ask for."""
-        return [*super().pulls(), self._pull]
+        return [*super().gradient_terms(), self._pull]
 
     def _pull(self) -> None:
         keys = self.keys

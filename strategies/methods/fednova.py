@@ -4,7 +4,7 @@ import numpy as np
 
 from curvfed.strategies.base.aggregation import Aggregation, Average, Replies
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.base.deviations import moved
+from curvfed.strategies.base.deviations import weighted_step
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
@@ -43,7 +43,7 @@ class FedNovaServer(Average):
         pulls = gradient_weight(steps, self._momentum)
         weights = np.divide(shares * (shares @ pulls), pulls, out=np.zeros_like(pulls), where=taking)
         self._weights = dict(zip(replies, weights.tolist(), strict=True))
-        self._arrays = moved(self._arrays, list(replies.values()), weights)
+        self._arrays = weighted_step(self._arrays, list(replies.values()), weights)
 
     def weights(self) -> dict[int, float]:
         """τ_eff pₖ/‖aₖ‖₁, what the deviations were multiplied by in the last round."""

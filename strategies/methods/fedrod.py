@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.base.learner import Learner, Local, copy_in, fresh_optimizer, part
+from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer, load_arrays, select_prefix
 from curvfed.strategies.base.method import (
     IMAGES,
     Method,
 )
-from curvfed.strategies.base.training import Pull, Trained
+from curvfed.strategies.base.training import GradientTerm, Trained
 from curvfed.tasks.task import Batch
 
 OWN_HEAD = "own-head/"
@@ -48,7 +48,7 @@ class FedRodClient(Learner):
         self._log_counts = counts.to(weight.dtype).log()
         self._both = with_own_head(local.model, self._own)
 
-    def kept(self) -> dict[str, Tensor]:
+    def local_state(self) -> dict[str, Tensor]:
         """h_k."""
         return {f"{OWN_HEAD}{name}": parameter for name, parameter in self._own.named_parameters()}
 
@@ -65,9 +65,9 @@ class FedRodClient(Learner):
         own = generic.detach() + self._own(features.detach())
         return F.cross_entropy(generic + self._log_counts, batch.labels) + F.cross_entropy(own, batch.labels)
 
-    def pulls(self) -> list[Pull]:
+    def gradient_terms(self) -> list[GradientTerm]:
         """Those of the shared parameters, and with them the own head's step, which touches no other gradient."""
-        return [*super().pulls(), self._step]
+        return [*super().gradient_terms(), self._step]
 
     def _step(self) -> None:
         if clip_norm := self.local.config.clip_norm:
@@ -84,7 +84,7 @@ class FedRodClient(Learner):
     def restored(model: nn.Module, kept: Arrays) -> nn.Module:
         """The same of the model with the shared parameters."""
         own = _own_head(model)
-        copy_in(part(kept, OWN_HEAD), dict(own.named_parameters()))
+        load_arrays(select_prefix(kept, OWN_HEAD), dict(own.named_parameters()))
         return with_own_head(model, own)
 
 

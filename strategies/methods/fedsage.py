@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from curvfed.strategies.base.aggregation import Aggregation, Average, Replies
 from curvfed.strategies.base.average import Arrays, Update, check_names
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, Local, copy_in, host, part
+from curvfed.strategies.base.learner import Learner, Local, load_arrays, select_prefix, to_numpy
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import Correction, Trained, make_optimizer, train
@@ -134,7 +134,7 @@ class FedSageServer(Average):
                 found |= _named(f"{PACKAGE}{other}/", content)
         return found
 
-    def awaited(self, partition: int) -> Arrays:
+    def expected_reply(self, partition: int) -> Arrays:
         """The classifier; while generators are trained "package/name", and "gradient/partition/name" of every package."""
         if not self._left:
             return self._arrays
@@ -150,7 +150,7 @@ class FedSageServer(Average):
     def aggregate(self, replies: Replies) -> None:
         """Average the classifier; sort packages and gradients."""
         for partition, update in replies.items():
-            check_names(update.arrays, self.awaited(partition))
+            check_names(update.arrays, self.expected_reply(partition))
         models = {
             p: replace(one, arrays={name: one.arrays[name] for name in self._arrays}) for p, one in replies.items()
         }
@@ -234,7 +234,7 @@ class FedSageClient(Learner):
         keys, batch = self.keys, next(iter(local.task.batches(local.model)))
         self._inputs: GraphInputs = batch.inputs
         self._features = self._inputs.dense
-        self._template = package({name: host(local.tensors[name]) for name in local.shared}, keys)
+        self._template = package({name: to_numpy(local.tensors[name]) for name in local.shared}, keys)
         spec = GeneratorSpec(self._features.shape[1], keys.width, keys.neighbours, local.config.dropout)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(local.config.seed)
@@ -250,19 +250,19 @@ class FedSageClient(Learner):
 
     def _hidden(self, batch: Batch) -> Tensor:
         rng = np.random.default_rng([self.local.config.seed, self.local.partition, HIDING])
-        trained_on = host(batch.rows) if batch.rows is not None else np.zeros(0, np.int64)
+        trained_on = to_numpy(batch.rows) if batch.rows is not None else np.zeros(0, np.int64)
         free = np.setdiff1d(np.arange(self._inputs.num_nodes), trained_on)
         count = min(len(free), round(self.keys.hidden * self._inputs.num_nodes))
         return torch.from_numpy(np.sort(rng.permutation(free)[:count])).to(self._features.device)
 
-    def kept(self) -> dict[str, Tensor]:
+    def local_state(self) -> dict[str, Tensor]:
         """The generator, and in how many rounds it was trained."""
         found = {f"{KEPT}{name}": parameter for name, parameter in self._generator.named_parameters()}
         return found | {f"{KEPT}rounds": self._rounds}
 
     def receive(self, arrays: Arrays) -> None:
         """θ; while generators are trained the gradient on the own fGen and the others' packages."""
-        shared = {name: host(self.local.tensors[name]) for name in self.local.shared}
+        shared = {name: to_numpy(self.local.tensors[name]) for name in self.local.shared}
         expected, numbers = dict(shared), sorted({name.split("/")[1] for name in arrays if name.startswith(PACKAGE)})
         generates = any(name.startswith(GRADIENT) for name in arrays)
         if generates:
@@ -274,9 +274,9 @@ class FedSageClient(Learner):
                     )
                 expected |= {f"{PACKAGE}{number}/{name}": array for name, array in self._template.items()}
         check_arrays(arrays, expected)
-        copy_in({name: arrays[name] for name in shared}, self.local.tensors)
-        self._gradient = self._tensors(part(arrays, GRADIENT)) if generates else None
-        self._packages = {number: part(arrays, f"{PACKAGE}{number}/") for number in numbers}
+        load_arrays({name: arrays[name] for name in shared}, self.local.tensors)
+        self._gradient = self._tensors(select_prefix(arrays, GRADIENT)) if generates else None
+        self._packages = {number: select_prefix(arrays, f"{PACKAGE}{number}/") for number in numbers}
         self._told, self._mended = {}, None
 
     def _tensors(self, arrays: Arrays) -> dict[str, Tensor]:
@@ -324,11 +324,11 @@ class FedSageClient(Learner):
         self._generator.eval()
         representations = self._generator.encode(self._impaired.inputs)
         found = {name: np.array(array) for name, array in self._template.items()}
-        found |= {name: np.array(host(parameter)) for name, parameter in self._fgen.items()}
+        found |= {name: np.array(to_numpy(parameter)) for name, parameter in self._fgen.items()}
         lacking = self._impaired.missing.nonzero().squeeze(1)
         chosen = lacking[torch.randperm(len(lacking), device=lacking.device)][: len(found[MISSING])]
-        found[REPRESENTATIONS][: len(chosen)] = host(representations[chosen])
-        found[MISSING][: len(chosen)] = host(self._impaired.missing[chosen])
+        found[REPRESENTATIONS][: len(chosen)] = to_numpy(representations[chosen])
+        found[MISSING][: len(chosen)] = to_numpy(self._impaired.missing[chosen])
         return {f"{PACKAGE}{name}": array for name, array in found.items()}
 
     def _answers(self) -> dict[str, NDArray[Any]]:
@@ -337,12 +337,14 @@ class FedSageClient(Learner):
         probe = copy.deepcopy(self._generator.features).eval()
         parameters = dict(probe.named_parameters())
         for number, content in self._packages.items():
-            copy_in({name: content[name] for name in parameters}, parameters)
+            load_arrays({name: content[name] for name in parameters}, parameters)
             told = self._tensors({name: content[name] for name in (REPRESENTATIONS, MISSING)})
             noisy = told[REPRESENTATIONS] + torch.randn_like(told[REPRESENTATIONS])
             loss = feature_loss(probe(noisy), told[MISSING], self._features)
             gradients = torch.autograd.grad(loss, list(parameters.values()))
-            found |= {f"{GRADIENT}{number}/{name}": host(one) for name, one in zip(parameters, gradients, strict=True)}
+            found |= {
+                f"{GRADIENT}{number}/{name}": to_numpy(one) for name, one in zip(parameters, gradients, strict=True)
+            }
         return found
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:

@@ -10,7 +10,7 @@ from pydantic import Field
 from curvfed.geometry.min_norm import min_norm_point
 from curvfed.strategies.base.aggregation import Aggregation, Average, Replies
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.base.deviations import gram, moved
+from curvfed.strategies.base.deviations import gram, weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.run_keys import RunKeys
@@ -115,7 +115,7 @@ class Consistent(Average):
         if np.array_equal(weights, prior):
             super().aggregate(replies)
         else:
-            self._arrays = moved(self._arrays, list(replies.values()), list(self._weights.values()))
+            self._arrays = weighted_step(self._arrays, list(replies.values()), list(self._weights.values()))
         self._figures = {
             "weights": " ".join(f"{p}:{weight:.4g}" for p, weight in self._weights.items()),
             "weights_l1": float(np.abs(weights - prior).sum()),

@@ -66,7 +66,7 @@ class MoonClient(Learner):
         super().__init__(local)
         self._received, self._previous = (copy.deepcopy(local.model).requires_grad_(False).eval() for _ in range(2))
 
-    def kept(self) -> dict[str, Tensor]:
+    def local_state(self) -> dict[str, Tensor]:
         """All that the last model computes with."""
         return {f"{PREVIOUS}{name}": tensor for name, tensor in named_state(self._previous).items()}
 

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from curvfed.strategies.base.aggregation import Aggregation, Average, Replies
 from curvfed.strategies.base.average import Arrays, check_names, split_average
-from curvfed.strategies.base.deviations import is_buffer, moved
+from curvfed.strategies.base.deviations import is_buffer, weighted_step
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, Local, copies, copy_in, host, part
+from curvfed.strategies.base.learner import Learner, Local, clones, load_arrays, select_prefix, to_numpy
 from curvfed.strategies.base.method import GRAPHS, IMAGES, PLAIN_MEAN, SGD_FROM_REST, Method
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.training import Correction, Pull, Trained
+from curvfed.strategies.base.training import Correction, GradientTerm, Trained
 from curvfed.strategies.wire.arrays import check_arrays
 
 
@@ -76,7 +76,7 @@ class ScaffoldServer(Average):
             return
         examples = np.array([update.examples for update in updates], np.float64)
         models = [replace(one, arrays={name: one.arrays[name] for name in self._arrays}) for one in updates]
-        self._arrays = moved(self._arrays, models, self._learning_rate * examples / examples.sum())
+        self._arrays = weighted_step(self._arrays, models, self._learning_rate * examples / examples.sum())
         changes = [replace(one, arrays={name: one.arrays[VARIATE + name] for name in self._variate}) for one in updates]
         mean, share = split_average(self._variate, changes), len(updates) / self._clients
         for name, variate in self._variate.items():
@@ -126,22 +126,22 @@ class ScaffoldClient(Learner):
             {name: torch.zeros_like(local.tensors[name].detach()) for name in self._names} for _ in range(3)
         )
 
-    def kept(self) -> dict[str, Tensor]:
+    def local_state(self) -> dict[str, Tensor]:
         """cᵢ."""
         return {f"{KEPT}{name}": tensor for name, tensor in self._own.items()}
 
     def receive(self, arrays: Arrays) -> None:
         """x and c."""
         check_arrays(arrays, self.share())
-        copy_in({name: arrays[name] for name in self.local.shared}, self.local.tensors)
-        copy_in(part(arrays, VARIATE), self._common)
+        load_arrays({name: arrays[name] for name in self.local.shared}, self.local.tensors)
+        load_arrays(select_prefix(arrays, VARIATE), self._common)
         for change in self._change.values():
             change.zero_()
 
     def train(self) -> Trained:
         """The round's steps, and the variate that they leave."""
         local, config = self.local, self.local.config
-        starts = copies(local.tensors[name] for name in self._names)
+        starts = clones(local.tensors[name] for name in self._names)
         trained = super().train()
         length = local.optimizer.learning_rate * float(gradient_weight(trained.steps, config.momentum))
         if length > 0:  # a schedule may end at no length at all, which tells of no gradient
@@ -152,15 +152,15 @@ class ScaffoldClient(Learner):
                 self._own[name].add_(change)
         return trained
 
-    def pulls(self) -> list[Pull]:
+    def gradient_terms(self) -> list[GradientTerm]:
         """The correction c − cᵢ, beside what others ask for."""
         trained = {name: self.local.trained[name] for name in self._names if name in self.local.trained}
         corrections = {name: self._common[name] - self._own[name] for name in trained}
-        return [*super().pulls(), Correction(trained, corrections)]
+        return [*super().gradient_terms(), Correction(trained, corrections)]
 
     def share(self) -> dict[str, NDArray[Any]]:
         """y and Δcᵢ."""
-        return super().share() | {f"{VARIATE}{name}": host(change) for name, change in self._change.items()}
+        return super().share() | {f"{VARIATE}{name}": to_numpy(change) for name, change in self._change.items()}
 
 
 def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:

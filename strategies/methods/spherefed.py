@@ -21,7 +21,7 @@ from curvfed.strategies.base.calibration import (
 )
 from curvfed.strategies.base.classifier_inputs import classifier_inputs
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, copy_in
+from curvfed.strategies.base.learner import Learner, load_arrays
 from curvfed.strategies.base.method import HEAD, IMAGES, Method
 
 _RANK = 1e-12  # eigenvalues of V up to this share of the largest are rounding
@@ -66,7 +66,7 @@ class SphereFedClient(Learner):
         total = Sums.zeros(dim, classes)
         total.add(features, labels)
         found = solve(total.gram, total.targets, self.keys.ridge * local.task.num_examples)
-        copy_in({f"{HEAD}weight": found.astype(np.float32)}, local.tensors)
+        load_arrays({f"{HEAD}weight": found.astype(np.float32)}, local.tensors)
         return None
 
 

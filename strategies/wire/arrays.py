@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 _NUMPY, _PREFIX = "numpy.ndarray", 10  # magic, version and the header's length take ten bytes
 
-MOST_WORDS = 2000
+MAX_REASON = 2000
 """Characters of a reason that is shown. It may quote the other side, who could fill a disk with it."""
 
 
@@ -23,7 +23,7 @@ class MessageError(ValueError):
         super().__init__(one_line(reason))
 
 
-def one_line(text: str, most: int = MOST_WORDS) -> str:
+def one_line(text: str, most: int = MAX_REASON) -> str:
     """A text on one line, without what moves a terminal's cursor, cut off at so many characters."""
     line = "".join(
         char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in " ".join(text[: 2 * most].split())

@@ -12,10 +12,10 @@ from curvfed.strategies.wire.arrays import MessageError
 SCORES = ("test", "val", "accuracy")
 """Metrics that are shares in [0, 1], each also as it was before training ("_before")."""
 
-OF_HULLS = ("points", "revealed", "vertices", "moved", "thinned")
+HULL_METRICS = ("points", "revealed", "vertices", "moved", "thinned")
 """What a client tells of its hulls: all of it, or nothing."""
 
-COUNTS = ("steps", "clipped", *OF_HULLS)
+COUNTS = ("steps", "clipped", *HULL_METRICS)
 """Metrics that are whole numbers."""
 
 LARGEST = 1e30
@@ -24,7 +24,7 @@ LARGEST = 1e30
 MAX_CLASSES = 10_000
 MAX_PARTITIONS = 1_000_000
 
-MOST_LETTERS = 200
+MAX_TEXT = 200
 """Of the name of a class, and of any other text about the data."""
 
 _SHAPE = re.compile(r"([13])x([0-9]{1,4})x([0-9]{1,4})")
@@ -51,16 +51,16 @@ def check_metrics(metrics: Mapping[str, float], known: Collection[str]) -> None:
             raise MessageError(f"{name} is {value}; allowed is a whole number, 0 or more")
 
 
-def check_measured(metrics: Mapping[str, float]) -> None:
+def check_hull_metrics(metrics: Mapping[str, float]) -> None:
     """Refuse figures about hulls that lack one, or that cannot be.
 
     Raises
     ------
     MessageError
     """
-    told = [name for name in OF_HULLS if name in metrics]
-    if told and len(told) < len(OF_HULLS):
-        raise MessageError(f"it tells {', '.join(told)} of its hulls; awaited is {', '.join(OF_HULLS)}, or nothing")
+    told = [name for name in HULL_METRICS if name in metrics]
+    if told and len(told) < len(HULL_METRICS):
+        raise MessageError(f"it tells {', '.join(told)} of its hulls; awaited is {', '.join(HULL_METRICS)}, or nothing")
     if told and max(metrics["revealed"], metrics["moved"]) > metrics["points"]:
         raise MessageError(
             f"{metrics['revealed']:g} points are revealed and {metrics['moved']:g} moved of {metrics['points']:g}"
@@ -103,9 +103,9 @@ def check_texts(texts: Iterable[str]) -> None:
     MessageError
     """
     for text in texts:
-        if len(text) > MOST_LETTERS or not text.isprintable():
+        if len(text) > MAX_TEXT or not text.isprintable():
             raise MessageError(
-                f"a class or the data are named by {len(text)} characters; allowed are up to {MOST_LETTERS} printable ones"
+                f"a class or the data are named by {len(text)} characters; allowed are up to {MAX_TEXT} printable ones"
             )
 
 

@@ -18,8 +18,8 @@ from curvfed.strategies.wire.messages import (
     decode_reply,
     encode_request,
 )
-from curvfed.strategies.wire.nudging import has_machines, is_due, nudge
-from curvfed.strategies.wire.pulling import MESSAGE_LOST, Puller
+from curvfed.strategies.wire.reply_poller import MESSAGE_LOST, ReplyPoller
+from curvfed.strategies.wire.wake_up import has_supernodes, is_due, wake_up
 
 log = logging.getLogger("curvfed")
 
@@ -32,7 +32,7 @@ NODE_UNAVAILABLE = 5
 """Flower's code for a node that has not been heard of for about a minute."""
 
 
-class CohortError(RuntimeError):
+class FederationError(RuntimeError):
     """A federation that cannot run."""
 
 
@@ -84,7 +84,7 @@ def exchange(
     nodes = [message.metadata.dst_node_id for message in messages]
     ids = list(grid.push_messages(messages))
     if len(ids) != len(nodes):
-        raise CohortError(
+        raise FederationError(
             f"Flower took {len(ids)} of {len(nodes)} messages; is a model too large for it, or the SuperLink gone?"
         )
     # A node that Flower does not know any more has no message id.
@@ -94,7 +94,7 @@ def exchange(
         node: "Flower did not take the message" for identity, node in zip(ids, nodes, strict=True) if not identity
     }
     seconds: dict[int, float] = {}
-    pause, puller, may_nudge = FIRST_POLL, Puller(grid), has_machines(grid)
+    pause, puller, may_wake_up = FIRST_POLL, ReplyPoller(grid), has_supernodes(grid)
     while waiting:
         arrived = puller.pull(waiting, started + timeout - time.monotonic())
         for message in arrived:
@@ -111,12 +111,12 @@ def exchange(
         if arrived and on_reply:
             on_reply(len(requests) - len(waiting), len(requests))
         waited = time.monotonic() - started
-        if may_nudge and waiting and is_due(waited, seconds.values()):
+        if may_wake_up and waiting and is_due(waited, seconds.values()):
             log.info(
                 "no answer yet from %d of %d nodes: asking them whether they keep it back", len(waiting), len(nodes)
             )
-            nudge(grid, waiting.values(), timeout)
-            may_nudge = False
+            wake_up(grid, waiting.values(), timeout)
+            may_wake_up = False
         if waiting and waited > timeout:
             failures |= dict.fromkeys(waiting.values(), f"no reply within {timeout:g} s")
             break
@@ -145,19 +145,19 @@ def _read(message: Message, expected: Header) -> Reply:
     return reply
 
 
-def identify(replies: Mapping[int, Reply]) -> dict[int, int]:
+def nodes_by_partition(replies: Mapping[int, Reply]) -> dict[int, int]:
     """Partition -> node id, sorted by partition.
 
     Raises
     ------
-    CohortError
+    FederationError
         If two nodes claim one partition-id.
     """
     nodes: dict[int, int] = {}
     for node, reply in replies.items():
         other = nodes.setdefault(reply.partition, node)
         if other != node:
-            raise CohortError(
+            raise FederationError(
                 f"nodes {other} and {node} both say that they are partition-id {reply.partition}; every node needs its own"
             )
     return dict(sorted(nodes.items()))

@@ -45,8 +45,8 @@ MESSAGE_TYPES = {
     FORGET: "query.forget",
 }
 
-NUDGE = "query.nudge"
-"""Flower's type of a message of no phase, empty and not answered; see `curvfed.strategies.wire.nudging`."""
+WAKE_UP = "query.nudge"
+"""Flower's type of a message of no phase, empty and not answered; see `curvfed.strategies.wire.wake_up`."""
 
 ANSWERED_BY_ARRAYS = (TRAIN, CALIBRATE, CCVR, HULLS)
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curvfed.deployments.inprocess import InProcessGrid
-from curvfed.strategies.wire.exchange import CohortError, exchange, identify, sample
+from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition, sample
 from curvfed.strategies.wire.messages import Header, Reply, Request, encode_reply
-from curvfed.strategies.wire.nudging import BEAT, is_due
+from curvfed.strategies.wire.wake_up import BEAT, is_due
 
 partitions = st.lists(st.integers(0, 10_000), min_size=1, max_size=60, unique=True)
 fractions = st.floats(0.001, 1.0)
@@ -53,12 +53,12 @@ def test_all_are_drawn_at_fraction_one():
 
 def test_nodes_are_known_by_their_partition():
     replies = {70: Reply(HEADER, 2), 10: Reply(HEADER, 0), 30: Reply(HEADER, 1)}
-    assert list(identify(replies).items()) == [(0, 10), (1, 30), (2, 70)]
+    assert list(nodes_by_partition(replies).items()) == [(0, 10), (1, 30), (2, 70)]
 
 
 def test_a_doubled_partition_is_refused():
-    with pytest.raises(CohortError, match="nodes 70 and 10 both say that they are partition-id 1"):
-        identify({70: Reply(HEADER, 1), 30: Reply(HEADER, 2), 10: Reply(HEADER, 1)})
+    with pytest.raises(FederationError, match="nodes 70 and 10 both say that they are partition-id 1"):
+        nodes_by_partition({70: Reply(HEADER, 1), 30: Reply(HEADER, 2), 10: Reply(HEADER, 1)})
 
 
 class Scripted(InProcessGrid):
@@ -182,7 +182,7 @@ HALF = 777
 
 
 def test_half_a_reply_holds_nobody_up(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.wire.pulling.PATIENCE", 0.05)
+    monkeypatch.setattr("curvfed.strategies.wire.reply_poller.PATIENCE", 0.05)
     grid = Network([[good(11, HALF)], [good(12, 2)], [good(13, 3)]])
     started = time.monotonic()
     replies, failures, _ = ask(grid, (11, 12, 13), timeout=0.5)
@@ -194,7 +194,7 @@ def test_half_a_reply_holds_nobody_up(monkeypatch):
 
 
 def test_the_other_half_is_still_taken(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.wire.pulling.PATIENCE", 0.05)
+    monkeypatch.setattr("curvfed.strategies.wire.reply_poller.PATIENCE", 0.05)
     grid = Network([[good(11, HALF), good(12, 2)], [good(13, 3)]])
     threading.Timer(0.3, grid.rest.set).start()
     replies, failures, _ = ask(grid, (11, 12, 13), timeout=20)
@@ -203,7 +203,7 @@ def test_the_other_half_is_still_taken(monkeypatch):
 
 
 def test_a_half_that_never_comes_is_lost(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.wire.pulling.PATIENCE", 0.05)
+    monkeypatch.setattr("curvfed.strategies.wire.reply_poller.PATIENCE", 0.05)
 
     class Lossy(Network):
         def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
@@ -238,7 +238,7 @@ class HttpGrid(Network):
 
 
 def test_a_node_that_is_one_message_behind_is_sent_others(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.wire.nudging.AFTER", 0.1)
+    monkeypatch.setattr("curvfed.strategies.wire.wake_up.AFTER", 0.1)
     grid = HttpGrid()
     replies, failures, _ = ask(grid, (11, 12), timeout=20)
     assert {node: reply.num_examples for node, reply in replies.items()} == {11: 1, 12: 2}
@@ -254,7 +254,7 @@ def test_nobody_is_nudged_before_its_time(monkeypatch):
 
 
 def test_nodes_of_a_simulation_are_never_nudged(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.wire.nudging.AFTER", 0.0)
+    monkeypatch.setattr("curvfed.strategies.wire.wake_up.AFTER", 0.0)
     grid = Network([[good(11)]])
     ask(grid, (11, 12), timeout=0.3)
     assert grid.asked.keys() == {11, 12}

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from curvfed.strategies.wire.arrays import (
-    MOST_WORDS,
+    MAX_REASON,
     MessageError,
     check_arrays,
     decode_arrays,
     encode_arrays,
     one_line,
 )
-from curvfed.strategies.wire.checks import MAX_PARTITIONS, OF_HULLS, check_measured, check_metrics
+from curvfed.strategies.wire.checks import HULL_METRICS, MAX_PARTITIONS, check_hull_metrics, check_metrics
 from curvfed.strategies.wire.messages import (
     ANSWERED_BY_ARRAYS,
     HULLS,
@@ -433,24 +433,24 @@ def test_metrics_that_nothing_can_measure(name, value):
         check_metrics({name: value}, {name})
 
 
-@pytest.mark.parametrize("absent", OF_HULLS)
+@pytest.mark.parametrize("absent", HULL_METRICS)
 def test_figures_of_hulls_come_together_or_not_at_all(absent):
     whole = {"points": 9.0, "revealed": 4.0, "vertices": 4.0, "moved": 0.0, "thinned": 0.0}
-    check_measured(whole)
-    check_measured({})
+    check_hull_metrics(whole)
+    check_hull_metrics({})
     with pytest.raises(MessageError, match="awaited is points, revealed, vertices, moved, thinned, or nothing"):
-        check_measured({name: value for name, value in whole.items() if name != absent})
+        check_hull_metrics({name: value for name, value in whole.items() if name != absent})
     with pytest.raises(MessageError, match="10 points are revealed and 0 moved of 9"):
-        check_measured(whole | {"revealed": 10.0})
+        check_hull_metrics(whole | {"revealed": 10.0})
 
 
 @given(st.text())
 def test_a_reason_is_one_line_that_moves_no_cursor(text):
     found = str(MessageError(text))
-    assert len(found) <= MOST_WORDS
+    assert len(found) <= MAX_REASON
     assert found.isprintable()
     assert one_line(found) == found
-    if text.isprintable() and len(text) <= MOST_WORDS and text == " ".join(text.split()):
+    if text.isprintable() and len(text) <= MAX_REASON and text == " ".join(text.split()):
         assert found == text
 
 
@@ -459,7 +459,7 @@ def test_what_a_client_tells_of_its_failure_is_a_line():
     reply = Reply(ASKED, 1, error=text)
     found = decode_reply(encode_reply(reply), ASKED).error
     assert found.startswith("x curvfed | round 2/2 accuracy 100.00%\N{REPLACEMENT CHARACTER}[2JA")
-    assert len(found) == MOST_WORDS
+    assert len(found) == MAX_REASON
 
 
 @pytest.mark.parametrize(

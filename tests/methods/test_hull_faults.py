@@ -16,7 +16,7 @@ from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.secure_phases import MASKED
 from curvfed.strategies.secure_sum.wire import KEY_TAG, SEED_TAG
-from curvfed.strategies.wire.exchange import CohortError
+from curvfed.strategies.wire.exchange import FederationError
 
 pytestmark = pytest.mark.long  # damage at random, many runs each
 
@@ -157,7 +157,7 @@ def test_a_flipped_bit_in_any_message_never_makes_a_wrong_hull(phase, tmp_path):
         flip = Flip(site)
         try:
             run = hull_run(tmp_path, f"flip-{number}", intercept=flip, **TINY)
-        except (RoundError, CohortError, ConfigError):
+        except (RoundError, FederationError, ConfigError):
             assert Run(tmp_path / f"flip-{number}").summary["status"] == "failed"
         else:
             assert decoded(run) in allowed, site

@@ -23,7 +23,7 @@ from curvfed.strategies.config.model_spec import build_model, has_fixed_head, mo
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.methods import METHODS, fedrep
-from curvfed.strategies.wire.exchange import CohortError
+from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Facts
 
 IMAGE_METHODS = [name for name, method in METHODS.items() if "images" in method.tasks]
@@ -383,7 +383,7 @@ def test_sums_that_are_none_are_dropped(change, method, phase, tmp_path):
     ({"method": "fedavg", "clients": 200}, "min-client-size"),
 ])  # fmt: skip
 def test_bad_settings_are_named(settings, text, tmp_path):
-    with pytest.raises((ConfigError, CohortError)) as caught:
+    with pytest.raises((ConfigError, FederationError)) as caught:
         small(tmp_path, **settings)
     assert text in str(caught.value)
 

@@ -406,7 +406,7 @@ def test_a_process_that_takes_too_much_goes_back_to_few_clients(own_home, monkey
     kept = []
     for number in range(12):
         taken = 0 if number < 6 else 2**60
-        live.live_client(parse({"dataset": "trees"}), "run", number, {"partition-id": number, "num-partitions": 12})
+        live.get_client(parse({"dataset": "trees"}), "run", number, {"partition-id": number, "num-partitions": 12})
         kept.append(len(live._live))
     assert kept == [1, 2, 3, 4, 5, 6, 5, 4, 3, 2, 2, 2]
     live.forget_all()

@@ -320,7 +320,7 @@ def test_the_text_of_an_unforeseen_error_stays(where, kind, tmp_path, monkeypatc
 
 
 def test_the_text_of_an_error_inside_an_error_that_is_told_stays(tmp_path, monkeypatch):
-    whole = client_side.live_client
+    whole = client_side.get_client
 
     def fail(config, name, partition, node_config):
         if partition == 1:
@@ -330,7 +330,7 @@ def test_the_text_of_an_error_inside_an_error_that_is_told_stays(tmp_path, monke
                 raise DataError("x.pt cannot be read") from error
         return whole(config, name, partition, node_config)
 
-    monkeypatch.setattr(client_side, "live_client", fail)
+    monkeypatch.setattr(client_side, "get_client", fail)
     recorder = Recorder()
     found = run(tmp_path, intercept=recorder)
     assert shown(found, recorder, SECRET) == []

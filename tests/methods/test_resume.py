@@ -331,7 +331,7 @@ def test_real_nodes_resume_from_their_own_disks(tmp_path):
 
 def test_a_node_that_does_not_come_back_is_waited_for_and_then_done_without(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("curvfed.server_app.federation.NODE_WAIT", 0.6)
-    monkeypatch.setattr("curvfed.server_app.federation.may_grow", lambda grid: True)
+    monkeypatch.setattr("curvfed.server_app.federation.nodes_can_join", lambda grid: True)
     caplog.set_level("INFO", "curvfed")
     nodes = own_graphs(tmp_path / "nodes")
     interrupted(tmp_path, 12, True, nodes=nodes, num_rounds=3)

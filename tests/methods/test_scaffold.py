@@ -6,10 +6,10 @@ import torch
 from app_runs import Recorder, run
 from tiny_learning import assert_near, batches, gradient, learner, softmax_loss, state
 
-from curvfed.strategies.base.aggregation import Update, weighed
+from curvfed.strategies.base.aggregation import Update, reweighted
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.learner import host
+from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods.scaffold import ScaffoldServer
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
@@ -33,7 +33,10 @@ def copied(found):
 
 
 def kept(found):
-    return {name.removeprefix("own-variate/"): np.array(host(tensor)) for name, tensor in found.kept().items()}
+    return {
+        name.removeprefix("own-variate/"): np.array(to_numpy(tensor))
+        for name, tensor in found.local_state().items()
+    }
 
 
 def split(arrays):
@@ -278,12 +281,12 @@ def test_the_mean_of_a_run_is_unweighted_unless_told(weights, tmp_path):
 
 def test_equal_weights_are_of_those_with_examples():
     replies = {0: Update(0, {}), 2: Update(5, {}, 3), 3: Update(1, {})}
-    assert {k: (update.examples, update.steps) for k, update in weighed(replies, "uniform").items()} == {
+    assert {k: (update.examples, update.steps) for k, update in reweighted(replies, "uniform").items()} == {
         0: (0, 0),
         2: (1, 3),
         3: (1, 0),
     }
-    assert weighed(replies, "examples") == replies
+    assert reweighted(replies, "examples") == replies
 
 
 def test_running_statistics_have_no_variate(tmp_path):

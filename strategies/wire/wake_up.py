@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from curvfed.strategies.wire.messages import NUDGE
+from curvfed.strategies.wire.messages import WAKE_UP
 
 AFTER = 20.0
 """Seconds for which nobody has to answer."""
@@ -33,16 +33,16 @@ def is_due(waited: float, answers: Iterable[float]) -> bool:
     return waited > max(AFTER, SLOW * max(answers, default=0.0))
 
 
-def has_machines(grid: Grid) -> bool:
+def has_supernodes(grid: Grid) -> bool:
     """Whether the nodes are SuperNodes; those of a simulation have no messages to lose."""
     return type(grid).__name__ == "HttpGrid"
 
 
-def nudge(grid: Grid, nodes: Iterable[int], ttl: float) -> None:
+def wake_up(grid: Grid, nodes: Iterable[int], ttl: float) -> None:
     """Send two such messages to each node; nobody waits for the answers."""
-    grid.push_messages([Message(RecordDict(), node, NUDGE, ttl=ttl) for node in nodes for _ in range(2)])
+    grid.push_messages([Message(RecordDict(), node, WAKE_UP, ttl=ttl) for node in nodes for _ in range(2)])
 
 
-def await_beat() -> None:
+def wait_for_slot() -> None:
     """Wait for the next moment to answer at."""
     time.sleep(-time.time() % BEAT)

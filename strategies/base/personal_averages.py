@@ -11,7 +11,7 @@ from curvfed.strategies.base.average import Arrays
 Matrix = NDArray[np.float64]
 
 
-class Starts(Aggregation):
+class PersonalAverages(Aggregation):
     """Every client that replied has a start of its own, and goes on from it until it replies again.
 
     Parameters

@@ -24,7 +24,7 @@ class _Pulled:
     error: BaseException | None = None
 
 
-class Puller:
+class ReplyPoller:
     """Pulls replies from a grid, for a bounded time.
 
     A SuperLink announces a reply before all of it is there, and Flower's pull waits for the rest. Where the sender was cut
