@@ -28,8 +28,8 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local, load_arrays, to_numpy
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.noise import Noise
+from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
 from curvfed.strategies.base.training import (
-    Optimizer,
     Trained,
     TrainingError,
     make_optimizer,
@@ -176,7 +176,7 @@ class Client:
         return self.config.optimizer_state == "kept"
 
     @property
-    def kept_optimizer(self) -> Optimizer | None:
+    def kept_optimizer(self) -> NamedOptimizer | None:
         """The optimiser, if its moments live on over rounds."""
         return self.optimizer if self.keeps_optimizer else None
 

@@ -14,8 +14,7 @@ from safetensors.numpy import save
 from torch import Tensor
 
 from curvfed.client_app.node_config import absolute
-from curvfed.strategies.base.optimizers.state import copy_into
-from curvfed.strategies.base.training import Optimizer
+from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer, copy_into
 from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.store import StoreError
@@ -49,7 +48,7 @@ def state_folder(config: RunConfig, run: str, partition: int, node_config: Mappi
     return config.results_path / run / "checkpoint" / "clients" / name
 
 
-def collect_state(personal: Mapping[str, Tensor], optimizer: Optimizer | None) -> dict[str, NDArray[Any]]:
+def collect_state(personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None) -> dict[str, NDArray[Any]]:
     """Personal parameters and, if given, the optimiser's state, by name."""
     tensors: dict[str, Tensor] = {f"{PARAMETER}{name}": parameter for name, parameter in personal.items()}
     if optimizer is not None:
@@ -58,7 +57,7 @@ def collect_state(personal: Mapping[str, Tensor], optimizer: Optimizer | None) -
 
 
 def restore_state(
-    arrays: Mapping[str, NDArray[Any]], personal: Mapping[str, Tensor], optimizer: Optimizer | None
+    arrays: Mapping[str, NDArray[Any]], personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None
 ) -> None:
     """Inverse of `collect_state`.
 

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from curvfed.client_app.data import load_data
-from curvfed.client_app.personal import PARAMETER, scatter
+from curvfed.client_app.personal import PARAMETER, restore_state
 from curvfed.deployments.predict.shown import Prediction, Shown, is_own, most_likely, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
-from curvfed.strategies.base.learner import load_arrays, select_prefix, to_numpy
+from curvfed.strategies.base.learner import load_arrays, to_numpy
+from curvfed.strategies.base.named_arrays import select_prefix
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.halves import learner_class
@@ -172,7 +173,7 @@ def _model(run: TrainedRun, client: int | None, state_path: Path | None, calibra
     method, model = run.config.row, build_model(model_spec(run.config, run.facts), run.config.seed)
     tensors = named_state(model)
     if client is not None and (tuned := run.tuned_model(client, state_path)):
-        scatter(tuned[0], tensors, None)
+        restore_state(tuned[0], tensors, None)
         return cast(ImageNet, model), f"client {client}'s own, fine-tuned after round {tuned[1]}"
     which, sent = "global", run.shared.global_model() | run.fixed
     if client is not None and (method.own_model or not run.shared.is_global):
@@ -185,7 +186,7 @@ def _model(run: TrainedRun, client: int | None, state_path: Path | None, calibra
     load_arrays(sent, tensors)
     if client is not None and (personal or method.own_model):
         arrays, stamp = run.personal_state(client, state_path)
-        scatter(arrays, personal, None)
+        restore_state(arrays, personal, None)
         model = learner_class(method).restored(model, select_prefix(arrays, PARAMETER))
         shared = f"global, with the personal parameters of client {client} after round {stamp}"
         which = f"{which}, after round {stamp}" if method.own_model else shared

@@ -87,12 +87,12 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDAr
     """
     if arrays.keys() != expected.keys():
         extra, missing = sorted(arrays.keys() - expected.keys()), sorted(expected.keys() - arrays.keys())
-        raise MessageError(f"parameters do not match: not awaited {extra}, missing {missing}")
+        raise MessageError(f"parameters do not match: unexpected {extra}, missing {missing}")
     for name, array in arrays.items():
         wanted = expected[name]
         if array.shape != wanted.shape or array.dtype != wanted.dtype:
             raise MessageError(
-                f"{name} is {array.dtype}{list(array.shape)}, awaited was {wanted.dtype}{list(wanted.shape)}"
+                f"{name} is {array.dtype}{list(array.shape)}, expected {wanted.dtype}{list(wanted.shape)}"
             )
         if not np.isfinite(array).all():
             raise MessageError(f"{name} has values that are not finite")

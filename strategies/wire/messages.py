@@ -270,7 +270,7 @@ def decode_reply(content: RecordDict, expected: Header) -> Reply:
     for name in ("run", "phase", "round"):
         got, wanted = getattr(header, name), getattr(expected, name)
         if got != wanted:
-            raise MessageError(f"the reply is of {name} {got}, awaited was {wanted}")
+            raise MessageError(f"the reply is of {name} {got}, expected {wanted}")
     error = one_line(entry(record, "error", str))
     description = None
     if header.phase == DESCRIBE and not error:

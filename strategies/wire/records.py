@@ -39,7 +39,7 @@ def entry(record: Mapping[str, Any], key: str, kind: type) -> Any:
     """An entry of a record, of exactly this type."""
     value = record.get(key)
     if type(value) is not kind:
-        raise MessageError(f'"{key}" is {type(value).__name__}, awaited was {kind.__name__}')
+        raise MessageError(f'"{key}" is {type(value).__name__}, expected {kind.__name__}')
     return value
 
 

@@ -300,7 +300,7 @@ def test_a_reply_of_another_round_is_refused():
     old = Header("run", "train", 1)
     replies, failures, _ = ask(Scripted([[good(11), good(12, header=old)]]), (11, 12))
     assert list(replies) == [11]
-    assert failures == {12: "the reply is of round 1, awaited was 2"}
+    assert failures == {12: "the reply is of round 1, expected 2"}
 
 
 def test_a_doubled_reply_counts_once():

@@ -241,9 +241,9 @@ def test_an_error_needs_no_description():
 @pytest.mark.parametrize(
     ("expected", "words"),
     [
-        (Header("other", "train", 3), "the reply is of run run, awaited was other"),
-        (Header("run", "evaluate", 3), "the reply is of phase train, awaited was evaluate"),
-        (Header("run", "train", 4), "the reply is of round 3, awaited was 4"),
+        (Header("other", "train", 3), "the reply is of run run, expected other"),
+        (Header("run", "evaluate", 3), "the reply is of phase train, expected evaluate"),
+        (Header("run", "train", 4), "the reply is of round 3, expected 4"),
     ],
 )
 def test_reply_that_belongs_elsewhere(expected, words):
@@ -256,15 +256,15 @@ def test_reply_that_belongs_elsewhere(expected, words):
     [
         ({}, 'the record "header" is absent'),
         ({"header": MetricRecord({"round": 3})}, 'the record "header" is absent'),
-        ({"header": record(run=None)}, '"run" is NoneType, awaited was str'),
-        ({"header": record(round="3")}, '"round" is str, awaited was int'),
-        ({"header": record(round=3.0)}, '"round" is float, awaited was int'),
-        ({"header": record(round=True)}, '"round" is bool, awaited was int'),
-        ({"header": record(partition=None)}, '"partition" is NoneType, awaited was int'),
-        ({"header": record(partition=[1])}, '"partition" is list, awaited was int'),
-        ({"header": record(error=b"text")}, '"error" is bytes, awaited was str'),
-        ({"header": record(num_examples=None)}, '"num_examples" is NoneType, awaited was int'),
-        ({"header": record(num_examples=2.5)}, '"num_examples" is float, awaited was int'),
+        ({"header": record(run=None)}, '"run" is NoneType, expected str'),
+        ({"header": record(round="3")}, '"round" is str, expected int'),
+        ({"header": record(round=3.0)}, '"round" is float, expected int'),
+        ({"header": record(round=True)}, '"round" is bool, expected int'),
+        ({"header": record(partition=None)}, '"partition" is NoneType, expected int'),
+        ({"header": record(partition=[1])}, '"partition" is list, expected int'),
+        ({"header": record(error=b"text")}, '"error" is bytes, expected str'),
+        ({"header": record(num_examples=None)}, '"num_examples" is NoneType, expected int'),
+        ({"header": record(num_examples=2.5)}, '"num_examples" is float, expected int'),
         ({"header": record(num_examples=-1)}, "num_examples is -1; allowed is 0 or more"),
     ],
 )
@@ -279,15 +279,15 @@ def test_reply_of_another_form(content, words):
     [
         ({"body": None}, 'the record "body" is absent'),
         ({"statistics": None}, 'the record "statistics" is absent'),
-        ({"body": {"task": None}}, '"task" is NoneType, awaited was str'),
-        ({"body": {"metric": 1}}, '"metric" is int, awaited was str'),
-        ({"body": {"num_features": "3"}}, '"num_features" is str, awaited was int'),
+        ({"body": {"task": None}}, '"task" is NoneType, expected str'),
+        ({"body": {"metric": 1}}, '"metric" is int, expected str'),
+        ({"body": {"num_features": "3"}}, '"num_features" is str, expected int'),
         ({"body": {"class_names": "ab"}}, '"class_names" is no list of strings'),
         ({"body": {"class_names": [1, 2]}}, '"class_names" is no list of strings'),
-        ({"body": {"digest": b"d"}}, '"digest" is bytes, awaited was str'),
-        ({"body": {"num_partitions": None}}, '"num_partitions" is NoneType, awaited was int'),
-        ({"body": {"num_partitions": 2.0}}, '"num_partitions" is float, awaited was int'),
-        ({"body": {"num_partitions": True}}, '"num_partitions" is bool, awaited was int'),
+        ({"body": {"digest": b"d"}}, '"digest" is bytes, expected str'),
+        ({"body": {"num_partitions": None}}, '"num_partitions" is NoneType, expected int'),
+        ({"body": {"num_partitions": 2.0}}, '"num_partitions" is float, expected int'),
+        ({"body": {"num_partitions": True}}, '"num_partitions" is bool, expected int'),
         ({"body": {"num_partitions": 2}}, "num_partitions is 2; allowed with data of one's own is 0"),
         ({"statistics": {"num_test": "4"}}, '"num_test" is no finite number'),
         ({"statistics": {"forman": math.nan}}, '"forman" is no finite number'),
@@ -311,23 +311,23 @@ def test_description_of_another_form(changes, words):
     ("content", "words"),
     [
         ({}, 'the record "header" is absent'),
-        ({"header": record()}, '"stamp" is NoneType, awaited was int'),
-        ({"header": record(stamp="0")}, '"stamp" is str, awaited was int'),
-        ({"header": record(stamp=0), "facts": ConfigRecord()}, '"task" is NoneType, awaited was str'),
+        ({"header": record()}, '"stamp" is NoneType, expected int'),
+        ({"header": record(stamp="0")}, '"stamp" is str, expected int'),
+        ({"header": record(stamp=0), "facts": ConfigRecord()}, '"task" is NoneType, expected str'),
         ({"header": record(stamp=0), "facts": MetricRecord()}, 'the record "facts" is absent'),
         (
             {
                 "header": record(stamp=0),
                 "facts": ConfigRecord({"task": "nodes", "num_features": 3, "class_names": ["a"]}),
             },
-            '"shape" is NoneType, awaited was str',
+            '"shape" is NoneType, expected str',
         ),
         (
             {
                 "header": record(stamp=0),
                 "facts": ConfigRecord({"task": "nodes", "num_features": 3, "class_names": ["a"], "shape": ""}),
             },
-            '"own_ends" is NoneType, awaited was bool',
+            '"own_ends" is NoneType, expected bool',
         ),
     ],
 )
@@ -392,13 +392,13 @@ EXPECTED = {"w": np.zeros((2, 3), np.float32), "b": np.zeros(3, np.float32), "k"
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"k": None}, "parameters do not match: not awaited [], missing ['k']"),
-        ({"first.time": np.zeros(3, np.float32)}, "parameters do not match: not awaited ['first.time'], missing []"),
-        ({"w": np.zeros((3, 2), np.float32)}, "w is float32[3, 2], awaited was float32[2, 3]"),
-        ({"k": np.zeros(1, np.float32)}, "k is float32[1], awaited was float32[]"),
-        ({"b": np.zeros(3, np.float64)}, "b is float64[3], awaited was float32[3]"),
-        ({"b": np.zeros(3, np.complex64)}, "b is complex64[3], awaited was float32[3]"),
-        ({"b": np.array(["a", "b", "c"])}, "b is <U1[3], awaited was float32[3]"),
+        ({"k": None}, "parameters do not match: unexpected [], missing ['k']"),
+        ({"first.time": np.zeros(3, np.float32)}, "parameters do not match: unexpected ['first.time'], missing []"),
+        ({"w": np.zeros((3, 2), np.float32)}, "w is float32[3, 2], expected float32[2, 3]"),
+        ({"k": np.zeros(1, np.float32)}, "k is float32[1], expected float32[]"),
+        ({"b": np.zeros(3, np.float64)}, "b is float64[3], expected float32[3]"),
+        ({"b": np.zeros(3, np.complex64)}, "b is complex64[3], expected float32[3]"),
+        ({"b": np.array(["a", "b", "c"])}, "b is <U1[3], expected float32[3]"),
         ({"b": np.array([0, np.nan, 0], np.float32)}, "b has values that are not finite"),
         ({"k": np.array(np.inf, np.float32)}, "k has values that are not finite"),
         ({"w": np.full((2, 3), -np.inf, np.float32)}, "w has values that are not finite"),
@@ -479,12 +479,12 @@ def test_scores_are_shares(name, value):
 
 
 def test_a_metric_that_nobody_asked_for_is_refused():
-    with pytest.raises(MessageError, match='the metric "k" is not awaited'):
+    with pytest.raises(MessageError, match='the metric "k" is unexpected'):
         check_metrics({"k": 0.5}, KNOWN)
 
 
 @pytest.mark.parametrize("phase", sorted(set(MESSAGE_TYPES) - set(ANSWERED_BY_ARRAYS)))
 def test_arrays_come_where_they_are_awaited_alone(phase):
     header = Header("run", phase, 0)
-    with pytest.raises(MessageError, match="arrays are not awaited"):
+    with pytest.raises(MessageError, match="arrays are unexpected"):
         decode_reply(encode_reply(Reply(header, 0, "an error", arrays={"k": np.zeros(1)})), header)

@@ -93,9 +93,7 @@ def test_core_and_relations_are_those_of_the_algorithm(number, dtype):
     expected = combined(cores, arrays["shares"] + apart)
     assert_near(state(found.scored), expected, tolerance)
     kept = {
-        name.removeprefix("own/"): to_numpy(array)
-        for name, array in found.local_state().items()
-        if name != "relations"
+        name.removeprefix("own/"): to_numpy(array) for name, array in found.local_state().items() if name != "relations"
     }
     assert_near(kept, expected, tolerance)
 
@@ -178,12 +176,12 @@ def test_of_a_few_cores_the_last_that_came_of_each_take_part():
 
 @pytest.mark.parametrize(("change", "reason"), [
     ({"core/7/head.bias": None}, r"missing \['core/7/head.bias'\]"),
-    ({"core/9/head.bias": np.zeros(3)}, r"not awaited \['core/9/head.bias'\]"),
-    ({"core/2/head.bias": np.zeros(4)}, r"core/2/head.bias is float64\[4\], awaited was float64\[3\]"),
+    ({"core/9/head.bias": np.zeros(3)}, r"unexpected \['core/9/head.bias'\]"),
+    ({"core/2/head.bias": np.zeros(4)}, r"core/2/head.bias is float64\[4\], expected float64\[3\]"),
     ({"core/2/head.bias": np.full(3, math.nan)}, "core/2/head.bias has values that are not finite"),
-    ({"shares": np.full(2, 0.5)}, r"shares is float64\[2\], awaited was float64\[3\]"),
+    ({"shares": np.full(2, 0.5)}, r"shares is float64\[2\], expected float64\[3\]"),
     ({"shares": np.array([1.5, -0.5, 0.0])}, "shares has values below 0"),
-    ({"relations": np.zeros(3)}, r"not awaited \['relations'\]"),
+    ({"relations": np.zeros(3)}, r"unexpected \['relations'\]"),
 ])  # fmt: skip
 @pytest.mark.parametrize("cores", [0, 1])
 def test_messages_that_do_not_fit_are_refused(change, reason, cores):
@@ -246,7 +244,7 @@ def test_shares_where_nobody_has_examples():
     found = server()
     found.aggregate({partition: update(1.0, 0) for partition in CLIENTS})
     np.testing.assert_array_equal(found.sent_to(2)["shares"], np.full(3, 1 / 3))
-    with pytest.raises(AggregationError, match="not those that are shared"):
+    with pytest.raises(AggregationError, match="do not match the shared ones"):
         found.aggregate({2: Update(1, {"w": np.zeros((2, 3))})})
 
 

@@ -26,9 +26,7 @@ def copied(found):
 
 
 def kept(found):
-    return {
-        name.removeprefix("drift/"): np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()
-    }
+    return {name.removeprefix("drift/"): np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()}
 
 
 def change(after, before):

@@ -115,7 +115,7 @@ def test_moments_are_of_the_model_as_it_is_after_training():
 def test_what_arrives_is_parameters_alone():
     found = on_graph(random_graph())
     sent = {name: array.copy() for name, array in found.share().items()}
-    with pytest.raises(MessageError, match="not awaited"):
+    with pytest.raises(MessageError, match="unexpected"):
         found.receive(sent)
     found.receive({name: array + 1 for name, array in sent.items() if name not in (MOMENTS, CONFIDENCE)})
     np.testing.assert_array_equal(found.share()["head.bias"], sent["head.bias"] + 1)

@@ -133,7 +133,7 @@ def test_a_stored_state_goes_on_as_it_was(relations):
         assert_near(again.sent_to(partition), found.sent_to(partition), 0)
         assert again.expected_reply(partition).keys() == model(0).keys()
     assert_near(again.state(), found.state(), 0)
-    with pytest.raises(AggregationError, match="not those that are shared"):
+    with pytest.raises(AggregationError, match="do not match the shared ones"):
         found.aggregate({1: Update(1, {"w": np.zeros((2, 3))})})
 
 
@@ -188,8 +188,8 @@ def test_a_step_of_full_length_lands_on_the_mean():
 
 @pytest.mark.parametrize(("change", "reason"), [
     ({"pull/head.bias": None}, r"missing \['pull/head.bias'\]"),
-    ({"pull/other": np.zeros(3)}, r"not awaited \['pull/other'\]"),
-    ({"pull/head.bias": np.zeros(2)}, r"pull/head.bias is float64\[2\], awaited was float64\[3\]"),
+    ({"pull/other": np.zeros(3)}, r"unexpected \['pull/other'\]"),
+    ({"pull/head.bias": np.zeros(2)}, r"pull/head.bias is float64\[2\], expected float64\[3\]"),
     ({"pull-weight": np.array([-1.0])}, "pull-weight is -1.0; allowed is a number >= 0"),
     ({"pull-weight": np.array([np.nan])}, "pull-weight has values that are not finite"),
 ])  # fmt: skip

@@ -42,9 +42,7 @@ def with_labels(labels, method="fedrod", **settings):
 
 
 def own_head(found):
-    return {
-        name.removeprefix("own-head/"): np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()
-    }
+    return {name.removeprefix("own-head/"): np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()}
 
 
 def algorithm(shared, own, task, rounds=1, rate=RATE):
@@ -158,7 +156,7 @@ def test_its_own_optimiser_begins_every_round_at_rest():
 def test_messages_with_a_head_of_another_are_refused():
     found = with_labels(SOME)
     arrays = found.share()
-    with pytest.raises(MessageError, match=r"not awaited \['own-head/bias'\]"):
+    with pytest.raises(MessageError, match=r"unexpected \['own-head/bias'\]"):
         found.receive(arrays | {"own-head/bias": arrays["head.bias"]})
 
 

@@ -213,9 +213,9 @@ def test_no_client_answers_twice(phase, change, reason, tmp_path):
 
 
 REFUSED = {
-    "a shorter vector": ("hulls", lambda r: replace(r, arrays={MASKED: r.arrays[MASKED][:-1]}), "awaited was uint64"),
+    "a shorter vector": ("hulls", lambda r: replace(r, arrays={MASKED: r.arrays[MASKED][:-1]}), "expected uint64"),
     "a longer vector": ("hulls", lambda r: replace(r, arrays={MASKED: np.append(r.arrays[MASKED], np.uint64(1))}),
-                        "awaited was uint64"),
+                        "expected uint64"),
     "another dtype": ("hulls", lambda r: replace(r, arrays={MASKED: r.arrays[MASKED].astype(np.int64)}),
                       "masked is int64"),
     "no residues": ("hulls", lambda r: replace(r, arrays={MASKED: r.arrays[MASKED] | np.uint64(2**62)}),
@@ -228,7 +228,7 @@ REFUSED = {
     "a foreign partition": ("shares", lambda r: replace(r, partition=7), "it now says that it is partition-id 7"),
     "no keys": ("keys", lambda r: replace(r, parts={}), "a message with the parts []"),
     "a degenerate key": ("keys", lambda r: replace(r, parts={**r.parts, "mask_key": bytes(32)}), "a degenerate key"),
-    "arrays too many": ("keys", lambda r: replace(r, arrays={"points": np.zeros(2)}), "arrays are not awaited"),
+    "arrays too many": ("keys", lambda r: replace(r, arrays={"points": np.zeros(2)}), "arrays are unexpected"),
     "the run before": ("shares", lambda r: replace(r, header=replace(r.header, run="other")), "the reply is of run other"),
 }  # fmt: skip
 

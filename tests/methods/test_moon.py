@@ -30,9 +30,7 @@ def copied(found):
 
 
 def kept(found):
-    return {
-        name.removeprefix("previous/"): np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()
-    }
+    return {name.removeprefix("previous/"): np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()}
 
 
 def cosines(one, other):

@@ -352,7 +352,7 @@ def test_a_reply_that_carries_a_personal_parameter_is_refused(name, tmp_path):
     found = run(tmp_path, intercept=fault)
     (row,) = [row for row in found.clients if row["dropped"]]
     assert (row["round"], row["partition"]) == ("2", "1")
-    assert row["dropped"] == f"parameters do not match: not awaited ['{name}'], missing []"
+    assert row["dropped"] == f"parameters do not match: unexpected ['{name}'], missing []"
     assert found.summary["metrics"]["replies_dropped"] == 1
     assert name not in found.model
 
@@ -367,7 +367,7 @@ def test_a_client_takes_no_personal_parameters_from_the_server(tmp_path):
 
     found = run(tmp_path, intercept=Fault(1, push, round=2))
     (row,) = [row for row in found.clients if row["dropped"]]
-    assert row["dropped"] == "parameters do not match: not awaited ['first.time'], missing []"
+    assert row["dropped"] == "parameters do not match: unexpected ['first.time'], missing []"
 
 
 @pytest.mark.parametrize("name", ["../outside", "..", "absolute", "a/b", "", ".", "run\0"])

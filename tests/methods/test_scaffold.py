@@ -34,8 +34,7 @@ def copied(found):
 
 def kept(found):
     return {
-        name.removeprefix("own-variate/"): np.array(to_numpy(tensor))
-        for name, tensor in found.local_state().items()
+        name.removeprefix("own-variate/"): np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()
     }
 
 
@@ -118,9 +117,9 @@ def test_without_variates_a_client_trains_as_fedavgs():
 
 @pytest.mark.parametrize(("change", "words"), [
     ({"variate/head.bias": None}, "missing ['variate/head.bias']"),
-    ({"variate/other": np.zeros(3)}, "not awaited ['variate/other']"),
-    ({"variate/head.bias": np.zeros(4)}, "variate/head.bias is float64[4], awaited was float64[3]"),
-    ({"variate/head.bias": np.zeros(3, np.float32)}, "variate/head.bias is float32[3], awaited was float64[3]"),
+    ({"variate/other": np.zeros(3)}, "unexpected ['variate/other']"),
+    ({"variate/head.bias": np.zeros(4)}, "variate/head.bias is float64[4], expected float64[3]"),
+    ({"variate/head.bias": np.zeros(3, np.float32)}, "variate/head.bias is float32[3], expected float64[3]"),
     ({"variate/head.bias": np.array([0, np.nan, 0])}, "variate/head.bias has values that are not finite"),
 ])  # fmt: skip
 def test_a_client_refuses_other_variates(change, words):

@@ -87,9 +87,9 @@ def test_squares_beyond_the_dtype_are_not_finite():
 def test_other_arrays_are_refused():
     start = {"w": np.zeros(3, np.float32)}
     for arrays in ({}, {"v": np.zeros(3, np.float32)}, {"w": np.zeros(3, np.float32), "v": np.zeros(1, np.float32)}):
-        with pytest.raises(AggregationError, match="not those that are shared"):
+        with pytest.raises(AggregationError, match="do not match the shared ones"):
             gram(start, [start, arrays])
-        with pytest.raises(AggregationError, match="not those that are shared"):
+        with pytest.raises(AggregationError, match="do not match the shared ones"):
             weighted_step(start, [Update(1, arrays)], [1.0])
 
 
