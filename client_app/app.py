@@ -121,7 +121,7 @@ def _sums(client: Client, request: Request, state: RecordDict) -> dict[str, Any]
 
 def _prepare(client: Client, request: Request) -> None:
     if request.facts is None:
-        raise MessageError('the record "facts" is absent')
+        raise MessageError('the record "facts" is missing')
     client.prepare(request.facts, request.stamp)
     client.receive(decode_arrays(request.arrays), decode_arrays(request.fixed))
 
@@ -255,8 +255,8 @@ def forget_sum(message: Message, context: Context) -> Message:
 
 
 @app.query(WAKE_UP.removeprefix("query."))
-def nudge(message: Message, context: Context) -> Message:
-    """Answer with nothing, so that the SuperNode sends what it keeps back."""
+def wake_up(message: Message, context: Context) -> Message:
+    """Answer with an empty message, so that the SuperNode sends the reply that it holds back."""
     wait_for_slot()
     return Message(RecordDict(), reply_to=message)
 

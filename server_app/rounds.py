@@ -47,13 +47,13 @@ class Rounds(Run):
         self._progress = Progress(config.num_rounds)
 
     def run(self) -> None:
-        """Meet, train, evaluate, store the model.
+        """Connect the clients, train, evaluate, and store the model.
 
         Raises
         ------
         FederationError, RoundError, ConfigError
         """
-        self.meet()
+        self.connect()
         self.model = self._aggregation()
         last = self._resume() if self.config.resume else -1
         self.fixed = self.fixed or fixed_parameters(self.config, self.federation)
@@ -276,7 +276,7 @@ class Rounds(Run):
         check: Check | None = None,
     ) -> Phase:
         told = set(self.state.told)
-        letters = {
+        requests = {
             partition: ClientRequest(
                 self.model.sent_to(partition),
                 self.state.stamps.get(partition, 0),
@@ -288,7 +288,7 @@ class Rounds(Run):
         }
         phase = self.send(
             self.header(name, number),
-            letters,
+            requests,
             lambda reply: self._check_reply(reply, check),
             lambda done, asked: self._progress.say(number, f"{name}: {done} of {asked} clients", PHASE_SILENCE),
         )

@@ -14,8 +14,8 @@ from curvfed.client_app.personal import PARAMETER, restore_state
 from curvfed.deployments.predict.shown import Prediction, Shown, is_own, most_likely, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.base.learner import load_arrays, to_numpy
-from curvfed.strategies.base.named_arrays import select_prefix
 from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.base.named_arrays import select_prefix
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.halves import learner_class
 from curvfed.strategies.config.image_data import image_spec

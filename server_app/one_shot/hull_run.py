@@ -59,7 +59,7 @@ class HullRun(Run):
         ------
         FederationError, ConfigError, RoundError
         """
-        self.meet()
+        self.connect()
         known = Known.of(self.config, self.federation)  # a test set that cannot be read costs nobody a secret
         found = self._stored() if self.config.resume else None
         self.directory.start_writing(PROTOCOL if found else PROTOCOL - 1)

@@ -9,7 +9,7 @@ from pydantic import Field
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.training import Trained
 
@@ -81,6 +81,10 @@ class FedGnnClient(Learner):
     """
 
     keys: Keys
+
+    def __init__(self, local: Local) -> None:
+        super().__init__(local)
+        self._received = self._sent = self.shared_arrays()
 
     def receive(self, arrays: Arrays) -> None:
         """Load θ."""

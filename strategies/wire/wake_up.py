@@ -1,13 +1,13 @@
-"""Waking SuperNodes that keep their replies back.
+"""Wake-up messages for SuperNodes that hold back their replies.
 
-A SuperNode takes a message and then sends one reply. Where the SuperLink is killed, or the run is stopped, while the node
-takes a message, it gives that one up, but its client may have begun; the reply of that client is then sent for that of the
-next message, whose own reply waits for the message after it. So the node is one message behind until it is started anew,
-and to a server that waits for it before it sends anything more it is silent.
+A SuperNode receives a message and then sends one reply. If the SuperLink is killed or the run is stopped while a node
+receives a message, the node drops the message although its client may have started. The reply of that client is then sent
+in answer to the next message, whose own reply waits for the message after it. The node stays one message behind until it is
+restarted, and a server that waits for its reply before sending the next message never gets one.
 
-Any further message brings out the reply that waits, and leaves its own in its place. So there are two, whose clients answer
-at one moment of the node's clock: the SuperNode looks for replies every half second and sends all that there are, and where
-it finds both at once it is behind no more. To a node that is only slow they are two messages of no work.
+Any further message makes the node send the waiting reply, but then the reply to this message waits. So the server sends two
+messages, and their clients answer at the same time by the node's clock: the SuperNode looks for replies every half second
+and sends all that it finds, and after sending both it is no longer behind. A node that is only slow does no extra work.
 """
 
 import time
@@ -18,31 +18,31 @@ from flwr.serverapp import Grid
 
 from curvfed.strategies.wire.messages import WAKE_UP
 
-AFTER = 20.0
-"""Seconds for which nobody has to answer."""
+MIN_WAIT = 20.0
+"""Seconds that every node has to reply before it is woken up."""
 
-SLOW = 3.0
-"""How many times the slowest answer so far a node may take besides."""
+SLOWNESS = 3.0
+"""Multiple of the slowest reply time so far that a node may take before it is woken up."""
 
-BEAT = 4.0
-"""Seconds between two moments at which clients answer: longer than it takes to start two of them."""
+SLOT = 4.0
+"""Seconds between the times at which woken clients reply; longer than starting two clients takes."""
 
 
 def is_due(waited: float, answers: Iterable[float]) -> bool:
-    """Whether those that have not answered by now may be behind; `answers` are the times of the others, in seconds."""
-    return waited > max(AFTER, SLOW * max(answers, default=0.0))
+    """Whether nodes without a reply may be behind; `answers` are the reply times of the others, in seconds."""
+    return waited > max(MIN_WAIT, SLOWNESS * max(answers, default=0.0))
 
 
 def has_supernodes(grid: Grid) -> bool:
-    """Whether the nodes are SuperNodes; those of a simulation have no messages to lose."""
+    """Whether the nodes are SuperNodes; simulated nodes cannot lose messages."""
     return type(grid).__name__ == "HttpGrid"
 
 
 def wake_up(grid: Grid, nodes: Iterable[int], ttl: float) -> None:
-    """Send two such messages to each node; nobody waits for the answers."""
+    """Send two wake-up messages to each node; the answers are not used."""
     grid.push_messages([Message(RecordDict(), node, WAKE_UP, ttl=ttl) for node in nodes for _ in range(2)])
 
 
 def wait_for_slot() -> None:
-    """Wait for the next moment to answer at."""
-    time.sleep(-time.time() % BEAT)
+    """Wait for the next time at which woken clients reply."""
+    time.sleep(-time.time() % SLOT)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition, sample
 from curvfed.strategies.wire.messages import Header, Reply, Request, encode_reply
-from curvfed.strategies.wire.wake_up import BEAT, is_due
+from curvfed.strategies.wire.wake_up import SLOT, is_due
 
 partitions = st.lists(st.integers(0, 10_000), min_size=1, max_size=60, unique=True)
 fractions = st.floats(0.001, 1.0)
@@ -57,7 +57,7 @@ def test_nodes_are_known_by_their_partition():
 
 
 def test_a_doubled_partition_is_refused():
-    with pytest.raises(FederationError, match="nodes 70 and 10 both say that they are partition-id 1"):
+    with pytest.raises(FederationError, match="nodes 70 and 10 both have partition-id 1"):
         nodes_by_partition({70: Reply(HEADER, 1), 30: Reply(HEADER, 2), 10: Reply(HEADER, 1)})
 
 
@@ -216,7 +216,7 @@ def test_a_half_that_never_comes_is_lost(monkeypatch):
     threading.Timer(0.3, grid.rest.set).start()
     replies, failures, _ = ask(grid, (11, 12), timeout=20)
     assert list(replies) == [12]
-    assert failures == {11: "its reply was lost on the way"}
+    assert failures == {11: "its reply was lost in transit"}
 
 
 class HttpGrid(Network):
@@ -238,7 +238,7 @@ class HttpGrid(Network):
 
 
 def test_a_node_that_is_one_message_behind_is_sent_others(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.wire.wake_up.AFTER", 0.1)
+    monkeypatch.setattr("curvfed.strategies.wire.wake_up.MIN_WAIT", 0.1)
     grid = HttpGrid()
     replies, failures, _ = ask(grid, (11, 12), timeout=20)
     assert {node: reply.num_examples for node, reply in replies.items()} == {11: 1, 12: 2}
@@ -254,7 +254,7 @@ def test_nobody_is_nudged_before_its_time(monkeypatch):
 
 
 def test_nodes_of_a_simulation_are_never_nudged(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.wire.wake_up.AFTER", 0.0)
+    monkeypatch.setattr("curvfed.strategies.wire.wake_up.MIN_WAIT", 0.0)
     grid = Network([[good(11)]])
     ask(grid, (11, 12), timeout=0.3)
     assert grid.asked.keys() == {11, 12}
@@ -271,9 +271,9 @@ def test_clients_of_one_node_answer_nudges_at_one_moment():
         (answer,) = message.pull_messages([asked.metadata.message_id])
         assert not list(answer.content)
         moments.append(time.time())
-    assert (moments[1] - moments[0]) % BEAT == pytest.approx(0, abs=0.5) or (
+    assert (moments[1] - moments[0]) % SLOT == pytest.approx(0, abs=0.5) or (
         moments[1] - moments[0]
-    ) % BEAT > BEAT - 0.5
+    ) % SLOT > SLOT - 0.5
 
 
 def test_a_grid_that_fails_is_heard_of():
@@ -300,7 +300,7 @@ def test_a_reply_of_another_round_is_refused():
     old = Header("run", "train", 1)
     replies, failures, _ = ask(Scripted([[good(11), good(12, header=old)]]), (11, 12))
     assert list(replies) == [11]
-    assert failures == {12: "the reply is of round 1, expected 2"}
+    assert failures == {12: "the reply has round 1, expected 2"}
 
 
 def test_a_doubled_reply_counts_once():
@@ -312,18 +312,18 @@ def test_a_doubled_reply_counts_once():
 def test_an_error_fails_its_node_and_its_text_goes_nowhere():
     replies, failures, seconds = ask(Scripted([[error(11), good(12)]]), (11, 12))
     assert list(replies) == [12]
-    assert failures == {11: "Flower reports error 2 of this node; its own log has more"}
+    assert failures == {11: "Flower reports error 2 for this node; the node's log has details"}
     assert seconds.keys() == {11, 12}
 
 
 def test_a_node_that_flower_has_given_up():
     _, failures, _ = ask(Scripted([[error(11, ErrorCode.NODE_UNAVAILABLE), good(12)]]), (11, 12))
-    assert failures == {11: "the node is not connected any more"}
+    assert failures == {11: "the node is no longer connected"}
 
 
 def test_a_reply_of_which_a_part_never_came():
     _, failures, _ = ask(Scripted([[error(11, ErrorCode.MESSAGE_UNAVAILABLE), good(12)]]), (11, 12))
-    assert failures == {11: "its reply was lost on the way"}
+    assert failures == {11: "its reply was lost in transit"}
 
 
 def test_an_error_that_the_client_tells_fails_it_by_name_while_nobody_is_known():

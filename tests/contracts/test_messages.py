@@ -199,7 +199,7 @@ def test_parts_that_are_no_record_of_values_are_none():
     ("description", "words"),
     [
         ({"task": "points", "num_features": 3}, "num_features is 3; points have 2"),
-        ({"task": "points", "num_features": 2, "space": "MUTAG"}, "data of points have no space of their own"),
+        ({"task": "points", "num_features": 2, "space": "MUTAG"}, "data of points have no feature space of their own"),
         (
             {"task": "points", "num_features": 2, "class_names": ("a", "a")},
             "there are 2 class names; allowed are 0 to 10000, all different",
@@ -241,9 +241,9 @@ def test_an_error_needs_no_description():
 @pytest.mark.parametrize(
     ("expected", "words"),
     [
-        (Header("other", "train", 3), "the reply is of run run, expected other"),
-        (Header("run", "evaluate", 3), "the reply is of phase train, expected evaluate"),
-        (Header("run", "train", 4), "the reply is of round 3, expected 4"),
+        (Header("other", "train", 3), "the reply has run run, expected other"),
+        (Header("run", "evaluate", 3), "the reply has phase train, expected evaluate"),
+        (Header("run", "train", 4), "the reply has round 3, expected 4"),
     ],
 )
 def test_reply_that_belongs_elsewhere(expected, words):
@@ -254,8 +254,8 @@ def test_reply_that_belongs_elsewhere(expected, words):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ({}, 'the record "header" is absent'),
-        ({"header": MetricRecord({"round": 3})}, 'the record "header" is absent'),
+        ({}, 'the record "header" is missing'),
+        ({"header": MetricRecord({"round": 3})}, 'the record "header" is missing'),
         ({"header": record(run=None)}, '"run" is NoneType, expected str'),
         ({"header": record(round="3")}, '"round" is str, expected int'),
         ({"header": record(round=3.0)}, '"round" is float, expected int'),
@@ -277,27 +277,27 @@ def test_reply_of_another_form(content, words):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"body": None}, 'the record "body" is absent'),
-        ({"statistics": None}, 'the record "statistics" is absent'),
+        ({"body": None}, 'the record "body" is missing'),
+        ({"statistics": None}, 'the record "statistics" is missing'),
         ({"body": {"task": None}}, '"task" is NoneType, expected str'),
         ({"body": {"metric": 1}}, '"metric" is int, expected str'),
         ({"body": {"num_features": "3"}}, '"num_features" is str, expected int'),
-        ({"body": {"class_names": "ab"}}, '"class_names" is no list of strings'),
-        ({"body": {"class_names": [1, 2]}}, '"class_names" is no list of strings'),
+        ({"body": {"class_names": "ab"}}, '"class_names" is not a list of strings'),
+        ({"body": {"class_names": [1, 2]}}, '"class_names" is not a list of strings'),
         ({"body": {"digest": b"d"}}, '"digest" is bytes, expected str'),
         ({"body": {"num_partitions": None}}, '"num_partitions" is NoneType, expected int'),
         ({"body": {"num_partitions": 2.0}}, '"num_partitions" is float, expected int'),
         ({"body": {"num_partitions": True}}, '"num_partitions" is bool, expected int'),
-        ({"body": {"num_partitions": 2}}, "num_partitions is 2; allowed with data of one's own is 0"),
-        ({"statistics": {"num_test": "4"}}, '"num_test" is no finite number'),
-        ({"statistics": {"forman": math.nan}}, '"forman" is no finite number'),
-        ({"statistics": {"majority_accuracy": [0.5]}}, '"majority_accuracy" is no finite number'),
-        ({"statistics": {"class_counts": [5]}}, '"class_counts" is not one whole number, 0 or more, for each class'),
+        ({"body": {"num_partitions": 2}}, "num_partitions is 2; allowed for a client's own data is 0"),
+        ({"statistics": {"num_test": "4"}}, '"num_test" is not a finite number'),
+        ({"statistics": {"forman": math.nan}}, '"forman" is not a finite number'),
+        ({"statistics": {"majority_accuracy": [0.5]}}, '"majority_accuracy" is not a finite number'),
+        ({"statistics": {"class_counts": [5]}}, '"class_counts" does not have one whole number, 0 or more, per class'),
         (
             {"statistics": {"class_counts": [5, -1]}},
-            '"class_counts" is not one whole number, 0 or more, for each class',
+            '"class_counts" does not have one whole number, 0 or more, per class',
         ),
-        ({"statistics": {"class_counts": "56"}}, '"class_counts" is not one whole number, 0 or more, for each class'),
+        ({"statistics": {"class_counts": "56"}}, '"class_counts" does not have one whole number, 0 or more, per class'),
     ],
 )
 def test_description_of_another_form(changes, words):
@@ -310,11 +310,11 @@ def test_description_of_another_form(changes, words):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ({}, 'the record "header" is absent'),
+        ({}, 'the record "header" is missing'),
         ({"header": record()}, '"stamp" is NoneType, expected int'),
         ({"header": record(stamp="0")}, '"stamp" is str, expected int'),
         ({"header": record(stamp=0), "facts": ConfigRecord()}, '"task" is NoneType, expected str'),
-        ({"header": record(stamp=0), "facts": MetricRecord()}, 'the record "facts" is absent'),
+        ({"header": record(stamp=0), "facts": MetricRecord()}, 'the record "facts" is missing'),
         (
             {
                 "header": record(stamp=0),
@@ -438,7 +438,7 @@ def test_figures_of_hulls_come_together_or_not_at_all(absent):
     whole = {"points": 9.0, "revealed": 4.0, "vertices": 4.0, "moved": 0.0, "thinned": 0.0}
     check_hull_metrics(whole)
     check_hull_metrics({})
-    with pytest.raises(MessageError, match="awaited is points, revealed, vertices, moved, thinned, or nothing"):
+    with pytest.raises(MessageError, match="expected are points, revealed, vertices, moved, thinned, or none"):
         check_hull_metrics({name: value for name, value in whole.items() if name != absent})
     with pytest.raises(MessageError, match="10 points are revealed and 0 moved of 9"):
         check_hull_metrics(whole | {"revealed": 10.0})
@@ -486,5 +486,5 @@ def test_a_metric_that_nobody_asked_for_is_refused():
 @pytest.mark.parametrize("phase", sorted(set(MESSAGE_TYPES) - set(ANSWERED_BY_ARRAYS)))
 def test_arrays_come_where_they_are_awaited_alone(phase):
     header = Header("run", phase, 0)
-    with pytest.raises(MessageError, match="arrays are unexpected"):
+    with pytest.raises(MessageError, match="arrays are not expected"):
         decode_reply(encode_reply(Reply(header, 0, "an error", arrays={"k": np.zeros(1)})), header)

@@ -240,9 +240,7 @@ def test_another_task_or_metric_on_one_node_refuses_that_node_by_name(key, value
 
 def test_two_nodes_with_one_partition_id(tmp_path):
     nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2)])
-    with pytest.raises(
-        FederationError, match=r"nodes \d and \d both say that they are partition-id 0; every node needs its own"
-    ):
+    with pytest.raises(FederationError, match=r"nodes \d and \d both have partition-id 0; every node needs its own"):
         run(tmp_path, nodes=[nodes[0], nodes[1] | {"partition-id": 0}])
     assert "partition-id 0" in failed(tmp_path / "run")["error"]
 

@@ -40,13 +40,13 @@ FAULTS = {
                 "parameters do not match: unexpected [], missing ['head.bias']"),
     "metric": (forged(lambda r: metrics(r, test=math.nan)), "test is nan; allowed is a share in [0, 1]"),
     "examples": (forged(lambda r: replace(r, num_examples=-5)), "num_examples is -5; allowed is 0 or more"),
-    "identity": (forged(lambda r: replace(r, partition=2)), "it now says that it is partition-id 2"),
-    "round": (forged(lambda r: replace(r, header=replace(r.header, round=1))), "the reply is of round 1, expected 2"),
+    "identity": (forged(lambda r: replace(r, partition=2)), "it has changed its partition-id to 2"),
+    "round": (forged(lambda r: replace(r, header=replace(r.header, round=1))), "the reply has round 1, expected 2"),
     "words": (forged(lambda r: replace(r, error="x\ncurvfed | round 3/3\x1b[2J" + 300_000 * "A")),
               "x curvfed | round 3/3\N{REPLACEMENT CHARACTER}[2J" + 1974 * "A" + "…"),
     "huge": (forged(lambda r: metrics(r, loss=1.7e308)), "loss is 1.7e+308; allowed is a finite number, up to 1e+30"),
     "raises": (lambda request, handle: Message(Error(1, "RuntimeError"), reply_to=request),
-               "Flower reports error 1 of this node; its own log has more"),
+               "Flower reports error 1 for this node; the node's log has details"),
     "silent": (lambda request, handle: None, "no reply within 600 s"),
 }  # fmt: skip
 

@@ -321,7 +321,7 @@ def test_nodes_of_different_features_keep_their_ends(method, tmp_path, caplog):
     assert found.described["facts"]["own_ends"]
     assert set().union(*on_the_wire(recorder)) == LAYERS["lorentz" if method == "flatland" else "gin"]
     assert found.summary["metrics"]["replies_dropped"] == 0
-    assert "the clients' feature spaces differ (0: 3, 1: 6): input.*, head.* stay with each of them" in caplog.text
+    assert "the clients' feature spaces differ (0: 3, 1: 6): input.*, head.* stay at each client" in caplog.text
     alike = run(
         tmp_path, "alike", nodes=nodes_of(tmp_path / "equal", [user_graphs(12), user_graphs(12, 1)]), method=method
     )

@@ -81,7 +81,7 @@ def test_a_client_that_errs_is_left_out_with_the_reason(phase, tmp_path):
     run = hull_run(tmp_path, intercept=Fault(1, fail, phase, 0), **TINY)
     assert decoded(run) == hulls_of(() if phase == "unmask" else (1,), **TINY)
     (row,) = [row for row in run.clients if row["phase"] == phase and row["dropped"]]
-    assert row["dropped"] == "Flower reports error 1 of this node; its own log has more"
+    assert row["dropped"] == "Flower reports error 1 for this node; the node's log has details"
 
 
 class Flip:
@@ -225,11 +225,11 @@ REFUSED = {
                             "a masked vector that is not as it was sent"),
     "shares for a stranger": ("shares", lambda r: replace(r, parts={**r.parts, "partitions": [0, 7]}),
                               "shares for others than its peers"),
-    "a foreign partition": ("shares", lambda r: replace(r, partition=7), "it now says that it is partition-id 7"),
+    "a foreign partition": ("shares", lambda r: replace(r, partition=7), "it has changed its partition-id to 7"),
     "no keys": ("keys", lambda r: replace(r, parts={}), "a message with the parts []"),
     "a degenerate key": ("keys", lambda r: replace(r, parts={**r.parts, "mask_key": bytes(32)}), "a degenerate key"),
     "arrays too many": ("keys", lambda r: replace(r, arrays={"points": np.zeros(2)}), "arrays are unexpected"),
-    "the run before": ("shares", lambda r: replace(r, header=replace(r.header, run="other")), "the reply is of run other"),
+    "the run before": ("shares", lambda r: replace(r, header=replace(r.header, run="other")), "the reply has run other"),
 }  # fmt: skip
 
 

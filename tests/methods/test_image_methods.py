@@ -104,7 +104,7 @@ def test_a_fixed_head_is_sent_once_and_again_to_who_failed(tmp_path):
 
 def test_a_client_that_lost_the_fixed_head_is_dropped_and_gets_it_anew(tmp_path):
     def lose(request, handle):
-        live._live.clear()  # as where a process per message is started
+        live._clients.clear()  # as where a process per message is started
         for file in (tmp_path / "run").glob("checkpoint/clients/00002/fixed.safetensors"):
             if request.content["header"]["round"] == 2:
                 file.unlink()

@@ -342,7 +342,9 @@ def test_the_text_of_an_error_that_flower_reports_stays(tmp_path):
     fault = Fault(1, lambda request, handle: Message(Error(2, SECRET), reply_to=request))
     found = run(tmp_path, intercept=lambda request, handle: fault(request, lambda message: recorder(message, handle)))
     assert shown(found, recorder, SECRET) == []
-    assert [row["dropped"] for row in found.clients][1] == "Flower reports error 2 of this node; its own log has more"
+    assert [row["dropped"] for row in found.clients][
+        1
+    ] == "Flower reports error 2 for this node; the node's log has details"
 
 
 @pytest.mark.parametrize("name", ["first.time", "second.time", "first.gate", "second.gate", "k"])
