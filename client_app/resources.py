@@ -138,15 +138,10 @@ def memory_errors(config: RunKeys, node_config: Mapping[str, Any]) -> Iterator[N
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if not _is_of_memory(error):
+        is_known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not is_known and not any(sign in str(error).lower() for sign in SIGNS):
             raise
         raise TrainingError(
             f"device {device_of(config, node_config)} ran out of memory at batch-size = {config.batch_size}; use "
             f"{REMEDIES}"
         ) from None
-
-
-def _is_of_memory(error: Exception) -> bool:
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return any(sign in str(error).lower() for sign in SIGNS)

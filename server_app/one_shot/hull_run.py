@@ -11,7 +11,7 @@ import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from curvfed.server_app.directory.checkpoint import as_before, before
+from curvfed.server_app.directory.checkpoint import identity, with_facts
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.one_shot.hull_scores import Known, hull_arrays, learn_settings, scores, sweep
 from curvfed.server_app.phase import ClientRequest, Phase
@@ -155,7 +155,7 @@ class HullRun(Run):
         self.clock()
         agreed = {"clients": values.num_clients, "classes": values.num_classes}
         about = {
-            "before": before(self.federation),
+            "before": identity(self.federation),
             "agreed": agreed,
             "summed": self.summed,
             "metrics": self.metrics,
@@ -176,7 +176,7 @@ class HullRun(Run):
                 ) from None
             log.info("no hulls yet: starting anew")
             return None
-        self.federation = as_before(self.federation, metadata["before"])
+        self.federation = with_facts(self.federation, metadata["before"])
         agreed = metadata["agreed"]
         self.public = public(self.config, agreed["classes"], agreed["clients"])
         self.metrics, self.state.totals, self.summed = (metadata[name] for name in ("metrics", "totals", "summed"))

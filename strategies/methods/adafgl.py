@@ -87,12 +87,13 @@ class AdaFglClient(Learner):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             network = AdaptiveNet(copy.deepcopy(local.model), spec, confidence)
-        matrix = inputs.features.matrix
-        self._tuned = network.to(matrix.device, matrix.dtype)
-        optimizer = fresh_optimizer(self._tuned, config)
-        return train(
-            self._tuned, local.task, optimizer, config.fine_tune_epochs, clip_norm=config.clip_norm, loss=_loss
-        )
+        self._tuned = network.to(inputs.features.matrix.device, inputs.features.matrix.dtype)
+
+        def loss(_: nn.Module, batch: Batch) -> Tensor:
+            return network.loss(batch.inputs, batch.labels, rows)
+
+        optimizer = fresh_optimizer(network, config)
+        return train(network, local.task, optimizer, config.fine_tune_epochs, clip_norm=config.clip_norm, loss=loss)
 
     @property
     def tuned(self) -> nn.Module:
@@ -102,10 +103,6 @@ class AdaFglClient(Learner):
     def _batch(self) -> Batch:
         """The only batch of a pass: all of the client's nodes."""
         return next(iter(self.local.task.batches(self.local.model)))
-
-
-def _loss(network: nn.Module, batch: Batch) -> Tensor:
-    return cast(AdaptiveNet, network).loss(batch.inputs, batch.labels, cast(Tensor, batch.rows))
 
 
 METHODS = {

@@ -19,12 +19,8 @@ from curvfed.strategies.base.training import Correction, Trained, train
 from curvfed.strategies.wire.arrays import MessageError, check_arrays
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.models import generator_training as generators
-from curvfed.tasks.graphs.models.neighbour_generator import (
-    FeatureGenerator,
-    GeneratorSpec,
-    NeighbourGenerator,
-    impaired,
-)
+from curvfed.tasks.graphs.models.generator_training import MISSING, REPRESENTATIONS, generator_part
+from curvfed.tasks.graphs.models.neighbour_generator import GeneratorSpec, NeighbourGenerator, impaired
 from curvfed.tasks.task import Batch
 
 
@@ -69,35 +65,21 @@ class Keys(Table):
 PACKAGE, GRADIENT = "package/", "gradient/"
 """Prefixes of what a client sends to all others, and of what they answer. Another client's number may follow."""
 
-REPRESENTATIONS, MISSING = "representations", "missing"
-"""Arrays of a package beside the parameters of fGen: inputs of fGen, and the number of missing neighbours of each."""
-
 
 def package(arrays: Arrays, keys: Keys) -> Arrays:
     """A package of zeros with the right names, shapes and dtypes; the shared model gives the number of features."""
     weight = arrays["first.weight"]
     spec = GeneratorSpec(weight.shape[1], keys.width, keys.neighbours, 0.0)
-    found = {name: np.zeros(tuple(p.shape), weight.dtype) for name, p in FeatureGenerator(spec).named_parameters()}
-    return found | {
-        REPRESENTATIONS: np.zeros((keys.sample, keys.width), weight.dtype),
-        MISSING: np.zeros(keys.sample, weight.dtype),
-    }
-
-
-def generator_part(template: Arrays) -> Arrays:
-    """The arrays of a package that are parameters of fGen."""
-    return {name: array for name, array in template.items() if name not in (REPRESENTATIONS, MISSING)}
+    return generators.blank_package(spec, keys.sample, weight.dtype)
 
 
 class FedSageServer(Average):
     """FedAvg of the classifier; in the first rounds the server also forwards packages and gradients between clients.
 
     In such a round a client is sent the packages of all other clients, and the mean gradient of the other clients' losses
-    for its own fGen. It replies with a new package and with its gradients for the packages that it was sent. A gradient is
-    therefore used one round after it was computed. In the paper clients ask each other in every step and add the gradients;
-    the mean does not grow with the number of clients. Clients without examples enter no mean and send no package.
-
-    `template` comes from `package`; `rounds` is the number of first rounds that train the generators.
+    for its own fGen, which is one round old. It replies with a new package and its gradients for the others' packages. In
+    the paper clients ask each other in every step and add the gradients; the mean does not grow with their number.
+    Clients without examples enter no mean and send no package. `template` comes from `package`.
     """
 
     def __init__(self, arrays: Arrays, template: Arrays, rounds: int) -> None:
@@ -121,10 +103,6 @@ class FedSageServer(Average):
             return self._arrays
         gradients = dict.fromkeys(self._packages.keys() - {partition}, self._no_gradient)
         return self._arrays | add_prefix(PACKAGE, self._template) | join_groups(GRADIENT, gradients)
-
-    def global_model(self) -> Arrays:
-        """The average."""
-        return self._arrays
 
     def aggregate(self, replies: Replies) -> None:
         """Average the classifier; store packages and mean gradients."""
@@ -174,11 +152,10 @@ class FedSageClient(Learner):
     The client hides some nodes that it does not train on, and trains NeighGen on the remaining graph by L^d + L^f + L^c:
     the smooth L1 distance of dGen's counts to the numbers of hidden neighbours, the squared distance of fGen's features to
     the nearest hidden neighbour, and the cross-entropy of a classifier on the mended graph. α times the other clients'
-    gradient is added to that of fGen: the paper's cross-subgraph feature reconstruction.
-
-    The paper trains first the generators and then a new shared classifier. Here a round that trains generators also trains
-    the classifier, so that θ is averaged in every round; L^c trains a copy of the received θ. Sums of L^f go over the
-    number of hidden neighbours; the authors' code uses dGen's counts, and compares superfluous features with 0.
+    gradient is added to that of fGen: the paper's cross-subgraph feature reconstruction. The paper trains first the
+    generators and then a new shared classifier. Here a round that trains generators also trains the classifier, so that θ
+    is averaged in every round; L^c trains a copy of the received θ. Sums of L^f go over the number of hidden neighbours;
+    the authors' code uses dGen's counts, and compares superfluous features with 0.
     """
 
     keys: Keys
@@ -207,8 +184,8 @@ class FedSageClient(Learner):
 
     def local_state(self) -> dict[str, Tensor]:
         """The generator, and the number of rounds that trained it."""
-        found = {f"{KEPT}{name}": parameter for name, parameter in self._generator.named_parameters()}
-        return found | {f"{KEPT}rounds": self._rounds}
+        state = dict(self._generator.named_parameters()) | {"rounds": self._rounds}
+        return {f"{KEPT}{name}": tensor for name, tensor in state.items()}
 
     def receive(self, arrays: Arrays) -> None:
         """θ; while generators are trained also the gradient for the client's fGen and the others' packages."""

@@ -61,10 +61,6 @@ class ScaffoldServer(Average):
         """x and c, the same for every client. Replies have arrays of the same names and shapes: y and Δcᵢ."""
         return self._sent
 
-    def global_model(self) -> Arrays:
-        """x."""
-        return self._arrays
-
     def aggregate(self, replies: Replies) -> None:
         """Update x and c."""
         for update in replies.values():

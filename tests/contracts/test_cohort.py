@@ -224,13 +224,13 @@ class HttpGrid(Network):
 
     def __init__(self) -> None:
         super().__init__([])
-        self.nudged: list[int] = []
+        self.woken: list[int] = []
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         messages = list(messages)
-        if any(message.metadata.message_type == "query.nudge" for message in messages):
+        if any(message.metadata.message_type == "query.wake_up" for message in messages):
             assert all(not list(message.content) for message in messages)
-            self.nudged += [message.metadata.dst_node_id for message in messages]
+            self.woken += [message.metadata.dst_node_id for message in messages]
             self.script.append([good(12, 2)])
             return InProcessGrid.push_messages(self, messages)
         self.script.append([good(11, 1)])
@@ -243,13 +243,13 @@ def test_a_node_that_is_one_message_behind_is_sent_others(monkeypatch):
     replies, failures, _ = ask(grid, (11, 12), timeout=20)
     assert {node: reply.num_examples for node, reply in replies.items()} == {11: 1, 12: 2}
     assert failures == {}
-    assert grid.nudged == [12, 12]
+    assert grid.woken == [12, 12]
 
 
 def test_nobody_is_nudged_before_its_time(monkeypatch):
     grid = HttpGrid()
     _, failures, _ = ask(grid, (11, 12), timeout=0.3)
-    assert (list(failures), grid.nudged) == ([12], [])
+    assert (list(failures), grid.woken) == ([12], [])
     assert [is_due(21, []), is_due(21, [8.0]), is_due(25, [8.0]), is_due(19, [])] == [True, False, True, False]
 
 
@@ -266,7 +266,7 @@ def test_clients_of_one_node_answer_nudges_at_one_moment():
     moments = []
     for _ in range(2):
         message = InProcessGrid(app, {}, [{"partition-id": 0}])
-        asked = Message(RecordDict(), 2, "query.nudge")
+        asked = Message(RecordDict(), 2, "query.wake_up")
         message.push_messages([asked])
         (answer,) = message.pull_messages([asked.metadata.message_id])
         assert not list(answer.content)
@@ -343,7 +343,7 @@ def test_a_reply_that_is_no_reply_fails_its_node():
         return Message(RecordDict(), reply_to=asked[11])
 
     _, failures, _ = ask(Scripted([[empty, good(12)]]), (11, 12))
-    assert failures == {11: 'the record "header" is absent'}
+    assert failures == {11: 'the record "header" is missing'}
 
 
 def test_nobody_to_ask():

@@ -346,7 +346,7 @@ def test_clients_with_one_label_one_class_or_none_at_all():
 
 
 def test_a_graph_that_is_too_large_is_refused_before_the_rounds(monkeypatch):
-    monkeypatch.setattr(stage_two, "MOST_NODES", NODES - 1)
+    monkeypatch.setattr(stage_two, "MAX_NODES", NODES - 1)
     with pytest.raises(ConfigError, match=f"up to {NODES - 1} nodes.*this one has {NODES}"):
         learner(graph())
     learner(graph(), fine_tune_epochs=0)

@@ -206,7 +206,7 @@ def test_qfedavg_goes_by_the_clients_losses():
 def test_too_few_replies_are_said_in_words():
     start, (replies,) = rounds_of(9, 1)
     found = FlowerStrategy(start, "flower:Bulyan", {"num_malicious_nodes": 1})
-    with pytest.raises(AggregationError, match="flower:Bulyan makes no model of 4 replies"):
+    with pytest.raises(AggregationError, match="flower:Bulyan gives no model for 4 replies"):
         found.aggregate(replies)
 
 

@@ -1,21 +1,38 @@
 """Training of a neighbour generator together with a classifier, and graphs mended by it (FedSage+, Zhang et al., 2021)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import DTypeLike, NDArray
 from torch import Tensor, nn
 
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.models.neighbour_generator import (
     FeatureGenerator,
+    GeneratorSpec,
     Impaired,
     NeighbourGenerator,
     feature_loss,
     mended,
 )
 from curvfed.tasks.task import Batch
+
+REPRESENTATIONS, MISSING = "representations", "missing"
+"""Arrays of a package beside the parameters of fGen: inputs of fGen, and the number of missing neighbours of each."""
+
+
+def blank_package(spec: GeneratorSpec, sample: int, dtype: DTypeLike) -> dict[str, NDArray[Any]]:
+    """Zeros in place of what a client shows the others: its fGen, and that many of its inputs."""
+    found = {name: np.zeros(tuple(p.shape), dtype) for name, p in FeatureGenerator(spec).named_parameters()}
+    return found | {REPRESENTATIONS: np.zeros((sample, spec.width), dtype), MISSING: np.zeros(sample, dtype)}
+
+
+def generator_part(package: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays of a package that are parameters of fGen."""
+    return {name: array for name, array in package.items() if name not in (REPRESENTATIONS, MISSING)}
 
 
 class JointModel(nn.Module):
