@@ -122,14 +122,13 @@ class Learner:
         TrainingError
             If it diverges.
         """
-        return self.run_epochs()
+        return self.run_epochs(self.local.config.local_epochs)
 
-    def run_epochs(self) -> Trained:
-        """`local-epochs` passes of steps on `loss` and `gradient_terms`."""
-        local, config = self.local, self.local.config
-        terms = self.gradient_terms()
-        loss = train(local.model, local.task, local.optimizer, config.local_epochs, terms, config.clip_norm, self.loss)
-        return Trained(loss, config.local_epochs * local.task.num_steps)
+    def run_epochs(self, epochs: int) -> Trained:
+        """Passes over the client's examples by steps on `loss` and `gradient_terms`."""
+        local, terms = self.local, self.gradient_terms()
+        loss = train(local.model, local.task, local.optimizer, epochs, terms, local.config.clip_norm, self.loss)
+        return Trained(loss, epochs * local.task.num_steps)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The loss of a batch, which a step decreases."""

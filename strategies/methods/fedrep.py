@@ -26,7 +26,7 @@ class FedRepClient(Learner):
         with training_only(local.trained, head):
             train(local.model, local.task, local.optimizer, self.keys.head_epochs, clip_norm=config.clip_norm)
         with training_only(local.trained, local.trained.keys() - head):
-            return self.run_epochs()
+            return self.run_epochs(config.local_epochs)
 
 
 METHODS = {

@@ -228,7 +228,7 @@ REFUSED = {
     "a foreign partition": ("shares", lambda r: replace(r, partition=7), "it has changed its partition-id to 7"),
     "no keys": ("keys", lambda r: replace(r, parts={}), "a message with the parts []"),
     "a degenerate key": ("keys", lambda r: replace(r, parts={**r.parts, "mask_key": bytes(32)}), "a degenerate key"),
-    "arrays too many": ("keys", lambda r: replace(r, arrays={"points": np.zeros(2)}), "arrays are unexpected"),
+    "arrays too many": ("keys", lambda r: replace(r, arrays={"points": np.zeros(2)}), "arrays are not expected"),
     "the run before": ("shares", lambda r: replace(r, header=replace(r.header, run="other")), "the reply has run other"),
 }  # fmt: skip
 
