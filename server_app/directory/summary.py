@@ -29,6 +29,7 @@ def summary(
     figures = personal_figures(state.latest, federation.descriptions)
     totals = state.totals
     rounds = max(totals.get("rounds", 0), 1)
+    own = sum(not about.partition_digest for about in federation.descriptions.values())
     last, calibrated = state.scored.get("last", []), state.scored.get("calibrated")
     metrics = (
         figures.pop("metrics")
@@ -48,7 +49,7 @@ def summary(
         metrics["not_calibrated"] = reason
     return {
         "method": config.method,
-        "dataset": _dataset(config, federation),
+        "dataset": f"own data of {own} nodes" if own else config.dataset,
         "seed": config.seed,
         "num_clients": len(federation.nodes),
         "rounds": state.round,
@@ -64,9 +65,3 @@ def summary(
         "seconds_aggregation": totals.get("seconds_aggregation", 0.0),
         "versions": versions(),
     }
-
-
-def _dataset(config: RunKeys, federation: Federation) -> str:
-    """The data set that was really used: nodes may have their own data."""
-    own = sum(not about.partition_digest for about in federation.descriptions.values())
-    return f"own data of {own} nodes" if own else config.dataset

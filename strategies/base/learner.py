@@ -233,8 +233,7 @@ def copy_tensors(tensors: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -
 
 def to_numpy(tensor: Tensor) -> NDArray[Any]:
     """A tensor as an array, without a copy where it is on the CPU."""
-    array: NDArray[Any] = tensor.detach().cpu().numpy()
-    return array
+    return tensor.detach().cpu().numpy()
 
 
 def clones(tensors: Iterable[Tensor]) -> list[Tensor]:

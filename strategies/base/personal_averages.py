@@ -53,8 +53,7 @@ class PersonalAverages(Aggregation):
 
 def cosines(rows: Matrix, columns: Matrix) -> Matrix:
     """Cosine similarity of all pairs of rows, (n, d) and (m, d) -> (n, m); 0 for a vector of zeros."""
-    found: Matrix = _directions(rows) @ _directions(columns).T
-    return found
+    return _directions(rows) @ _directions(columns).T
 
 
 def _directions(vectors: Matrix) -> Matrix:

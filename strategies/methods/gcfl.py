@@ -155,7 +155,9 @@ class GcflServer(Aggregation):
             for number in sorted(trained)
         }
         for number, found in updates.items():
-            self._note(trained[number], found)
+            for partition, norm in zip(trained[number], found.norms.tolist(), strict=True):
+                if self._window:
+                    self._sequences[partition] = [*self._sequences.get(partition, []), norm][-self._window :]
         for number, found in updates.items():
             self._split(number, trained[number], found)
         self._norms = (
@@ -164,11 +166,6 @@ class GcflServer(Aggregation):
         )
         for number, model in enumerate(self._models):
             self._models[number] = split_average(model, [r for p, r in replies.items() if self._cluster[p] == number])
-
-    def _note(self, partitions: Sequence[int], updates: Updates) -> None:
-        if self._window:
-            for partition, norm in zip(partitions, updates.norms.tolist(), strict=True):
-                self._sequences[partition] = [*self._sequences.get(partition, []), norm][-self._window :]
 
     def _split(self, number: int, partitions: Sequence[int], updates: Updates) -> None:
         known = sum(cluster == number for cluster in self._cluster.values())

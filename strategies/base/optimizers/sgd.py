@@ -76,5 +76,4 @@ def gradient_weight(steps: ArrayLike, momentum: float) -> NDArray[np.float64]:
         With the shape of `steps`. Relative error ≤ 8·eps/(1 − ρ)².
     """
     counts, rest = np.asarray(steps, np.float64), 1 - momentum
-    weight: NDArray[np.float64] = (counts - momentum * (1 - momentum**counts) / rest) / rest
-    return weight
+    return (counts - momentum * (1 - momentum**counts) / rest) / rest
