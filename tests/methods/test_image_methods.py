@@ -113,7 +113,7 @@ def test_a_client_that_lost_the_fixed_head_is_dropped_and_gets_it_anew(tmp_path)
     found = small(tmp_path, method="spherefed", num_rounds=3, intercept=lose)
     reasons = {row["round"]: row["reasons"] for row in found.rounds if row["phase"] == "train"}
     assert reasons["1"] == reasons["3"] == ""
-    assert "partition 2: the fixed parameters of this run are not here" in reasons["2"]
+    assert "partition 2: the fixed parameters of this run are not stored" in reasons["2"]
 
 
 def test_fine_tuning_leaves_no_trace_in_the_rounds(tmp_path):
