@@ -89,7 +89,7 @@ def _row(place: Place, method: str, base: Settings, variant: Settings, against: 
             return a_round(settings), a_round(twin)
         ours, theirs = (a_client(one)[0].learner for one in (settings, twin))
         num = place.size(passes, 1)
-        return lambda: ours.descend(num), lambda: theirs.descend(num)
+        return lambda: ours.run_epochs(num), lambda: theirs.run_epochs(num)
 
     what = ("steps" if plain else "a round at the client") + " in bfloat16" * mixed
     goal = None if variant or mixed else GOALS.get(method)
@@ -156,12 +156,12 @@ def networks(place: Place) -> list[Row]:
 
 def _against_loop(place: Place, network: str, method: str, mixed: bool) -> Pair:
     ours, theirs = _client(place, network, method, mixed), _client(place, network, "fedavg", mixed)
-    return lambda: ours.learner.descend(1), plain_steps(theirs, mixed)
+    return lambda: ours.learner.run_epochs(1), plain_steps(theirs, mixed)
 
 
 def _precisions(place: Place, network: str) -> Pair:
     ours, theirs = (_client(place, network, "fedavg", mixed) for mixed in (True, False))
-    return lambda: ours.learner.descend(1), lambda: theirs.learner.descend(1)
+    return lambda: ours.learner.run_epochs(1), lambda: theirs.learner.run_epochs(1)
 
 
 def _compiled(place: Place) -> Pair:
@@ -201,7 +201,7 @@ def _side_by_side(place: Place, number: int) -> float:
 def _train(place: Place, line: Any) -> None:
     torch.set_num_threads(1)
     client = _client(place, place.size("resnet18", "cnn"), "fedavg", False)
-    client.learner.descend(1)
+    client.learner.run_epochs(1)
     line.wait()
-    client.learner.descend(3)
+    client.learner.run_epochs(3)
     line.wait()

@@ -11,8 +11,8 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.clients_in_memory import forget, live_client
-from curvfed.client_app.node_config import is_real, partition_id, told
+from curvfed.client_app.clients_in_memory import forget, get_client
+from curvfed.client_app.node_config import is_real, partition_id, public_text
 from curvfed.client_app.resources import memory_errors
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.training import TrainingError
@@ -31,17 +31,17 @@ from curvfed.strategies.wire.messages import (
     HULLS,
     KEYS,
     MEASURE,
-    NUDGE,
     SHARES,
     UNMASK,
+    WAKE_UP,
     Header,
     Reply,
     Request,
     decode_request,
     encode_reply,
 )
-from curvfed.strategies.wire.nudging import await_beat
 from curvfed.strategies.wire.store import StoreError
+from curvfed.strategies.wire.wake_up import wait_for_slot
 from curvfed.tasks.errors import DataError
 
 log = logging.getLogger("curvfed")
@@ -161,7 +161,7 @@ def _end_secure_sum(client: Client, state: RecordDict) -> None:
 
 def _prepare(client: Client, request: Request) -> None:
     if request.facts is None:
-        raise MessageError('the record "facts" is absent')
+        raise MessageError('the record "facts" is missing')
     client.prepare(request.facts, request.stamp)
     client.receive(decode_arrays(request.arrays), decode_arrays(request.fixed))
 
@@ -184,14 +184,14 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
         config = _config(tuple(context.run_config.items()))
         partition = partition_id(node_config)
         with memory_errors(config, node_config):
-            client = live_client(config, header.run, partition, node_config)
+            client = get_client(config, header.run, partition, node_config)
             content = handler(client, request, context.state)
         return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
     except SAFE_ERRORS as error:
         # In a simulation the server logs it, into the same log.
         level = logging.WARNING if is_real(node_config) else logging.DEBUG
         log.log(level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error)
-        reason = told(error, node_config)
+        reason = public_text(error, node_config)
     except Exception as error:
         log.error(
             "partition %d, %s of round %d failed\n%s",
@@ -240,8 +240,8 @@ for phase, handler in {
     app.query(phase)(partial(_answer, handler))
 
 
-@app.query(NUDGE.removeprefix("query."))
-def nudge(message: Message, context: Context) -> Message:
-    """Answer with nothing, so that the SuperNode sends the replies that it keeps back."""
-    await_beat()
+@app.query(WAKE_UP.removeprefix("query."))
+def wake_up(message: Message, context: Context) -> Message:
+    """Answer with an empty message, so that the SuperNode sends the reply that it holds back."""
+    wait_for_slot()
     return Message(RecordDict(), reply_to=message)

@@ -1,4 +1,4 @@
-"""What a client gives to a calibration of the classifier."""
+"""A client's contribution to a calibration of the classifier."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +12,18 @@ from curvfed.tasks.task import Task
 
 
 def sums(calibration: Calibration, model: nn.Module, task: Task) -> tuple[NDArray[np.float64], int]:
-    """Sums over the training images of what the classifier sees, in one vector, float64, and the number of images.
+    """Sums over the classifier inputs of the training images, as one float64 vector, and the number of images.
 
-    An image whose features are all 0 has no direction on the sphere, adds nothing there and is not counted.
+    An image whose features are all 0 has no direction on the sphere; it adds nothing to the sums and is not counted.
 
     Raises
     ------
     DataError
-        If the data are no images.
+        If the data are not images.
     """
     features, labels = classifier_inputs(model, task)
     classes, dim = model.get_parameter(f"{HEAD}weight").shape
-    total = calibration.zeros(dim, classes)
+    total = calibration.sums.zeros(dim, classes)
     total.add(features, labels)
     on_sphere = isinstance(model.head, SphereHead) and model.head.normalize
     return total.pack(), int((features.norm(dim=1) > 0.5).sum()) if on_sphere else len(labels)

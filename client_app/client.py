@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 
 from curvfed.client_app.data.load import check_fits, class_names, load_data, make_task, statistics
 from curvfed.client_app.node_config import check_names, flag, is_real
-from curvfed.client_app.personal import WAY_OUT, FixedFile, gather, scatter, state_folder
+from curvfed.client_app.personal import STATE_HINT, FixedFile, collect_state, restore_state, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.learner import Local, copy_in, host
+from curvfed.strategies.base.learner import Local, load_arrays, to_numpy
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.noise import Noise
-from curvfed.strategies.base.training import Optimizer, Trained, TrainingError, make_optimizer, seed_dropout
+from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
+from curvfed.strategies.base.training import Trained, TrainingError, make_optimizer, seed_dropout
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.halves import learner_class
 from curvfed.strategies.config.model_spec import is_fixed, model_spec, own_head
@@ -129,7 +130,7 @@ class Client:
         self.personal = {name: tensor for name, tensor in self.tensors.items() if stays[name]}
         self.shared = [name for name in self.tensors if not stays[name] and name not in self.fixed]
         if self.method.head_from == "client":
-            copy_in(own_head(spec, self.config.seed, self.partition), self.tensors)
+            load_arrays(own_head(spec, self.config.seed, self.partition), self.tensors)
         self.trained = {name: parameter for name, parameter in self.parameters.items() if parameter.requires_grad}
         self.optimizer = make_optimizer(self.trained, self.config)
         local = Local(
@@ -148,7 +149,7 @@ class Client:
             self.noise,
         )
         self.learner = learner_class(self.method)(local)
-        self.personal |= self.learner.kept()
+        self.personal |= self.learner.local_state()
         self._fresh = {name: tensor.detach().clone() for name, tensor in self.personal.items()}
         self._ready_for, self._stamp = facts, None
 
@@ -165,7 +166,7 @@ class Client:
         return self.config.optimizer_state == "kept"
 
     @property
-    def kept_optimizer(self) -> Optimizer | None:
+    def kept_optimizer(self) -> NamedOptimizer | None:
         """The optimiser, if its moments are kept from round to round."""
         return self.optimizer if self.keeps_optimizer else None
 
@@ -186,9 +187,9 @@ class Client:
             if differ:
                 raise StoreError(
                     f"the state of round {stamp} in {self.store.folder} belongs to another {' and '.join(differ)}: "
-                    f"{WAY_OUT}"
+                    f"{STATE_HINT}"
                 )
-            scatter(arrays, self.personal, self.kept_optimizer)
+            restore_state(arrays, self.personal, self.kept_optimizer)
         self._stamp = stamp
 
     @property
@@ -207,9 +208,9 @@ class Client:
         """
         if self.fixed:
             if fixed:
-                check_arrays(fixed, {name: host(tensor) for name, tensor in self.fixed.items()})
+                check_arrays(fixed, {name: to_numpy(tensor) for name, tensor in self.fixed.items()})
                 self._fixed_file.write(fixed, self.run)
-            copy_in(fixed or self._fixed_file.read(self.run), self.tensors)
+            load_arrays(fixed or self._fixed_file.read(self.run), self.tensors)
         self.learner.receive(arrays)
 
     def fit(self, round_number: int) -> Trained | None:
@@ -250,7 +251,7 @@ class Client:
         if not all(bool(tensor.isfinite().all()) for tensor in tuned.values()):
             raise TrainingError("parameters are not finite after fine-tuning")
         self.tuned.discard_after(round_number)
-        self.tuned.save(round_number, gather(tuned, None), self._binding, base=round_number)
+        self.tuned.save(round_number, collect_state(tuned, None), self._binding, base=round_number)
         return loss
 
     def _seed(self, round_number: int, stream: int) -> None:
@@ -287,7 +288,7 @@ class Client:
     def commit(self, round_number: int, base: int) -> None:
         """Write the personal state of this round, and keep that of round `base`, which the server may still ask for."""
         if self.is_stateful:
-            self.store.save(round_number, gather(self.personal, self.kept_optimizer), self._binding, base)
+            self.store.save(round_number, collect_state(self.personal, self.kept_optimizer), self._binding, base)
         self._stamp = round_number
 
     def scores(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The clients that a process keeps set up."""
+"""Cache of the clients that this process has set up."""
 
 from collections import OrderedDict
 from typing import Any
@@ -8,31 +8,31 @@ import torch
 from curvfed.client_app.client import Client
 from curvfed.strategies.config.run_config import RunConfig
 
-LIVE_CLIENTS = 64
-"""How many in any case; a simulation of more sets the others up anew from their files."""
-LIVE_BYTES = 2 * 2**30
-"""And more of them as long as the process takes less than this: a thousand small ones do."""
+MIN_CLIENTS = 64
+"""Number of clients that are always kept; if a simulation has more, others are set up again from their files."""
+MAX_BYTES = 2 * 2**30
+"""More clients are kept while the process uses less memory than this; a thousand small ones do."""
 
-_live: OrderedDict[tuple[Any, ...], Client] = OrderedDict()
+_clients: OrderedDict[tuple[Any, ...], Client] = OrderedDict()
 
 
-def live_client(config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> Client:
-    """This process's client of that run and partition, set up at the first call."""
+def get_client(config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> Client:
+    """This process's client of the run and partition, set up at the first call."""
     key = (config, run, partition, tuple(sorted(node_config.items())))
-    client = _live.get(key)
+    client = _clients.get(key)
     if client is None:
-        client = _live[key] = Client(config, run, partition, node_config)
-        if len(_live) > LIVE_CLIENTS and _taken() > LIVE_BYTES:
-            # Two for one, lest later ones that are larger make the process grow. Not all at once: what they had is not
-            # given back at once, and seen as taken still.
-            for _ in range(min(2, len(_live) - LIVE_CLIENTS)):
-                _live.popitem(last=False)
-    _live.move_to_end(key)
+        client = _clients[key] = Client(config, run, partition, node_config)
+        if len(_clients) > MIN_CLIENTS and _used_bytes() > MAX_BYTES:
+            # Two for one new client, so that larger new ones do not let the process grow; not all at once, because freed
+            # memory counts as used for a while.
+            for _ in range(min(2, len(_clients) - MIN_CLIENTS)):
+                _clients.popitem(last=False)
+    _clients.move_to_end(key)
     return client
 
 
-def _taken() -> int:
-    """Bytes that this process takes of the machine's memory and of its GPUs'."""
+def _used_bytes() -> int:
+    """Bytes of main memory and GPU memory that this process uses."""
     import psutil
 
     reserved = sum(torch.cuda.memory_reserved(number) for number in range(torch.cuda.device_count()))
@@ -40,11 +40,11 @@ def _taken() -> int:
 
 
 def forget(client: Client) -> None:
-    """Drop a client whose state in memory is in doubt; the next message sets it up from its files."""
-    for key in [key for key, value in _live.items() if value is client]:
-        del _live[key]
+    """Drop a client whose state in memory may be inconsistent; the next message sets it up from its files."""
+    for key in [key for key, value in _clients.items() if value is client]:
+        del _clients[key]
 
 
 def forget_all() -> None:
-    """Drop all clients: a process that makes one run after another would keep models and data of the earlier ones."""
-    _live.clear()
+    """Drop all clients, so that a process with several runs does not keep models and data of earlier ones."""
+    _clients.clear()

@@ -1,4 +1,4 @@
-"""Where a client's own curvature starts: at that of its graph, standardised over the clients (FlatLand)."""
+"""Initial curvature of a client: that of its graph, standardised over the clients (FlatLand)."""
 
 from collections.abc import Mapping
 
@@ -14,16 +14,16 @@ from curvfed.tasks.graphs.lorentz.curvature import CURVATURE_MAPS, graph_statist
 from curvfed.tasks.graphs.lorentz.ricci import mean_ricci
 
 REACH = 4.0
-"""k starts within ±4 standard deviations: beyond, either map would hardly move any more."""
+"""k starts within ±4 standard deviations, beyond which both maps are nearly constant."""
 
 
 def ricci(data: Data, config: RunConfig) -> float:
-    """The graph's mean Ricci curvature, of the kind that the run starts from.
+    """The graph's mean Ricci curvature, of the kind in `flatland.curvature-init`.
 
     Raises
     ------
     DataError
-        If the data are no graph.
+        If the data are not a graph.
     """
     if not isinstance(data, ClientGraph):
         raise DataError(f"the data are {data.task}, which have no Ricci curvature")
@@ -31,7 +31,7 @@ def ricci(data: Data, config: RunConfig) -> float:
 
 
 def start_curvature(parameters: Mapping[str, nn.Parameter], data: Data, config: RunConfig, facts: Facts | None) -> None:
-    """Set k from the graph's curvature, standardised over the clients: taken raw it saturates the sigmoid."""
+    """Set k from the graph's curvature, standardised over the clients because the raw value saturates the sigmoid."""
     with torch.no_grad():
         if (statistics := parameters.get("estimator.statistics")) is not None and isinstance(data, ClientGraph):
             statistics.copy_(graph_statistics(data))

@@ -1,4 +1,4 @@
-"""What a node's own configuration may say: it guards the node's data, so what is unclear is refused."""
+"""A node's own configuration. It protects the node's data, so unclear values are refused."""
 
 import contextlib
 import difflib
@@ -11,12 +11,12 @@ from curvfed.strategies.config.run_config import home
 
 
 def flag(node_config: Mapping[str, Any], key: str) -> bool | None:
-    """True, false, or None where the node says nothing.
+    """The value of a key, true or false; None if it is not set.
 
     Raises
     ------
     ConfigError
-        For anything else, such as the word "true".
+        For any other value, such as the text "true".
     """
     value = node_config.get(key)
     if value is not None and not isinstance(value, bool):
@@ -36,32 +36,32 @@ KEYS = (
     "roster",
     "hull-max-share",
 )
-"""What this app reads; a node may have keys of other apps besides."""
+"""The keys of this app; a node may also have keys of other apps."""
 
 
 IN_MEMORY = "in-memory"
-"""Where a simulation in this process keeps the data that a client was given: no number and no text, so that no node's own
-configuration can have it."""
+"""Key of a client's data in a simulation in this process. The value is neither a number nor text, so no real node's
+configuration can contain it."""
 
 
 PATHS = ("data-path", "state-path", "signing-key", "roster")
-"""Which of them are places on the node's disk."""
+"""The keys that are paths on the node's disk."""
 
 
 def absolute(path: str) -> Path:
-    """A path of a node's own configuration."""
-    with contextlib.suppress(RuntimeError):  # "~nobody" is nobody's home
+    """A path of the node's configuration, as an absolute path."""
+    with contextlib.suppress(RuntimeError):  # "~name" without such a user
         return Path(path).expanduser().absolute()
     return Path(path).absolute()
 
 
 def is_real(node_config: Mapping[str, Any]) -> bool:
-    """Whether this is a machine of its own, whose data are nobody else's, and no part of a simulation."""
+    """Whether this is a real node with its own data, and not a part of a simulation."""
     return "data-path" in node_config or "state-path" in node_config
 
 
-def told(error: Exception, node_config: Mapping[str, Any]) -> str:
-    """The text of an error as it may leave the client: a real node's without the places and the names of its files."""
+def public_text(error: Exception, node_config: Mapping[str, Any]) -> str:
+    """The text of an error that may be sent; that of a real node contains no paths and no names of its files."""
     text = str(error)
     if not is_real(node_config):
         return text
@@ -75,7 +75,7 @@ def told(error: Exception, node_config: Mapping[str, Any]) -> str:
 
 
 def check_names(node_config: Mapping[str, Any]) -> None:
-    """Refuse what is nearly one of `KEYS`: a guard that is misspelt would guard nothing.
+    """Refuse keys that are nearly one of `KEYS`: a misspelt key would protect nothing.
 
     Raises
     ------
@@ -87,12 +87,12 @@ def check_names(node_config: Mapping[str, Any]) -> None:
 
 
 def partition_id(node_config: Mapping[str, Any]) -> int:
-    """The number by which the node is known in a run.
+    """The node's number in a run.
 
     Raises
     ------
     ConfigError
-        If there is none.
+        If it is missing or not a whole number, 0 or more.
     """
     partition = node_config.get("partition-id")
     if partition is None:
@@ -105,12 +105,12 @@ def partition_id(node_config: Mapping[str, Any]) -> int:
 
 
 def max_share(node_config: Mapping[str, Any]) -> float:
-    """The share of its points beyond which the node sends no hulls.
+    """The largest share of its points that the node reveals by its hulls.
 
     Raises
     ------
     ConfigError
-        If it is none.
+        If it is not a share.
     """
     limit = node_config.get("hull-max-share", 1.0)
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit <= 1:
@@ -119,7 +119,7 @@ def max_share(node_config: Mapping[str, Any]) -> float:
 
 
 def check_values(node_config: Mapping[str, Any]) -> None:
-    """Refuse what no run could go by, as far as it can be told without looking at the machine.
+    """Refuse values that no run accepts, as far as this does not depend on the machine.
 
     Raises
     ------

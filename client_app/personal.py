@@ -1,4 +1,4 @@
-"""What a client keeps on its own disk: personal parameters and moments, which never leave it, and what came once."""
+"""A client's files: personal parameters and moments, which are never sent, and the fixed parameters of the run."""
 
 import json
 import re
@@ -14,33 +14,32 @@ from safetensors.numpy import save
 from torch import Tensor
 
 from curvfed.client_app.node_config import absolute
-from curvfed.strategies.base.optimizers.state import copy_into
-from curvfed.strategies.base.training import Optimizer
+from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer, copy_into
 from curvfed.strategies.config.run_config import RunConfig, home
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.store import StoreError
 from curvfed.tasks.atomic_file import write_atomically
 
 PARAMETER, OPTIMIZER = "parameter/", "optimizer/"
-"""What the names of personal tensors begin with, and those of the optimiser's."""
+"""Prefixes of the names of personal tensors and of the optimiser's tensors."""
 
-WAY_OUT = "give the run another run-name, or this node another state-path"
-"""What to do where the state that is kept is not this client's."""
+STATE_HINT = "give the run another run-name, or this node another state-path"
+"""What the user can do if the stored state belongs to another client."""
 
 
 def state_folder(config: RunConfig, run: str, partition: int, node_config: Mapping[str, Any]) -> Path:
-    """Where a client's personal state lies.
+    """The folder of a client's personal state.
 
-    Simulated clients keep it in the run directory, so that a run can be moved and resumed as one. A real node, one with
-    a `data-path` or a `state-path` of its own, keeps it there or below the user's folder.
+    Simulated clients have it in the run directory, so that a run can be moved and resumed as a whole. A real node has it in
+    its `state-path`, or with a `data-path` alone below the user's folder.
 
     Raises
     ------
     MessageError
-        If the run's name, which the server gives, is no plain file name.
+        If the run's name, which the server sends, is not a plain file name.
     """
     if not re.fullmatch(r"[\w.-]+", run) or run in (".", ".."):
-        raise MessageError("the name of the run is no plain file name")
+        raise MessageError("the name of the run is not a plain file name")
     name = f"{partition:05d}"
     if "state-path" in node_config:
         return absolute(str(node_config["state-path"])) / run / name
@@ -49,7 +48,7 @@ def state_folder(config: RunConfig, run: str, partition: int, node_config: Mappi
     return config.results_path / run / "checkpoint" / "clients" / name
 
 
-def gather(personal: Mapping[str, Tensor], optimizer: Optimizer | None) -> dict[str, NDArray[Any]]:
+def collect_state(personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None) -> dict[str, NDArray[Any]]:
     """Personal parameters and, if given, the optimiser's state, by name."""
     tensors: dict[str, Tensor] = {f"{PARAMETER}{name}": parameter for name, parameter in personal.items()}
     if optimizer is not None:
@@ -57,13 +56,15 @@ def gather(personal: Mapping[str, Tensor], optimizer: Optimizer | None) -> dict[
     return {key: tensor.detach().cpu().numpy() for key, tensor in tensors.items()}
 
 
-def scatter(arrays: Mapping[str, NDArray[Any]], personal: Mapping[str, Tensor], optimizer: Optimizer | None) -> None:
-    """Inverse of `gather`.
+def restore_state(
+    arrays: Mapping[str, NDArray[Any]], personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None
+) -> None:
+    """Inverse of `collect_state`.
 
     Raises
     ------
     StoreError
-        If the arrays are of another model.
+        If the arrays belong to another model.
     """
     tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
     try:
@@ -73,16 +74,16 @@ def scatter(arrays: Mapping[str, NDArray[Any]], personal: Mapping[str, Tensor], 
             kept = {key.removeprefix(OPTIMIZER): value for key, value in tensors.items() if key.startswith(OPTIMIZER)}
             optimizer.load(kept)
     except (KeyError, ValueError) as error:
-        raise StoreError(f"the stored personal state belongs to another model ({error}): {WAY_OUT}") from None
+        raise StoreError(f"the stored personal state belongs to another model ({error}): {STATE_HINT}") from None
 
 
 class FixedFile:
-    """The fixed parameters of a run, which the server sends a client once: a real node starts a process per message.
+    """The fixed parameters of a run on disk: the server sends them once, and a real node starts a process per message.
 
     Parameters
     ----------
     folder : Path
-        Where the client's personal state lies.
+        The folder of the client's personal state.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -90,25 +91,25 @@ class FixedFile:
         self._arrays: dict[str, NDArray[Any]] = {}
 
     def write(self, arrays: Mapping[str, NDArray[Any]], run: str) -> None:
-        """Keep the parameters of a run."""
+        """Store the parameters of a run."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         write_atomically(self._path, save(self._arrays, {"json": json.dumps(run)}), private=True)
 
     def read(self, run: str) -> dict[str, NDArray[Any]]:
-        """The parameters that are kept.
+        """The stored parameters.
 
         Raises
         ------
         StoreError
-            If there are none of this run; the server then sends them anew.
+            If there are none of this run; the server then sends them again.
         """
         if not self._arrays:
             try:
                 with safe_open(self._path, framework="np") as file:
                     if json.loads(file.metadata()["json"]) != run:
-                        raise StoreError(f"{self._path.name} is of another run")
+                        raise StoreError(f"{self._path.name} belongs to another run")
                     self._arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-                raise StoreError(f"the fixed parameters of this run are not here ({type(error).__name__})") from None
+                raise StoreError(f"the fixed parameters of this run are not stored ({type(error).__name__})") from None
         return self._arrays

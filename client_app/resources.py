@@ -1,4 +1,4 @@
-"""Whether a run fits into this machine: asked before its model is made, and told where memory ran out after all."""
+"""Checks whether a run fits into this machine's memory before its model is built, and errors where memory runs out."""
 
 import contextlib
 import logging
@@ -28,30 +28,30 @@ log = logging.getLogger("curvfed")
 REMEDIES = "a smaller embedding-dim, model or batch-size, or another device"
 
 SIGNS = ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
-"""What the texts of errors say where memory ran out and their kind does not tell."""
+"""Parts of the texts of errors about memory that have no class of their own."""
 
 
 def device_of(config: RunKeys, node_config: Mapping[str, Any]) -> torch.device:
-    """The node's device, or else the run's.
+    """The device of the node's configuration, or else that of the run.
 
     Raises
     ------
     ConfigError
-        If the machine does not have it.
+        If the machine does not have this device.
     """
     return pick_device(str(node_config.get("device", config.device)))
 
 
 def fitting_model(spec: "ModelSpec | ImageModelSpec", config: RunKeys, data: Data, device: torch.device) -> nn.Module:
-    """The model with its seeded start on the device; `config` is settled.
+    """The model with its seeded initial parameters on the device; `config` is settled.
 
     Raises
     ------
     ConfigError
-        If it cannot be trained there on these data for want of memory.
+        If the device has not enough memory to train it on these data.
     """
     free = free_memory(device)
-    # Of a network that is far too large not even the start can be made, so the first look goes by its widths alone.
+    # A network that is far too large cannot even be built, so the first check uses its widths only.
     _check(least_parameters(spec), config, data, device, free)
     model = build_model(spec, config.seed)
     _check(sum(parameter.numel() for parameter in model.parameters()), config, data, device, free)
@@ -59,10 +59,10 @@ def fitting_model(spec: "ModelSpec | ImageModelSpec", config: RunKeys, data: Dat
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that this process can still have there."""
+    """Bytes that this process can still allocate on the device."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        # What torch keeps of earlier tensors counts as taken, but is had again.
+        # Memory that torch has cached counts as used, but can be reused.
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     import psutil
 
@@ -70,7 +70,7 @@ def free_memory(device: torch.device) -> int:
 
 
 def _left_of_limit(groups: Path = Path("/sys/fs/cgroup")) -> int:
-    """What a container, service or job may still have of the machine's memory, by its control group."""
+    """Bytes that the process may still allocate by the limit of its control group (container, service or job)."""
     try:
         own = Path("/proc/self/cgroup").read_text(encoding="ascii").strip().rpartition("::")[2]
         folder = groups / own.lstrip("/") if (groups / own.lstrip("/") / "memory.max").exists() else groups
@@ -81,10 +81,10 @@ def _left_of_limit(groups: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def least_parameters(spec: "ModelSpec | ImageModelSpec") -> int:
-    """A lower bound that needs no model, at least half of what a wide graph network has; 0 for images, and where another
-    package makes the model.
+    """A lower bound on the number of parameters that needs no model; 0 for images and for models of other packages.
 
-    There is a layer from the features, and one between hidden layers where nodes are classified, four where graphs are.
+    It is at least half the number of parameters of a wide graph network: one layer from the features, and between hidden
+    layers one if nodes are classified, or four if graphs are.
     """
     if not isinstance(spec, ModelSpec) or spec.kind not in MODELS[spec.task]:
         return 0
@@ -92,24 +92,24 @@ def least_parameters(spec: "ModelSpec | ImageModelSpec") -> int:
 
 
 def _check(parameters: int, config: RunKeys, data: Data, device: torch.device, free: int) -> None:
-    # Weights, gradients, moments, and a copy of what was received or is sent.
+    # Weights, gradients, moments, and a copy of the received or sent parameters.
     values = 3 + (2 if config.optimizer == "adam" else int(config.momentum > 0))
     of_model, of_data = parameters * values * torch.float32.itemsize, data_bytes(data, device)
     if of_model + of_data <= free:
         return
-    log.warning("the data of this client take %s of device %s", _gib(of_data), device)  # stays here
+    log.warning("the data of this client take %s of device %s", _gib(of_data), device)  # is not sent
     raise ConfigError(
         f"training a model of {parameters:,} parameters takes {_gib(of_model)} (weights, gradients, moments, a copy), and "
-        f"this client's data and the activations of a batch come on top; device {device} has {_gib(free)} free. What "
-        f"helps: {REMEDIES}"
+        f"this client's data and the activations of a batch need more; device {device} has {_gib(free)} free. Use "
+        f"{REMEDIES}"
     )
 
 
 def data_bytes(data: Any, device: torch.device) -> int:
-    """Bytes that a task holds on its device beyond what is in the main memory already.
+    """Bytes that a task needs on its device in addition to what is already in main memory.
 
-    A graph's features are held a second time, transposed, and its edges as a matrix with indices of half the size and a
-    weight each; images and batches of graphs are cut from what is there.
+    A graph's features are stored a second time, transposed, and its edges as a matrix with half-size indices and weights.
+    Images and batches of graphs are views of existing data.
     """
     if data.task in GRAPHS:
         features, edges = _bytes(data.features), data.edge_index.nbytes
@@ -131,7 +131,7 @@ def _gib(size: int) -> str:
 
 @contextlib.contextmanager
 def memory_errors(config: RunKeys, node_config: Mapping[str, Any]) -> Iterator[None]:
-    """What runs out of memory within says so in words that can be sent.
+    """Within the block, running out of memory raises an error whose text may be sent.
 
     Raises
     ------
@@ -140,15 +140,10 @@ def memory_errors(config: RunKeys, node_config: Mapping[str, Any]) -> Iterator[N
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if not _is_of_memory(error):
+        is_known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not is_known and not any(sign in str(error).lower() for sign in SIGNS):
             raise
         raise TrainingError(
-            f"device {device_of(config, node_config)} ran out of memory at batch-size = {config.batch_size}; what helps: "
+            f"device {device_of(config, node_config)} ran out of memory at batch-size = {config.batch_size}; use "
             f"{REMEDIES}"
         ) from None
-
-
-def _is_of_memory(error: Exception) -> bool:
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return any(sign in str(error).lower() for sign in SIGNS)

@@ -18,7 +18,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
 from curvfed.server_app.replies import not_finite
-from curvfed.strategies.base.aggregation import Aggregation, Update, weighed
+from curvfed.strategies.base.aggregation import Aggregation, Update, reweighted
 from curvfed.strategies.base.average import AggregationError, Arrays, weighted_sum
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.methods.fednova import FedNovaServer
@@ -114,8 +114,8 @@ class AggregationStrategy(FedAvg):
         self._counters = {name: array for name, array in shared.items() if name not in trained}
         with self._lacking():
             self.aggregation = self._make(trained, len(self._numbers))
-            self.aggregation.meet(range(len(self._numbers)))
-            self.aggregation.awaited(0)
+            self.aggregation.set_clients(range(len(self._numbers)))
+            self.aggregation.expected_reply(0)
 
     def _addressed(self, messages: list[Message]) -> list[Message]:
         sent = [self.aggregation.sent_to(self._numbers[message.metadata.dst_node_id]) for message in messages]
@@ -169,7 +169,7 @@ class AggregationStrategy(FedAvg):
             return None, None
         updates = {number: good[number][0] for number in sorted(good)}
         with self._lacking(), np.errstate(over="ignore", invalid="ignore"):  # reported below, in words
-            self.aggregation.aggregate(weighed(updates, self.weights))
+            self.aggregation.aggregate(reweighted(updates, self.weights))
         if reason := not_finite(self.aggregation.state()):
             raise AggregationError(f"round {server_round}: {reason} after the aggregation")
         total = sum(update.examples for update in updates.values())
@@ -205,7 +205,9 @@ class AggregationStrategy(FedAvg):
             arrays = {name: array.numpy() for name, array in records[0].items()}
         except Exception as error:  # the error depends on how the bytes are damaged
             raise MessageError(f"an array cannot be read ({type(error).__name__})") from None
-        check_arrays(arrays, self.aggregation.awaited(self._numbers[message.metadata.src_node_id]) | self._counters)
+        check_arrays(
+            arrays, self.aggregation.expected_reply(self._numbers[message.metadata.src_node_id]) | self._counters
+        )
         counters = {name: arrays.pop(name) for name in self._counters}
         # Only FedNova uses the number of steps.
         steps = _count(metrics[0], NUM_STEPS) if isinstance(self.aggregation, FedNovaServer) else 0
@@ -223,12 +225,12 @@ class AggregationStrategy(FedAvg):
 
     def _protocol(self) -> str:
         """What clients have to do that an average does not ask for, in words; "" if there is nothing."""
-        extra = (self.aggregation.sent_to(0).keys() | self.aggregation.awaited(0).keys()) - set(self._names)
+        extra = (self.aggregation.sent_to(0).keys() | self.aggregation.expected_reply(0).keys()) - set(self._names)
         if not extra:
             return ""
         return (
             f". {type(self.aggregation).__name__} works with clients that know its protocol: they are sent "
-            f"{sorted(self.aggregation.sent_to(0))}, and reply with {sorted(self.aggregation.awaited(0))}"
+            f"{sorted(self.aggregation.sent_to(0))}, and reply with {sorted(self.aggregation.expected_reply(0))}"
         )
 
     @contextlib.contextmanager

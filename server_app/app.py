@@ -8,7 +8,8 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from curvfed.server_app.directory.run_directory import RunDirectory, failed_summary, write_failure
+from curvfed.server_app.directory.failure import failed_summary, write_failure
+from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.rounds import Rounds
 from curvfed.server_app.run import Run
 from curvfed.server_app.sinks.sinks import check_installed
@@ -62,7 +63,7 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     except BaseException as error:
         # Flower turns a signal into SystemExit and kills the process seconds later, so the summary is written first.
         text = reason(error)
-        if not directory.is_taken_up:  # a resumed run that could not begin changes nothing
+        if not directory.is_writable:  # a resumed run that could not begin changes nothing
             _refuse(error, flatten(config) | {"run-name": directory.name}, config)
             raise
         told = failed_summary(text, config) | run.figures() | {"status": "failed", "error": text}

@@ -14,7 +14,7 @@ SUMS = "sums"
 def awaited(calibration: Calibration, model: Arrays) -> Arrays:
     """The array that a reply holds: its name, shape and dtype."""
     classes, dim = model[f"{HEAD}weight"].shape
-    return {SUMS: calibration.zeros(dim, classes).pack()}
+    return {SUMS: calibration.sums.zeros(dim, classes).pack()}
 
 
 def checked(calibration: Calibration, phase: Phase, model: Arrays) -> Phase:

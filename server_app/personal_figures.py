@@ -1,4 +1,4 @@
-"""From the clients' scores to the figures of a round and of a run."""
+"""Figures of a round and of a run from the clients' scores."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,24 +8,24 @@ import numpy as np
 from curvfed.strategies.wire.messages import Description
 
 Scores = Mapping[int, Mapping[str, float]]
-"""Partition -> what the client measured: test, val (by the data set's metric), accuracy, and *_before training."""
+"""Each client's scores by partition: test and val (by the data set's metric), accuracy, and *_before training."""
 
 
 def mean_std(values: list[float]) -> tuple[float | None, float | None]:
-    """Unweighted mean and standard deviation, ddof = 0; None for no values."""
+    """Unweighted mean and standard deviation (ddof = 0); None without values."""
     return (float(np.mean(values)), float(np.std(values))) if values else (None, None)
 
 
 def column(scores: Scores, name: str) -> list[float]:
-    """One measurement over the clients that have it, by partition."""
+    """One score of all clients that have it, in ascending order of the partitions."""
     return [measured[name] for _, measured in sorted(scores.items()) if name in measured]
 
 
 def personal_figures(scores: Scores, descriptions: Mapping[int, Description]) -> dict[str, Any]:
     """The personal part of a summary (P-FL).
 
-    Means are unweighted over the clients that have test data; "clients_left_out" counts the others. "pooled" weights by
-    test nodes, where all clients tell how many they have.
+    Means are unweighted over the clients that have test data; "clients_left_out" counts the others. "pooled" is weighted by
+    numbers of test examples, where all clients share them.
     """
     metric = next(iter(descriptions.values())).metric
     name = "test" if metric == "accuracy" else "accuracy"
@@ -45,9 +45,9 @@ def personal_figures(scores: Scores, descriptions: Mapping[int, Description]) ->
 
 
 def majority_accuracy(descriptions: Mapping[int, Description]) -> float | None:
-    """Mean over the clients of what the most frequent training class alone would score."""
-    told = [about.statistics.get("majority_accuracy") for _, about in sorted(descriptions.items())]
-    return mean_std([value for value in told if value is not None])[0]
+    """Mean over the clients of the accuracy of always predicting the most frequent training class."""
+    shares = [about.statistics.get("majority_accuracy") for _, about in sorted(descriptions.items())]
+    return mean_std([value for value in shares if value is not None])[0]
 
 
 def _pooled(accuracy: Mapping[int, float], descriptions: Mapping[int, Description]) -> float | None:

@@ -1,4 +1,4 @@
-"""One phase of one round: send, collect, check, and its rows in the run directory."""
+"""One phase of a round: sending requests, collecting and checking replies, and its rows in the run directory."""
 
 import logging
 import math
@@ -27,29 +27,29 @@ CLIENT_FIGURES = frozenset(
     {"test", "val", "accuracy", "test_before", "val_before", "accuracy_before", "loss", "curvature", "seconds", "steps",
      "clipped", "points", "revealed", "vertices", "moved", "thinned"}
 )  # fmt: skip
-"""What of a client's metrics goes into `clients.csv`; "seconds" is then its own time, without the way there and back."""
+"""The metrics of a client in `clients.csv`; its "seconds" are its own time, without the transfer."""
 
 
-_MOST_REASONS = 20_000
-"""Characters of a cell; Python's reader of CSV files takes 131,072. `clients.csv` has each reason by itself."""
+_MAX_REASONS = 20_000
+"""Most characters of a cell; Python's CSV reader accepts 131,072. `clients.csv` has every single reason."""
 
 
 @dataclass(frozen=True, eq=False)
-class Letter:
-    """What one client is sent in a phase.
+class ClientRequest:
+    """The content of a request to one client.
 
     Attributes
     ----------
     arrays : dict of str to array
-        The shared parameters; one object for many clients is encoded once.
+        The shared parameters; an object that several clients share is encoded once.
     stamp : int
-        The round of the personal state that the client is to start from.
+        The round of the personal state that the client must start from.
     fixed : dict of str to array
-        The fixed parameters, for a client that has not got them.
+        The fixed parameters, for a client that does not have them.
     parts : mapping
-        What a protocol sends besides.
+        Further values of a protocol.
     awaited : dict of str to array, optional
-        Names, shapes and dtypes of the arrays in the reply; none, if left out.
+        Names, shapes and dtypes of the arrays that the reply must have; by default none.
     """
 
     arrays: Arrays = field(default_factory=dict)
@@ -60,51 +60,55 @@ class Letter:
 
     @property
     def size(self) -> int:
-        """Bytes, without their wrapping."""
+        """Size in bytes, without the encoding's overhead."""
         return size(self.arrays) + size(self.fixed) + parts_size(self.parts)
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What came of a phase.
+    """The result of a phase.
 
     Attributes
     ----------
     header : Header
-    sent : mapping of partition to Letter
+    sent : mapping of partition to ClientRequest
     replies : dict of partition to Reply
-        The good ones, sorted by partition.
+        The valid replies, sorted by partition.
     reasons : dict of partition to str
-        Why each other reply was dropped.
+        Why each missing reply was dropped.
     seconds : dict of partition to float
-        From sending to answer; NaN where none came.
+        From request to reply; NaN without a reply.
     """
 
     header: Header
-    sent: Mapping[int, Letter]
+    sent: Mapping[int, ClientRequest]
     replies: dict[int, Reply]
     reasons: dict[int, str]
     seconds: dict[int, float]
 
     @property
     def scores(self) -> dict[int, Mapping[str, float]]:
-        """What the clients measured."""
+        """The clients' metrics, by partition."""
         return {partition: reply.metrics for partition, reply in self.replies.items()}
 
     @property
-    def first_reasons(self) -> str:
-        """Three of the reasons in words; "" for none."""
-        return "; ".join([f"partition {partition}: {reason}" for partition, reason in self.reasons.items()][:3])
+    def failure_summary(self) -> str:
+        """The first three reasons as text; "" for none."""
+        return "; ".join(self._reason_texts[:3])
+
+    @property
+    def _reason_texts(self) -> list[str]:
+        return [f"partition {partition}: {reason}" for partition, reason in self.reasons.items()]
 
     def without(self, reasons: Mapping[int, str]) -> "Phase":
-        """The phase with these replies dropped too."""
+        """The phase without these replies, which are dropped for the given reasons."""
         for partition, reason in reasons.items():
             log.warning("%s: dropped the reply of partition %d: %s", self.header.phase, partition, reason)
-        good = {partition: reply for partition, reply in self.replies.items() if partition not in reasons}
-        return replace(self, replies=good, reasons=self.reasons | dict(reasons))
+        valid = {partition: reply for partition, reply in self.replies.items() if partition not in reasons}
+        return replace(self, replies=valid, reasons=self.reasons | dict(reasons))
 
     def row(self, federation: Federation) -> dict[str, Any]:
-        """The phase's row in `rounds.csv`; bytes are means per client that answered."""
+        """The phase's row in `rounds.csv`; bytes are means over the clients with valid replies."""
         scores = self.scores
         figures = personal_figures(scores, federation.descriptions)
         return {
@@ -121,14 +125,11 @@ class Phase:
             "bytes_up": sum(map(reply_size, self.replies.values())) / max(len(self.replies), 1),
             "bytes_down": sum(self.sent[p].size for p in self.replies) / max(len(self.replies), 1),
             "seconds_training": sum(column(scores, "seconds")),
-            "reasons": one_line(
-                "; ".join(f"partition {partition}: {reason}" for partition, reason in self.reasons.items()),
-                _MOST_REASONS,
-            ),
+            "reasons": one_line("; ".join(self._reason_texts), _MAX_REASONS),
         }
 
     def client_rows(self, weights: Mapping[int, float]) -> list[dict[str, Any]]:
-        """One row per client that was asked, for `clients.csv`; `weights` of those that have one in the aggregation."""
+        """One row in `clients.csv` per client that was sent a request; `weights` are those of the aggregation, if any."""
         rows = []
         for partition, seconds in sorted(self.seconds.items()):
             row: dict[str, Any] = {
@@ -152,64 +153,65 @@ def run_phase(
     grid: Grid,
     federation: Federation,
     header: Header,
-    letters: Mapping[int, Letter],
+    requests: Mapping[int, ClientRequest],
     timeout: float,
     check: Callable[[Reply], None] | None = None,
     on_reply: Callable[[int, int], None] | None = None,
 ) -> Phase:
-    """Send letters to some clients and collect their replies.
+    """Send requests to some clients and collect their replies.
 
-    A reply that is late, belongs elsewhere, carries other arrays than those awaited or a value that is not finite is
-    dropped with its reason.
+    A reply is dropped, with the reason, if it is late, belongs to another phase, or has unexpected arrays or values that
+    are not finite.
 
     Parameters
     ----------
-    letters : mapping of partition to Letter
+    requests : mapping of partition to ClientRequest
     check : callable, optional
-        Raises `MessageError` for a reply that is well formed and yet cannot be.
+        Raises `MessageError` for a well-formed reply that is impossible.
     """
-    every = {id(one): one for letter in letters.values() for one in (letter.arrays, letter.fixed)}
-    records = {key: encode_arrays(one) if one else ArrayRecord() for key, one in every.items()}
+    # Clients that are sent the same object share its encoding.
+    sent = {id(arrays): arrays for request in requests.values() for arrays in (request.arrays, request.fixed)}
+    records = {key: encode_arrays(arrays) if arrays else ArrayRecord() for key, arrays in sent.items()}
     nodes = federation.nodes
-    requests = {
+    messages = {
         nodes[p]: Request(
             header,
-            letter.stamp,
+            request.stamp,
             federation.facts,
-            records[id(letter.arrays)],
-            records[id(letter.fixed)],
-            letter.parts,
+            records[id(request.arrays)],
+            records[id(request.fixed)],
+            request.parts,
         )
-        for p, letter in letters.items()
+        for p, request in requests.items()
     }
-    arrived, failures, took = exchange(grid, requests, timeout, on_reply)
+    received, failures, seconds = exchange(grid, messages, timeout, on_reply)
     replies: dict[int, Reply] = {}
     reasons: dict[int, str] = {}
-    for partition in sorted(letters):
+    for partition in sorted(requests):
         node = nodes[partition]
         if node in failures:
             reasons[partition] = failures[node]
             continue
         try:
-            _check(arrived[node], partition, letters[partition].awaited)
+            _check(received[node], partition, requests[partition].awaited)
             if check is not None:
-                check(arrived[node])
+                check(received[node])
         except MessageError as error:
             reasons[partition] = str(error)
         else:
-            replies[partition] = arrived[node]
+            replies[partition] = received[node]
     for partition, reason in reasons.items():
         log.warning("round %d: dropped the reply of partition %d: %s", header.round, partition, reason)
-    return Phase(header, letters, replies, reasons, {p: took.get(nodes[p], math.nan) for p in letters})
+    return Phase(header, requests, replies, reasons, {p: seconds.get(nodes[p], math.nan) for p in requests})
 
 
 def size(arrays: Mapping[str, NDArray[Any]]) -> int:
-    """Bytes of the parameters in a message, without their wrapping."""
+    """Bytes of the arrays in a message, without the encoding's overhead."""
     return sum(array.nbytes for array in arrays.values())
 
 
 def parts_size(parts: Parts) -> int:
-    """Bytes of what a protocol sends besides, numbers as eight."""
+    """Bytes of the further values of a protocol; a number counts as eight."""
     values = [one for value in parts.values() for one in (value if isinstance(value, list) else [value])]
     return sum(len(one) if isinstance(one, str | bytes) else 8 for one in values)
 
@@ -221,6 +223,6 @@ def reply_size(reply: Reply) -> int:
 
 def _check(reply: Reply, partition: int, awaited: Arrays) -> None:
     if reply.partition != partition:
-        raise MessageError(f"it now says that it is partition-id {reply.partition}")
+        raise MessageError(f"it has changed its partition-id to {reply.partition}")
     check_arrays(reply.arrays, awaited)
     check_metrics(reply.metrics, CLIENT_FIGURES)

@@ -1,4 +1,4 @@
-"""A run's progress in the log: a line where there was silence for a while."""
+"""Progress of a run in the log: a line after some seconds without one."""
 
 import logging
 import time
@@ -8,17 +8,17 @@ from typing import Any
 log = logging.getLogger("curvfed")
 
 ROUND_SILENCE, PHASE_SILENCE = 1.0, 5.0
-"""Seconds of silence after which a round, or the replies of a slow phase, are worth a line."""
+"""Seconds without a line after which a round, or the replies of a slow phase, are logged."""
 
 
 class Progress:
-    """Says which round it is of how many."""
+    """Logs the number of the round and of all rounds."""
 
     def __init__(self, rounds: int) -> None:
         self._rounds, self._said = rounds, time.monotonic()
 
     def say(self, number: int, text: str, silence: float = 0.0) -> None:
-        """A line about a round, if there was none for so many seconds."""
+        """Log a line about a round, unless the last line is less than `silence` seconds old."""
         now = time.monotonic()
         if now - self._said >= silence:
             self._said = now
@@ -26,7 +26,7 @@ class Progress:
 
 
 def percent(value: float | None) -> str:
-    """A share for the log."""
+    """A share as a percentage for the log; "-" for None."""
     return "-" if value is None else f"{100 * value:.2f}%"
 
 

@@ -1,4 +1,4 @@
-"""Checks of a well-formed reply: could this client have done this work?"""
+"""Checks of a well-formed reply: is it possible that this client did this work?"""
 
 import numpy as np
 
@@ -10,12 +10,12 @@ from curvfed.strategies.wire.messages import TRAIN, Reply
 
 
 def check_work(reply: Reply, known: int | None, config: RunKeys) -> None:
-    """Refuse a weight that changes, steps that so many examples do not make, and statistics that no data have.
+    """Refuse a changed number of examples, an impossible number of steps, and impossible running statistics.
 
     Parameters
     ----------
     known : int or None
-        The client's number of training examples, where the server has heard of it before.
+        The client's number of training examples, where the server knows it from before.
     config : RunKeys
         Settled.
 
@@ -38,6 +38,6 @@ def check_work(reply: Reply, known: int | None, config: RunKeys) -> None:
 
 
 def not_finite(arrays: Arrays) -> str:
-    """Which arrays are not finite, in words; "" for none. Finite replies can add up to more than float32 holds."""
+    """Which arrays are not finite, in words; "" if all are. Sums of finite replies can exceed float32."""
     broken = [name for name, array in arrays.items() if not np.isfinite(array).all()]
     return f"{', '.join(broken[:3])} {'is' if len(broken) == 1 else 'are'} not finite" if broken else ""

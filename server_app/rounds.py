@@ -14,11 +14,11 @@ from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import LAST
 from curvfed.server_app.personal_figures import personal_figures
-from curvfed.server_app.phase import Check, Letter, Phase
+from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.progress import PHASE_SILENCE, ROUND_SILENCE, Progress, in_words, percent
 from curvfed.server_app.replies import check_work, not_finite
 from curvfed.server_app.run import RoundError, Run, check_enough
-from curvfed.strategies.base.aggregation import Aggregation, Average, Update, weighed
+from curvfed.strategies.base.aggregation import Aggregation, Average, Update, reweighted
 from curvfed.strategies.base.alignment import alignment
 from curvfed.strategies.base.average import AggregationError, Arrays
 from curvfed.strategies.config.halves import aggregation
@@ -46,13 +46,13 @@ class Rounds(Run):
         self._progress = Progress(config.num_rounds)
 
     def run(self) -> None:
-        """Meet, train, evaluate, store the model.
+        """Connect the clients, train, evaluate, and store the model.
 
         Raises
         ------
-        CohortError, RoundError, ConfigError
+        FederationError, RoundError, ConfigError
         """
-        self.meet()
+        self.connect()
         self.model = self._aggregation()
         last = self._resume() if self.config.resume else -1
         self.fixed = self.fixed or fixed_parameters(self.config, self.federation.facts)
@@ -63,7 +63,7 @@ class Rounds(Run):
             check_session(self.header(TRAIN), self._cohort(1), self.config)
             if CALIBRATE in self.config.row.after:
                 check_session(self.header(CALIBRATE), list(self.federation.nodes), self.config)
-        self.directory.take_up(last)
+        self.directory.start_writing(last)
         self.directory.write_clients(self.federation.record())
         self.sinks.start()
         for number in range(self.state.round + 1, self.config.num_rounds + 1):
@@ -188,7 +188,7 @@ class Rounds(Run):
             log.warning("round %d: no client that answered has training data", number)
         with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
             try:
-                self.model.aggregate(weighed(updates, self.config.weights))
+                self.model.aggregate(reweighted(updates, self.config.weights))
             except AggregationError as error:
                 raise RoundError(f"round {number}: {error}") from None
         if reason := not_finite(self.model.state()):
@@ -275,7 +275,7 @@ class Rounds(Run):
         if awaited is not None:
             return self._phase(header.phase, header.round, parts, awaited, parts, check)
         started = time.monotonic()
-        phase = self.send(header, {partition: Letter(parts=one) for partition, one in parts.items()}, check)
+        phase = self.send(header, {partition: ClientRequest(parts=one) for partition, one in parts.items()}, check)
         self._record(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started}, in_round)
         return phase
 
@@ -289,19 +289,19 @@ class Rounds(Run):
         check: Check | None = None,
     ) -> Phase:
         told = set(self.state.told)
-        letters = {
-            partition: Letter(
+        requests = {
+            partition: ClientRequest(
                 self.model.sent_to(partition),
                 self.state.stamps.get(partition, 0),
                 self.fixed if partition not in told else {},
                 (parts or {}).get(partition, {}),
-                template or (self.model.awaited(partition) if name == TRAIN else {}),
+                template or (self.model.expected_reply(partition) if name == TRAIN else {}),
             )
             for partition in partitions
         }
         phase = self.send(
             self.header(name, number),
-            letters,
+            requests,
             lambda reply: self._check_reply(reply, check),
             lambda done, asked: self._progress.say(number, f"{name}: {done} of {asked} clients", PHASE_SILENCE),
         )

@@ -1,4 +1,4 @@
-"""What every run has: clients that meet, phases that are sent and recorded, figures for the summary."""
+"""The parts of every run: connecting the clients, sending and recording phases, figures for the summary."""
 
 import time
 from abc import ABC, abstractmethod
@@ -10,19 +10,19 @@ from flwr.serverapp import Grid
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
-from curvfed.server_app.federation import Federation, meet
-from curvfed.server_app.phase import Check, Letter, Phase, run_phase
+from curvfed.server_app.federation import Federation, connect
+from curvfed.server_app.phase import Check, ClientRequest, Phase, run_phase
 from curvfed.server_app.sinks.sinks import Sinks
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.wire.messages import HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
 
 WITHIN_ROUND = (TRAIN, KEYS, SHARES, UNMASK, MEASURE, HULLS)
-"""Phases whose messages are what a round costs, or one shot."""
+"""Phases whose messages count as the traffic of a round, or of a one-shot run."""
 
 
 class RoundError(RuntimeError):
-    """A round, or a protocol, that cannot be finished; the checkpoint of the one before is kept."""
+    """A round or a protocol that cannot be finished; the checkpoint of the previous round is kept."""
 
 
 def check_enough(phase: Phase, min_replies: int) -> None:
@@ -36,12 +36,12 @@ def check_enough(phase: Phase, min_replies: int) -> None:
     if len(phase.replies) < needed:
         raise RoundError(
             f"round {phase.header.round}: {len(phase.replies)} good replies of {len(phase.seconds)}, needed are "
-            f"{needed} (min-replies). {phase.first_reasons}"
+            f"{needed} (min-replies). {phase.failure_summary}"
         )
 
 
 class Run(ABC):
-    """One run, from the meeting to the summary.
+    """One run, from connecting the clients to the summary.
 
     Parameters
     ----------
@@ -60,11 +60,11 @@ class Run(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Meet, learn, score, store the model.
+        """Connect the clients, train, score, and store the model.
 
         Raises
         ------
-        CohortError, RoundError, ConfigError
+        FederationError, RoundError, ConfigError
         """
 
     @abstractmethod
@@ -73,19 +73,19 @@ class Run(ABC):
 
     @abstractmethod
     def own_settings(self) -> dict[str, Any]:
-        """What it chose besides the settled keys, by key."""
+        """Choices of this kind of run that are not settled keys, by key."""
 
     def figures(self) -> dict[str, Any]:
-        """The summary of the run so far; empty before the clients have met."""
+        """The summary of the run so far; empty before the clients are connected."""
         if not self.federation.nodes:
             return {}
         return summary(self.config, self.state, self.federation, self.own_metrics(), self.settings)
 
-    def meet(self) -> None:
-        """Bring the clients together, and make the choices that the configuration leaves open."""
-        # Those of before are about to come back, if the SuperLink was started anew.
+    def connect(self) -> None:
+        """Ask the clients what data they have, and settle the keys that the configuration leaves open."""
+        # After a restart of the SuperLink the clients of the earlier run reconnect one by one.
         expected = self.directory.num_clients() if self.config.resume else 0
-        self.federation = meet(self.grid, self.config, self.directory.name, expected)
+        self.federation = connect(self.grid, self.config, self.directory.name, expected)
         given = flatten(self.config)
         self.config = settled(self.config, self.federation.facts.task)
         chosen = flatten(self.config) | self.own_settings()
@@ -98,15 +98,15 @@ class Run(ABC):
     def send(
         self,
         header: Header,
-        letters: Mapping[int, Letter],
+        requests: Mapping[int, ClientRequest],
         check: Check | None = None,
         on_reply: Callable[[int, int], None] | None = None,
     ) -> Phase:
-        """One phase; see `run_phase`."""
-        return run_phase(self.grid, self.federation, header, letters, self.config.round_timeout, check, on_reply)
+        """Run one phase; see `run_phase`."""
+        return run_phase(self.grid, self.federation, header, requests, self.config.round_timeout, check, on_reply)
 
     def record(self, phase: Phase, row: Mapping[str, Any], weights: Mapping[int, float], in_round: bool = True) -> None:
-        """Note a phase in the state and in the run directory; what is not `in_round` is no part of a round's bytes."""
+        """Record a phase in the state and in the run directory; only phases `in_round` count as a round's traffic."""
         for partition, measured in phase.scores.items():
             if measured:
                 self.state.latest[partition] = dict(measured)
@@ -119,7 +119,7 @@ class Run(ABC):
         self.sinks.add(row)
 
     def clock(self) -> None:
-        """Add the time since the last call to that of the run, resumed ones included."""
+        """Add the time since the last call to the run's seconds, which include those before a resume."""
         now = time.monotonic()
         self.state.add(seconds=now - self._counted)
         self._counted = now

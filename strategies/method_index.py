@@ -126,7 +126,7 @@ SUMMARIES: dict[str, str] = {
     "local": "every client trains a flat network alone",
     "local-lorentz": "every client trains a Lorentz network of its own curvature alone",
     "moon": "fedavg with features drawn to the shared model's and away from the client's last (Li et al., 2021)",
-    "pfedme": "a model of each client's own by a Moreau envelope around the shared one (T. Dinh et al., 2020)",
+    "pfedme": "a personal model at each client by a Moreau envelope around the shared one (T. Dinh et al., 2020)",
     "scaffold": "fedavg whose clients' gradients are corrected by control variates (Karimireddy et al., 2020)",
 }
 """What it is, in a line."""

@@ -29,7 +29,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     home = tmp_path / "home"
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setattr(
-        curvfed.client_app.clients_in_memory, "_live", curvfed.client_app.clients_in_memory._live.__class__()
+        curvfed.client_app.clients_in_memory, "_clients", curvfed.client_app.clients_in_memory._clients.__class__()
     )
     monkeypatch.setattr(curvfed.server_app.app, "_report", lambda directory: None)
     # With a handler there already the app adds none: its own would hold on to this test's stdout.

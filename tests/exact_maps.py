@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import mpmath
 from mpmath import mpf
 
-DIGITS, NUDGE, DRAWS = 80, mpf(10) ** -40, 2
+DIGITS, WAKE_UP, DRAWS = 80, mpf(10) ** -40, 2
 
 Vector = list[mpf]
 
@@ -50,8 +50,8 @@ def exact_results(space: str, name: str, curvature: float, arguments: Sequence[l
             size = mpmath.fsum(abs(p * q) for p, q in zip(*given)) if name == "inner" else _norm(result)
             moves = []
             for _ in range(DRAWS):
-                moved = [[value * (1 + signs.choice((-1, 1)) * NUDGE) for value in vector] for vector in given]
-                moves.append(_norm(_sum(1, getattr(model, name)(*moved), -1, result)) / size / NUDGE)
+                moved = [[value * (1 + signs.choice((-1, 1)) * WAKE_UP) for value in vector] for vector in given]
+                moves.append(_norm(_sum(1, getattr(model, name)(*moved), -1, result)) / size / WAKE_UP)
             found.append(Exact(result, size, float(max(moves))))
         return found
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from curvfed.client_app.client import Client
-from curvfed.strategies.base.aggregation import weighed
+from curvfed.strategies.base.aggregation import reweighted
 from curvfed.strategies.base.average import Update
-from curvfed.strategies.base.learner import copy_in
+from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.training import make_optimizer, train
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.halves import aggregation
@@ -37,7 +37,7 @@ def a_round(settings: Settings) -> Call:
     learner.receive(server.sent_to(0))
     trained = learner.train()
     reply = {name: np.array(array) for name, array in learner.share().items()}
-    server.aggregate(weighed({0: Update(client.task.num_examples, reply, trained.steps)}, client.config.weights))
+    server.aggregate(reweighted({0: Update(client.task.num_examples, reply, trained.steps)}, client.config.weights))
     learner.round = 2
 
     def once() -> None:
@@ -63,7 +63,7 @@ def a_client(settings: Settings) -> tuple[Client, Facts]:
     facts = Facts(about.task, about.num_features, about.class_names, about.shape, partitions=partitions)
     client.prepare(facts, 0)
     if client.fixed:
-        copy_in(fixed_head(model_spec(client.config, facts), config.seed), client.tensors)
+        load_arrays(fixed_head(model_spec(client.config, facts), config.seed), client.tensors)
     return client, facts
 
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvfed.strategies.base.learner import Learner, Local, host
+from curvfed.strategies.base.learner import Learner, Local, to_numpy
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.defaults import settled
@@ -98,7 +98,7 @@ def local_of(config: RunConfig, *parts: Any) -> Local:
 
 def state(module: nn.Module) -> Arrays:
     """A network's parameters as they are now."""
-    return {name: np.array(host(tensor)) for name, tensor in named_state(module).items()}
+    return {name: np.array(to_numpy(tensor)) for name, tensor in named_state(module).items()}
 
 
 def softmax_loss(arrays: Mapping[str, NDArray[Any]], x: NDArray[Any], labels: NDArray[Any]) -> float:
@@ -137,7 +137,9 @@ def gradient(loss: Callable[[Arrays], float], arrays: Mapping[str, NDArray[Any]]
 
 def batches(task: Examples) -> list[tuple[NDArray[Any], NDArray[Any]]]:
     """The task's batches as arrays, in float64."""
-    return [(host(batch.inputs).astype(np.float64), host(batch.labels)) for batch in task.batches(nn.Identity())]
+    return [
+        (to_numpy(batch.inputs).astype(np.float64), to_numpy(batch.labels)) for batch in task.batches(nn.Identity())
+    ]
 
 
 def descend(

@@ -8,7 +8,7 @@ import torch
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node_config import IN_MEMORY
-from curvfed.client_app.personal import scatter
+from curvfed.client_app.personal import restore_state
 from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.tasks.graphs.client_task import GraphTask
@@ -45,7 +45,7 @@ def predict_graphs(
     model, about = trained.model, {"model": "global" if run.shared.is_global else f"client {client}'s own"}
     if client is not None and run.has_own_parts:
         arrays, stamp = run.personal_state(number, state_path)
-        scatter(arrays, trained.personal, None)
+        restore_state(arrays, trained.personal, None)
         model = trained.learner.scored
         about = {"model": f"global, with the personal parameters of client {client} after round {stamp}"}
     about["curvature"] = _curvature(trained)

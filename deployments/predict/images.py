@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from curvfed.client_app.data.load import load_data
-from curvfed.client_app.personal import PARAMETER, scatter
+from curvfed.client_app.personal import PARAMETER, restore_state
 from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
-from curvfed.strategies.base.learner import copy_in, host, part
+from curvfed.strategies.base.learner import load_arrays, to_numpy
 from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.base.named_arrays import select_prefix
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.halves import learner_class
 from curvfed.strategies.config.image_data import image_spec
@@ -174,7 +175,7 @@ def _model(run: TrainedRun, client: int | None, state_path: Path | None, calibra
     method, model = run.config.row, build_model(model_spec(run.config, run.facts), run.config.seed)
     tensors = named_state(model)
     if client is not None and (tuned := run.tuned_model(client, state_path)):
-        scatter(tuned[0], tensors, None)
+        restore_state(tuned[0], tensors, None)
         return cast(ImageNet, model), f"client {client}'s own, fine-tuned after round {tuned[1]}"
     which, sent = "global", run.shared.global_model() | run.fixed
     if client is not None and (method.own_model or not run.shared.is_global):
@@ -183,18 +184,18 @@ def _model(run: TrainedRun, client: int | None, state_path: Path | None, calibra
         which, sent = f"client {client}'s own", {name: sent[name] for name in sent.keys() & tensors}
     personal = {name: tensor for name, tensor in tensors.items() if method.is_personal(name)}
     if client is None or not method.own_model:
-        check_arrays(sent, {name: host(tensor) for name, tensor in tensors.items() if name not in personal})
-    copy_in(sent, tensors)
+        check_arrays(sent, {name: to_numpy(tensor) for name, tensor in tensors.items() if name not in personal})
+    load_arrays(sent, tensors)
     if client is not None and (personal or method.own_model):
         arrays, stamp = run.personal_state(client, state_path)
-        scatter(arrays, personal, None)
-        model = learner_class(method).restored(model, part(arrays, PARAMETER))
+        restore_state(arrays, personal, None)
+        model = learner_class(method).restored(model, select_prefix(arrays, PARAMETER))
         shared = f"global, with the personal parameters of client {client} after round {stamp}"
         which = f"{which}, after round {stamp}" if method.own_model else shared
     elif client is not None and run.config.fine_tunes and run.shared.sent_to(0):
         raise run.not_here("fine-tuned model", client, state_path, "fine-tunes the global model at each client")
     elif calibrated and (own := run.parts.calibrated):
-        check_arrays(own, {name: host(tensors[name]) for name in own.keys() & tensors})
-        copy_in(own, tensors)
+        check_arrays(own, {name: to_numpy(tensors[name]) for name in own.keys() & tensors})
+        load_arrays(own, tensors)
         which = "global, with the calibrated classifier"
     return cast(ImageNet, model), which

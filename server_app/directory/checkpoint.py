@@ -8,40 +8,41 @@ from typing import Any
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.named_arrays import add_prefix, select_prefix
 from curvfed.strategies.wire.messages import Facts
 from curvfed.strategies.wire.records import tuples
 from curvfed.strategies.wire.store import Store, StoreError
 
 FIXED, CALIBRATED = "fixed/", "calibrated/"
-"""What the names of such parameters begin with, beside those of the model."""
+"""Prefixes of the names of fixed and of calibrated parameters in a checkpoint."""
 
 log = logging.getLogger("curvfed")
 
 
 @dataclass
 class State:
-    """What a checkpoint holds besides the arrays; everything in it is JSON. Cohorts and dropout are drawn from the seed
-    and the round alone, so there is no generator to keep.
+    """The part of a checkpoint without arrays, all of it JSON. Selected clients and dropout depend only on the seed and the
+    round, so no random generator is stored.
 
     Attributes
     ----------
     round : int
-        The last whole round.
+        The last completed round.
     stamps : dict of partition to round
-        The personal state that the server counts on, 0 for none.
+        The round of each client's personal state; 0 for none.
     latest : dict of partition to figures
-        What each client last measured.
+        Each client's last scores.
     best : dict or None
-        Figures of the round of best mean validation score among those in which all clients were asked and most were
-        scored.
+        Figures of the round with the best mean validation score, among the rounds in which all clients were asked and the
+        most were scored.
     totals : dict
         Sums over the rounds: bytes, seconds, replies.
     examples : dict of partition to number
-        Training examples of each client that has trained.
+        Number of training examples of each client that has trained.
     told : list of partitions
-        Who has got the fixed parameters.
+        Clients that have the fixed parameters.
     scored : dict
-        The global model's figures on the server's own test data: those of the last rounds, and of the calibrated one.
+        The global model's scores on the server's test data: of the last rounds, and after the calibration.
     """
 
     round: int = 0
@@ -59,8 +60,8 @@ class State:
             self.totals[name] = self.totals.get(name, 0) + amount
 
     def note_best(self, figures: dict[str, Any]) -> None:
-        """Keep the figures of a round if they are the best: most clients scored, for who is missing must not make a round
-        look better, then best mean validation."""
+        """Keep the figures of a round if they are the best: first by the number of scored clients, because missing clients
+        must not make a round look better, then by mean validation score."""
 
         def rank(figures: Mapping[str, Any]) -> tuple[int, float]:
             return -figures["metrics"]["clients_left_out"], figures["metrics"]["validation"]
@@ -78,7 +79,7 @@ class Checkpoint:
     model : dict of str to array
         The aggregation's state.
     fixed, calibrated : dict of str to array
-        The fixed parameters, and those that a calibration gave; empty for most runs.
+        The fixed parameters, and those of a calibration; empty for most runs.
     """
 
     model: Arrays
@@ -86,72 +87,70 @@ class Checkpoint:
     calibrated: Arrays = field(default_factory=dict)
 
     def named(self) -> Arrays:
-        """All in one dictionary."""
-        parts = (("", self.model), (FIXED, self.fixed), (CALIBRATED, self.calibrated))
-        return {f"{prefix}{name}": array for prefix, arrays in parts for name, array in arrays.items()}
+        """All arrays in one dictionary."""
+        return self.model | add_prefix(FIXED, self.fixed) | add_prefix(CALIBRATED, self.calibrated)
 
     @classmethod
     def of(cls, named: Arrays) -> "Checkpoint":
         """Inverse of `named`."""
-        found: dict[str, Arrays] = {"": {}, FIXED: {}, CALIBRATED: {}}
-        for key, array in named.items():
-            prefix = next((one for one in (FIXED, CALIBRATED) if key.startswith(one)), "")
-            found[prefix][key.removeprefix(prefix)] = array
-        return cls(found[""], found[FIXED], found[CALIBRATED])
+        model = {name: array for name, array in named.items() if not name.startswith((FIXED, CALIBRATED))}
+        return cls(model, select_prefix(named, FIXED), select_prefix(named, CALIBRATED))
 
 
 def save(store: Store, state: State, arrays: Checkpoint, federation: Federation) -> None:
-    """Write the checkpoint of the last whole round; the one before is kept."""
-    metadata = asdict(state) | {"before": before(federation)}
+    """Write the checkpoint of the last completed round; the previous one is kept."""
+    metadata = asdict(state) | {"before": identity(federation)}
     store.save(state.round, arrays.named(), metadata, base=state.round - 1, durable=True)
 
 
 def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Federation] | None:
-    """The last readable checkpoint, with the federation as it was told the facts then; None if there is none.
+    """The last readable checkpoint, and the federation with the facts of that run; None if there is no checkpoint.
 
     Raises
     ------
     ConfigError
-        If a client's data are not those of the run so far, or none of the checkpoints can be read.
+        If a client's data have changed since the run began, or no checkpoint can be read.
     """
     stamps = store.stamps()
     for stamp in reversed(stamps):
         try:
             arrays, saved = store.load(stamp)
         except StoreError as error:
-            log.warning("%s; trying the one before", error)
+            log.warning("%s; trying the previous one", error)
             continue
         break
     else:
         if not stamps:
             return None
         raise ConfigError(
-            f"resume = true: no checkpoint in {store.folder} can be read; bring one back, or begin anew with another "
+            f"resume = true: no checkpoint in {store.folder} can be read; restore one, or start a new run with another "
             "run-name"
         )
-    federation = as_before(federation, saved.pop("before"))
-    for name in ("stamps", "latest", "examples"):  # JSON has no whole numbers as keys
+    federation = with_facts(federation, saved.pop("before"))
+    for name in ("stamps", "latest", "examples"):  # JSON keys are text
         saved[name] = {int(partition): value for partition, value in saved[name].items()}
     return State(**saved), Checkpoint.of(arrays), federation
 
 
-def before(federation: Federation) -> dict[str, Any]:
-    """What a resumed run must know of the federation: the facts as the clients were told them, and whose data these are."""
+def identity(federation: Federation) -> dict[str, Any]:
+    """What a resumed run compares: the facts that the clients were sent, and digests of their data."""
     digests = {str(partition): about.digest for partition, about in federation.descriptions.items()}
     return {"facts": asdict(federation.facts), "digests": digests}
 
 
-def as_before(federation: Federation, known: dict[str, Any]) -> Federation:
-    """The federation with the facts of the run so far.
+def with_facts(federation: Federation, known: dict[str, Any]) -> Federation:
+    """The federation with the facts of the run that is resumed.
 
     Raises
     ------
     ConfigError
-        If a client's data are not those of the run so far.
+        If a client's data have changed since the run began.
     """
     digests, facts = known["digests"], known["facts"]
-    now = before(federation)["digests"]
+    now = identity(federation)["digests"]
     changed = [partition for partition, digest in now.items() if digests.get(partition, digest) != digest]
     if changed:
-        raise ConfigError(f"resume = true: the data of partitions {', '.join(changed)} are not those of the run so far")
+        raise ConfigError(
+            f"resume = true: the data of partitions {', '.join(changed)} have changed since the run began"
+        )
     return replace(federation, facts=Facts(**tuples(facts)))

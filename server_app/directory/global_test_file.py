@@ -1,4 +1,4 @@
-"""What the global model makes of the test images at the server, as it is kept in a run directory."""
+"""Predictions and features of the global model on the server's test images, in a file of the run directory."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,16 +22,16 @@ class GlobalTest:
     predicted : int array (n,)
         -1 where the model's output was not finite.
     features : float array (m, d), m <= n
-        Of the first m images.
+        Features of the first m images.
     prototypes : float array (C, d) or None
-        What features are compared with: unit vectors, or in space "poincare" points of the unit ball.
+        The class prototypes: unit vectors, or in space "poincare" points of the unit ball.
     space : str
-        "flat", "sphere" (features count by their direction) or "poincare" (they are tangent vectors at the origin).
+        "flat", "sphere" (only the features' direction matters) or "poincare" (they are tangent vectors at the origin).
 
     Raises
     ------
     ValueError
-        If the arrays do not fit together.
+        If the arrays contradict each other.
     """
 
     labels: NDArray[np.intp]
@@ -43,7 +43,7 @@ class GlobalTest:
     def __post_init__(self) -> None:
         shapes = {self.labels.shape, self.predicted.shape, (self.labels.size,)}
         if len(shapes) > 1 or not self.labels.size or min(self.labels.min(), self.predicted.min() + 1) < 0:
-            raise ValueError("labels and predicted must be of one length, 1 or more, from 0 and from -1 on")
+            raise ValueError("labels and predicted must have one length, 1 or more, and values from 0 and from -1")
         if self.features.ndim != 2 or len(self.features) > len(self.labels):
             raise ValueError(
                 f"features of shape {self.features.shape}: allowed is (m, d), m at most {len(self.labels)}"
@@ -60,14 +60,14 @@ class GlobalTest:
         Raises
         ------
         OSError, ValueError
-            If it cannot be read, or does not hold what it should.
+            If it cannot be read, or has other content.
         """
         if not path.exists():
             return None
-        told = read_npz(path)
+        arrays = read_npz(path)
         try:
-            prototypes = told["prototypes"].astype(np.float64) if "prototypes" in told else None
-            labels, predicted = (told[name].astype(np.intp) for name in ("labels", "predicted"))
-            return cls(labels, predicted, told["features"].astype(np.float64), prototypes, str(told["space"]))
+            prototypes = arrays["prototypes"].astype(np.float64) if "prototypes" in arrays else None
+            labels, predicted = (arrays[name].astype(np.intp) for name in ("labels", "predicted"))
+            return cls(labels, predicted, arrays["features"].astype(np.float64), prototypes, str(arrays["space"]))
         except (KeyError, TypeError) as error:
-            raise ValueError(f"{path} does not hold what it should: {error}") from None
+            raise ValueError(f"{path} has other content than expected: {error}") from None

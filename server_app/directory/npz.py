@@ -1,4 +1,4 @@
-"""Arrays of a run directory, read back."""
+"""Reading of .npz files in a run directory."""
 
 from pathlib import Path
 from typing import Any
@@ -8,19 +8,19 @@ from numpy.typing import NDArray
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of an .npz by name.
+    """All arrays of an .npz file by name.
 
     Raises
     ------
     OSError
         If the file cannot be read.
     ValueError
-        If it is damaged, or no such file.
+        If it is damaged or not an .npz file.
     """
     try:
-        with path.open("rb") as file, np.load(file) as told:
-            return {name: told[name] for name in told.files}
+        with path.open("rb") as file, np.load(file) as arrays:
+            return {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError):
         raise
-    except Exception as error:  # each layer has its own: BadZipFile, zlib.error, RuntimeError, TokenError, EOFError
+    except Exception as error:  # among others BadZipFile, zlib.error, RuntimeError, TokenError, EOFError
         raise ValueError(f"{path} is damaged: {error}") from None

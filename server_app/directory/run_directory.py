@@ -1,12 +1,9 @@
-"""The run directory: what a run leaves, written so that a reader never sees half of it."""
+"""The run directory: the files that a run writes, each of them atomically."""
 
-import contextlib
 import json
 import math
-import platform
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +18,14 @@ from curvfed.strategies.base.dotted import nested
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten, home
+from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.config.settings_file import HEADING, read_settings
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks.atomic_file import write_atomically
 
 FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",
                             "debug", "test-data", "sinks", "mlflow.tracking-uri", "mlflow.experiment"})  # fmt: skip
-"""Keys that a resumed run may set anew: they do not change what has been computed so far."""
+"""Keys that may change when a run is resumed, because the results so far do not depend on them."""
 
 
 class RunDirectory:
@@ -41,15 +38,15 @@ class RunDirectory:
 
     Attributes
     ----------
-    is_taken_up : bool
-        Whether this run may write here; a resumed one not before `take_up`.
+    is_writable : bool
+        Whether this run may write here; a resumed run may only after `start_writing`.
     """
 
     def __init__(self, config: RunConfig, path: Path) -> None:
         self.config, self.path = config, path
         self.checkpoints = Store(path / "checkpoint" / "server")
         self.lock = RunLock(path)
-        self.is_taken_up = not config.resume
+        self.is_writable = not config.resume
 
     @property
     def name(self) -> str:
@@ -58,13 +55,13 @@ class RunDirectory:
 
     @classmethod
     def open(cls, config: RunConfig) -> "RunDirectory":
-        """Make the directory, or with `resume` find it.
+        """Create the directory, or with `resume` open an existing one.
 
         Raises
         ------
         ConfigError
-            If it exists and is not to be resumed, does not exist and is, was made with another configuration, is written
-            by another process, or cannot be written.
+            If it exists although `resume` is false, does not exist although it is true, belongs to another configuration,
+            is being written by another process, or cannot be written.
         """
         path = config.results_path / (config.run_name or default_name(config))
         directory = cls(config, path)
@@ -95,7 +92,7 @@ class RunDirectory:
         return directory
 
     def _check_rounds(self) -> None:
-        """A resumed run may ask for more rounds than before, and not for fewer."""
+        """Refuse fewer rounds than the run has already done."""
         done = max(self.checkpoints.stamps(), default=0)
         if done > self.config.num_rounds:
             raise ConfigError(
@@ -103,23 +100,22 @@ class RunDirectory:
                 "more"
             )
 
-    def take_up(self, last_round: int) -> None:
-        """Go on from a round, which a resumed run does once nothing stands against it: until then all stays as it was.
+    def start_writing(self, last_round: int) -> None:
+        """Continue a resumed run after a round; before this call no file of it is changed.
 
-        Its configuration becomes the one in effect, and what was written of later rounds is removed.
+        Writes the configuration in effect, and removes the rows of later rounds.
 
         Parameters
         ----------
         last_round : int
-            That of the checkpoint; -1 where there is none yet.
+            The checkpoint's round; -1 without a checkpoint.
 
         Raises
         ------
         ConfigError
-            If the tables are not those that this checkpoint and this version of the app go on with, or the directory
-            cannot be written.
+            If the tables do not fit this checkpoint or this version of the app, or the directory cannot be written.
         """
-        if self.is_taken_up:
+        if self.is_writable:
             return
         for name in TABLES:
             check_table(self.path / name, last_round)
@@ -127,16 +123,13 @@ class RunDirectory:
             self._write_config()
         except OSError as error:
             raise ConfigError(f"resume = true: {self.path} cannot be written ({error.strerror})") from None
-        self.is_taken_up = True
+        self.is_writable = True
         for name in TABLES:
             truncate(self.path / name, last_round)
 
     def _write_config(self) -> None:
         """`config.toml`: the configuration in effect, enough to run it again."""
-        settings = flatten(self.config) | {
-            "run-name": self.path.name,
-            "resume": False,
-        }
+        settings = flatten(self.config) | {"run-name": self.path.name, "resume": False}
         write_atomically(self.path / "config.toml", (HEADING + tomli_w.dumps(nested(settings))).encode())
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
@@ -145,21 +138,20 @@ class RunDirectory:
         write_atomically(self.path / "summary.json", text.encode() + b"\n")
 
     def write_clients(self, clients: dict[str, Any]) -> None:
-        """`clients.json`: who took part, and what their data are like where they tell.
+        """`clients.json`: the clients that take part, with the figures about their data that they share.
 
-        A resumed run keeps what it knew of clients that did not come back.
+        A resumed run keeps the entries of clients that did not reconnect.
         """
         path = self.path / "clients.json"
         known: dict[str, Any] = {"clients": []}
         if path.exists():
             known = json.loads(path.read_text())
-        here = {client["partition"] for client in clients["clients"]}
-        everybody = [*clients["clients"], *(client for client in known["clients"] if client["partition"] not in here)]
-        merged = known | clients | {"clients": sorted(everybody, key=lambda client: int(client["partition"]))}
+        by_partition = {client["partition"]: client for client in [*known["clients"], *clients["clients"]]}
+        merged = known | clients | {"clients": [by_partition[partition] for partition in sorted(by_partition)]}
         write_atomically(path, json.dumps(_plain(merged), indent=1).encode() + b"\n")
 
     def num_clients(self) -> int:
-        """How many clients the run has had; 0 before they have met."""
+        """Number of clients of the run so far; 0 before they are connected."""
         try:
             return len(json.loads((self.path / "clients.json").read_text())["clients"])
         except (OSError, ValueError, KeyError):
@@ -171,13 +163,10 @@ class RunDirectory:
         append(self.path / "clients.csv", client_rows)
 
     def write_model(self, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
-        """`model.safetensors`: the shared parameters, with what is needed to build the model again."""
-        write_atomically(self.path / "model.safetensors", save(_in_rows(arrays), {"curvfed": json.dumps(about)}))
-
-
-def _in_rows(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The arrays in C order: safetensors writes the memory of any other as if it were."""
-    return {name: np.asarray(array, order="C") for name, array in arrays.items()}
+        """`model.safetensors`: the shared parameters, and metadata to rebuild the model."""
+        # safetensors writes the memory of any array as if it were in C order.
+        contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+        write_atomically(self.path / "model.safetensors", save(contiguous, {"curvfed": json.dumps(about)}))
 
 
 def default_name(config: RunKeys) -> str:
@@ -188,76 +177,13 @@ def default_name(config: RunKeys) -> str:
     return f"{method}-{safe[:64]}-{config.seed}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
 
 
-def write_failure(error: str, raw: Mapping[str, Any], config: RunConfig | None) -> Path | None:
-    """A summary of a run that could not even begin, in a directory of its own; its path, or None if there is no place.
-
-    It goes where the run directory would have been, and where that is the trouble below the default results folder. A
-    directory that is there already is left as it is.
-
-    Parameters
-    ----------
-    raw : mapping
-        The configuration as given, possibly unfit.
-    config : RunConfig or None
-        The same as parsed, if it could be.
-    """
-    run_name, results_dir = raw.get("run-name"), raw.get("results-dir")
-    wanted = run_name if isinstance(run_name, str) and run_name == Path(run_name).name else ""
-    stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
-    names = [f"{wanted}-refused-{stamp}"] if wanted else [f"refused-{stamp}"]
-    if wanted and raw.get("resume") is not True:  # a run that is to be resumed has that name, or will have it
-        names.insert(0, wanted)
-    given = [Path(results_dir)] if isinstance(results_dir, str) and results_dir else []
-    with contextlib.suppress(RuntimeError):  # "~nobody"
-        given = [folder.expanduser() for folder in given]
-    for folder in [*given, home() / "results"]:
-        for name in names:
-            try:
-                (folder / name).mkdir(parents=True)
-                text = json.dumps(failed_summary(error, config), indent=2)
-                write_atomically(folder / name / "summary.json", text.encode())
-            except (OSError, ValueError):
-                continue
-            return folder / name
-    return None
-
-
-def failed_summary(error: str, config: RunConfig | None) -> dict[str, Any]:
-    """The keys that every summary has, for a run without figures."""
-    return {
-        "status": "failed",
-        "error": error,
-        "method": config.method if config else None,
-        "dataset": config.dataset if config else None,
-        "seed": config.seed if config else None,
-        "num_clients": None,
-        "rounds": 0,
-        "global_accuracy": None,
-        "personal_accuracy_mean": None,
-        "personal_accuracy_std": None,
-        "metrics": {},
-        "best_validation": None,
-        "bytes_up": None,
-        "bytes_down": None,
-        "seconds": None,
-        "seconds_training": None,
-        "seconds_aggregation": None,
-        "versions": versions(),
-    }
-
-
-def versions() -> dict[str, str]:
-    """What a run was made with."""
-    return {"python": platform.python_version()} | {name: version(name) for name in ("flwr", "torch", "numpy")}
-
-
 def check_name(config: RunConfig) -> None:
-    """What `RunDirectory.open` refuses for the run's name, before anything is made.
+    """Refuse the run's name for the same reasons as `RunDirectory.open`, without creating anything.
 
     Raises
     ------
     ConfigError
-        If a run of that name is there, and is not to be resumed; or is to be, and is not there or another one.
+        If a run of that name exists although `resume` is false, or does not exist or differs although it is true.
     """
     path = config.results_path / config.run_name
     if config.resume:
@@ -268,36 +194,36 @@ def check_name(config: RunConfig) -> None:
 
 def _taken(path: Path) -> ConfigError:
     return ConfigError(
-        f'run-name = "{path.name}": {path} exists; allowed is a new name, or resume = true to go on with that run'
+        f'run-name = "{path.name}": {path} exists; allowed is a new name, or resume = true to continue that run'
     )
 
 
 def _check_same_run(config: RunConfig, path: Path) -> None:
     try:
-        begun = parse(read_settings(path / "config.toml"))
+        earlier = parse(read_settings(path / "config.toml"))
     except FileNotFoundError:
         raise ConfigError(
-            f"resume = true: there is no run in {path}; allowed is the run-name of a run that was begun"
+            f"resume = true: there is no run in {path}; allowed is the run-name of an existing run"
         ) from None
-    except (OSError, ValueError) as error:  # not TOML, or of another version
-        told = error if isinstance(error, ConfigError) else type(error).__name__
+    except (OSError, ValueError) as error:  # not TOML, or written by another version
+        reason = error if isinstance(error, ConfigError) else type(error).__name__
         raise ConfigError(
-            f"resume = true: {path / 'config.toml'} cannot be read ({told}): it is damaged, or of another "
+            f"resume = true: {path / 'config.toml'} cannot be read ({reason}): it is damaged, or was written by another "
             "version of the app"
         ) from None
-    before, now = flatten(begun), flatten(config)
+    before, now = flatten(earlier), flatten(config)
     for key, value in now.items():
         fixed = key not in FREE_TO_CHANGE or (
-            key == "num-rounds" and begun.fixed_by_num_rounds != config.fixed_by_num_rounds
+            key == "num-rounds" and earlier.fixed_by_num_rounds != config.fixed_by_num_rounds
         )
         if fixed and key != "run-name" and before[key] != value:
             raise ConfigError(
-                f"resume = true: {key} = {value!r}, but the run was begun with {before[key]!r}; allowed is the same value"
+                f"resume = true: {key} = {value!r}, but the run began with {before[key]!r}; allowed is the same value"
             )
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no NaN: such figures become null."""
+    """A value for JSON, which has no NaN: figures that are not finite become None."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What a run directory tells, read back. Whatever is absent or cut off counts as empty: a run may end anywhere."""
+"""Reading of a run directory. Missing or incomplete files count as empty, because a run may be killed at any time."""
 
 import csv
 import json
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 Columns = Mapping[str, tuple[str, ...]]
 
 IN_ROUNDS = (TRAIN, EVALUATE)
-"""Phases of the rounds themselves. Others, such as fine-tuning, measure other models."""
+"""Phases of the rounds themselves. Other phases, such as fine-tuning, score other models."""
 
 CALIBRATIONS = (CALIBRATE, CCVR)
-"""Phases after the last round that make the global model's classifier anew."""
+"""Phases after the last round that replace the global model's classifier."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,17 @@ class RunFiles:
         Their descriptions, by partition.
     refused : dict of name to reason
     class_names : list of str
-        Where every client has classes of its own, each with the name of its data set.
+        If every client has its own classes, each with the name of its data set.
     own_ends : bool
-        Whether the layers that touch features and classes stayed with each client.
+        Whether the first and last layers are personal because the clients' features or classes differ.
     rounds, scores : columns
-        `rounds.csv` and `clients.csv`: cells by column and row, "" for what was not measured.
+        `rounds.csv` and `clients.csv`: cells by column and row, "" for missing values.
     absent : list of str
-        The files that are not there, or cannot be read.
+        Files that are missing or cannot be read.
     global_test : GlobalTest or None
-        `global_test.npz`, which runs without a test set at the server do not have.
+        `global_test.npz`; None for runs without a test set at the server.
     hulls : HullFile or None
-        `hulls.npz`, which one-shot runs alone have.
+        `hulls.npz`; only in one-shot runs.
     """
 
     name: str
@@ -70,7 +70,7 @@ class RunFiles:
 
     @classmethod
     def read(cls, folder: Path) -> "RunFiles":
-        """Read what is in a run directory."""
+        """Read the files of a run directory."""
         absent: list[str] = []
 
         def load(name: str, parse: Any) -> Any:
@@ -97,34 +97,34 @@ class RunFiles:
         )
 
     def by_client(self, name: str, *phases: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """A column of `clients.csv` as a table, of its rows of some phases, by default `IN_ROUNDS`.
+        """A column of `clients.csv` by round and client, for some phases, by default `IN_ROUNDS`.
 
         Returns
         -------
         rounds : array (R,)
             Ascending.
         values : array (R, C)
-            A column per partition of `self.partitions`, NaN where it was not measured.
+            A column per partition of `self.partitions`, NaN for missing values.
         """
-        there = _among(self.scores, phases or IN_ROUNDS)
+        chosen = _in_phases(self.scores, phases or IN_ROUNDS)
         of_round, of_client = self._rows
-        rounds, at_round = np.unique(of_round[there], return_inverse=True)
-        at_client = np.searchsorted(self.partitions, of_client[there])
+        rounds, at_round = np.unique(of_round[chosen], return_inverse=True)
+        at_client = np.searchsorted(self.partitions, of_client[chosen])
         values = np.full((len(rounds), len(self.partitions)), np.nan)
-        told = numbers(self.scores, name)[there]
-        known = np.isfinite(told)
-        values[at_round[known], at_client[known]] = told[known]
+        cells = numbers(self.scores, name)[chosen]
+        known = np.isfinite(cells)
+        values[at_round[known], at_client[known]] = cells[known]
         return rounds, values
 
     def by_round(self, name: str, *phases: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Rounds (R,) and a column (R,) of `rounds.csv`, of those rows of some phases where it was measured."""
+        """Rounds (R,) and a column (R,) of `rounds.csv`, for the rows of some phases that have a value."""
         rounds, values = numbers(self.rounds, "round"), numbers(self.rounds, name)
-        there = _among(self.rounds, phases) & np.isfinite(values)
-        return rounds[there], values[there]
+        chosen = _in_phases(self.rounds, phases) & np.isfinite(values)
+        return rounds[chosen], values[chosen]
 
     @cached_property
     def partitions(self) -> list[int]:
-        """The clients that `clients.csv` has rows of."""
+        """The clients with rows in `clients.csv`."""
         return [int(partition) for partition in np.unique(self._rows[1])]
 
     @cached_property
@@ -134,41 +134,41 @@ class RunFiles:
 
     @property
     def metric(self) -> str:
-        """What the data set is scored by."""
+        """The metric of the data set."""
         if self.clients:
             return str(self.clients[0].get("metric", "accuracy"))
         return "roc_auc" if "roc_auc" in (self.summary.get("metrics") or {}) else "accuracy"
 
     @property
     def metric_name(self) -> str:
-        """The same in words."""
+        """The metric's name for readers."""
         return {"roc_auc": "ROC-AUC"}.get(self.metric, self.metric)
 
     @property
     def examples(self) -> str:
-        """What the clients hold, in the plural."""
+        """The kind of the clients' examples, in the plural."""
         tasks = {about.get("task") for about in self.clients} & {"nodes", "graphs", "images", "points"}
         return str(tasks.pop()) if len(tasks) == 1 else "examples"
 
     @property
     def fine_tuned(self) -> bool:
-        """Whether the clients' last models are the global one, fine-tuned."""
+        """Whether the clients' last scores are those of the fine-tuned global model."""
         return bool((self.by_round("personal_accuracy_mean", FINE_TUNE)[0] == self.summary.get("rounds")).any())
 
     @property
     def data_sets(self) -> dict[int, str]:
-        """The name of each client's own data set, where there are several."""
+        """The name of each client's data set, if there are several."""
         return {about["partition"]: about["space"] for about in self.clients if about.get("space")}
 
 
 def own_classes(about: Mapping[str, Any]) -> list[str]:
-    """The names of a client's classes, told apart from those of clients with other data sets."""
+    """The names of a client's classes, with the name of its data set if there are several."""
     space = f"{about['space']}: " if about.get("space") else ""
     return [f"{space}{name}" for name in about.get("class_names") or []]
 
 
 def class_counts(run: RunFiles) -> dict[int, dict[str, float]]:
-    """Examples by class of every client that tells them; not where they make no sense, since clients say what they like."""
+    """Numbers of examples by class of every client that shares them; invalid ones are left out, because clients may lie."""
     found = {}
     for about in run.clients:
         names, counts = own_classes(about), (about.get("statistics") or {}).get("class_counts") or []
@@ -178,7 +178,7 @@ def class_counts(run: RunFiles) -> dict[int, dict[str, float]]:
 
 
 def curvatures(run: RunFiles) -> tuple[dict[int, float], dict[int, NDArray[np.float64]]]:
-    """The mean Forman–Ricci curvature of each client's graph, and the curvatures of its space, of those that tell them."""
+    """The mean Forman–Ricci curvature of each client's graph and the curvatures of its space, where clients share them."""
     forman: dict[int, Any] = {
         about["partition"]: (about.get("statistics") or {}).get("forman") for about in run.clients
     }
@@ -189,21 +189,21 @@ def curvatures(run: RunFiles) -> tuple[dict[int, float], dict[int, NDArray[np.fl
 
 
 def numbers(columns: Columns, name: str) -> NDArray[np.float64]:
-    """A column as numbers, NaN for what is empty or none; as long as the others where it is not there."""
+    """A column as numbers, NaN for missing or invalid cells; a missing column has the length of the others."""
     cells = columns.get(name) or ("",) * len(next(iter(columns.values()), ()))
     return np.array([_number(cell) for cell in cells], dtype=np.float64)
 
 
-def _among(columns: Columns, phases: Collection[str]) -> NDArray[np.bool_]:
+def _in_phases(columns: Columns, phases: Collection[str]) -> NDArray[np.bool_]:
     return np.array([phase in phases for phase in columns.get("phase", ())], dtype=bool)
 
 
 def _all_classes(clients: dict[str, Any]) -> list[str]:
-    told = clients.get("clients", [])
+    descriptions = clients.get("clients", [])
     common = clients.get("facts", {}).get("class_names", [])
-    if common and not any(about.get("space") for about in told):
+    if common and not any(about.get("space") for about in descriptions):
         return list(common)
-    return list(dict.fromkeys(name for about in told for name in own_classes(about)))
+    return list(dict.fromkeys(name for about in descriptions for name in own_classes(about)))
 
 
 def _number(cell: str) -> float:
@@ -224,13 +224,13 @@ def _hulls(path: Path) -> "HullFile | None":
 def _json(path: Path) -> dict[str, Any]:
     found = json.loads(path.read_text())
     if not isinstance(found, dict):
-        raise ValueError(f"{path} holds no table")
+        raise ValueError(f"{path} is not a JSON object")
     return found
 
 
 def _columns(path: Path) -> Columns:
     with path.open(newline="") as file:
         header, *rows = csv.reader(file)
-    # The last row is short if the run died while it was being written.
+    # The last row is incomplete if the run was killed while writing it.
     whole = [row for row in rows if len(row) == len(header) and row[0].isdigit()]
     return dict(zip(header, zip(*whole, strict=True), strict=True)) if whole else {}

@@ -1,4 +1,4 @@
-"""One server per run directory: two would write each other's rounds."""
+"""A lock that lets only one server write a run directory."""
 
 import errno
 import fcntl
@@ -10,18 +10,18 @@ from pathlib import Path
 from curvfed.strategies.base.errors import ConfigError
 
 PATIENCE = 60.0
-"""Seconds to wait for an earlier server of the run, which may hear only from Flower's next heartbeat that it is to end."""
+"""Seconds to wait for an earlier server of the run, which may learn only by Flower's next heartbeat that it must end."""
 
 log = logging.getLogger("curvfed")
 
 
 class RunLock:
-    """Held by the process that writes a run directory; the system takes it back when the process is gone, however it went.
+    """A lock that the process holds while it writes a run directory; the system releases it when the process ends.
 
     Parameters
     ----------
     folder : Path
-        The run directory. Where the file system has no locks, nothing is locked.
+        The run directory. On a file system without locks nothing is locked.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -30,31 +30,31 @@ class RunLock:
         self._descriptor: int | None = None
 
     def acquire(self, patience: float = PATIENCE) -> None:
-        """Take it.
+        """Acquire the lock.
 
         Raises
         ------
         ConfigError
-            If another process still has it after `patience` seconds.
+            If another process still holds it after `patience` seconds.
         """
         self._path.parent.mkdir(mode=0o700, exist_ok=True)
-        # To be written to: on a network file system there is no other way to have it for oneself.
+        # Opened for writing, because network file systems require this for an exclusive lock.
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        deadline, told = time.monotonic() + patience, False
+        deadline, is_logged = time.monotonic() + patience, False
         while not _try(descriptor):
             if time.monotonic() > deadline:
                 os.close(descriptor)
                 raise ConfigError(
-                    f'run-name = "{self._name}": another process still writes this run; let it end, or stop it'
+                    f'run-name = "{self._name}": another process is still writing this run; wait for its end, or stop it'
                 )
-            if not told:
+            if not is_logged:
                 log.info("waiting for an earlier server of this run to end")
-                told = True
+                is_logged = True
             time.sleep(0.5)
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Give it back, if it is held."""
+        """Release the lock if it is held."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -5,30 +5,31 @@ from typing import Any
 import numpy as np
 
 from curvfed.server_app.directory.checkpoint import State
-from curvfed.server_app.directory.run_directory import versions
+from curvfed.server_app.directory.failure import versions
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.personal_figures import majority_accuracy, personal_figures
 from curvfed.strategies.base.run_keys import RunKeys
 
 LAST = 3
-"""Rounds whose global accuracy is averaged: at small alpha a single one can swing by 20 points."""
+"""Number of last rounds whose global accuracy is averaged: at small alpha it can vary by 20 points between rounds."""
 
 
 def summary(
     config: RunKeys, state: State, federation: Federation, aggregation: dict[str, float], settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """All keys but status and error.
+    """All keys except status and error.
 
     Parameters
     ----------
     aggregation : dict
-        The aggregation's own figures.
+        Figures of the aggregation.
     settings : dict
-        What the run chose where its configuration leaves the choice, by key.
+        Values that the run chose for keys without a given value.
     """
     figures = personal_figures(state.latest, federation.descriptions)
     totals = state.totals
     rounds = max(totals.get("rounds", 0), 1)
+    own = sum(not about.partition_digest for about in federation.descriptions.values())
     last, calibrated = state.scored.get("last", []), state.scored.get("calibrated")
     metrics = (
         figures.pop("metrics")
@@ -48,7 +49,7 @@ def summary(
         metrics["not_calibrated"] = reason
     return {
         "method": config.method,
-        "dataset": _dataset(config, federation),
+        "dataset": f"own data of {own} nodes" if own else config.dataset,
         "seed": config.seed,
         "num_clients": len(federation.nodes),
         "rounds": state.round,
@@ -64,9 +65,3 @@ def summary(
         "seconds_aggregation": totals.get("seconds_aggregation", 0.0),
         "versions": versions(),
     }
-
-
-def _dataset(config: RunKeys, federation: Federation) -> str:
-    """What was really used: nodes may have brought data of their own."""
-    own = sum(not about.partition_digest for about in federation.descriptions.values())
-    return f"own data of {own} nodes" if own else config.dataset

@@ -1,4 +1,4 @@
-"""`rounds.csv` and `clients.csv` of a run directory: a row is a line, and a run may end in the middle of one."""
+"""The tables `rounds.csv` and `clients.csv` of a run directory; a killed run may leave an incomplete last line."""
 
 import csv
 import re
@@ -22,31 +22,31 @@ TABLES = {
         "bytes_up", "bytes_down", "seconds", "dropped",
     ),
 }  # fmt: skip
-"""Columns of each; in `rounds.csv` those of the method's own follow, in the order in which they first came."""
+"""Columns of each table; the method's own columns follow in `rounds.csv`, in the order of their first appearance."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
 def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Add rows to one of the tables, and before the first one its columns.
+    """Append rows to one of the tables; the first call also writes the header.
 
-    A column that is not there yet is added to the whole table, empty in the rows so far.
+    A new column is added to the whole table; it is empty in the existing rows.
 
     Raises
     ------
     ConfigError
-        If it has a name that is not fit for one.
+        If a new column has an invalid name.
     """
     rows = list(rows)
-    there = _columns(path)
-    columns = list(dict.fromkeys([*(there or TABLES[path.name]), *(key for row in rows for key in row)]))
-    if columns != there:
+    existing = _columns(path)
+    columns = list(dict.fromkeys([*(existing or TABLES[path.name]), *(key for row in rows for key in row)]))
+    if columns != existing:
         if odd := [name for name in columns if not _NAME.fullmatch(name)]:
             raise ConfigError(
-                f"{path.name}: the method gives the round a figure named {odd[0]!r}; allowed is a name of up to 64 "
+                f"{path.name}: the method reports a figure named {odd[0]!r}; allowed is a name of up to 64 "
                 "letters, digits and . _ -, the first a letter"
             )
-        more = "," * (len(columns) - len(there))
+        more = "," * (len(columns) - len(existing))
         lines = [",".join(columns), *(line + more for line in _lines(path)[1:])]
         write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
     with path.open("a", newline="") as file:
@@ -55,26 +55,26 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def check_table(path: Path, last_round: int) -> None:
-    """Refuse to go on with a table that a run with its last checkpoint at `last_round`, -1 for none, cannot have left.
+    """Refuse a table that cannot come from a run with its last checkpoint at `last_round`, -1 for none.
 
     Raises
     ------
     ConfigError
-        If its columns do not begin with ours, or it tells of later rounds.
+        If it has other columns, or rows of much later rounds.
     """
     lines, ours = _lines(path), TABLES[path.name]
     if lines and tuple(lines[0].split(",")[: len(ours)]) != ours:
-        raise ConfigError(f"resume = true: {path} has not the columns that this version of the app writes")
-    # A round is in the tables before it is in a checkpoint, and of the last two checkpoints one may be torn.
+        raise ConfigError(f"resume = true: {path} does not have the columns of this version of the app")
+    # A round is in the tables before it is in a checkpoint, and one of the last two checkpoints may be damaged.
     if max(map(_round, lines[1:]), default=0) > last_round + 2:
         raise ConfigError(
-            f"resume = true: {path} tells of rounds long after the checkpoint's, {max(last_round, 0)}: one is lost; "
-            "bring it back, or begin anew with another run-name"
+            f"resume = true: {path} has rounds long after the last checkpoint, {max(last_round, 0)}: a checkpoint is lost; "
+            "restore it, or start a new run with another run-name"
         )
 
 
 def truncate(path: Path, last_round: int) -> None:
-    """Remove what a crashed run wrote of rounds after `last_round`."""
+    """Remove the rows of rounds after `last_round`, which a crashed run left."""
     lines = _lines(path)
     kept = lines[:1] + [line for line in lines[1:] if 0 <= _round(line) <= last_round]
     if kept:
@@ -84,7 +84,7 @@ def truncate(path: Path, last_round: int) -> None:
 
 
 def _lines(path: Path) -> list[str]:
-    """The whole lines: what follows the last end of one was being written when the run died, and may be all there is."""
+    """The complete lines; text after the last line end was being written when the run was killed."""
     return path.read_text().split("\n")[:-1] if path.exists() else []
 
 
@@ -96,11 +96,11 @@ def _columns(path: Path) -> list[str]:
 
 
 def _round(line: str) -> int:
-    """A row's round, -1 where it is no row."""
+    """A row's round; -1 if the line is not a row."""
     number = line.split(",", 1)[0]
     return int(number) if number.isdigit() else -1
 
 
 def _cell(value: Any) -> Any:
-    """Empty for None, and what is no number as text on one line."""
+    """Empty for None; anything but a number as text on one line."""
     return "" if value is None else value if isinstance(value, int | float) else " ".join(str(value).split())

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
-from curvfed.server_app.directory.checkpoint import as_before, before
+from curvfed.server_app.directory.checkpoint import identity, with_facts
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.one_shot.hull_scores import KnownPoints, hull_arrays, learn_settings, scores, sweep
-from curvfed.server_app.phase import Check, Letter, Phase
+from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.secure_sum import check_session, secure_sum
 from curvfed.strategies.base.average import Arrays
@@ -25,7 +25,7 @@ from curvfed.strategies.hull.errors import HullError
 from curvfed.strategies.hull.learn import learn
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.wire.checks import check_measured
+from curvfed.strategies.wire.checks import check_hull_metrics
 from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, Header, Parts
 from curvfed.strategies.wire.store import Store, StoreError
 from curvfed.tasks.atomic_file import write_atomically
@@ -54,12 +54,12 @@ class HullRun(Run):
 
         Raises
         ------
-        CohortError, ConfigError, RoundError
+        FederationError, ConfigError, RoundError
         """
-        self.meet()
+        self.connect()
         known = KnownPoints.read(self.config, self.federation)  # before the clients are asked to reveal anything
         hulls = self._stored() if self.config.resume else None
-        self.directory.take_up(PROTOCOL if hulls else PROTOCOL - 1)
+        self.directory.start_writing(PROTOCOL if hulls else PROTOCOL - 1)
         self.directory.write_clients(self.federation.record())
         self.sinks.start()
         if hulls is None:
@@ -113,14 +113,14 @@ class HullRun(Run):
         measured = self._ask(
             self.header(MEASURE, PROTOCOL),
             dict.fromkeys(self.federation.nodes, parts),
-            lambda reply: check_measured(reply.metrics),
+            lambda reply: check_hull_metrics(reply.metrics),
         )
         self._record_revealed(measured)
         able, needed = sorted(measured.replies), max(2, self.config.min_replies)
         if len(able) < needed:
             raise RoundError(
                 f"{len(able)} of {len(measured.seconds)} clients can take part, needed are {needed} (min-replies, and "
-                f"2 for a sum that hides anything). {measured.first_reasons}"
+                f"2 for a sum that hides anything). {measured.failure_summary}"
             )
         self.public = public = self._public_parameters(len(able))
         log.info(
@@ -152,7 +152,7 @@ class HullRun(Run):
             "clients": hulls.clients,
         }
         about = {
-            "before": before(self.federation),
+            "before": identity(self.federation),
             "agreed": {"clients": public.num_clients, "classes": public.num_classes},
             "summed": self.summed,
             "metrics": self.metrics,
@@ -173,7 +173,7 @@ class HullRun(Run):
                 ) from None
             log.info("no hulls yet: starting anew")
             return None
-        self.federation = as_before(self.federation, metadata["before"])
+        self.federation = with_facts(self.federation, metadata["before"])
         agreed = metadata["agreed"]
         self.public = public_parameters(self.config, agreed["classes"], agreed["clients"])
         self.metrics, self.state.totals, self.summed = (metadata[name] for name in ("metrics", "totals", "summed"))
@@ -246,7 +246,8 @@ class HullRun(Run):
         """Send a phase and record it."""
         started = time.monotonic()
         letters = {
-            partition: Letter(arrays=arrays or {}, parts=one, awaited=awaited or {}) for partition, one in parts.items()
+            partition: ClientRequest(arrays=arrays or {}, parts=one, awaited=awaited or {})
+            for partition, one in parts.items()
         }
         phase = self.send(header, letters, check)
         name, seconds, self._answered = header.phase, time.monotonic() - started, len(phase.replies)

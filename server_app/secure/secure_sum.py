@@ -82,7 +82,7 @@ def secure_sum(
             return close()
         except SecureSumError as error:
             ask(replace(header, phase=FORGET), {p: {} for p in phase.replies}, lambda reply: None)
-            raise SecureSumError(f"{error}. {phase.first_reasons}" if phase.reasons else str(error)) from None
+            raise SecureSumError(f"{error}. {phase.failure_summary}" if phase.reasons else str(error)) from None
 
     def close_masked_inputs() -> tuple[int, ...]:
         survivors, needed = server.close_masked_inputs(), min(config.min_replies, len(clients))

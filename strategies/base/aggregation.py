@@ -1,4 +1,4 @@
-"""What the server makes of the clients' shared parameters: the contract, and the average."""
+"""The server half of a method: the contract of an aggregation, and the weighted average."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -7,20 +7,20 @@ from typing import Any
 
 from curvfed.strategies.base.average import Arrays, Update, split_average
 
-__all__ = ["Aggregation", "Average", "Replies", "Update", "weighed"]
+__all__ = ["Aggregation", "Average", "Replies", "Update", "reweighted"]
 
 Replies = Mapping[int, Update]
-"""Partition -> update, in ascending order of the partitions."""
+"""Updates by partition, in ascending order of the partitions."""
 
 
-def weighed(replies: Replies, weights: str) -> Replies:
-    """The replies as an aggregation is to weigh them, which goes by numbers of examples.
+def reweighted(replies: Replies, weights: str) -> Replies:
+    """The replies with the numbers of examples that the aggregation should weight them by.
 
     Parameters
     ----------
     replies : mapping of int to Update
     weights : str
-        "examples": as they are; "uniform": as if every client with examples had one.
+        "examples": as they are; "uniform": every client with examples counts as if it had one.
     """
     if weights == "examples":
         return replies
@@ -33,30 +33,31 @@ class Aggregation(ABC):
     Attributes
     ----------
     is_global : bool
-        Whether what it sends holds one model for all.
+        Whether it sends one model to all clients.
     """
 
     is_global = False
 
-    def meet(self, partitions: Sequence[int]) -> None:
-        """Be told who all clients are, ascending, before anything else; where the method's row has them told, else none."""
+    def set_clients(self, partitions: Sequence[int]) -> None:
+        """Receive the partitions of all clients, ascending, before the first round; empty unless the method's row has
+        `lists_clients`."""
         return
 
     @abstractmethod
     def sent_to(self, partition: int) -> Arrays:
-        """The shared parameters that this client starts from. The same object for clients that start from the same."""
+        """The arrays that are sent to this client. Clients that get equal arrays must get the same object."""
 
-    def awaited(self, partition: int) -> Arrays:
-        """Names, shapes and dtypes of the arrays that this client's reply must have; those that it was sent."""
+    def expected_reply(self, partition: int) -> Arrays:
+        """Arrays with the names, shapes and dtypes that this client's reply must have; by default those sent to it."""
         return self.sent_to(partition)
 
     def global_model(self) -> Arrays:
-        """The shared parameters of the one model for all; where there is none, those of some client."""
+        """The shared parameters of the global model; without one, those of some client."""
         return self.sent_to(0)
 
     @abstractmethod
     def aggregate(self, replies: Replies) -> None:
-        """Take in the good replies of a round.
+        """Process the valid replies of a round.
 
         Raises
         ------
@@ -66,31 +67,31 @@ class Aggregation(ABC):
 
     @abstractmethod
     def state(self) -> Arrays:
-        """All that the next round depends on, as named arrays; what checkpoints and `model.safetensors` hold."""
+        """All that the next round depends on, as named arrays; stored in checkpoints and in `model.safetensors`."""
 
     @abstractmethod
     def load(self, state: Arrays) -> None:
         """Inverse of `state`."""
 
     def figures(self) -> dict[str, float]:
-        """What the summary should tell of it, by name."""
+        """Figures for the summary, by name."""
         return {}
 
     def round_figures(self) -> dict[str, Any]:
-        """Cells for the row of the round that was aggregated last in `rounds.csv`, by column.
+        """Figures of the last round for its row in `rounds.csv`, by column.
 
-        A column that the table does not have is added to it: its name has letters, digits and . _ -. Those in which the run
-        writes its own figures, such as `loss`, stay as they are.
+        A new column is added to the table; its name has letters, digits and . _ -. Columns that the run itself fills, such
+        as `loss`, are not overwritten.
         """
         return {}
 
     def weights(self) -> dict[int, float]:
-        """What every client of that round weighed, where it is not its share of the examples; by partition."""
+        """Each client's weight in the last round by partition, where it differs from its share of the examples."""
         return {}
 
 
 class Average(Aggregation):
-    """One model for all: the average weighted by numbers of examples (`curvfed.strategies.base.average`)."""
+    """One model for all clients: the average weighted by numbers of examples (`curvfed.strategies.base.average`)."""
 
     is_global = True
 
@@ -98,17 +99,21 @@ class Average(Aggregation):
         self._arrays = arrays
 
     def sent_to(self, partition: int) -> Arrays:
-        """The average, for everybody."""
+        """The average, the same for every client."""
+        return self._arrays
+
+    def global_model(self) -> Arrays:
+        """The average, also where a subclass sends further arrays with it."""
         return self._arrays
 
     def aggregate(self, replies: Replies) -> None:
-        """Average what came."""
+        """Average the replies."""
         self._arrays = split_average(self._arrays, list(replies.values()))
 
     def state(self) -> Arrays:
-        """The average alone."""
+        """The average."""
         return dict(self._arrays)
 
     def load(self, state: Arrays) -> None:
-        """Go on from a stored average."""
+        """Continue from a stored average."""
         self._arrays = dict(state)

@@ -1,4 +1,4 @@
-"""Split aggregation: the shared parameters are averaged by data size, the personal ones never come."""
+"""The average of shared parameters, weighted by numbers of examples. Personal parameters are never sent."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,23 +10,23 @@ from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
 
-_BLOCK = 65_536  # entries: two rows of float64 of this length stay in the cache
+_BLOCK = 65_536  # entries: two rows of float64 of this length fit into the cache
 
 
 @dataclass(frozen=True)
 class Update:
-    """What one client brings to a round's aggregation.
+    """What one client contributes to a round's aggregation.
 
     Attributes
     ----------
     examples : int
-        Its number of training examples, 0 or more.
+        Number of training examples, 0 or more.
     arrays : dict of str to array
         The shared parameters after local training.
     steps : int
-        The optimiser's steps that led there.
+        Number of optimiser steps in the round.
     loss : float
-        The mean loss of its last pass; NaN where it told none.
+        Mean loss of the last pass; NaN where the reply has none.
     """
 
     examples: int
@@ -40,7 +40,7 @@ class AggregationError(ValueError):
 
 
 def check_names(arrays: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-    """Refuse a reply that has other arrays than those it should have, such as a personal parameter.
+    """Refuse a reply with other arrays than the expected ones, such as a personal parameter.
 
     Raises
     ------
@@ -48,27 +48,26 @@ def check_names(arrays: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     """
     if arrays.keys() != expected.keys():
         odd = sorted(arrays.keys() ^ expected.keys())
-        raise AggregationError(f"parameters {odd} are not those that are shared: {sorted(expected)}")
+        raise AggregationError(f"parameters {odd} do not match the shared ones: {sorted(expected)}")
 
 
 def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Update]) -> Arrays:
-    """Average of the shared parameters over those who took part, weighted by their numbers of examples.
+    """Average of the shared parameters over the clients that replied, weighted by their numbers of examples.
 
-    FlatLand's step S3 with the misplaced factor put right: Σ_c (N_c/N) θ_c, N = Σ_c N_c over the c that replied. With
-    nothing personal this is FedAvg (McMahan et al., 2017, Algorithm 1).
+    FlatLand's step S3 with its misplaced factor corrected: Σ_c (N_c/N) θ_c, where N = Σ_c N_c over the clients c that
+    replied. Without personal parameters this is FedAvg (McMahan et al., 2017, Algorithm 1).
 
     Parameters
     ----------
     current : mapping of str to array
-        The shared parameters as they stand; they decide the names, shapes and dtypes, and are the answer where no reply
-        has examples.
+        The present shared parameters. They set names, shapes and dtypes, and are returned where no reply has examples.
     updates : sequence of Update
-        In a fixed order: the sum is made in it, in float64, so that equal replies give equal bits.
+        In a fixed order: the sum is computed in this order and in float64, so that equal replies give equal bits.
 
     Returns
     -------
     dict of str to array
-        Relative error of a weighted sum of one sign ≤ eps of the arrays' dtype.
+        Relative error ≤ eps of the arrays' dtype, where all terms have one sign.
 
     Raises
     ------
@@ -88,14 +87,14 @@ def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Update]
 
 
 def weighted_sum(like: NDArray[Any], terms: Sequence[tuple[NDArray[Any], float]]) -> NDArray[Any]:
-    """Σ weight · array, in float64 and rounded once.
+    """Σ weight · array, computed in float64 and rounded once.
 
     Parameters
     ----------
     like : array
-        Of the shape and the dtype of the result and of the terms.
+        Has the shape and the dtype of the terms and of the result.
     terms : sequence of (array, float)
-        Summed in their order, in blocks that stay in the cache: it takes no more memory than the result.
+        Added in this order, in blocks that fit into the cache, so that no more memory than the result is needed.
     """
     found = np.empty(like.shape, like.dtype)
     rows, out = [(array.reshape(-1), weight) for array, weight in terms], found.reshape(-1)
@@ -106,7 +105,7 @@ def weighted_sum(like: NDArray[Any], terms: Sequence[tuple[NDArray[Any], float]]
         product, total = (buffer[: part.stop - begin] for buffer in (term, sums))
         total.fill(0)
         for row, weight in rows:
-            np.copyto(product, row[part])  # apart from the arithmetic: to cast within it takes longer
+            np.copyto(product, row[part])  # casting within the multiplication takes longer
             product *= weight
             total += product
         out[part] = total

@@ -1,13 +1,12 @@
-"""Calibration: the server makes a new classifier from sums over the clients' training features.
+"""Calibration: the server computes a new classifier from sums over the clients' training features.
 
-Each client sends one vector and the server adds the vectors. Nothing but their sum is used, so that a secure sum serves
-as well.
+Each client sends one vector. The server uses only the sum of the vectors, which can also be computed by a secure sum.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,18 +17,23 @@ from curvfed.strategies.base.run_keys import RunKeys
 Array = NDArray[np.float64]
 
 SLACK = 1 + 1e-9
-"""Factor for the rounding of sums in float64."""
+"""Factor that allows for rounding of sums in float64."""
 
 
 class CalibrationError(ValueError):
-    """Sums that no head can be made of; the text holds no value of the data."""
+    """Sums from which no classifier can be computed; the text contains no values of the data."""
 
 
 class FeatureSums(Protocol):
     """Sums over examples with features in l dimensions and C classes."""
 
+    @classmethod
+    def zeros(cls, features: int, classes: int) -> Self:
+        """The sums over no examples."""
+        ...
+
     def add(self, features: ArrayLike, labels: ArrayLike) -> None:
-        """Take in a batch: features (b, l), NumPy or a tensor on the CPU without gradient; labels (b,), 0 to C - 1."""
+        """Add a batch: features (b, l), an array or a tensor on the CPU without gradient; labels (b,), 0 to C - 1."""
 
     def pack(self) -> Array:
         """All sums in one vector."""
@@ -37,26 +41,29 @@ class FeatureSums(Protocol):
 
 
 class Calibration(ABC):
-    """How a method makes the new classifier; both sides of a run have one.
+    """How a method computes the new classifier; used at the server and at the clients.
 
     Parameters
     ----------
     keys : Table
-        The method's own.
+        The method's own keys.
     run : RunKeys
-        Settled.
+        The keys of every run, settled.
+
+    Attributes
+    ----------
+    sums : type of FeatureSums
+        The sums that a client computes.
     """
+
+    sums: type[FeatureSums]
 
     def __init__(self, keys: Any, run: RunKeys) -> None:
         self.keys, self.run = keys, run
 
     @abstractmethod
-    def zeros(self, features: int, classes: int) -> FeatureSums:
-        """What a client sums up, of no example."""
-
-    @abstractmethod
     def check(self, vector: Array, examples: int, features: int, classes: int) -> object:
-        """Refuse a vector that cannot be sums over so many examples.
+        """Refuse a vector that cannot be sums over this number of examples.
 
         Raises
         ------
@@ -65,7 +72,7 @@ class Calibration(ABC):
 
     @abstractmethod
     def classifier(self, total: Array, examples: int, head: Arrays, noise: float) -> Arrays:
-        """The new parameters of the classifier, by name.
+        """The classifier's new parameters, by name.
 
         Parameters
         ----------
@@ -74,19 +81,19 @@ class Calibration(ABC):
         head : dict of str to array
             The present parameters: "weight" (C, l), and "bias" (C,) where there is one.
         noise : float
-            Bound on the absolute error of the total's entries, that of a secure sum in fixed point.
+            Bound on the absolute error of the total's entries, from the fixed-point numbers of a secure sum.
 
         Raises
         ------
         CalibrationError
-            If the total cannot be sums over so many examples.
+            If the total cannot be sums over this number of examples.
         """
 
 
 def check_products(products: Array, noise: float = 0.0) -> None:
-    """Refuse a matrix that is no sum of z zᵀ: negative squares, or products longer than theirs (Cauchy and Schwarz).
+    """Refuse a matrix that is not a sum of z zᵀ: negative squares, or products that violate Cauchy-Schwarz.
 
-    `noise` bounds the absolute error of the entries.
+    `noise` is a bound on the absolute error of the entries.
 
     Raises
     ------
@@ -101,7 +108,7 @@ def check_products(products: Array, noise: float = 0.0) -> None:
 
 
 def triangle(features: int) -> int:
-    """Entries of a packed symmetric matrix."""
+    """Number of entries of a packed symmetric matrix."""
     return features * (features + 1) // 2
 
 
@@ -119,29 +126,29 @@ def unpack_symmetric(packed: Array, features: int) -> Array:
 
 @lru_cache(maxsize=4)
 def _upper(features: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    return np.triu_indices(features)  # takes longer than what is done with them
+    return np.triu_indices(features)  # cached: takes longer than using them
 
 
 def check_vector(vector: Array, expected: int) -> None:
-    """Refuse what is no finite float64 vector of the expected length.
+    """Refuse anything but a finite float64 vector of the expected length.
 
     Raises
     ------
     CalibrationError
     """
     if vector.shape != (expected,) or vector.dtype != np.float64:
-        raise CalibrationError(f"sums are {vector.dtype}{list(vector.shape)}, awaited was float64[{expected}]")
+        raise CalibrationError(f"sums are {vector.dtype}{list(vector.shape)}, expected float64[{expected}]")
     if not np.isfinite(vector).all():
         raise CalibrationError("sums that are not finite")
 
 
 def plain_sum(vectors: Mapping[int, Array]) -> Array:
-    """The sum in the open, in ascending order of the partitions.
+    """The sum without a secure sum, in ascending order of the partitions.
 
     Raises
     ------
     CalibrationError
-        If there is none.
+        If there are no vectors.
     """
     if not vectors:
         raise CalibrationError("no client sent sums")

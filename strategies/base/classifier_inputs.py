@@ -1,4 +1,4 @@
-"""What a classifier sees of a client's training images."""
+"""The features of a client's training images that its classifier multiplies."""
 
 import torch
 from torch import Tensor, nn
@@ -12,15 +12,15 @@ from curvfed.tasks.task import Task
 
 
 def classifier_inputs(model: nn.Module, task: Task) -> tuple[Tensor, Tensor]:
-    """What the classifier multiplies, (n, l), and the labels (n,), of all training images.
+    """Inputs of the classifier (n, l) and labels (n,) for all training images.
 
     Raises
     ------
     DataError
-        If the data are no images.
+        If the data are not images.
     """
     if not isinstance(model, ImageNet) or not isinstance(task, ImageTask):
-        raise DataError("the data are no images, and classifiers of other data are not calibrated")
+        raise DataError("the data are not images; only classifiers of images are calibrated")
     batches = [(features.cpu(), labels.cpu()) for features, labels in task.features(model)]
     dim = model.get_parameter(f"{HEAD}weight").shape[1]
     features = torch.cat([torch.empty(0, dim), *(features for features, _ in batches)])

@@ -1,4 +1,4 @@
-"""What the clients' models deviate by from the one they started from: inner products, and weighted sums."""
+"""Deviations of the clients' models from the model that they started from: inner products and weighted sums."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,32 +13,32 @@ from curvfed.strategies.base.average import Arrays, Update, check_names, split_a
 Matrix = NDArray[np.float64]
 
 BUFFERS = ("running_mean", "running_var")
-"""Ends of the names of batch normalisation's statistics. They are no direction to go in: they are always averaged."""
+"""Suffixes of the names of batch normalisation's running statistics. They have no gradient and are always averaged."""
 
-_COLUMNS = 65_536  # of a block: enough to keep the overhead small, few enough for float32 sums
-_ENTRIES = 2**21  # of a block: 8 MB of float32 stay in the cache
+_COLUMNS = 65_536  # of a block: a small overhead, and short enough for float32 sums
+_ENTRIES = 2**21  # of a block: 8 MB of float32 fit into the cache
 
 
 def is_buffer(name: str) -> bool:
-    """Whether a shared array of this name is a statistic and not trained."""
+    """Whether the array of this name is a running statistic, which is not trained."""
     return name.endswith(BUFFERS)
 
 
 def gram(start: Arrays, models: Sequence[Arrays]) -> Matrix:
-    """Inner products of the deviations model − start over all trained parameters, the V of HyperFed's Section 4.5.
+    """Inner products of the deviations model − start over all trained parameters: V in HyperFed's Section 4.5.
 
     Parameters
     ----------
     start : dict of str to array
     models : sequence of dict of str to array
-        K models with the arrays of the start.
+        K models with the same arrays as the start.
 
     Returns
     -------
     array (K, K), float64
-        Symmetric. Deviations are taken and multiplied in the arrays' dtype, float32 at least, in blocks of up to 65,536
-        columns, and summed over the blocks in float64. For float32 the error is a few 1e-8·|Δᵢ||Δⱼ|, where one product
-        of the whole gives 1e-5. Not finite where a square exceeds the dtype.
+        Symmetric. Deviations are computed and multiplied in the arrays' dtype, at least float32, in blocks of up to
+        65,536 columns; the blocks are summed in float64. For float32 the error is a few 1e-8·|Δᵢ||Δⱼ|, where a single
+        product of all columns gives 1e-5. Not finite where a square exceeds the dtype.
 
     Raises
     ------
@@ -47,19 +47,20 @@ def gram(start: Arrays, models: Sequence[Arrays]) -> Matrix:
 
     Notes
     -----
-    One pass over the models, with a block of 8 MB for any K up to 2,000; it takes 1.2 to 1.4 times as long as one
-    matrix product of K = 20 vectors of 11 million entries, on one thread.
+    One pass over the models with a block of 8 MB for any K up to 2,000. For K = 20 vectors of 11 million entries it takes
+    1.2 to 1.4 times as long as one matrix product, on one thread.
     """
     from threadpoolctl import threadpool_limits
 
-    _check_names(start, models)
-    # By name: a model that comes from a checkpoint has its parameters in another order, and sums must not tell.
+    for arrays in models:
+        check_names(arrays, start)
+    # Sorted: parameters from a checkpoint have another order, which must not change the sums.
     names = [name for name in sorted(start) if not is_buffer(name)]
     dtype = np.result_type(np.float32, *(start[name].dtype for name in names))
     columns = max(1024, min(_COLUMNS, _ENTRIES // max(len(models), 1)))
     block = np.empty((len(models), columns), dtype)
     products, filled = np.zeros((len(models), len(models))), 0
-    # On a busy machine BLAS threads that wait for each other, block by block, take up to 50 times as long as one.
+    # On a busy machine several BLAS threads, which wait for each other at every block, take up to 50 times as long as one.
     with threadpool_limits(1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         for name in names:
             origin, rows, done = start[name].ravel(), [arrays[name].ravel() for arrays in models], 0
@@ -77,28 +78,29 @@ def gram(start: Arrays, models: Sequence[Arrays]) -> Matrix:
     return products
 
 
-def moved(start: Arrays, updates: Sequence[Update], weights: ArrayLike) -> Arrays:
-    """θ + Σ wₖ(θₖ − θ) of the trained parameters, and the buffers averaged by numbers of examples.
+def weighted_step(start: Arrays, updates: Sequence[Update], weights: ArrayLike) -> Arrays:
+    """θ + Σ wₖ(θₖ − θ) for the trained parameters; running statistics are averaged by numbers of examples.
 
     Parameters
     ----------
     start : dict of str to array
-        θ; names, shapes and dtypes are those of the result.
+        θ; the result has its names, shapes and dtypes.
     updates : sequence of Update
-        In a fixed order, in which the sum is made, in float64.
+        In a fixed order; the sum is computed in this order and in float64.
     weights : array (K,)
-        They need not sum to 1: θ weighs what they leave, 1 − Σ wₖ. An update of weight 0 is not looked at.
+        They need not sum to 1: the weight of θ is 1 − Σ wₖ. Updates of weight 0 are not read.
 
     Raises
     ------
     AggregationError
         If an update has other arrays than the start.
     """
-    _check_names(start, [update.arrays for update in updates])
+    for update in updates:
+        check_names(update.arrays, start)
     found = split_average(_buffers(start), [replace(update, arrays=_buffers(update.arrays)) for update in updates])
     shares = np.asarray(weights, np.float64).tolist()
     weighted = [(update.arrays, share) for update, share in zip(updates, shares, strict=True) if share]
-    rest = 1 - math.fsum(share for _, share in weighted)  # θ's own weight in the sum
+    rest = 1 - math.fsum(share for _, share in weighted)  # the weight of θ
     for name, origin in start.items():
         if not is_buffer(name):
             found[name] = weighted_sum(origin, [(origin, rest), *((arrays[name], share) for arrays, share in weighted)])
@@ -107,8 +109,3 @@ def moved(start: Arrays, updates: Sequence[Update], weights: ArrayLike) -> Array
 
 def _buffers(arrays: Mapping[str, NDArray[Any]]) -> Arrays:
     return {name: array for name, array in arrays.items() if is_buffer(name)}
-
-
-def _check_names(start: Arrays, models: Sequence[Arrays]) -> None:
-    for arrays in models:
-        check_names(arrays, start)

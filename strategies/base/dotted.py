@@ -1,4 +1,4 @@
-"""Nested tables and dotted keys: TOML files hold the one, Flower passes the other; and keys written as text."""
+"""Conversion between nested tables (TOML) and dotted keys (Flower's run config), and parsing of keys written as text."""
 
 import shlex
 import tomllib
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 EXTRA = "extra"
-"""The key that holds further ones."""
+"""The key whose value holds further keys."""
 
 Scalar = bool | int | float | str
 
@@ -32,7 +32,7 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_value(text: str, default: Scalar) -> Scalar:
-    """Read a value as TOML or else as plain text; where the default is a string, `7` is text as well."""
+    """Read a value as TOML, or as plain text if it is not TOML; where the default is a string, `7` is text too."""
     try:
         table = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
@@ -44,24 +44,26 @@ def read_value(text: str, default: Scalar) -> Scalar:
 
 
 def expanded(raw: Mapping[str, Any], defaults: Mapping[str, Scalar]) -> dict[str, Any]:
-    """The keys, with those that `extra` holds, `key=value key=value`, in its place.
+    """The keys with `extra` replaced by the keys in its value, `key=value key=value`.
 
-    Flower hands every key on, given or not: one that has its default counts as not given.
+    Flower passes every key, whether the user gave it or not; a key that has its default value counts as not given.
 
     Raises
     ------
     ValueError
-        If it is not of that form, or a key in it has another value there or beside it; says what is allowed.
+        If `extra` has another form, or gives a key a second, different value; the text says what is allowed.
     """
     if not isinstance(raw.get(EXTRA, ""), str):
-        return dict(raw)  # as wrong as any other key of another type
-    told: dict[str, Scalar] = {}
+        return dict(raw)  # refused later, like any key of a wrong type
+    given: dict[str, Scalar] = {}
     for word in shlex.split(raw.get(EXTRA, "")):
         key, equals, text = word.partition("=")
         value = read_value(text, defaults.get(key, ""))
         if not equals or key == EXTRA:
-            raise ValueError(f"{word!r}; allowed is key=value, with spaces between")
-        if told.get(key, value) != value or raw.get(key, value) not in (value, defaults.get(key)):
-            raise ValueError(f"{word!r}, and {key} = {told.get(key, raw.get(key))!r} besides; allowed is one of them")
-        told[key] = value
-    return {key: value for key, value in raw.items() if key != EXTRA} | told
+            raise ValueError(f"{word!r}; allowed is key=value, separated by spaces")
+        if given.get(key, value) != value or raw.get(key, value) not in (value, defaults.get(key)):
+            raise ValueError(
+                f"{word!r}, and {key} = {given.get(key, raw.get(key))!r} is given too; allowed is one of them"
+            )
+        given[key] = value
+    return {key: value for key, value in raw.items() if key != EXTRA} | given

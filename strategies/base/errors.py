@@ -1,5 +1,5 @@
-"""What a run is refused for."""
+"""The error that refuses a run."""
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot run; names key, value and what is allowed."""
+    """A configuration that cannot run; the text names the key, its value and the allowed values."""

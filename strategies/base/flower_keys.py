@@ -1,4 +1,4 @@
-"""Flower's own strategies that a run can have for its aggregation: their names, and their arguments as keys."""
+"""Flower's strategies that a run can use as its aggregation: their names, and their arguments as keys."""
 
 from typing import Annotated, Literal
 
@@ -23,10 +23,10 @@ FLOWER: dict[str, tuple[str, ...]] = {
     "flower:Bulyan": ("num_malicious_nodes",),
     "flower:QFedAvg": ("client_learning_rate", "q"),
 }
-"""Name -> the arguments of the strategy's class that are keys here."""
+"""Arguments of each strategy's class that are keys here, by the strategy's name."""
 
-OF_THE_MEAN = ("flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flower:FedYogi")
-"""Those that need nothing but the mean of the parameters."""
+NEED_ONLY_MEAN = ("flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flower:FedYogi")
+"""The strategies that use only the mean of the clients' parameters."""
 
 
 Positive = Annotated[Rate, Field(gt=0)]
@@ -34,7 +34,7 @@ BelowOne = Annotated[Rate, Field(ge=0, lt=1)]
 
 
 class Flower(Table):
-    """Keys of Flower's strategies, by the names of their arguments; auto is Flower's own default."""
+    """Keys of Flower's strategies, named after their arguments; auto is Flower's default."""
 
     eta: Positive | None = Field(
         default=None, description="the server's learning rate, of FedAdagrad, FedAdam and FedYogi; auto: Flower's own"

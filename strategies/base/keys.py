@@ -1,4 +1,4 @@
-"""The tables of the run configuration: the keys of one method or part each."""
+"""The base class of the configuration's tables; each table holds the keys of one method or part."""
 
 import contextlib
 import math
@@ -24,7 +24,7 @@ def kebab(name: str) -> str:
 Rate = Annotated[float, AfterValidator(_finite)]
 
 AUTO = "auto"
-"""How a user writes that the run is to choose a value."""
+"""The value by which a user lets the run choose."""
 
 CHOSEN: Any = None
 """The default of a field that `curvfed.strategies.config.defaults.settled` fills: until then it is None."""
@@ -40,13 +40,13 @@ def value_type(field: FieldInfo) -> Any:
 
 @dataclass(frozen=True)
 class Form(StringConstraints):
-    """What a string must be like: a pattern for the program, and `words` for readers."""
+    """The form of a string: a pattern for validation, and `words` that describe it to the user."""
 
     words: str = ""
 
 
 class Table(BaseModel):
-    """A frozen table of keys, in kebab case outside; a key of another name or a value of another type is refused."""
+    """A frozen table of keys, which users write in kebab case. Unknown keys and values of another type are refused."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -60,9 +60,9 @@ class Table(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _leave_open(cls, raw: Any) -> Any:
-        """Leave out the values that are "auto", and read numbers from text.
+        """Remove values that are "auto", and parse numbers from text.
 
-        Flower and the command line pass on every value as text where the default is text, and "auto" is.
+        Where the default is text, as "auto" is, Flower and the command line pass every value as text.
         """
         if not isinstance(raw, dict):
             return raw
@@ -79,5 +79,5 @@ class Table(BaseModel):
         return given
 
     def conflict(self) -> str:
-        """Which of the keys do not fit together, with their values and what is allowed; "" where all do."""
+        """Which keys contradict each other, with their values and what is allowed; "" if none do."""
         return ""

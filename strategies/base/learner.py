@@ -1,4 +1,4 @@
-"""The contract of a learner, and FedAvg's way, of which the others override a part."""
+"""The client half of a method: the contract of a learner. The base class trains as FedAvg does."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.method import HEAD
 from curvfed.strategies.base.noise import Noise
+from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import (
-    Optimizer,
+    GradientTerm,
     Proximal,
-    Pull,
     Sparsity,
     Trained,
     make_optimizer,
@@ -30,32 +30,32 @@ from curvfed.tasks.task import Batch, Task
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """What a learner works with, set up once for a run.
+    """All that a learner works with; set up once for a run.
 
     Attributes
     ----------
     config : RunKeys
         The keys of every run, settled.
     keys : Table
-        The method's own.
+        The method's own keys.
     proximal, sparsity : float
-        Coefficients of the proximal term on the shared parameters, and of the L1 norm of personal masks; 0 for none.
+        Coefficients of the proximal term on the shared parameters and of the L1 norm of personal masks; 0 for none.
     model : Module
     task : Task
     tensors : mapping of str to Tensor
-        All that the model computes with, by name: parameters, and running statistics.
+        The model's parameters and running statistics, by name.
     shared : tuple of str
-        Names of what the client shares.
+        Names of the tensors that the client shares.
     trained : mapping of str to Parameter
-        What local training changes.
-    optimizer : Optimizer
-        Of these. Its moments are fresh in every round, or live on, as the configuration says.
+        The parameters that local training changes.
+    optimizer : NamedOptimizer
+        The optimiser of `trained`. The configuration says whether its moments are kept between rounds.
     partition : int
-        The client's own number.
+        The client's number.
     partitions : tuple of int
-        The numbers of all clients, ascending, where the method's row has them told; else none.
+        The numbers of all clients, ascending; empty unless the method's row has `lists_clients`.
     noise : Noise
-        For what is hidden before it leaves; by default, and on a real node, nobody knows it.
+        Source of the noise that hides values before they are sent; on a real node it has no seed.
     """
 
     config: RunKeys
@@ -67,7 +67,7 @@ class Local:
     tensors: Mapping[str, Tensor]
     shared: tuple[str, ...]
     trained: Mapping[str, nn.Parameter]
-    optimizer: Optimizer
+    optimizer: NamedOptimizer
     partition: int = 0
     partitions: tuple[int, ...] = ()
     noise: Noise = field(default_factory=Noise)
@@ -84,9 +84,9 @@ class Learner:
     Attributes
     ----------
     keys : Table
-        The method's own; a subclass says of what type they are.
+        The method's own keys; a subclass declares their type.
     round : int
-        The round that it trains in, 1, 2, …; 0 before.
+        The current round, from 1; 0 before the first one.
     """
 
     keys: Table
@@ -95,68 +95,69 @@ class Learner:
     def __init__(self, local: Local) -> None:
         self.local, self.keys = local, local.keys
 
-    def kept(self) -> dict[str, Tensor]:
-        """What lives on at the client between rounds beside the model's own personal parameters, by name.
+    def local_state(self) -> dict[str, Tensor]:
+        """Tensors, by name, that the client keeps between rounds in addition to the model's personal parameters.
 
-        The tensors in use, to be changed in place, never replaced. Their values when the learner is made are their start.
+        They must be the tensors in use, changed in place and never replaced. Their values at construction are the values
+        that a new client starts with.
         """
         return {}
 
     def receive(self, arrays: Arrays) -> None:
-        """Take in what the server sent for this round; the model then is as it is to be scored before training.
+        """Load what the server sent for this round; the model is then ready to be scored before training.
 
         Raises
         ------
         MessageError
-            If it is not what this learner awaits.
+            If the arrays are not the expected ones.
         """
-        check_arrays(arrays, self.share())
-        copy_in(arrays, self.local.tensors)
+        check_arrays(arrays, self.shared_arrays())
+        load_arrays(arrays, self.local.tensors)
 
     def train(self) -> Trained:
-        """The round's local training, of a client with examples.
+        """The round's local training; called only for a client with examples.
 
         Raises
         ------
         TrainingError
             If it diverges.
         """
-        return self.descend(self.local.config.local_epochs)
+        return self.run_epochs(self.local.config.local_epochs)
 
-    def descend(self, epochs: int) -> Trained:
-        """Epochs of steps on `loss` and `pulls`."""
-        local = self.local
-        loss = train(local.model, local.task, local.optimizer, epochs, self.pulls(), local.config.clip_norm, self.loss)
+    def run_epochs(self, epochs: int) -> Trained:
+        """Passes over the client's examples by steps on `loss` and `gradient_terms`."""
+        local, terms = self.local, self.gradient_terms()
+        loss = train(local.model, local.task, local.optimizer, epochs, terms, local.config.clip_norm, self.loss)
         return Trained(loss, epochs * local.task.num_steps)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """What a step on a batch lowers."""
+        """The loss of a batch, which a step decreases."""
         return self.local.task.loss(model, batch)
 
-    def pulls(self) -> list[Pull]:
-        """What is added to the gradients of a step: the terms that the method's row and its keys ask for."""
+    def gradient_terms(self) -> list[GradientTerm]:
+        """Terms that are added to the gradients of each step: those that the method's row and the keys ask for."""
         local = self.local
-        found: list[Pull] = []
+        found: list[GradientTerm] = []
         if local.sparsity:
             masks = [parameter for name, parameter in local.trained.items() if name.endswith(".mask")]
             found.append(Sparsity(masks, local.sparsity))
-        # At the first step the parameters are where they were received, and the term and its gradient are 0.
+        # In the first step the parameters are still those received, and the term and its gradient are 0.
         if local.proximal and local.config.local_epochs * local.task.num_steps > 1:
             found.append(Proximal([local.trained[name] for name in self.shared_and_trained], local.proximal))
         return found
 
     @property
     def shared_and_trained(self) -> list[str]:
-        """Names of the parameters that are both, in the model's order."""
+        """Names of the parameters that are both shared and trained, in the model's order."""
         return [name for name in self.local.shared if name in self.local.trained]
 
     def fine_tune(self) -> float | None:
-        """From the parameters received to a personal model, `tuned`, of a client with examples.
+        """Make a personal model, `tuned`, from the parameters received; called only for a client with examples.
 
         Returns
         -------
         float or None
-            The loss of the last pass, where it is trained by steps.
+            The loss of the last pass; None where the model is not trained by steps.
 
         Raises
         ------
@@ -176,38 +177,44 @@ class Learner:
 
     @property
     def tuned(self) -> nn.Module:
-        """The model that `fine_tune` leaves; without it the shared one, as received."""
+        """The model after `fine_tune`; the shared model where it was not called."""
         return self.local.model
 
-    def share(self) -> dict[str, NDArray[Any]]:
-        """What the client answers with: the shared parameters, and nothing else."""
-        return {name: host(self.local.tensors[name]) for name in self.local.shared}
+    def shared_arrays(self) -> Arrays:
+        """The shared parameters as they are now."""
+        return {name: to_numpy(self.local.tensors[name]) for name in self.local.shared}
+
+    def share(self) -> Arrays:
+        """The arrays of the client's reply: by default the shared parameters, and nothing else."""
+        return self.shared_arrays()
 
     @property
     def scored(self) -> nn.Module:
-        """The model that the client's scores are of."""
+        """The model that the client's scores are computed with."""
         return self.local.model
 
     @staticmethod
     def restored(model: nn.Module, kept: Arrays) -> nn.Module:
-        """That model from one with the shared parameters and what was kept; for predictions after the run.
+        """The scored model, rebuilt from a model with the shared parameters and the stored `local_state`.
+
+        Used for predictions after the run.
 
         Raises
         ------
         KeyError
-            If something was not kept.
+            If a stored tensor is missing.
         """
         return model
 
 
-def fresh_optimizer(model: nn.Module, config: RunKeys) -> Optimizer:
-    """An optimiser of all of a model's parameters that are trained, as the run's."""
+def fresh_optimizer(model: nn.Module, config: RunKeys) -> NamedOptimizer:
+    """A new optimiser of the run's kind for all parameters of a model that require a gradient."""
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     return make_optimizer(trained, config)
 
 
 @torch.no_grad()
-def copy_in(arrays: Mapping[str, NDArray[Any]], tensors: Mapping[str, Tensor]) -> None:
+def load_arrays(arrays: Mapping[str, NDArray[Any]], tensors: Mapping[str, Tensor]) -> None:
     """Copy arrays into the tensors of the same names."""
     for name, array in arrays.items():
         tensor = tensors[name].detach()
@@ -217,17 +224,18 @@ def copy_in(arrays: Mapping[str, NDArray[Any]], tensors: Mapping[str, Tensor]) -
             tensor.copy_(torch.tensor(array))
 
 
-def host(tensor: Tensor) -> NDArray[Any]:
+@torch.no_grad()
+def copy_tensors(tensors: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> None:
+    """Copy tensors into the targets of the same names; there may be fewer targets than tensors."""
+    for name, target in targets.items():
+        target.copy_(tensors[name])
+
+
+def to_numpy(tensor: Tensor) -> NDArray[Any]:
     """A tensor as an array, without a copy where it is on the CPU."""
-    array: NDArray[Any] = tensor.detach().cpu().numpy()
-    return array
+    return tensor.detach().cpu().numpy()
 
 
-def part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """The arrays whose names begin with a prefix, without it."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def copies(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Each tensor as it is now."""
+def clones(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Copies of the tensors' current values."""
     return [tensor.detach().clone() for tensor in tensors]

@@ -1,19 +1,20 @@
-"""A model of the client's own beside the shared one: what the learners have in common that keep one."""
+"""A second, personal model at each client: the base of learners that keep one beside the shared model."""
 
 import copy
 
 from torch import Tensor, nn
 
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.base.learner import Learner, Local, copy_in, part
+from curvfed.strategies.base.learner import Learner, Local, load_arrays
 from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.base.named_arrays import select_prefix
 
 OWN = "own/"
-"""What the names of its tensors begin with, beside those of the shared model."""
+"""Prefix of the names of the personal model's tensors in the local state."""
 
 
 class OwnModel(Learner):
-    """A learner that keeps a second model, at first a copy of the shared one, and whose scores are those of the second.
+    """A learner that keeps a second, personal model, which is scored. It starts as a copy of the shared model.
 
     Parameters
     ----------
@@ -24,18 +25,19 @@ class OwnModel(Learner):
         super().__init__(local)
         self.own = copy.deepcopy(local.model)
         self.own_state = named_state(self.own)
+        self.own_trained = {name: p for name, p in self.own.named_parameters() if p.requires_grad}
 
-    def kept(self) -> dict[str, Tensor]:
-        """All that the own model computes with."""
+    def local_state(self) -> dict[str, Tensor]:
+        """Parameters and running statistics of the personal model."""
         return {f"{OWN}{name}": tensor for name, tensor in self.own_state.items()}
 
     @property
     def scored(self) -> nn.Module:
-        """The own model."""
+        """The personal model."""
         return self.own
 
     @staticmethod
     def restored(model: nn.Module, kept: Arrays) -> nn.Module:
-        """The model with what was kept in the place of all its own."""
-        copy_in(part(kept, OWN), named_state(model))
+        """The model with the stored parameters of the personal one."""
+        load_arrays(select_prefix(kept, OWN), named_state(model))
         return model

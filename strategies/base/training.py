@@ -1,4 +1,4 @@
-"""The local loop: optimiser, proximal term, sparsity, what is frozen."""
+"""Local training: the loop over batches, terms that are added to the gradients, and which parameters are frozen."""
 
 import contextlib
 import math
@@ -9,51 +9,37 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.strategies.base.optimizers.adam import Adam
+from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
 from curvfed.strategies.base.optimizers.sgd import SGD
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.tasks.task import Batch, Task
 
 Loss = Callable[[nn.Module, Batch], Tensor]
-"""Of a model and a batch: what a step lowers, of shape ()."""
+"""From a model and a batch to the loss, of shape ()."""
 
-Pull = Callable[[], None]
-"""Adds to the gradients of a step, between its backward pass and the optimiser."""
+GradientTerm = Callable[[], None]
+"""Adds a term to the gradients of a step, after the backward pass and before the optimiser's step."""
 
 
 class TrainingError(RuntimeError):
-    """Local training that came to nothing; the text is safe to send."""
+    """Local training that failed; the text holds no data and may be sent."""
 
 
 class Trained(NamedTuple):
-    """What came of local training: the loss over the last pass, and the number of steps."""
+    """Result of local training: the mean loss of the last pass, and the number of steps."""
 
     loss: float
     steps: int
 
 
-class Steps(Protocol):
-    """What the local loop asks of an optimiser."""
+class Stepper(Protocol):
+    """The part of an optimiser that the training loop uses."""
 
     def zero_grad(self) -> None:
         """Drop the gradients."""
 
     def step(self) -> None:
-        """One step along the gradients; parameters without one stay."""
-
-
-class Optimizer(Steps, Protocol):
-    """What a client asks of its optimiser besides, whose state is a plain dictionary by name."""
-
-    learning_rate: float
-
-    def reset(self) -> None:
-        """Forget all moments."""
-
-    def state(self) -> dict[str, Tensor]:
-        """Every tensor that the next step depends on, by name."""
-
-    def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Inverse of `state`; KeyError or ValueError where it is another model's."""
+        """One step along the gradients; parameters without a gradient are not changed."""
 
 
 class Proximal:
@@ -64,7 +50,7 @@ class Proximal:
     parameters : iterable of Parameter
     coefficient : float
     anchors : iterable of Tensor, optional
-        Where each parameter is drawn to; where it is now, if left out.
+        By default the parameters' values at construction.
     """
 
     def __init__(
@@ -74,14 +60,14 @@ class Proximal:
         self._anchors = [p.detach().clone() for p in self._parameters] if anchors is None else list(anchors)
 
     def __call__(self) -> None:
-        """Add it; to a parameter without a gradient nothing."""
+        """Add the gradient; a parameter without a gradient is skipped."""
         for parameter, anchor in zip(self._parameters, self._anchors, strict=True):
             if parameter.grad is not None:
                 parameter.grad.add_(parameter.detach() - anchor, alpha=2 * self._coefficient)
 
 
 class Sparsity:
-    """The gradient of coefficient · Σ ‖parameter‖₁, which is taken to be 0 where an entry is 0.
+    """The gradient of coefficient · Σ ‖parameter‖₁; at entries of 0 it is taken to be 0.
 
     Parameters
     ----------
@@ -93,14 +79,14 @@ class Sparsity:
         self._parameters, self._coefficient = list(parameters), coefficient
 
     def __call__(self) -> None:
-        """Add it; to a parameter without a gradient nothing."""
+        """Add the gradient; a parameter without a gradient is skipped."""
         for parameter in self._parameters:
             if parameter.grad is not None:
                 parameter.grad.add_(parameter.detach().sign(), alpha=self._coefficient)
 
 
 class Correction:
-    """What is added to the gradients, the same in every step.
+    """A constant that is added to the gradients in every step.
 
     Parameters
     ----------
@@ -113,16 +99,18 @@ class Correction:
         self._pairs = [(parameter, corrections[name]) for name, parameter in parameters.items()]
 
     def __call__(self) -> None:
-        """Add it; to a parameter without a gradient too, whose gradient is 0."""
+        """Add the correction; the gradient of a parameter without one counts as 0."""
         for parameter, correction in self._pairs:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             parameter.grad.add_(correction)
 
 
-def make_optimizer(parameters: Mapping[str, nn.Parameter], config: RunKeys) -> Optimizer:
-    """The optimiser of a settled configuration; what sets the curvature is never decayed, nor masks, which have their own
-    pull."""
+def make_optimizer(parameters: Mapping[str, nn.Parameter], config: RunKeys) -> NamedOptimizer:
+    """The optimiser of a settled configuration.
+
+    Adam never decays the parameters that set the curvature, nor masks, which have a term of their own.
+    """
     if config.optimizer == "sgd":
         return SGD(parameters, config.learning_rate, config.momentum, config.weight_decay)
     undecayed = [name for name in parameters if name == "k" or name.startswith("estimator.") or name.endswith(".mask")]
@@ -130,8 +118,10 @@ def make_optimizer(parameters: Mapping[str, nn.Parameter], config: RunKeys) -> O
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:
-    """Seed the generator that dropout and batches are drawn from; `torch.manual_seed` also records a stack trace, a
-    millisecond each."""
+    """Seed the generator that dropout and batches draw from.
+
+    `torch.manual_seed` is not used because it also records a stack trace, which takes a millisecond.
+    """
     if device.type == "cuda":
         with torch.cuda.device(device):
             torch.cuda.manual_seed(seed)
@@ -141,7 +131,7 @@ def seed_dropout(seed: int, device: torch.device) -> None:
 
 @contextlib.contextmanager
 def training_only(parameters: Mapping[str, nn.Parameter], names: Iterable[str]) -> Iterator[None]:
-    """Freeze all parameters but those of these names, which are trained even where they are fixed otherwise."""
+    """Within the block only the parameters of these names are trained, even those that are otherwise frozen."""
     before = {name: parameter.requires_grad for name, parameter in parameters.items()}
     chosen = set(names)
     try:
@@ -156,28 +146,30 @@ def training_only(parameters: Mapping[str, nn.Parameter], names: Iterable[str]) 
 def train(
     model: nn.Module,
     task: Task,
-    optimizer: Steps,
+    optimizer: Stepper,
     epochs: int,
-    pulls: Sequence[Pull] = (),
+    terms: Sequence[GradientTerm] = (),
     clip_norm: float = 0.0,
     loss: Loss | None = None,
     repeats: int = 1,
 ) -> float:
-    """Local epochs on a loss and what pulls besides.
+    """Local epochs on a loss, with further terms added to its gradients.
 
     Parameters
     ----------
+    terms : sequence of callable
+        Each adds a term to the gradients of every step.
     clip_norm : float
-        Length that a step's whole gradient is shortened to where it is longer; 0 for never.
+        Largest norm of a step's whole gradient, which is scaled down to it; 0 for no limit.
     loss : callable, optional
-        The task's own, if left out.
+        By default the task's own.
     repeats : int
-        Steps on a batch before the next one.
+        Number of steps on each batch.
 
     Returns
     -------
     float
-        The loss, mean over the steps of the last epoch.
+        The mean loss over the steps of the last epoch.
 
     Raises
     ------
@@ -194,18 +186,18 @@ def train(
             losses.append(value.detach())
             optimizer.zero_grad()
             value.backward()
-            for pull in pulls:
-                pull()
+            for term in terms:
+                term()
             if clip_norm:
                 torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
             optimizer.step()
-        values = torch.stack(losses).tolist()  # once per pass: a GPU waits for every number that is looked at
+        values = torch.stack(losses).tolist()  # once per pass: reading a value makes the CPU wait for the GPU
         check_finite(values, epoch, epochs)
     return math.fsum(values) / len(values)
 
 
 def check_finite(losses: Iterable[float], epoch: int, epochs: int) -> None:
-    """Refuse losses that are none.
+    """Refuse losses that are not finite.
 
     Raises
     ------

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN
+from curvfed.strategies.base.flower_keys import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.base.keys import Table, kebab
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.config.defaults import BUILT_IN, settled
@@ -18,7 +18,7 @@ from curvfed.tasks.registry import tasks_of
 BASES = ("average", *HOMES, *FLOWER)
 """Aggregations with one model for all clients; a method with one of them can use any other."""
 
-SUMMED = ("average", "fedopt", *OF_THE_MEAN)
+SUMMED = ("average", "fedopt", *NEED_ONLY_MEAN)
 """Aggregations that use only the mean of the parameters, which a secure sum provides."""
 
 OF_SGD = ("fednova", "scaffold")

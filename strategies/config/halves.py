@@ -51,7 +51,7 @@ def aggregation(config: RunConfig, facts: Facts, clients: int) -> Aggregation:
     if config.model is not None and plugins.is_model(config.model):
         _check_kept(config, facts)
     found = made(shared, config, clients)
-    found.meet(facts.partitions)
+    found.set_clients(facts.partitions)
     return found
 
 

@@ -1,4 +1,4 @@
-"""AdaFGL (Li et al., ICDE 2024): FedAvg, then a network of each client's own over the shared one."""
+"""AdaFGL (Li et al., ICDE 2024): FedAvg, then a personal network at each client on top of the shared one."""
 
 import copy
 from typing import cast
@@ -39,20 +39,16 @@ class Keys(Table):
     width: int = Field(default=64, ge=1, le=100_000, description="hidden width of the client's own network")
 
 
-MOST_NODES = 6_000
-"""Of a client's graph: training holds about ten matrices of its nodes by its nodes, of float32 then 1.4 GB."""
+MAX_NODES = 6_000
+"""Largest graph of a client: training holds about ten matrices of nodes by nodes, 1.4 GB in float32."""
 
 
 class AdaFglClient(Learner):
     """Rounds as in FedAvg, whose model is the federated knowledge extractor; then `fine-tune-epochs` passes of stage 2.
 
-    Stage 2 is `curvfed.tasks.graphs.models.adaptive`. It starts anew at every fine-tuning, from the same weights at every
-    client, and goes on with the run's optimiser and dropout, at its learning rate. The network is that of the last
-    pass, where the authors take the best by validation.
-
-    Parameters
-    ----------
-    local : Local
+    Stage 2 is `curvfed.tasks.graphs.models.adaptive`. Every fine-tuning starts from the same initial weights at all
+    clients, and uses the run's optimiser, learning rate and dropout. The result is the network after the last pass; the
+    authors take the best one by validation.
 
     Raises
     ------
@@ -66,14 +62,14 @@ class AdaFglClient(Learner):
         super().__init__(local)
         self._tuned: AdaptiveNet | None = None
         nodes = self._batch().inputs.num_nodes
-        if local.config.fine_tunes and nodes > MOST_NODES:
+        if local.config.fine_tunes and nodes > MAX_NODES:
             raise ConfigError(
                 f'method = "adafgl" with fine-tune-epochs = {local.config.fine_tune_epochs}: allowed are clients of up to '
-                f"{MOST_NODES} nodes, for matrices of nodes by nodes are kept; this one has {nodes}"
+                f"{MAX_NODES} nodes, because matrices of nodes by nodes are kept; this one has {nodes}"
             )
 
     def fine_tune(self) -> float | None:
-        """The client's own network over the parameters received."""
+        """Train the personal network on top of the received parameters."""
         local, config, batch = self.local, self.local.config, self._batch()
         inputs, rows = batch.inputs, cast(Tensor, batch.rows)
         with torch.inference_mode():
@@ -91,25 +87,22 @@ class AdaFglClient(Learner):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             network = AdaptiveNet(copy.deepcopy(local.model), spec, confidence)
-        matrix = inputs.features.matrix
-        self._tuned = network.to(matrix.device, matrix.dtype)
-        optimizer = fresh_optimizer(self._tuned, config)
-        return train(
-            self._tuned, local.task, optimizer, config.fine_tune_epochs, clip_norm=config.clip_norm, loss=_loss
-        )
+        self._tuned = network.to(inputs.features.matrix.device, inputs.features.matrix.dtype)
+
+        def loss(_: nn.Module, batch: Batch) -> Tensor:
+            return network.loss(batch.inputs, batch.labels, rows)
+
+        optimizer = fresh_optimizer(network, config)
+        return train(network, local.task, optimizer, config.fine_tune_epochs, clip_norm=config.clip_norm, loss=loss)
 
     @property
     def tuned(self) -> nn.Module:
-        """That network; of a client without examples the shared one."""
+        """The personal network; for a client without examples the shared model."""
         return self._tuned or self.local.model
 
     def _batch(self) -> Batch:
-        """All of the client's nodes: the only batch of a pass."""
+        """The only batch of a pass: all of the client's nodes."""
         return next(iter(self.local.task.batches(self.local.model)))
-
-
-def _loss(network: nn.Module, batch: Batch) -> Tensor:
-    return cast(AdaptiveNet, network).loss(batch.inputs, batch.labels, cast(Tensor, batch.rows))
 
 
 METHODS = {

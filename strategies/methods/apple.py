@@ -1,8 +1,7 @@
 """APPLE (Luo & Wu, IJCAI 2022): each client combines all clients' core models by weights that it learns."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -15,12 +14,11 @@ from curvfed.strategies.base.average import Arrays, check_names
 from curvfed.strategies.base.deviations import is_buffer
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, Local, copy_in, host, part
+from curvfed.strategies.base.learner import Learner, Local, load_arrays, to_numpy
 from curvfed.strategies.base.method import IMAGES, Method
-from curvfed.strategies.base.model_state import named_state
-from curvfed.strategies.base.own_model import OWN
-from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.training import Optimizer, Trained, make_optimizer, train
+from curvfed.strategies.base.named_arrays import join_groups, split_groups
+from curvfed.strategies.base.own_model import OWN, OwnModel
+from curvfed.strategies.base.training import Trained, make_optimizer, train
 from curvfed.strategies.wire.arrays import MessageError, check_arrays
 
 
@@ -46,40 +44,37 @@ class Keys(Table):
 
 
 CORE, SHARES = "core/", "shares"
-"""What the names of core models begin with, before "partition/name"; and that of the clients' shares of all examples."""
+"""Prefix of the names of core models, followed by "partition/name"; and the name of the clients' shares of all examples."""
+
+HISTORY = "heard"
+"""Name of the state's table of clients: partition, examples and number of replies."""
+
+LAST = "last/"
+"""Prefix of the names of the others' cores that a client keeps, where it is not sent all of them."""
 
 UNKNOWN = -1
-"""The number of examples of a client that has not replied yet."""
+"""Number of examples of a client that has not replied yet."""
 
 
 class AppleServer(Aggregation):
-    """Nothing is averaged: a client's reply takes the place of its core model w_j, and every client gets all of them.
+    """Nothing is averaged: a client's reply replaces its core model w_j, and every client is sent all core models.
 
-    What a client makes of them is its own affair; beside them it is sent the
-    shares p₀ of all training examples, which its combination starts from; with `weights = "uniform"` all are alike.
-    They are known from the replies: a client that has not replied yet counts as many as the others have on average, and
-    its core is the start that all have in common. (The authors' cores start apart, by a draw each; the sum of such is
-    smaller than any of them.)
+    Clients also get the shares p₀ of all training examples, which their combinations start from; with
+    `weights = "uniform"` all shares are equal. A client that has not replied yet counts as the mean of the others, and its
+    core is the common initial model. (The authors draw a different initial core for each client.)
 
-    Under limited bandwidth a client gets M cores of others in a round. The authors choose first those that it never got,
-    then by chance, with odds that grow a little with |p_ij|. These stay at the client here, so the server goes through the
-    others in a seeded order, and through another when it is at its end; a client that does not reply loses no turn.
-
-    Parameters
-    ----------
-    arrays : dict of str to array
-        The start.
-    most : int
-        M; 0 for all.
-    seed : int
+    Under limited bandwidth a client gets M = `most` cores of other clients in a round (0 for all). The authors first choose
+    the cores that the client never got, then draw at random with odds that grow a little with |p_ij|. Here the p_ij stay at
+    the client, so the server goes through the others in a seeded order, and draws a new order after each cycle. A client
+    that does not reply loses no turn.
     """
 
     def __init__(self, arrays: Arrays, most: int, seed: int) -> None:
         self._start, self._most, self._seed = arrays, most, seed
-        self.meet(())
+        self.set_clients(())
 
-    def meet(self, partitions: Sequence[int]) -> None:
-        """Give every client the start."""
+    def set_clients(self, partitions: Sequence[int]) -> None:
+        """Start every client at the initial model."""
         self._cores = dict.fromkeys(partitions, self._start)
         self._sizes = dict.fromkeys(partitions, UNKNOWN)
         self._turns = dict.fromkeys(partitions, 0)
@@ -89,11 +84,12 @@ class AppleServer(Aggregation):
         """Cores as "core/partition/name", and the shares in the order of the partitions, float64."""
         chosen = tuple(self._chosen(partition))
         if chosen not in self._sent:
-            cores = {f"{CORE}{one}/{name}": array for one in chosen for name, array in self._cores[one].items()}
+            cores = join_groups(CORE, {one: self._cores[one] for one in chosen})
             self._sent[chosen] = cores | {SHARES: self._shares()}
         return self._sent[chosen]
 
     def _chosen(self, partition: int) -> list[int]:
+        """The clients whose cores this client gets."""
         others = [one for one in self._cores if one != partition]
         if not self._most or self._most >= len(others):
             return list(self._cores)
@@ -109,18 +105,18 @@ class AppleServer(Aggregation):
         """p₀ (m,)."""
         sizes = np.array(list(self._sizes.values()), np.float64)
         known = sizes != UNKNOWN
-        if sizes[known].sum() == 0:  # nobody is known to have any
+        if sizes[known].sum() == 0:  # no client is known to have examples
             return np.full(len(sizes), 1 / max(len(sizes), 1))
         sizes[~known] = sizes[known].mean()
         shares: NDArray[np.float64] = sizes / sizes.sum()
         return shares
 
-    def awaited(self, partition: int) -> Arrays:
-        """The client's own core, under the parameters' names."""
+    def expected_reply(self, partition: int) -> Arrays:
+        """The client's own core, by parameter name."""
         return self._start
 
     def aggregate(self, replies: Replies) -> None:
-        """Put the replies of those with examples in the place of their cores."""
+        """Replace the cores of the clients that replied and have examples."""
         for partition, update in replies.items():
             check_names(update.arrays, self._start)
             self._sizes[partition] = update.examples
@@ -130,44 +126,31 @@ class AppleServer(Aggregation):
         self._sent = {}
 
     def state(self) -> Arrays:
-        """Every core as "core/partition/name", and who was heard: partition, examples and number of replies (m, 3)."""
-        cores = {f"{CORE}{p}/{name}": array for p, core in self._cores.items() for name, array in core.items()}
-        heard = [(partition, size, self._turns[partition]) for partition, size in self._sizes.items()]
-        return cores | {"heard": np.array(heard, np.int64).reshape(-1, 3)}
+        """Every core as "core/partition/name"; partition, examples and number of replies of each client (m, 3)."""
+        history = [(partition, size, self._turns[partition]) for partition, size in self._sizes.items()]
+        return join_groups(CORE, self._cores) | {HISTORY: np.array(history, np.int64).reshape(-1, 3)}
 
     def load(self, state: Arrays) -> None:
-        """Go on from stored cores."""
-        self.meet([int(partition) for partition in state["heard"][:, 0]])
-        for partition, size, turns in state["heard"].tolist():
+        """Continue from stored cores."""
+        self.set_clients(state[HISTORY][:, 0].tolist())
+        self._cores |= split_groups(state, CORE)
+        for partition, size, turns in state[HISTORY].tolist():
             self._sizes[partition], self._turns[partition] = size, turns
-            self._cores[partition] = {name: state[f"{CORE}{partition}/{name}"] for name in self._start}
-
-
-LAST = "last/"
-"""What the names of the cores begin with that a client keeps, where it is not sent all of them."""
 
 
 class AppleClient(Learner):
-    """The model θ = Σ_j p_ij w_j, of which a step changes the client's own core w_i and the relations p_i: Algorithm 1.
+    """The model is θ = Σ_j p_ij w_j. A step changes the client's own core w_i and its relations p_i (Algorithm 1).
 
-    With g = ∇f(θ), w_i goes along p_ii g, and p_ij along ⟨g, w_j⟩ + λ(r) μ (p_ij − p_0j); the others' cores rest. Both
-    steps are those of the run's optimiser, with moments of their own that start afresh in every round: w_i's at
-    `learning-rate` and with weight decay, p_i's at `apple.rate` and without; a schedule shortens both. λ(r) falls from 1
-    to 0 along half a cosine over the first `apple.last` of the rounds, as in the authors' code.
+    With g = ∇f(θ), the gradient of w_i is p_ii g, and that of p_ij is ⟨g, w_j⟩ + λ(r) μ (p_ij − p_0j); the others' cores
+    do not change. Both use the run's kind of optimiser, with new moments in every round: w_i with `learning-rate` and
+    weight decay, p_i with `apple.rate` and no weight decay; a schedule scales both rates. λ(r) falls from 1 to 0 along
+    half a cosine over the first `apple.last` of the rounds, as in the authors' code.
 
-    p_0j, the share of client j in all training examples, comes with the cores. What lives on here is p_i − p_0, which is 0
-    at the start; p_0 stands still once all clients have replied. θ is kept too, for predictions. With `apple.cores` the
-    last core that came of every client is kept and takes part, as in the authors' code. Running statistics of θ begin at
-    the clients' weighted by p_0, for by p_i a variance could be below 0.
-
-    Parameters
-    ----------
-    local : Local
-
-    Raises
-    ------
-    ConfigError
-        If the client came when the others had begun: their relations have no room for it.
+    p_0j, client j's share of all training examples, is sent with the cores. The client keeps p_i − p_0, which is 0 at the
+    start; p_0 is constant once all clients have replied. θ is kept too, for predictions. With `apple.cores` the client
+    keeps the last core that it got of every other client and uses it, as in the authors' code. Running statistics of θ
+    start at the clients' mean weighted by p_0; weighted by p_i a variance could be negative. A client that joins after the
+    run began is refused (ConfigError): the others' relations have no entry for it.
     """
 
     keys: Keys
@@ -177,157 +160,123 @@ class AppleClient(Learner):
         self._clients = local.partitions or (local.partition,)
         if local.partition not in self._clients:
             raise ConfigError(
-                f"partition {local.partition}: allowed with apple are those that the run began with, {self._clients}"
+                f"partition {local.partition}: allowed with apple are the clients that the run began with, {self._clients}"
             )
-        self._place, count = self._clients.index(local.partition), len(self._clients)
+        self.place, count = self._clients.index(local.partition), len(self._clients)
         like = next(iter(local.trained.values()))
-        self._relations = nn.Parameter(torch.zeros(count, dtype=like.dtype, device=like.device))
-        self._shares = torch.full_like(self._relations.detach(), 1 / count)
+        self.relations = nn.Parameter(torch.zeros(count, dtype=like.dtype, device=like.device))  # p_i - p_0
+        self.shares = torch.full_like(self.relations.detach(), 1 / count)
         self._core = {name: local.tensors[name].detach().clone() for name in local.shared}
         self._last: dict[str, Tensor] = {}
         if 0 < self.keys.cores < count - 1:
             self._last = {name: torch.stack([core] * count) for name, core in self._core.items()}
-        self._sent: Arrays = {}
+        self._sent: dict[int, Arrays] = {}
 
-    def kept(self) -> dict[str, Tensor]:
+    def local_state(self) -> dict[str, Tensor]:
         """p_i − p_0 (m,), θ, and with `apple.cores` the others' cores (m, …)."""
         own = {f"{OWN}{name}": tensor for name, tensor in self.local.tensors.items()}
-        return {"relations": self._relations} | own | {f"{LAST}{name}": cores for name, cores in self._last.items()}
+        return {"relations": self.relations} | own | {f"{LAST}{name}": cores for name, cores in self._last.items()}
 
     def receive(self, arrays: Arrays) -> None:
-        """Cores and shares; θ is combined of them."""
+        """Cores and shares; θ is combined from them."""
         self._check(arrays)
-        copy_in(_core(arrays, self.local.partition), self._core)
-        self._shares.copy_(torch.tensor(arrays[SHARES]))
-        for place, partition in enumerate(self._clients):
-            if self._last:
-                copy_in(core := _core(arrays, partition), {name: self._last[name][place] for name in core})
-        self._sent = {} if self._last else arrays
-        self._combine(self._cores(), self.local.shared)
+        self.shares.copy_(torch.tensor(arrays[SHARES]))
+        received = split_groups(arrays, CORE)
+        load_arrays(received[self.local.partition], self._core)
+        if self._last:
+            for partition, core in received.items():
+                place = self._clients.index(partition)
+                load_arrays(core, {name: cores[place] for name, cores in self._last.items()})
+        else:
+            self._sent = received
+        self.combine(self._cores(), self.local.shared)
 
     def _check(self, arrays: Arrays) -> None:
-        core = {name: host(tensor) for name, tensor in self._core.items()}
-        came = {name.split("/")[1] for name in arrays if name.startswith(CORE)} | {str(self.local.partition)}
-        wanted = [partition for partition in self._clients if not self._last or str(partition) in came]
-        expected = {f"{CORE}{partition}/{name}": array for partition in wanted for name, array in core.items()}
+        core = {name: to_numpy(tensor) for name, tensor in self._core.items()}
+        received = {name.split("/")[1] for name in arrays if name.startswith(CORE)} | {str(self.local.partition)}
+        wanted = [partition for partition in self._clients if not self._last or str(partition) in received]
+        expected = join_groups(CORE, dict.fromkeys(wanted, core))
         check_arrays(arrays, expected | {SHARES: np.zeros(len(self._clients))})
         if (arrays[SHARES] < 0).any():
             raise MessageError(f"{SHARES} has values below 0; allowed are shares, 0 or more")
 
     def _cores(self) -> dict[str, Tensor]:
-        """All clients' (m, …), by the names of the parameters."""
+        """All clients' cores (m, …), by parameter name."""
         if self._last:
             return self._last
         return {
-            name: torch.tensor(np.stack([self._sent[f"{CORE}{partition}/{name}"] for partition in self._clients])).to(
-                core.device
-            )
+            name: torch.tensor(np.stack([self._sent[partition][name] for partition in self._clients])).to(core.device)
             for name, core in self._core.items()
         }
 
     @torch.no_grad()
-    def _combine(self, cores: Mapping[str, Tensor], names: Iterable[str]) -> None:
-        """θ, of these names."""
-        relations = self._shares + self._relations
+    def combine(self, cores: Mapping[str, Tensor], names: Iterable[str]) -> None:
+        """Compute the tensors of θ that have these names."""
+        relations = self.shares + self.relations
         for name in names:
-            weights = self._shares if is_buffer(name) else relations
+            weights = self.shares if is_buffer(name) else relations
             tensor = self.local.tensors[name]
             tensor.copy_((weights @ cores[name].flatten(1)).view_as(tensor))
 
     def train(self) -> Trained:
         """Epochs of steps of w_i and p_i."""
-        local, config = self.local, self.local.config
-        cores, penalty = self._cores(), self._penalty()
-        own = {name: nn.Parameter(cores[name][self._place]) for name in local.trained}  # views: the stack moves along
-
-        def spread() -> None:
-            relations = penalty * self._relations.detach()
-            for name, parameter in local.trained.items():
-                if parameter.grad is not None:
-                    relations += cores[name].flatten(1) @ parameter.grad.flatten()
-                    own[name].grad = parameter.grad * (self._shares + self._relations.detach())[self._place]
-            self._relations.grad = relations
-
-        of_core = make_optimizer(own, config)
-        of_core.learning_rate = local.optimizer.learning_rate
-        of_relations = make_optimizer({"relations": self._relations}, config.model_copy(update={"weight_decay": 0.0}))
-        scheduled = local.optimizer.learning_rate / config.learning_rate if config.learning_rate else 0.0
-        of_relations.learning_rate = self.keys.rate * scheduled
-        steps = _Behind(
-            local.trained.values(), spread, (of_core, of_relations), lambda: self._combine(cores, local.trained)
-        )
+        local, config, cores = self.local, self.local.config, self._cores()
+        steps = _CoreSteps(self, cores)
         loss = train(local.model, local.task, steps, config.local_epochs, (), config.clip_norm, self.loss)
         for name, core in self._core.items():
-            core.copy_((local.tensors[name] if is_buffer(name) else cores[name][self._place]).detach())
-        self._sent = {}  # it may be as large as all models together
+            core.copy_((local.tensors[name] if is_buffer(name) else cores[name][self.place]).detach())
+        self._sent = {}  # as large as all clients' models together
         return Trained(loss, config.local_epochs * local.task.num_steps)
 
-    def _penalty(self) -> float:
+    @property
+    def penalty(self) -> float:
         """λ(r) μ."""
         done, last = self.round - 1, penalty_rounds(self.keys, self.local.config.num_rounds)
         return self.keys.mu * (1 + math.cos(math.pi * done / last)) / 2 if done < last else 0.0
 
-    def share(self) -> dict[str, NDArray[Any]]:
+    def share(self) -> Arrays:
         """w_i."""
-        return {name: host(tensor) for name, tensor in self._core.items()}
+        return {name: to_numpy(tensor) for name, tensor in self._core.items()}
 
     @staticmethod
     def restored(model: nn.Module, kept: Arrays) -> nn.Module:
-        """θ as it was kept."""
-        copy_in(part(kept, OWN), named_state(model))
-        return model
+        """The stored θ."""
+        return OwnModel.restored(model, kept)
 
 
-class _Behind:
-    """Steps of what a model's parameters are made of, in the place of steps of these.
+class _CoreSteps:
+    """Steps of w_i and p_i along the gradient of θ; each one changes the client's row of `cores` and combines θ again."""
 
-    Parameters
-    ----------
-    parameters : iterable of Parameter
-        The model's.
-    spread : callable
-        Makes gradients of theirs.
-    optimizers : sequence of Optimizer
-        Who step along them.
-    make : callable
-        Makes the parameters anew.
-    """
-
-    def __init__(
-        self,
-        parameters: Iterable[nn.Parameter],
-        spread: Callable[[], None],
-        optimizers: Sequence[Optimizer],
-        make: Callable[[], None],
-    ) -> None:
-        self._parameters, self._spread, self._optimizers, self._make = list(parameters), spread, optimizers, make
-
-    def zero_grad(self) -> None:
-        """Drop the gradients."""
-        for parameter in self._parameters:
-            parameter.grad = None
+    def __init__(self, learner: AppleClient, cores: Mapping[str, Tensor]) -> None:
+        local, config = learner.local, learner.local.config
+        self._learner, self._cores, self._trained = learner, cores, local.trained
+        self._own = {name: nn.Parameter(cores[name][learner.place]) for name in local.trained}  # views of `cores`
+        of_core = make_optimizer(self._own, config)
+        of_core.learning_rate = local.optimizer.learning_rate
+        undecayed = config.model_copy(update={"weight_decay": 0.0})
+        of_relations = make_optimizer({"relations": learner.relations}, undecayed)
+        scheduled = local.optimizer.learning_rate / config.learning_rate if config.learning_rate else 0.0
+        of_relations.learning_rate = learner.keys.rate * scheduled
+        self._optimizers = of_core, of_relations
+        self.zero_grad = local.optimizer.zero_grad  # the gradients of θ
 
     def step(self) -> None:
-        """One step of each optimiser."""
-        self._spread()
+        """One step of both, and the new θ."""
+        learner, relations = self._learner, self._learner.relations
+        gradient = learner.penalty * relations.detach()
+        for name, parameter in self._trained.items():
+            if parameter.grad is not None:
+                gradient += self._cores[name].flatten(1) @ parameter.grad.flatten()
+                self._own[name].grad = parameter.grad * (learner.shares + relations.detach())[learner.place]
+        relations.grad = gradient
         for optimizer in self._optimizers:
             optimizer.step()
-        self._make()
-
-
-def _core(arrays: Arrays, partition: int) -> dict[str, NDArray[Any]]:
-    """A client's core, if it came."""
-    return part(arrays, f"{CORE}{partition}/")
+        learner.combine(self._cores, self._trained)
 
 
 def penalty_rounds(keys: Keys, num_rounds: int) -> int:
-    """First rounds in which the penalty is not 0."""
+    """The number of first rounds in which the penalty is not 0."""
     return int(num_rounds * keys.last) if keys.mu else 0
-
-
-def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:
-    """The server's half of a run."""
-    return AppleServer(arrays, keys.cores, run.seed)
 
 
 METHODS = {
@@ -340,7 +289,7 @@ METHODS = {
         tasks=IMAGES,
         settings={"images": {"fine_tune_epochs": 0}},
         keys={"apple": Keys},
-        server=server,
+        server=lambda arrays, keys, run, clients: AppleServer(arrays, keys.cores, run.seed),
         rounds_set=penalty_rounds,
         client=AppleClient,
     ),

@@ -1,9 +1,8 @@
-"""CCVR (Luo et al., NeurIPS 2021): FedAvg, then its classifier trained anew on virtual features.
+"""CCVR (Luo et al., NeurIPS 2021): FedAvg, then the classifier is trained further on virtual features.
 
-Clients send sums of their features by class, one vector each; from the sum over the clients follow the mean and covariance
-of each class, those of the pooled features, as by the paper's Eqs. 3 and 4. The server draws features from these
-Gaussians and goes on training the classifier on them. Tukey's transform, which the paper tries on features that are not
-negative, is left out.
+Each client sends one vector with sums of its features by class. From their total the server computes the mean and
+covariance of each class over all clients' features (Eqs. 3 and 4), draws features from these Gaussians, and trains the
+classifier further on them. Tukey's transform, which the paper tries on features that are not negative, is left out.
 """
 
 from dataclasses import dataclass
@@ -56,11 +55,11 @@ class ClassSums:
 
     @classmethod
     def zeros(cls, features: int, classes: int) -> "ClassSums":
-        """Of no example."""
+        """The sums over no examples."""
         return cls(np.zeros(classes), np.zeros((classes, features)), np.zeros((classes, triangle(features))))
 
     def add(self, features: ArrayLike, labels: ArrayLike) -> None:
-        """Take in a batch, as `curvfed.strategies.base.calibration.Sums.add`."""
+        """Add a batch; see `FeatureSums.add`."""
         z, y = np.asarray(features, np.float64), np.asarray(labels)
         for label in np.unique(y):
             own = z[y == label]
@@ -69,7 +68,7 @@ class ClassSums:
             self.moments[label] += pack_symmetric(own.T @ own)
 
     def pack(self) -> Array:
-        """Counts, sums and moments, one after the other: (`length`,)."""
+        """Counts, sums and moments in one vector: (`length`,)."""
         return np.concatenate([self.counts, self.sums.ravel(), self.moments.ravel()])
 
     @classmethod
@@ -79,8 +78,8 @@ class ClassSums:
         Raises
         ------
         CalibrationError
-            If the vector is of another length or type or not finite, or a count is negative or no whole number, or sums and
-            moments do not go together.
+            If the vector has another length or dtype or is not finite, if a count is negative or not whole, or if sums and
+            moments contradict each other.
         """
         check_vector(vector, length(features, classes))
         counts, sums, moments = np.split(vector, [classes, classes * (1 + features)])
@@ -95,9 +94,9 @@ class ClassSums:
         return found
 
     def gaussian(self, label: int) -> tuple[Array, Array]:
-        """Mean (l,) and covariance (l, l) of a class that has examples: divided by N − 1, and zero for a single one.
+        """Mean (l,) and covariance (l, l) of a class with examples; divided by N − 1, and 0 for a single example.
 
-        The covariance is a difference of moments: its error is some eps times the mean's square.
+        The covariance is a difference of moments; its error is a few eps times the square of the mean.
         """
         count, mean = self.counts[label], self.sums[label] / self.counts[label]
         moment = unpack_symmetric(self.moments[label], mean.size)
@@ -112,15 +111,15 @@ def length(features: int, classes: int) -> int:
 
 
 def sample(sums: ClassSums, per_class: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Virtual features of all classes that have examples.
+    """Virtual features of all classes with examples.
 
     Parameters
     ----------
     sums : ClassSums
-        Of all clients.
+        Over all clients.
     per_class : int
     seed : int
-        What is drawn of a class depends on the seed, its label and its own sums alone.
+        The features of a class depend only on the seed, its label and its own sums.
 
     Returns
     -------
@@ -133,7 +132,7 @@ def sample(sums: ClassSums, per_class: int, seed: int) -> tuple[NDArray[np.float
     for label, out in zip(present.tolist(), features, strict=True):
         mean, covariance = sums.gaussian(label)
         values, vectors = np.linalg.eigh(covariance)
-        # The symmetric root does not depend on the eigenvectors' signs, which differ between machines.
+        # The symmetric root does not depend on the signs of the eigenvectors, which differ between machines.
         root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
         out[:] = mean + np.random.default_rng([seed, label]).standard_normal((per_class, size)) @ root
     return features.reshape(-1, size), np.repeat(present, per_class)
@@ -149,7 +148,7 @@ def retrain(
     batch_size: int,
     seed: int,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """A linear head after some passes of plain SGD on the cross-entropy.
+    """Train a linear head further by plain SGD on the cross-entropy.
 
     Parameters
     ----------
@@ -161,9 +160,9 @@ def retrain(
     learning_rate : float
     epochs : int
     batch_size : int
-        0: all features in every step.
+        0 for all features in every step.
     seed : int
-        Of the batches.
+        Seed of the batches.
 
     Returns
     -------
@@ -176,30 +175,27 @@ def retrain(
     for _ in range(epochs):
         for batch in torch.randperm(len(inputs), generator=generator).split(batch_size or max(len(inputs), 1)):
             loss = cross_entropy(inputs[batch] @ head[0].T + head[1], targets[batch], reduction="sum")
-            with torch.no_grad():  # torch.optim takes seconds to import its compiler, for these two lines
+            with torch.no_grad():  # instead of torch.optim, whose import takes seconds
                 for parameter, gradient in zip(head, torch.autograd.grad(loss, head), strict=True):
                     parameter -= learning_rate / max(len(batch), 1) * gradient
     return head[0].detach().numpy(), head[1].detach().numpy()
 
 
 class VirtualFeatures(Calibration):
-    """CCVR's Algorithm 1. Its sums tell the sizes of the classes and come in the open alone."""
+    """CCVR's Algorithm 1. Its sums contain the sizes of the classes, and cannot be computed by a secure sum."""
 
     keys: Keys
-
-    def zeros(self, features: int, classes: int) -> ClassSums:
-        """The sums of no example."""
-        return ClassSums.zeros(features, classes)
+    sums = ClassSums
 
     def check(self, vector: Array, examples: int, features: int, classes: int) -> ClassSums:
-        """The sums by class, which so many examples can have."""
+        """The sums by class, if they are possible for this number of examples."""
         sums = ClassSums.unpack(vector, features, classes)
         if sums.counts.sum() != examples:
             raise CalibrationError("the counts of the classes do not add up to the number of examples")
         return sums
 
     def classifier(self, total: Array, examples: int, head: Arrays, noise: float) -> Arrays:
-        """Weight and bias, trained further on features drawn from the classes' Gaussians."""
+        """Weight and bias, trained further on features drawn from the Gaussians of the classes."""
         classes, dim = head["weight"].shape
         sums, keys = self.check(total, examples, dim, classes), self.keys
         features, labels = sample(sums, keys.per_class, self.run.seed)

@@ -1,9 +1,9 @@
-"""Ditto (Li et al., ICML 2021): FedAvg, and a model of each client's own that is drawn to the shared one."""
+"""Ditto (Li et al., ICML 2021): FedAvg, and a personal model at each client that is pulled towards the shared one."""
 
 from pydantic import Field
 
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Local, copies, fresh_optimizer
+from curvfed.strategies.base.learner import Local, clones, fresh_optimizer
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
 from curvfed.strategies.base.own_model import OwnModel
 from curvfed.strategies.base.training import Proximal, Trained, train
@@ -26,8 +26,8 @@ class Keys(Table):
 class DittoClient(OwnModel):
     """v ← v − η (∇f(v) + λ (v − θ)) for `ditto.epochs` passes, θ as received; then θ is trained and shared as in FedAvg.
 
-    Algorithm 1 with FedAvg as its solver for θ: v never enters what is shared. λ is `ditto.mu`; at 0 v is trained as by
-    `local`, but for the optimiser, which starts afresh in every round, and the draws of dropout and batches.
+    This is Algorithm 1 with FedAvg as its solver for θ; v never affects what is shared. λ is `ditto.mu`. At λ = 0 v is
+    trained as by `local`, except that its optimiser is new in every round and that it draws other dropout and batches.
     """
 
     keys: Keys
@@ -37,13 +37,13 @@ class DittoClient(OwnModel):
         self._optimizer = fresh_optimizer(self.own, local.config)
 
     def train(self) -> Trained:
-        """Both models; the loss and the steps are those of the shared one."""
-        local, config = self.local, self.local.config
-        own = {name: parameter for name, parameter in self.own.named_parameters() if parameter.requires_grad}
-        pull = Proximal(own.values(), self.keys.mu / 2, copies(local.tensors[name] for name in own))
+        """Train both models; loss and number of steps are those of the shared one."""
+        local, clip_norm = self.local, self.local.config.clip_norm
+        received = clones(local.tensors[name] for name in self.own_trained)
+        term = Proximal(self.own_trained.values(), self.keys.mu / 2, received)
         self._optimizer.reset()
         self._optimizer.learning_rate = local.optimizer.learning_rate
-        train(self.own, local.task, self._optimizer, self.keys.epochs, [pull], config.clip_norm)
+        train(self.own, local.task, self._optimizer, self.keys.epochs, [term], clip_norm)
         return super().train()
 
 

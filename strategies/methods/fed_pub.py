@@ -1,14 +1,13 @@
-"""FED-PUB (Baek et al., ICML 2023): personal masks, and an average of its own for each client, by similarity."""
+"""FED-PUB (Baek et al., ICML 2023): personal masks, and for each client its own average, weighted by similarity."""
 
 import numpy as np
 from pydantic import Field
 
-from curvfed.strategies.base.aggregation import Aggregation, Replies
+from curvfed.strategies.base.aggregation import Replies
 from curvfed.strategies.base.average import Arrays, split_average
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.start_per_client import Matrix, Starts, cosines
+from curvfed.strategies.base.personal_averages import Matrix, PersonalAverages, cosines
 from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING
 
 
@@ -38,24 +37,25 @@ class Keys(Table):
     )
 
 
-class FedPubServer(Starts):
-    """Every client starts from an average of its own, in which the models that compute alike weigh more.
+class FedPubServer(PersonalAverages):
+    """Every client starts from its own average, in which models that compute similar functions have larger weights.
 
-    The start of client i is Σ_j α_ij θ_j with α_ij = exp(τ S_ij) / Σ_k exp(τ S_ik), S_ij the cosine of the functional
-    embeddings of i and j, over the clients j that replied in the round, i included. Numbers of examples do not enter.
+    The average of client i is Σ_j α_ij θ_j with α_ij = exp(τ S_ij) / Σ_k exp(τ S_ik), where S_ij is the cosine of the
+    functional embeddings of i and j, over the clients j that replied in the round, including i. Numbers of examples have
+    no influence.
 
-    The embedding comes with the shared parameters, from the client, as in the authors' code
-    (`curvfed.tasks.graphs.models.functional_embedding`); the masks that it depends on stay there. The paper has all clients
-    take part; the code decides that a client which does not reply keeps the start that it has, and that one which never
-    replied starts from the plain average by examples. A client without examples has learnt nothing: it is given a start,
-    but is in nobody's.
+    As in the authors' code, the client computes the embedding
+    (`curvfed.tasks.graphs.models.functional_embedding`) and sends it with the shared parameters; the masks that it depends
+    on stay at the client. In the paper all clients take part in every round. As in the authors' code, a client that does
+    not reply keeps its average, and one that never replied starts from the plain average by examples. A client without
+    examples gets an average, but its model enters no average.
 
     Parameters
     ----------
     arrays : dict of str to array
-        The shared parameters that all start from, the embedding among them.
+        The initial shared parameters, including the embedding.
     scale : float
-        τ; at 0 every start is the unweighted mean.
+        τ; at 0 every average is the unweighted mean.
     """
 
     def __init__(self, arrays: Arrays, scale: float) -> None:
@@ -63,19 +63,18 @@ class FedPubServer(Starts):
         self._scale = scale
 
     def aggregate(self, replies: Replies) -> None:
-        """Give a start to every client that replied."""
+        """Compute an average for every client that replied."""
         self._average = split_average(self._average, list(replies.values()))
-        learnt = [update.arrays for update in replies.values() if update.examples]
-        if not learnt:
+        trained = [update.arrays for update in replies.values() if update.examples]
+        if not trained:
             return
         embeddings = np.stack([update.arrays[EMBEDDING] for update in replies.values()]).astype(np.float64)
-        sources = np.stack([arrays[EMBEDDING] for arrays in learnt]).astype(np.float64)
-        weights = mixing_weights(embeddings, sources, self._scale)
-        self._mix(replies, learnt, weights)
+        sources = np.stack([arrays[EMBEDDING] for arrays in trained]).astype(np.float64)
+        self._mix(replies, trained, mixing_weights(embeddings, sources, self._scale))
 
 
 def mixing_weights(embeddings: Matrix, sources: Matrix, scale: float) -> Matrix:
-    """Softmax over the sources of scale times the cosine: row i says what the start of i is made of.
+    """Softmax of scale times the cosine over the sources: row i has the weights of client i's average.
 
     Parameters
     ----------
@@ -86,17 +85,12 @@ def mixing_weights(embeddings: Matrix, sources: Matrix, scale: float) -> Matrix:
     Returns
     -------
     array, (n, m)
-        Rows sum to 1. The cosine with a vector of zeros, which has no direction, is taken to be 0.
+        Rows sum to 1. The cosine with a vector of zeros is taken to be 0.
     """
     scores = scale * cosines(embeddings, sources)
     shares = np.exp(scores - scores.max(axis=1, keepdims=True))
     weights: Matrix = shares / shares.sum(axis=1, keepdims=True)
     return weights
-
-
-def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:
-    """The server's half of a run."""
-    return FedPubServer(arrays, keys.scale)
 
 
 METHODS = {
@@ -108,6 +102,6 @@ METHODS = {
         sparsity="fed-pub.l1",
         aggregation="similarity",
         keys={"fed-pub": Keys},
-        server=server,
+        server=lambda arrays, keys, run, clients: FedPubServer(arrays, keys.scale),
     ),
 }

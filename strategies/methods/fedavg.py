@@ -1,4 +1,4 @@
-"""FedAvg (McMahan et al., AISTATS 2017), and the same with biases that stay at the clients."""
+"""FedAvg (McMahan et al., AISTATS 2017), and FedAvg with personal biases."""
 
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
 

@@ -1,4 +1,4 @@
-"""FedBABU (Oh et al., ICLR 2022): the body is averaged, the classifier is random and fixed until fine-tuning."""
+"""FedBABU (Oh et al., ICLR 2022): the body is averaged; the classifier is random and fixed until fine-tuning."""
 
 from curvfed.strategies.base.method import IMAGES, Method
 

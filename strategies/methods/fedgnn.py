@@ -1,4 +1,4 @@
-"""FedGNN (Wu et al., 2021; Nature Communications, 2022): updates are clipped and noised before they leave a client."""
+"""FedGNN (Wu et al., 2021; Nature Communications, 2022): updates are clipped and get noise before they leave a client."""
 
 from typing import Any
 
@@ -6,12 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from curvfed.strategies.base.aggregation import Aggregation, Average
+from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import Trained
 
 
@@ -35,21 +34,21 @@ class Keys(Table):
 
 
 class FedGnnServer(Average):
-    """FedAvg's average, which tells how well a client is hidden.
+    """FedAvg's average, which reports how well the clients' data are protected.
 
     Local differential privacy: a message is ε-private if no data of the client make it more than e^ε times as likely as
-    any others do. For one entry, clipped at δ, with Laplace noise of scale λ, ε is 2δ/λ: the paper's bound (Section 3.5).
-    For all P entries of a message it is 2Pδ/λ, for each of them may be at the other end of its range, and what R rounds
-    tell adds up to 2PRδ/λ. For a network that is so large a number that it promises nothing of the client as a whole.
+    any other data. For one entry, clipped at δ, with Laplace noise of scale λ, ε is 2δ/λ: the paper's bound (Section 3.5).
+    For all P entries of a message it is 2Pδ/λ, because each may be at the other end of its range; for R rounds it is
+    2PRδ/λ. For a network this number is so large that it guarantees nothing for the client as a whole.
 
     Parameters
     ----------
     arrays : dict of str to array
-        The shared parameters that all start from.
+        The initial shared parameters.
     clip, noise : float
-        δ and λ, in units of the learning rate or of anything else; 0 is no noise.
+        δ and λ, both in units of the learning rate; a noise of 0 is none.
     rounds : int
-        R, at most.
+        R, the largest number of rounds.
     """
 
     def __init__(self, arrays: Arrays, clip: float, noise: float, rounds: int) -> None:
@@ -57,7 +56,7 @@ class FedGnnServer(Average):
         self._clip, self._noise, self._rounds = clip, noise, rounds
 
     def figures(self) -> dict[str, float]:
-        """ε of one entry in one round, and of all entries in all rounds; none without noise, which bounds nothing."""
+        """ε of one entry in one round, and of all entries in all rounds; nothing without noise, where there is no bound."""
         if self._noise == 0:
             return {}
         epsilon = 2 * self._clip / self._noise
@@ -66,46 +65,41 @@ class FedGnnServer(Average):
 
 
 class FedGnnClient(Learner):
-    """θ_k = θ − η (clip(g, δ) + Laplace(0, λ)) leaves, entry by entry, where g = (θ − θ')/η and θ' is trained from θ.
+    """The client sends θ_k = θ − η (clip(g, δ) + Laplace(0, λ)), where g = (θ − θ')/η and θ' is trained from θ.
 
     Eq. 1 of "FedGNN: Federated Graph Neural Network for Privacy-Preserving Recommendation", whose clients send the gradient
     g of one step of SGD to a server that takes the step η along the average. δ is `fedgnn.clip`, λ `fedgnn.noise`, η the
-    round's learning rate. The paper has one step of SGD; after more of them, or another optimiser's, g is what η would
-    have had to multiply: an entry's first step of Adam is 1 in this measure. At λ = 0 an entry within δ leaves as it is, to
-    the last bit.
+    round's learning rate. The paper has one step of SGD. After more steps, or with another optimiser, g is the gradient
+    that would have led to θ' in one step of SGD: a first step of Adam is 1 in this unit. At λ = 0 an entry within δ is sent
+    unchanged, to the last bit.
 
-    The client's own scores are of θ', which has no noise. A client without examples sends back what it got.
+    The client's scores are those of θ', which has no noise. A client without examples sends back what it received.
 
-    Two parts of the paper have no counterpart in classification. Pseudo-interacted items hide which rows of a table of
-    items a gradient touches: there is no such table. The graph is not expanded by users who know the same item: no two
+    Two parts of the paper do not apply to classification. Pseudo-interacted items hide which rows of a table of items a
+    gradient changes; here there is no such table. The graph is not extended by users who know the same item, because no two
     clients have a node in common.
-
-    Parameters
-    ----------
-    local : Local
     """
 
     keys: Keys
 
     def __init__(self, local: Local) -> None:
         super().__init__(local)
-        self._received: Arrays = {}
-        self._hidden: dict[str, NDArray[Any]] | None = None
+        self._received = self._sent = self.shared_arrays()
 
     def receive(self, arrays: Arrays) -> None:
-        """Take in θ."""
+        """Load θ."""
         super().receive(arrays)
-        self._received, self._hidden = arrays, None
+        self._received = self._sent = arrays
 
     def train(self) -> Trained:
-        """FedAvg's training, and what of it may leave: noise is drawn once, for of several draws the mean tells more."""
+        """FedAvg's training. Noise is drawn once, because the mean of several draws would reveal more."""
         trained = super().train()
-        self._hidden = {name: self._hide(name, array) for name, array in super().share().items()}
+        self._sent = {name: self._hide(name, array) for name, array in self.shared_arrays().items()}
         return trained
 
-    def share(self) -> dict[str, NDArray[Any]]:
+    def share(self) -> Arrays:
         """θ_k."""
-        return super().share() if self._hidden is None else self._hidden
+        return self._sent
 
     def _hide(self, name: str, trained: NDArray[Any]) -> NDArray[Any]:
         keys, rate = self.keys, self.local.optimizer.learning_rate
@@ -114,13 +108,7 @@ class FedGnnClient(Learner):
         hidden = np.clip(trained.astype(np.float64), start - reach, start + reach)
         if keys.noise:
             hidden = hidden + rate * keys.noise * self.local.noise.laplace(hidden.shape)
-        found: NDArray[Any] = np.asarray(hidden, trained.dtype)
-        return found
-
-
-def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:
-    """The server's half of a run."""
-    return FedGnnServer(arrays, keys.clip, keys.noise, run.num_rounds)
+        return np.asarray(hidden, trained.dtype)
 
 
 METHODS = {
@@ -129,7 +117,7 @@ METHODS = {
         space="flat",
         aggregation="noisy-average",
         keys={"fedgnn": Keys},
-        server=server,
+        server=lambda arrays, keys, run, clients: FedGnnServer(arrays, keys.clip, keys.noise, run.num_rounds),
         client=FedGnnClient,
     ),
 }

@@ -1,4 +1,4 @@
-"""FedGTA (Li et al., VLDB 2024): an average of its own for each client, over those with like soft labels."""
+"""FedGTA (Li et al., VLDB 2024): each client has its own average, over the clients with similar soft labels."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -9,14 +9,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from pydantic import Field
 
-from curvfed.strategies.base.aggregation import Aggregation, Replies
+from curvfed.strategies.base.aggregation import Replies
 from curvfed.strategies.base.average import AggregationError, Arrays, split_average
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, copy_in, host
+from curvfed.strategies.base.learner import Learner, to_numpy
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.start_per_client import Matrix, Starts, cosines
-from curvfed.strategies.wire.arrays import check_arrays
+from curvfed.strategies.base.personal_averages import Matrix, PersonalAverages, cosines
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.label_propagation import moments, propagate, smoothing_confidence
 
@@ -43,28 +41,31 @@ class Keys(Table):
     )
 
 
+SOURCES = "topology/sources"
+"""Name of the mean number of models per average in the server's state."""
+
 MOMENTS, CONFIDENCE = "topology/moments", "topology/confidence"
-"""What a client sends beside the shared parameters: moments of its soft labels, (K, C), and its confidence, ()."""
+"""Arrays that a client sends with the shared parameters: moments of its soft labels, (K, C), and its confidence, ()."""
 
 
-class FedGtaServer(Starts):
-    """Every client starts from an average over those whose soft labels have moments like its own.
+class FedGtaServer(PersonalAverages):
+    """Every client starts from its own average, over the clients whose soft labels have similar moments.
 
-    The start of client i is Σ_j H_j θ_j / Σ_j H_j over the clients j whose moments M_j have a cosine with M_i of at least
-    ε, H their local smoothing confidence. Its own model is among them, with no more than its confidence. Numbers of
-    examples do not enter.
+    The average of client i is Σ_j H_j θ_j / Σ_j H_j over the clients j whose moments M_j have a cosine with M_i of at least
+    ε, where H is their local smoothing confidence. Client i's own model is always included, with its confidence as weight.
+    Numbers of examples have no influence.
 
-    The paper has all clients take part. Here a client that does not reply keeps the start that it has, and one which never
-    replied starts from the plain average by examples. A client without examples has learnt nothing: it is given a start,
-    the plain average where nobody is like it, but is in nobody's. Where those who are alike have no confidence at all,
-    being without edges, they count alike.
+    In the paper all clients take part in every round. Here a client that does not reply keeps its average, and one that
+    never replied starts from the plain average by examples. A client without examples gets an average (the plain one if no
+    client is similar), but its model enters no average. Similar clients that all have a confidence of 0, because their
+    graphs have no edges, get equal weights.
 
     Parameters
     ----------
     arrays : dict of str to array
-        The shared parameters that all start from.
+        The initial shared parameters.
     threshold : float
-        ε; at −1 all have one start, at 1 each its own model, unless two have the same moments.
+        ε; at −1 all clients get the same average, at 1 each its own model, unless two have the same moments.
     order : int
         K, the number of moments.
     """
@@ -74,14 +75,14 @@ class FedGtaServer(Starts):
         self._threshold, self._order = threshold, order
         self._sources = 0.0
 
-    def awaited(self, partition: int) -> Arrays:
-        """What it was sent, and both figures; the classes are those of the classifier."""
+    def expected_reply(self, partition: int) -> Arrays:
+        """The arrays that were sent to it, its moments (a row per order, a column per class) and its confidence."""
         bias = self._average["head.bias"]
-        figures = {MOMENTS: np.zeros((self._order, bias.size), bias.dtype), CONFIDENCE: np.zeros((), bias.dtype)}
-        return self.sent_to(partition) | figures
+        graph = {MOMENTS: np.zeros((self._order, bias.size), bias.dtype), CONFIDENCE: np.zeros((), bias.dtype)}
+        return self.sent_to(partition) | graph
 
     def aggregate(self, replies: Replies) -> None:
-        """Give a start to every client that replied."""
+        """Compute an average for every client that replied."""
         if not all({MOMENTS, CONFIDENCE} <= update.arrays.keys() for update in replies.values()):
             raise AggregationError(f"{MOMENTS} and {CONFIDENCE} are not in every reply")
         models = {
@@ -90,80 +91,73 @@ class FedGtaServer(Starts):
         }
         updates = [replace(update, arrays=models[partition]) for partition, update in replies.items()]
         self._average = split_average(self._average, updates)
-        learnt = [partition for partition, update in replies.items() if update.examples]
-        if not learnt:
+        trained = [partition for partition, update in replies.items() if update.examples]
+        if not trained:
             return
-        moments = {partition: _floats(update.arrays[MOMENTS]).ravel() for partition, update in replies.items()}
-        # No client's own is negative; one that lies about it must not turn the sums around.
-        confidence = np.array([max(float(replies[partition].arrays[CONFIDENCE]), 0.0) for partition in learnt])
-        alike = cosines(np.stack(list(moments.values())), np.stack([moments[p] for p in learnt])) >= self._threshold
-        # Rounding must not part a client from itself.
-        alike |= np.array(list(replies))[:, None] == np.array(learnt)
-        examples = np.array([replies[partition].examples for partition in learnt], np.float64)
-        self._mix(replies, [models[partition] for partition in learnt], shares(alike, confidence, examples))
+        moments = {
+            partition: update.arrays[MOMENTS].astype(np.float64).ravel() for partition, update in replies.items()
+        }
+        # A confidence is never negative; a client that lies about it must not change the signs of the sums.
+        confidence = np.array([max(float(replies[partition].arrays[CONFIDENCE]), 0.0) for partition in trained])
+        alike = cosines(np.stack(list(moments.values())), np.stack([moments[p] for p in trained])) >= self._threshold
+        # Rounding must not exclude a client's own model.
+        alike |= np.array(list(replies))[:, None] == np.array(trained)
+        examples = np.array([replies[partition].examples for partition in trained], np.float64)
+        self._mix(replies, [models[partition] for partition in trained], shares(alike, confidence, examples))
         self._sources = float(alike.sum(axis=1).mean())
 
     def state(self) -> Arrays:
-        """The starts, and the mean number of models in each."""
-        return super().state() | {"topology/sources": np.array(self._sources)}
+        """The averages, and the mean number of models per average."""
+        return super().state() | {SOURCES: np.array(self._sources)}
 
     def load(self, state: Arrays) -> None:
-        """Go on from stored starts."""
-        super().load({name: array for name, array in state.items() if name != "topology/sources"})
-        self._sources = float(state["topology/sources"])
+        """Continue from stored averages."""
+        super().load({name: array for name, array in state.items() if name != SOURCES})
+        self._sources = float(state[SOURCES])
 
     def figures(self) -> dict[str, float]:
-        """How many models the clients' starts were made of in the last round, in the mean."""
+        """Mean number of models in a client's average, in the last round."""
         return {"models_per_start": self._sources}
 
 
 def shares(alike: NDArray[np.bool_], confidence: Matrix, examples: Matrix) -> Matrix:
-    """What each start is made of, (n, m), rows of sum 1: of those alike by confidence, of nobody alike all by examples.
+    """Weights of the averages, (n, m), rows sum to 1: similar clients by confidence, or all by examples if none is similar.
 
     Parameters
     ----------
     alike : array, (n, m)
     confidence, examples : array, (m,)
-        Not negative; no examples are 0.
+        Not negative; no number of examples is 0.
     """
     weights = alike * confidence
-    unsure = weights.sum(axis=1) == 0
-    weights[unsure] = alike[unsure]
+    without_confidence = weights.sum(axis=1) == 0
+    weights[without_confidence] = alike[without_confidence]
     weights[~alike.any(axis=1)] = examples
     found: Matrix = weights / weights.sum(axis=1, keepdims=True)
     return found
 
 
-def _floats(array: NDArray[np.generic]) -> Matrix:
-    return array.astype(np.float64)
-
-
 class FedGtaClient(Learner):
-    """With the parameters goes what the server compares the clients' graphs by.
+    """The client sends figures about its graph with the parameters, by which the server compares the clients.
 
-    Y⁰ are the model's probabilities, at training nodes the labels; Yᵏ is what k steps of propagation make of them
-    (`curvfed.tasks.graphs.label_propagation`). Sent are the moments of softmax(Yᵏ) up to order K, class by class, over
-    all nodes, and the local smoothing confidence of softmax(Yᵏ/T), whose degrees count no self-loop. Both have the
-    labels at training nodes.
+    Y⁰ are the model's probabilities, and the labels at training nodes; Yᵏ is Y⁰ after k steps of propagation
+    (`curvfed.tasks.graphs.label_propagation`). The client sends the moments of softmax(Yᵏ) up to order K for each class
+    over all nodes, and the local smoothing confidence of softmax(Yᵏ/T), whose degrees count no self-loops. In both,
+    training nodes have their labels.
 
-    The propagation is the paper's; its authors' code decides that the soft labels come from a softmax after it, with a
-    temperature T for the confidence, that training nodes have their labels before and after it, and that the powers are
-    not taken about the mean.
+    The propagation is the paper's. The rest follows the authors' code: soft labels come from a softmax after the
+    propagation, with a temperature T for the confidence; training nodes have their labels before and after it; the moments
+    are not central.
     """
 
     keys: Keys
 
-    def receive(self, arrays: Arrays) -> None:
-        """Take in the client's start."""
-        check_arrays(arrays, super().share())
-        copy_in(arrays, self.local.tensors)
-
-    def share(self) -> dict[str, NDArray[Any]]:
+    def share(self) -> Arrays:
         """The shared parameters, the moments and the confidence."""
-        shared = super().share()
-        return shared | self._figures(shared["head.bias"].dtype)
+        shared = self.shared_arrays()
+        return shared | self._graph_figures(shared["head.bias"].dtype)
 
-    def _figures(self, dtype: np.dtype[Any]) -> dict[str, NDArray[Any]]:
+    def _graph_figures(self, dtype: np.dtype[Any]) -> Arrays:
         model, keys, task = self.local.model, self.keys, cast(NodeTask, self.local.task)
         (batch,) = task.batches(model)
         soft = task.logits(model).softmax(dim=1)
@@ -174,12 +168,7 @@ class FedGtaClient(Learner):
         soft[batch.rows], softer[batch.rows] = truth, truth
         degrees = torch.bincount(batch.inputs.edge_index[0], minlength=len(soft)).to(soft.dtype)
         found = {MOMENTS: moments(soft, keys.moments), CONFIDENCE: smoothing_confidence(softer, degrees)}
-        return {name: host(tensor).astype(dtype) for name, tensor in found.items()}
-
-
-def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:
-    """The server's half of a run."""
-    return FedGtaServer(arrays, keys.threshold, keys.moments)
+        return {name: to_numpy(tensor).astype(dtype) for name, tensor in found.items()}
 
 
 METHODS = {
@@ -190,7 +179,7 @@ METHODS = {
         aggregation="topology",
         tasks=("nodes",),
         keys={"fedgta": Keys},
-        server=server,
+        server=lambda arrays, keys, run, clients: FedGtaServer(arrays, keys.threshold, keys.moments),
         client=FedGtaClient,
     ),
 }

@@ -1,4 +1,4 @@
-"""FedHGCN (Du et al., 2024): FedAvg of a hyperbolic network that is trained on the most important nodes."""
+"""FedHGCN (Du et al., 2024): FedAvg of a hyperbolic network that is trained on each graph's most important nodes."""
 
 from pydantic import Field
 

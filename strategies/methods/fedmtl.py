@@ -1,4 +1,4 @@
-"""Federated multi-task learning (MOCHA, Smith et al., NIPS 2017) for networks: a model per client, coupled."""
+"""Federated multi-task learning (MOCHA, Smith et al., NIPS 2017) for networks: one model per client, with a coupling."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -13,10 +13,10 @@ from curvfed.strategies.base.aggregation import Aggregation, Replies
 from curvfed.strategies.base.average import Arrays, check_names
 from curvfed.strategies.base.deviations import is_buffer
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, Local, copy_in, part
+from curvfed.strategies.base.learner import Learner, Local, load_arrays
 from curvfed.strategies.base.method import IMAGES, Method
-from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.training import Pull
+from curvfed.strategies.base.named_arrays import add_prefix, join_groups, select_prefix, split_groups
+from curvfed.strategies.base.training import GradientTerm
 from curvfed.strategies.wire.arrays import MessageError, check_arrays
 
 
@@ -37,30 +37,33 @@ class Keys(Table):
 Matrix = NDArray[np.float64]
 
 PULL, WEIGHT = "pull/", "pull-weight"
-"""Of client k, b_k by the names of parameters, and a_k: the gradient of the coupling in its model w is a_k w + b_k."""
+"""Prefix of the names of b_k, and name of a_k: the gradient of the coupling in client k's model w is a_k w + b_k."""
+
+START, CLIENT, IDLE = "start/", "client/", "idle"
+"""Names in the server's state: prefixes of the initial model and the clients' models, and the clients without examples."""
 
 RIDGE = 0.1
-"""Of the mean eigenvalue of (WᵀW)^½, what is added to each before it is inverted."""
+"""Share of the mean eigenvalue of (WᵀW)^½ that is added to each eigenvalue before the inversion."""
 
 
 class FedMtlServer(Aggregation):
-    """Every client has a model w_k of its own, and they are coupled by tr(W Ω Wᵀ)/2, W = [w_1, …, w_m] (Eq. 1).
+    """Every client has its own model w_k; the models are coupled by tr(W Ω Wᵀ)/2, W = [w_1, …, w_m] (Eq. 1).
 
-    The server keeps the w_k and sends client k its own, with what the gradient Σ_j Ω_kj w_j of the coupling needs:
-    a_k = Ω_kk and b_k = Σ_{j≠k} Ω_kj w_j, the others as of their last replies. A client that has not replied yet is at the
-    start. Running statistics have no gradient, and are each client's own.
+    The server keeps the w_k. It sends client k its model and the two terms of the coupling's gradient Σ_j Ω_kj w_j:
+    a_k = Ω_kk and b_k = Σ_{j≠k} Ω_kj w_j, with the other models from their last replies. Clients that have not replied yet
+    are at the initial model. Running statistics have no gradient and are not coupled.
 
-    A client without examples has no task and no column in W. It is sent the mean of the others, which is what the coupling
-    by "mean" alone would make of it.
+    A client without examples has no task and no column in W. It is sent the mean of the others' models, to which the
+    coupling "mean" alone would lead it.
 
     Parameters
     ----------
     arrays : dict of str to array
-        The start.
+        The initial model.
     relations : str
-        "mean" or "learned": Ω by `mean_relations` or `learned_relations`, which before the first reply is I·m.
+        "mean" or "learned": Ω by `mean_relations` or `learned_relations`; "learned" is m·I before the first reply.
     clients : int
-        How many there are.
+        Number of clients.
     """
 
     def __init__(self, arrays: Arrays, relations: str, clients: int) -> None:
@@ -70,17 +73,17 @@ class FedMtlServer(Aggregation):
         self._couple()
 
     def sent_to(self, partition: int) -> Arrays:
-        """w_k under the parameters' names, b_k as "pull/name" and a_k as "pull-weight"."""
+        """w_k by parameter name, b_k as "pull/name" and a_k as "pull-weight"."""
         if partition in self._idle:
-            return self._idle_sent
-        return self._sent.get(partition, self._unheard)
+            return self._sent_to_idle
+        return self._sent.get(partition, self._sent_to_new)
 
-    def awaited(self, partition: int) -> Arrays:
-        """w_k alone."""
+    def expected_reply(self, partition: int) -> Arrays:
+        """w_k."""
         return self._start
 
     def aggregate(self, replies: Replies) -> None:
-        """Note the models, and relate them anew."""
+        """Store the models, and compute the coupling again."""
         for partition, update in replies.items():
             check_names(update.arrays, self._start)
             if update.examples:
@@ -90,39 +93,38 @@ class FedMtlServer(Aggregation):
         self._couple()
 
     def _couple(self) -> None:
-        """What everybody is sent from now on."""
-        heard = sorted(self._models)
-        count = max(self._clients - len(self._idle), len(heard))
-        models = [self._models[partition] for partition in heard] + [self._start] * (count - len(heard))
-        # On a busy machine BLAS threads that wait for each other take many times as long as one.
+        """Compute what every client is sent in the next round."""
+        known = sorted(self._models)
+        count = max(self._clients - len(self._idle), len(known))
+        models = [self._models[partition] for partition in known] + [self._start] * (count - len(known))
+        # On a busy machine several BLAS threads, which wait for each other, take many times as long as one.
         with threadpool_limits(1, user_api="blas"):
-            omega = self._omega(models, bool(heard))
+            omega = self._omega(models)
             others = omega - np.diag(omega.diagonal())
-            # Those that were never heard of are sent the same.
-            letters: list[Arrays] = [{WEIGHT: omega[place, place].reshape(1)} for place in range(count)][
-                : len(heard) + 1
-            ]
+            # All clients that have not replied are sent the same arrays, so one row of Ω is enough for them.
+            rows = range(min(count, len(known) + 1))
+            messages: list[Arrays] = [{WEIGHT: omega[row, row].reshape(1)} for row in rows]
             idle: Arrays = {WEIGHT: np.zeros(1)}
-            for name, array in self._start.items():  # one by one: all in float64 would be many times what is sent
+            for name, array in self._start.items():  # one at a time, because float64 copies of all would be too large
                 columns = _columns(name, models)
                 idle[name] = columns.mean(axis=0).reshape(array.shape).astype(array.dtype) if models else array
-                pulls = (others[: len(letters)] @ columns).astype(array.dtype)
-                for letter, model, pull in zip(letters, models, pulls, strict=False):
-                    letter[name] = model[name]
+                pulls = (others[: len(messages)] @ columns).astype(array.dtype)
+                for message, model, pull in zip(messages, models, pulls, strict=False):
+                    message[name] = model[name]
                     if not is_buffer(name):
-                        letter[PULL + name] = pull.reshape(array.shape)
+                        message[PULL + name] = pull.reshape(array.shape)
                 if not is_buffer(name):
                     idle[PULL + name] = np.zeros_like(array)
-        self._unheard = letters.pop() if count > len(heard) else idle
-        self._idle_sent, self._sent = idle, dict(zip(heard, letters, strict=True))
+        self._sent_to_new = messages.pop() if count > len(known) else idle
+        self._sent_to_idle, self._sent = idle, dict(zip(known, messages, strict=True))
 
-    def _omega(self, models: Sequence[Arrays], are_heard: bool) -> Matrix:
+    def _omega(self, models: Sequence[Arrays]) -> Matrix:
         if not self._is_learned:
             return mean_relations(len(models))
-        if not are_heard:
+        if not self._models:
             return len(models) * np.eye(len(models))
         gram = np.zeros((len(models), len(models)))
-        # By name: models from a checkpoint have their parameters in another order, and sums must not tell.
+        # Sorted: parameters from a checkpoint have another order, which must not change the sums.
         for name in sorted(self._start):
             if not is_buffer(name):
                 columns = _columns(name, models)
@@ -130,23 +132,14 @@ class FedMtlServer(Aggregation):
         return learned_relations(gram)
 
     def state(self) -> Arrays:
-        """Every model that was heard of as "client/partition/name", the start as "start/name", and who has no examples."""
-        found = {f"start/{name}": array for name, array in self._start.items()}
-        for partition, model in sorted(self._models.items()):
-            found |= {f"client/{partition}/{name}": array for name, array in model.items()}
-        return found | {"idle": np.array(sorted(self._idle), np.int64)}
+        """The clients' models as "client/partition/name", the initial model as "start/name", and idle clients."""
+        idle = np.array(sorted(self._idle), np.int64)
+        return add_prefix(START, self._start) | join_groups(CLIENT, self._models) | {IDLE: idle}
 
     def load(self, state: Arrays) -> None:
-        """Go on from stored models."""
-        self._start, self._models = {}, {}
-        for key, array in state.items():
-            kind, _, rest = key.partition("/")
-            if kind == "start":
-                self._start[rest] = array
-            elif kind == "client":
-                partition, _, name = rest.partition("/")
-                self._models.setdefault(int(partition), {})[name] = array
-        self._idle = set(state["idle"].tolist())
+        """Continue from stored models."""
+        self._start, self._models = select_prefix(state, START), split_groups(state, CLIENT)
+        self._idle = set(state[IDLE].tolist())
         self._couple()
 
 
@@ -157,11 +150,11 @@ def mean_relations(count: int) -> Matrix:
 
 
 def learned_relations(gram: Matrix) -> Matrix:
-    """Ω (m, m) of least tr(W Ω Wᵀ) among those with tr(Ω⁻¹) = 1: Ω⁻¹ = (WᵀW)^½/tr (WᵀW)^½ (Zhang & Yeung, 2010).
+    """Ω (m, m) that minimises tr(W Ω Wᵀ) under tr(Ω⁻¹) = 1: Ω⁻¹ = (WᵀW)^½/tr (WᵀW)^½ (Zhang & Yeung, 2010).
 
-    Where models are alike or few numbers make them up, WᵀW has eigenvalues of nearly 0. So `RIDGE` times the mean
-    eigenvalue is added to each of (WᵀW)^½, and no eigenvalue of Ω is above m (1 + 1/RIDGE). The authors' code lifts
-    eigenvalues below 0 alone; networks, which have one start, would then be pulled together at once.
+    If models are similar or have few parameters, WᵀW has eigenvalues near 0. So `RIDGE` times the mean eigenvalue is added
+    to each eigenvalue of (WᵀW)^½, and no eigenvalue of Ω is above m (1 + 1/RIDGE). The authors' code only raises
+    eigenvalues below 0; networks that start from one model would then be pulled together at once.
 
     Parameters
     ----------
@@ -178,7 +171,7 @@ def learned_relations(gram: Matrix) -> Matrix:
 
 
 def _columns(name: str, models: Sequence[Arrays]) -> Matrix:
-    """(m, n) of an array of n numbers."""
+    """One array of all models, (m, size)."""
     found = [model[name].ravel() for model in models]
     return np.stack(found).astype(np.float64) if found else np.zeros((0, 0))
 
@@ -186,14 +179,10 @@ def _columns(name: str, models: Sequence[Arrays]) -> Matrix:
 class FedMtlClient(Learner):
     """w_k ← w_k − η (∇f_k(w_k) + λ₁ (a_k w_k + b_k) + λ₂ w_k): steps on f_k + λ₁/2 tr(W Ω Wᵀ) + λ₂/2 ‖W‖² (Eq. 1).
 
-    MOCHA solves the dual of a linear model's problem; a network has none, so these are the clients' usual steps, from w_k
-    as the last round left it. All other models rest meanwhile: a_k and b_k come from the server
-    (`curvfed.strategies.methods.fedmtl`). The paper writes both terms without the halves, its authors' code the first with
-    it. λ₁ is `fedmtl.coupling`, λ₂ `fedmtl.ridge`; with both 0 each client trains alone.
-
-    Parameters
-    ----------
-    local : Local
+    MOCHA solves the dual problem of a linear model. A network has none, so these are the client's usual steps, from w_k at
+    the end of its last round, while all other models are fixed; the server sends a_k and b_k. The paper writes both terms
+    without the factor 1/2, its authors' code writes the first one with it. λ₁ is `fedmtl.coupling`, λ₂ `fedmtl.ridge`;
+    with both 0 each client trains alone.
     """
 
     keys: Keys
@@ -207,31 +196,26 @@ class FedMtlClient(Learner):
 
     def receive(self, arrays: Arrays) -> None:
         """w_k, b_k and a_k."""
-        own = self.share()
-        pulls = {f"{PULL}{name}": own[name] for name in self._pulls}
+        own = self.shared_arrays()
+        pulls = add_prefix(PULL, {name: own[name] for name in self._pulls})
         check_arrays(arrays, own | pulls | {WEIGHT: np.zeros(1)})
-        if not arrays[WEIGHT][0] >= 0:
-            raise MessageError(f"{WEIGHT} is {arrays[WEIGHT][0]}; allowed is a number >= 0")
-        copy_in({name: arrays[name] for name in own}, self.local.tensors)
-        copy_in(part(arrays, PULL), self._pulls)
         self._weight = float(arrays[WEIGHT][0])
+        if self._weight < 0:
+            raise MessageError(f"{WEIGHT} is {self._weight}; allowed is a number >= 0")
+        load_arrays({name: arrays[name] for name in own}, self.local.tensors)
+        load_arrays(select_prefix(arrays, PULL), self._pulls)
 
-    def pulls(self) -> list[Pull]:
-        """The gradients of both terms, beside what others ask for."""
-        return [*super().pulls(), self._pull]
+    def gradient_terms(self) -> list[GradientTerm]:
+        """The gradients of both terms, after the row's own terms."""
+        return [*super().gradient_terms(), self._add_coupling]
 
-    def _pull(self) -> None:
+    def _add_coupling(self) -> None:
         keys = self.keys
         for name, constant in self._pulls.items():
             parameter = self.local.trained.get(name)
             if parameter is not None and parameter.grad is not None:
                 parameter.grad.add_(parameter.detach(), alpha=keys.coupling * self._weight + keys.ridge)
                 parameter.grad.add_(constant, alpha=keys.coupling)
-
-
-def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:
-    """The server's half of a run."""
-    return FedMtlServer(arrays, keys.relations, clients)
 
 
 METHODS = {
@@ -242,7 +226,7 @@ METHODS = {
         tasks=IMAGES,
         settings={"images": {"fine_tune_epochs": 0}},
         keys={"fedmtl": Keys},
-        server=server,
+        server=lambda arrays, keys, run, clients: FedMtlServer(arrays, keys.relations, clients),
         client=FedMtlClient,
     ),
 }

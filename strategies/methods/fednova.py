@@ -1,32 +1,30 @@
-"""FedNova (Wang et al., NeurIPS 2020): updates divided by what the clients' local steps weigh."""
+"""FedNova (Wang et al., NeurIPS 2020): updates are divided by the weight of the client's local steps."""
 
 import numpy as np
 
-from curvfed.strategies.base.aggregation import Aggregation, Average, Replies
+from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.base.deviations import moved
-from curvfed.strategies.base.keys import Table
+from curvfed.strategies.base.deviations import weighted_step
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
-from curvfed.strategies.base.run_keys import RunKeys
 
 
 class FedNovaServer(Average):
     """θ + τ_eff Σ pₖ dₖ with dₖ = Δₖ/‖aₖ‖₁, the deviation per gradient, and τ_eff = Σ pₖ‖aₖ‖₁.
 
-    Plain averaging goes towards the optimum of an objective in which client k weighs pₖ‖aₖ‖₁, not its share pₖ of the
-    examples; dividing by ‖aₖ‖₁ puts that right, and τ_eff keeps the length of the step. ‖aₖ‖₁ is what the gradients of
-    the client's own τₖ steps weigh in its deviation (`gradient_weight`). Where all take as many steps it is the average.
-    Weight decay and proximal terms, which change aₖ a little, do not enter.
+    Plain averaging converges to the optimum of an objective in which client k has the weight pₖ‖aₖ‖₁, not its share pₖ of
+    the examples. Dividing by ‖aₖ‖₁ corrects this, and τ_eff keeps the length of the step. ‖aₖ‖₁ is the total weight of the
+    gradients of the client's τₖ steps in its deviation (`gradient_weight`). If all clients take equally many steps, the
+    result is the average. Weight decay and proximal terms, which change aₖ a little, are ignored.
 
-    A client that took no step, or has no examples, is left out. Buffers are averaged by examples.
+    Clients without steps or without examples are left out. Running statistics are averaged by examples.
 
     Parameters
     ----------
     arrays : dict of str to array
-        The shared parameters that all start from.
+        The initial shared parameters.
     momentum : float
-        ρ of the clients' SGD, in [0, 1), which starts from rest in every round; 0 for plain SGD.
+        ρ of the clients' SGD, in [0, 1), which starts without momentum in every round; 0 for plain SGD.
     """
 
     def __init__(self, arrays: Arrays, momentum: float) -> None:
@@ -35,24 +33,19 @@ class FedNovaServer(Average):
         self._weights: dict[int, float] = {}
 
     def aggregate(self, replies: Replies) -> None:
-        """Go by the weighted sum of the normalised deviations."""
+        """Add the weighted sum of the normalised deviations."""
         steps = np.array([update.steps for update in replies.values()], np.float64)
-        taking = steps > 0
-        examples = np.array([update.examples for update in replies.values()], np.float64) * taking
+        active = steps > 0
+        examples = np.array([update.examples for update in replies.values()], np.float64) * active
         shares = examples / max(examples.sum(), 1)
-        pulls = gradient_weight(steps, self._momentum)
-        weights = np.divide(shares * (shares @ pulls), pulls, out=np.zeros_like(pulls), where=taking)
+        lengths = gradient_weight(steps, self._momentum)
+        weights = np.divide(shares * (shares @ lengths), lengths, out=np.zeros_like(lengths), where=active)
         self._weights = dict(zip(replies, weights.tolist(), strict=True))
-        self._arrays = moved(self._arrays, list(replies.values()), weights)
+        self._arrays = weighted_step(self._arrays, list(replies.values()), weights)
 
     def weights(self) -> dict[int, float]:
-        """τ_eff pₖ/‖aₖ‖₁, what the deviations were multiplied by in the last round."""
+        """τ_eff pₖ/‖aₖ‖₁, the factors of the deviations in the last round."""
         return self._weights
-
-
-def server(arrays: Arrays, keys: Table, run: RunKeys, clients: int) -> Aggregation:
-    """The server's half of a run."""
-    return FedNovaServer(arrays, run.momentum if run.optimizer == "sgd" else 0.0)
 
 
 METHODS = {
@@ -61,6 +54,8 @@ METHODS = {
         space="flat",
         aggregation="fednova",
         tasks=IMAGES,
-        server=server,
+        server=lambda arrays, keys, run, clients: FedNovaServer(
+            arrays, run.momentum if run.optimizer == "sgd" else 0.0
+        ),
     ),
 }

@@ -1,4 +1,4 @@
-"""FedOpt (Reddi et al., ICLR 2021): the server's optimiser takes the mean update: FedAvgM, FedAdam or FedYogi."""
+"""FedOpt (Reddi et al., ICLR 2021): the server's optimiser applies the mean update: FedAvgM, FedAdam or FedYogi."""
 
 from typing import Literal
 
@@ -23,7 +23,7 @@ class Keys(Table):
 
 
 def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:
-    """Flower's strategy of that name."""
+    """Flower's strategy for the chosen optimiser."""
     if keys.optimizer == "avgm":
         momentum = {"server_learning_rate": keys.learning_rate, "server_momentum": keys.beta1}
         return FlowerStrategy(arrays, "flower:FedAvgM", momentum)

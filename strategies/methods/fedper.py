@@ -1,4 +1,4 @@
-"""FedPer (Arivazhagan et al., 2019): FedAvg whose classifier stays at the clients."""
+"""FedPer (Arivazhagan et al., 2019): FedAvg with personal classifiers."""
 
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
 

@@ -1,4 +1,4 @@
-"""FedRep (Collins et al., ICML 2021): the classifier stays and is trained first, then the body, which is averaged."""
+"""FedRep (Collins et al., ICML 2021): a personal classifier is trained first, then the body, which is averaged."""
 
 from pydantic import Field
 
@@ -15,18 +15,18 @@ class Keys(Table):
 
 
 class FedRepClient(Learner):
-    """`fedrep.head-epochs` passes train the classifier, `local-epochs` the body."""
+    """`fedrep.head-epochs` passes train the classifier, then `local-epochs` passes the body."""
 
     keys: Keys
 
     def train(self) -> Trained:
-        """Both; the loss and the steps are those of the body's passes."""
+        """Train both; loss and number of steps are those of the body's passes."""
         local, config = self.local, self.local.config
         head = {name for name in local.trained if name.startswith(HEAD)}
         with training_only(local.trained, head):
             train(local.model, local.task, local.optimizer, self.keys.head_epochs, clip_norm=config.clip_norm)
         with training_only(local.trained, local.trained.keys() - head):
-            return self.descend(config.local_epochs)
+            return self.run_epochs(config.local_epochs)
 
 
 METHODS = {

@@ -1,4 +1,4 @@
-"""Fed-RoD (Chen & Chao, ICLR 2022): a classifier as for balanced classes, and one of each client's own on top."""
+"""Fed-RoD (Chen & Chao, ICLR 2022): a shared classifier trained for balanced classes, plus a personal classifier."""
 
 import copy
 
@@ -7,33 +7,28 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.base.learner import Learner, Local, copy_in, fresh_optimizer, part
-from curvfed.strategies.base.method import (
-    IMAGES,
-    Method,
-)
-from curvfed.strategies.base.training import Pull, Trained
+from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer, load_arrays
+from curvfed.strategies.base.method import IMAGES, Method
+from curvfed.strategies.base.named_arrays import select_prefix
+from curvfed.strategies.base.training import GradientTerm, Trained
 from curvfed.tasks.task import Batch
 
 OWN_HEAD = "own-head/"
-"""What the names of its own classifier's parameters begin with."""
+"""Prefix of the names of the personal classifier's parameters in the local state."""
 
 
 class FedRodClient(Learner):
-    """Body and generic head on the balanced softmax, and beside them h_k, on the features as they are: Algorithm 1.
+    """Body and generic head g learn by the balanced softmax, the personal head h_k by the usual one: Algorithm 1.
 
-    The shared parameters are trained on the cross-entropy of g(z) + log n_k, n_k the numbers of the client's training
-    examples by class (Eq. 5 with Ren et al., 2020, γ = 1): what g then says is as if all classes were as frequent, at every
-    client. A class that the client has none of has n = 0 and takes no part in the sum of the softmax, so its row of the
-    generic head rests. h_k lowers the cross-entropy of g(z) + h_k(z), of which neither g nor z has a gradient (Eq. 6, the
-    linear form). Each has an optimiser of its own, and both step on the logits of the same batch.
+    The shared parameters are trained on the cross-entropy of g(z) + log n_k, where n_k are the client's numbers of training
+    examples by class (Eq. 5 with Ren et al., 2020, γ = 1). This makes g predict as if all classes were equally frequent at
+    every client. A class without examples has n = 0 and drops out of the softmax, so its row of the generic head does not
+    change. h_k is trained on the cross-entropy of g(z) + h_k(z), in which g and z have no gradient (Eq. 6, the linear
+    form). Each part has its own optimiser, and both use the logits of the same batch.
 
-    h_k begins at 0, where the client's own model is the generic one; the paper leaves it open, and its code is not public.
-    Its optimiser starts afresh in every round. The client's scores are those of g + h_k; h_k and n_k never leave.
-
-    Parameters
-    ----------
-    local : Local
+    h_k starts at 0, where the personal model equals the generic one; the paper leaves the start open, and its code is not
+    public. The optimiser of h_k is new in every round. The client's scores are those of g + h_k; h_k and n_k are never
+    sent.
     """
 
     def __init__(self, local: Local) -> None:
@@ -48,26 +43,26 @@ class FedRodClient(Learner):
         self._log_counts = counts.to(weight.dtype).log()
         self._both = with_own_head(local.model, self._own)
 
-    def kept(self) -> dict[str, Tensor]:
+    def local_state(self) -> dict[str, Tensor]:
         """h_k."""
         return {f"{OWN_HEAD}{name}": parameter for name, parameter in self._own.named_parameters()}
 
     def train(self) -> Trained:
-        """The round's steps of both; the loss is the sum of theirs."""
+        """The round's steps of both parts; the loss is the sum of their losses."""
         self._optimizer.reset()
         self._optimizer.learning_rate = self.local.optimizer.learning_rate
         return super().train()
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Both cross-entropies, whose gradients have no parameter in common."""
+        """The sum of both cross-entropies; no parameter has a gradient from both."""
         features = model.features(batch.inputs)  # type: ignore[operator]
         generic = model.head(features)  # type: ignore[operator]
         own = generic.detach() + self._own(features.detach())
         return F.cross_entropy(generic + self._log_counts, batch.labels) + F.cross_entropy(own, batch.labels)
 
-    def pulls(self) -> list[Pull]:
-        """Those of the shared parameters, and with them the own head's step, which touches no other gradient."""
-        return [*super().pulls(), self._step]
+    def gradient_terms(self) -> list[GradientTerm]:
+        """The terms of the shared parameters, and the step of the personal head, which changes no other gradient."""
+        return [*super().gradient_terms(), self._step]
 
     def _step(self) -> None:
         if clip_norm := self.local.config.clip_norm:
@@ -82,19 +77,14 @@ class FedRodClient(Learner):
 
     @staticmethod
     def restored(model: nn.Module, kept: Arrays) -> nn.Module:
-        """The same of the model with the shared parameters."""
+        """The scored model, with the stored personal head."""
         own = _own_head(model)
-        copy_in(part(kept, OWN_HEAD), dict(own.named_parameters()))
+        load_arrays(select_prefix(kept, OWN_HEAD), dict(own.named_parameters()))
         return with_own_head(model, own)
 
 
 class BothHeads(nn.Module):
-    """The sum of two classifiers' logits.
-
-    Parameters
-    ----------
-    generic, own : Module
-    """
+    """The sum of two classifiers' logits."""
 
     def __init__(self, generic: nn.Module, own: nn.Module) -> None:
         super().__init__()
@@ -107,14 +97,14 @@ class BothHeads(nn.Module):
 
 
 def with_own_head(model: nn.Module, own: nn.Module) -> nn.Module:
-    """A model of the same parts, not copies of them, whose head is the sum of its own and another."""
+    """A model with the same modules, not copies, except that its head adds the logits of another head."""
     found = copy.deepcopy(model, {id(child): child for child in model.children()})
     found.head = BothHeads(found.head, own)  # type: ignore[arg-type]
     return found
 
 
 def _own_head(model: nn.Module) -> nn.Module:
-    """A classifier of the same kind, to be filled."""
+    """A classifier of the same kind, a copy of the model's."""
     found: nn.Module = copy.deepcopy(model.head)  # type: ignore[assignment]
     return found
 

@@ -1,4 +1,4 @@
-"""FlatLand (Lu et al., 2024): Lorentz networks of a curvature of each client's own, and its ablations."""
+"""FlatLand (Lu et al., 2024): Lorentz networks with a curvature for each client, and its ablations."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import Method
 
 LORENTZ_PERSONAL = ("*.time", "*.gate", "k", "estimator.*")
-"""What stays at a client: the columns m that multiply time coordinates, the gates, and k and its estimator, which set the
+"""The personal parameters: the columns m that multiply time coordinates, the gates, and k and its estimator, which set the
 curvature."""
 
 

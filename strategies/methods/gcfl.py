@@ -1,4 +1,4 @@
-"""GCFL and GCFL+ (Xie et al., NeurIPS 2021): averages within clusters of clients whose updates agree."""
+"""GCFL and GCFL+ (Xie et al., NeurIPS 2021): averages within clusters of clients with similar updates."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from curvfed.strategies.base.aggregation import Aggregation, Replies
 from curvfed.strategies.base.average import Arrays, check_names, split_average
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import ENDS, Method
-from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.named_arrays import join_groups, select_prefix, split_groups
 
 
 class Keys(Table):
@@ -41,7 +41,7 @@ class Keys(Table):
     )
 
     def conflict(self) -> str:
-        """A cluster of clients that agree is never parted."""
+        """`eps1` above `eps2` would split clusters of clients that agree."""
         if self.eps1 <= self.eps2:
             return ""
         return f"gcfl.eps1 = {self.eps1} and gcfl.eps2 = {self.eps2}: allowed is eps1 <= eps2"
@@ -52,12 +52,12 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Updates:
-    """What is looked at of the updates of n clients of one cluster.
+    """Statistics of the updates of n clients of one cluster.
 
     Attributes
     ----------
     products : array, (n, n)
-        Inner products of any two.
+        Inner products of all pairs.
     mean_norm : float
         Norm of their unweighted mean.
     """
@@ -67,7 +67,7 @@ class Updates:
 
     @classmethod
     def of(cls, start: Arrays, models: Sequence[Arrays]) -> "Updates":
-        """Of the updates model - start.
+        """Statistics of the updates model - start.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class Updates:
         for arrays in models:
             check_names(arrays, start)
         products, square = np.zeros((len(models), len(models))), 0.0
-        # By name: a model that comes from a checkpoint has its parameters in another order, and sums must not tell.
+        # Sorted: parameters from a checkpoint have another order, which must not change the sums.
         for name in sorted(start):
             rows = np.stack([arrays[name].ravel() for arrays in models]).astype(np.float64)
             rows -= start[name].ravel()
@@ -88,42 +88,46 @@ class Updates:
 
     @property
     def norms(self) -> Matrix:
-        """(n,)."""
+        """Norms of the updates, (n,)."""
         return np.sqrt(self.products.diagonal())
 
     def weights(self) -> Matrix:
-        """Edge weights of GCFL, (n, n), in [0, 2]: 1 + cosine of two updates. That with one of 0 is taken to be 0."""
+        """Edge weights of GCFL, (n, n), in [0, 2]: 1 + cosine of two updates; with an update of 0 it is 1."""
         scale = self.norms[:, None] * self.norms
         cosines = np.divide(self.products, scale, out=np.zeros_like(scale), where=scale > 0)
-        weights: Matrix = np.maximum(1 + cosines, 0)  # opposite updates: rounding must not make a weight negative
+        weights: Matrix = np.maximum(1 + cosines, 0)  # of opposite updates, after rounding
         return weights
 
 
+CLUSTER, SEQUENCE = "cluster/", "sequence/"
+"""Prefixes in the state: of models, followed by "number/name", and of clients' update norms, by partition."""
+
+
 class GcflServer(Aggregation):
-    """A model for every cluster; one cluster at first, which is split in two again and again.
+    """Every cluster has a model. At first all clients are in one cluster, which is repeatedly split in two.
 
-    A cluster is split when its model stands still while single clients still move: when the norm of its clients' mean
-    update is below ε1 and that of the largest update above ε2. The halves are the minimum cut of the complete graph over
-    its clients, whose edges weigh 1 + the cosine of two updates, or for GCFL+ what the largest distance between two
-    sequences of update norms exceeds theirs by. Then each cluster averages its own replies by examples.
+    A cluster is split when its model hardly changes while single clients still do: when the norm of its clients' mean
+    update is below ε1 and that of the largest update is above ε2. The halves are a minimum cut of the complete graph over
+    its clients. The weight of an edge is 1 + the cosine of two updates; for GCFL+ it is the largest distance between any
+    two sequences of update norms minus the distance between these two. Then each cluster averages its replies by examples.
 
-    So far the paper. The authors' code decides that the mean is unweighted; that there is no split in the first rounds, nor
-    of fewer than three clients; that after a split all sequences start anew. Of its two forms of GCFL+ this is the one
-    with norms of updates, which the server knows; for the other, clients would have to send norms of gradients.
+    Further details follow the authors' code: the mean is unweighted; there is no split in the first rounds, nor of fewer
+    than three clients; after a split all sequences start anew. Of the code's two forms of GCFL+ this is the one with norms
+    of updates, which the server knows; for the other, clients would have to send norms of gradients.
 
-    The paper has all clients take part. Here those decide who replied in the round and have examples, if they are most of
-    the cluster's known clients; the others stay with the larger half, which keeps the cluster's number. A client that was
-    never heard of is in cluster 0.
+    In the paper all clients take part in every round. Here a split is decided by the clients that replied in the round and
+    have examples, if they are more than half of the cluster's known clients; the others stay in the larger half, which
+    keeps the cluster's number. A client that never replied is in cluster 0.
 
     Parameters
     ----------
     arrays : dict of str to array
-        The shared parameters that all start from.
+        The initial shared parameters.
     eps1, eps2 : float
     warmup : int
-        Rounds before the first that can split.
+        Number of first rounds without splits.
     window : int
-        Length of the sequences of GCFL+; 0 is GCFL.
+        Length of the sequences of GCFL+; 0 for GCFL.
     """
 
     def __init__(self, arrays: Arrays, eps1: float, eps2: float, warmup: int, window: int) -> None:
@@ -139,32 +143,29 @@ class GcflServer(Aggregation):
         return self._models[self._cluster.get(partition, 0)]
 
     def aggregate(self, replies: Replies) -> None:
-        """Split what is to be split, and average within the clusters."""
+        """Split clusters where due, and average within each cluster."""
         self._round += 1
         self._cluster |= {p: 0 for p in replies if p not in self._cluster}
-        heard: dict[int, list[int]] = {}
+        trained: dict[int, list[int]] = {}
         for partition, update in replies.items():
             if update.examples:
-                heard.setdefault(self._cluster[partition], []).append(partition)
+                trained.setdefault(self._cluster[partition], []).append(partition)
         updates = {
-            number: Updates.of(self._models[number], [replies[p].arrays for p in heard[number]])
-            for number in sorted(heard)
+            number: Updates.of(self._models[number], [replies[p].arrays for p in trained[number]])
+            for number in sorted(trained)
         }
         for number, found in updates.items():
-            self._note(heard[number], found)
+            for partition, norm in zip(trained[number], found.norms.tolist(), strict=True):
+                if self._window:
+                    self._sequences[partition] = [*self._sequences.get(partition, []), norm][-self._window :]
         for number, found in updates.items():
-            self._split(number, heard[number], found)
+            self._split(number, trained[number], found)
         self._norms = (
             min((found.mean_norm for found in updates.values()), default=0.0),
             max((float(found.norms.max()) for found in updates.values()), default=0.0),
         )
         for number, model in enumerate(self._models):
             self._models[number] = split_average(model, [r for p, r in replies.items() if self._cluster[p] == number])
-
-    def _note(self, partitions: Sequence[int], updates: Updates) -> None:
-        if self._window:
-            for partition, norm in zip(partitions, updates.norms.tolist(), strict=True):
-                self._sequences[partition] = [*self._sequences.get(partition, []), norm][-self._window :]
 
     def _split(self, number: int, partitions: Sequence[int], updates: Updates) -> None:
         known = sum(cluster == number for cluster in self._cluster.values())
@@ -185,9 +186,9 @@ class GcflServer(Aggregation):
         self._models.append(self._models[number])
 
     def state(self) -> Arrays:
-        """ "cluster/number/name" for every model, who is in which, the number of rounds, and the norms."""
-        models = {f"cluster/{c}/{name}": a for c, model in enumerate(self._models) for name, a in model.items()}
-        sequences = {f"sequence/{p}": np.array(norms) for p, norms in sorted(self._sequences.items())}
+        """The models as "cluster/number/name", each client's cluster, the number of rounds, and the norms."""
+        models = join_groups(CLUSTER, dict(enumerate(self._models)))
+        sequences = {f"{SEQUENCE}{p}": np.array(norms) for p, norms in sorted(self._sequences.items())}
         about: Arrays = {
             "members": np.array(sorted(self._cluster.items()), np.int64).reshape(-1, 2),
             "rounds": np.array(self._round),
@@ -196,23 +197,16 @@ class GcflServer(Aggregation):
         return models | sequences | about
 
     def load(self, state: Arrays) -> None:
-        """Go on from stored clusters."""
-        models: dict[int, Arrays] = {}
-        self._sequences = {}
-        for key, array in state.items():
-            kind, _, rest = key.partition("/")
-            if kind == "cluster":
-                number, _, name = rest.partition("/")
-                models.setdefault(int(number), {})[name] = array
-            elif kind == "sequence":
-                self._sequences[int(rest)] = array.tolist()
+        """Continue from stored clusters."""
+        models = split_groups(state, CLUSTER)
         self._models = [models[number] for number in range(len(models))]
+        self._sequences = {int(p): norms.tolist() for p, norms in select_prefix(state, SEQUENCE).items()}
         self._cluster = {int(p): int(number) for p, number in state["members"]}
         self._round = int(state["rounds"])
         self._norms = float(state["norms"][0]), float(state["norms"][1])
 
     def figures(self) -> dict[str, float]:
-        """How many clusters, and what ε1 and ε2 were held against in the last round: the least and greatest norms."""
+        """Number of clusters, and the least mean and largest update norm of the last round, to compare with ε1 and ε2."""
         return {
             "clusters": len(self._models),
             "mean_update_norm": self._norms[0],
@@ -221,7 +215,7 @@ class GcflServer(Aggregation):
 
 
 def sequence_weights(sequences: Sequence[Sequence[float]]) -> Matrix:
-    """Edge weights of GCFL+, (n, n): the largest of all distances by dynamic time warping, less that of two rows."""
+    """Edge weights of GCFL+, (n, n): the largest distance by dynamic time warping minus that of the two sequences."""
     distances: Matrix = np.array([[time_warping(one, other) for other in sequences] for one in sequences])
     weights: Matrix = distances.max() - distances
     return weights
@@ -230,7 +224,7 @@ def sequence_weights(sequences: Sequence[Sequence[float]]) -> Matrix:
 def time_warping(one: Sequence[float], other: Sequence[float]) -> float:
     """Distance of two sequences by dynamic time warping (Sakoe & Chiba, 1978), without a band.
 
-    The least √(Σ (a - b)²) over all ways to walk through both from end to end, a step going on in either or both.
+    The least √(Σ (a - b)²) over all alignments of the two sequences; a step advances in one or in both.
     """
     row = [0.0] + [math.inf] * len(other)
     for a in one:
@@ -241,17 +235,17 @@ def time_warping(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def min_cut(weights: Matrix) -> tuple[list[int], list[int]]:
-    """Cut the complete graph in two so that the weights across are least (Stoer & Wagner, 1997).
+    """Minimum cut of the complete graph (Stoer & Wagner, 1997).
 
     Parameters
     ----------
     weights : array, (n, n), n >= 2
-        Symmetric and not negative; the diagonal is of no account.
+        Symmetric and not negative; the diagonal is ignored.
 
     Returns
     -------
     list of int, list of int
-        The halves, ascending, the larger first; of equal ones that with row 0.
+        The halves, ascending, the larger one first; of equal ones the one with row 0.
     """
     import networkx
 
@@ -261,11 +255,6 @@ def min_cut(weights: Matrix) -> tuple[list[int], list[int]]:
     return one, other
 
 
-def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:
-    """The server's half of a run."""
-    return GcflServer(arrays, keys.eps1, keys.eps2, keys.warmup, keys.window)
-
-
 METHODS = {
     "gcfl": Method(
         "layers averaged within clusters of clients whose updates agree, classifier stays (Xie et al., 2021)",
@@ -273,6 +262,6 @@ METHODS = {
         personal=ENDS,
         aggregation="clusters",
         keys={"gcfl": Keys},
-        server=server,
+        server=lambda arrays, keys, run, clients: GcflServer(arrays, keys.eps1, keys.eps2, keys.warmup, keys.window),
     ),
 }

@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from curvfed.geometry.min_norm import min_norm_point
-from curvfed.strategies.base.aggregation import Aggregation, Average, Replies
+from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.base.deviations import gram, moved
+from curvfed.strategies.base.deviations import gram, weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import IMAGES, Method
-from curvfed.strategies.base.run_keys import RunKeys
 
 
 class Keys(Table):
@@ -58,35 +57,34 @@ class Keys(Table):
 
 Vector = NDArray[np.float64]
 
-_STILL = 1e-2  # a deviation of at most this share of the longest does not take part in the choice of weights
-_SHORTEST = 1e-15  # nor does a shorter one: its square is lost in float32
-_CANCELLED = 1e-3  # share of the deviations' weighted lengths that is left of their sum where they cancel
+_STILL = 1e-2  # deviations up to this share of the longest do not affect the choice of weights
+_SHORTEST = 1e-15  # nor do shorter ones, whose squares underflow in float32
+_CANCELLED = 1e-3  # deviations cancel if the norm of their sum is at most this share of the sum of their norms
 _AVERAGED = "averaged: "
 
 
 class Consistent(Average):
-    """θ + Σ pₖΔₖ with the weights whose sum of deviations Δₖ = θₖ − θ is shortest, near the clients' shares of the data.
+    """θ + Σ pₖΔₖ with weights near the clients' shares of the data that minimise the norm of the sum, Δₖ = θₖ − θ.
 
-    HyperFed's Eqs. 8 to 10: min ‖Σ pₖΔₖ‖ over the simplex, solved exactly (`curvfed.geometry.min_norm`), where the
-    paper's Eq. 11 takes steps of Frank and Wolfe. Published code and paper differ, and neither is safe as it stands,
-    since the exact solution prefers whoever moved least: a client whose loss is 0 gets all the weight, and the model
-    stalls. So
+    HyperFed's Eqs. 8 to 10: min ‖Σ pₖΔₖ‖ over the simplex, solved exactly (`curvfed.geometry.min_norm`); the paper's
+    Eq. 11 takes Frank-Wolfe steps. Published code and paper differ, and both have a weakness: the exact solution prefers
+    the client that moved least, so a client with a loss of 0 gets all the weight and the model stops learning. Therefore
 
-    - the deviations may be brought to unit length for the choice of weights, as in the authors' code; the weights are
-      then those of the raw ones;
+    - deviations can be scaled to unit length for the choice of weights, as in the authors' code; the weights are then
+      applied to the raw deviations;
     - weights stay near the shares p0 of the examples, |pₖ − p0ₖ| ≤ radius/K over the K clients with examples, as in
       FedMGDA+ (Hu et al., 2020);
-    - a client that hardly moved, by a hundredth of the longest deviation or less, attracts no weight. It keeps its share,
-      and with it its say that the model should stay; the bound above holds for all;
-    - where fewer than two clients moved there is nothing to choose: the round is averaged, and says why.
+    - a client that hardly moved, by at most a hundredth of the longest deviation, keeps its share as weight and has no
+      effect on the other weights; the bound above holds for all clients;
+    - if fewer than two clients moved there is nothing to choose: the round is averaged, and its note says why.
 
-    Buffers are averaged by examples. Where the deviations cancel, the sum is 0 and the model stays. That is as it should
-    be, for then no step serves all clients (a Pareto-stationary point); the round says so too.
+    Running statistics are averaged by examples. Where the deviations cancel, the sum is 0 and the model does not change.
+    This is intended, because no step then improves all clients (a Pareto-stationary point); the note says so.
 
     Parameters
     ----------
     arrays : dict of str to array
-        The shared parameters that all start from.
+        The initial shared parameters.
     radius : float
         0 is the average, bit for bit; K and more is unbounded, with raw deviations the paper's aggregation.
     deviations : str
@@ -100,22 +98,22 @@ class Consistent(Average):
         self._figures: dict[str, Any] = {}
 
     def aggregate(self, replies: Replies) -> None:
-        """Choose the weights, and go by the weighted sum."""
+        """Choose the weights, and add the weighted sum of the deviations."""
         total = sum(update.examples for update in replies.values())
         shares = {p: update.examples / total if total else 0.0 for p, update in replies.items()}
-        taking = [p for p, share in shares.items() if share]
-        prior = np.array([shares[p] for p in taking])
+        active = [p for p, share in shares.items() if share]
+        prior = np.array([shares[p] for p in active])
         ratio: float | None = 1.0
-        weights, note = prior, "" if taking else _AVERAGED + "no client has examples"
-        if taking and self._radius > 0:
-            products = gram(self._arrays, [replies[p].arrays for p in taking])
+        weights, note = prior, "" if active else _AVERAGED + "no client has examples"
+        if active and self._radius > 0:
+            products = gram(self._arrays, [replies[p].arrays for p in active])
             weights, note = consistent_weights(products, prior, self._radius, self._unit)
             ratio = norm_ratio(products, weights, prior)
-        self._weights = shares | dict(zip(taking, weights.tolist(), strict=True))
+        self._weights = shares | dict(zip(active, weights.tolist(), strict=True))
         if np.array_equal(weights, prior):
             super().aggregate(replies)
         else:
-            self._arrays = moved(self._arrays, list(replies.values()), list(self._weights.values()))
+            self._arrays = weighted_step(self._arrays, list(replies.values()), list(self._weights.values()))
         self._figures = {
             "weights": " ".join(f"{p}:{weight:.4g}" for p, weight in self._weights.items()),
             "weights_l1": float(np.abs(weights - prior).sum()),
@@ -124,7 +122,7 @@ class Consistent(Average):
         }
 
     def round_figures(self) -> dict[str, Any]:
-        """The weights p, their distance from the shares p0 in L1, the ratio of norms, and the note."""
+        """The weights p, their L1 distance from the shares p0, the ratio of norms, and the note."""
         return self._figures
 
     def weights(self) -> dict[int, float]:
@@ -133,7 +131,7 @@ class Consistent(Average):
 
 
 def consistent_weights(products: Vector, prior: Vector, radius: float, unit: bool) -> tuple[Vector, str]:
-    """The weights of a round, and a remark on it.
+    """The weights of a round, and a note on how they were chosen.
 
     Parameters
     ----------
@@ -150,7 +148,7 @@ def consistent_weights(products: Vector, prior: Vector, radius: float, unit: boo
     weights : array (K,)
         On the simplex, within radius/K of the prior.
     note : str
-        Why the weights are the prior, or that the deviations cancel, or "".
+        Why the weights are the prior, or that the deviations cancel; else "".
     """
     if not np.isfinite(products).all():
         return prior, _AVERAGED + "a deviation is too long to be squared"
@@ -161,7 +159,7 @@ def consistent_weights(products: Vector, prior: Vector, radius: float, unit: boo
     chosen = products[np.ix_(moving, moving)]
     if unit:
         chosen = chosen / lengths[moving] / lengths[moving, None]
-    # Those that stand still keep their shares; the others share out the rest, in which bounds are that much wider.
+    # Clients that do not move keep their shares. The others divide the rest, relative to which the bounds are wider.
     rest = prior[moving].sum()
     weights = prior.copy()
     reach = radius / len(prior) / rest
@@ -171,9 +169,9 @@ def consistent_weights(products: Vector, prior: Vector, radius: float, unit: boo
 
 
 def norm_ratio(products: Vector, weights: Vector, prior: Vector) -> float | None:
-    """‖Σ pₖΔₖ‖ / ‖Σ p0ₖΔₖ‖ of the raw deviations; None where the average itself stands still.
+    """‖Σ pₖΔₖ‖ / ‖Σ p0ₖΔₖ‖ of the raw deviations; None where the average does not move.
 
-    At most 1, up to rounding, where the weights were chosen for these; with deviations at unit length not always.
+    At most 1, up to rounding, if the weights were chosen for the raw deviations; can be above 1 with unit deviations.
     """
     if not np.isfinite(products).all():
         return None
@@ -187,11 +185,6 @@ def _norm(products: Vector, weights: Vector) -> float:
     return math.sqrt(max(float(weights @ products @ weights), 0.0))
 
 
-def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:
-    """The server's half of a run."""
-    return Consistent(arrays, keys.radius, keys.deviations)
-
-
 METHODS = {
     "hyperfed": Method(
         "fixed prototypes spread in the Poincaré ball, hyperbolic triplet loss, consistent aggregation",
@@ -201,7 +194,7 @@ METHODS = {
         loss="triplet",
         aggregation="consistent",
         tasks=IMAGES,
-        server=server,
+        server=lambda arrays, keys, run, clients: Consistent(arrays, keys.radius, keys.deviations),
         keys={"hyperfed": Keys},
     ),
     "hyperfed-averaged": Method(
@@ -241,7 +234,7 @@ METHODS = {
         loss="geodesic",
         aggregation="consistent",
         tasks=IMAGES,
-        # Its gradient keeps its length however near the prototype is: at the .1 of the others it never settles.
+        # The length of its gradient does not fall near the prototype: at the .1 of the others it does not converge.
         settings={"images": {"learning_rate": 0.02}},
         keys={"hyperfed": Keys},
     ),

@@ -1,4 +1,4 @@
-"""Every client alone: a flat network, or a Lorentz network of its own curvature."""
+"""Every client trains alone: a flat network, or a Lorentz network with its own curvature."""
 
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
 

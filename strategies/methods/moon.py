@@ -1,4 +1,4 @@
-"""MOON (Li, He & Song, CVPR 2021): features are drawn to the shared model's and away from the client's last."""
+"""MOON (Li, He & Song, CVPR 2021): features are pulled to the shared model's and away from the client's previous ones."""
 
 import contextlib
 import copy
@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, Local
+from curvfed.strategies.base.learner import Learner, Local, copy_tensors
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.training import Trained
@@ -32,32 +32,28 @@ class Keys(Table):
 
 
 PREVIOUS = "previous/"
-"""What the names of the client's last model begin with."""
+"""Prefix of the names of the client's previous model in its local state."""
 
 
 class MoonClient(Learner):
     """f(θ) + μ ℓ, ℓ the mean over the batch of −log(e^(s⁺/τ)/(e^(s⁺/τ) + e^(s⁻/τ))): Section 3.3, Eqs. 3 and 4.
 
-    s⁺ is the cosine of the features z of an example under the model in training and under the model received, s⁻ that of z
-    and the features under the model that the client ended its last round with. z is what the classifier sees: the layers
-    before it stand for the paper's projection head, which all methods have there in its experiments, so that they train one
-    network here as well.
+    s⁺ is the cosine between the features z of an example in the model being trained and in the received model, s⁻ the one
+    between z and the features in the client's previous model, with which it ended its last round. z is the input of the
+    classifier. In the paper's experiments all methods have a projection head before the classifier; here its place is taken
+    by the layers before the classifier, so that all methods train the same network.
 
-    Before a client's first own round its last model is the seeded start. In the first round of a run that is the model
-    received, so that ℓ = log 2 and its gradient is 0; in a later one ℓ draws away from the start. The paper is silent on
-    this; in the authors' code the last models are initial ones too, but for the first round, where there is no ℓ.
+    Before a client's first round its previous model is the initial model. In the first round of a run this is also the
+    received model, so that ℓ = log 2 and its gradient is 0; in a later round ℓ pushes away from the initial model. The
+    paper does not specify this case. In the authors' code the previous models are initial ones too, and the first round
+    has no ℓ.
 
-    The two other models are in evaluation mode, as in the authors' code. On graphs so are they: their features then are
-    those that the models are used by, and they draw no dropout, of which the model in training has as many draws as under
-    FedAvg. At μ = 0 neither computes anything.
+    The two other models are in evaluation mode, as in the authors' code. They therefore draw no dropout, and the model
+    being trained draws the same dropout as under FedAvg. At μ = 0 they compute nothing.
 
-    In the first step of a round z is what the model received makes of the example, so that s⁺ is at its maximum and ℓ does
-    nothing but draw away from what the client learnt last. A round of a single step, as graphs have by default, has no
-    other: there μ = 1 costs accuracy, and takes `local-epochs` of 3 or more to be of no harm.
-
-    Parameters
-    ----------
-    local : Local
+    In the first step of a round z is equal to the received model's features, so s⁺ is at its maximum and ℓ only pushes away
+    from the previous model. A round with a single step, the default of graphs, has no other step: there μ = 1 lowers the
+    accuracy, unless `local-epochs` is at least 3.
     """
 
     keys: Keys
@@ -66,48 +62,43 @@ class MoonClient(Learner):
         super().__init__(local)
         self._received, self._previous = (copy.deepcopy(local.model).requires_grad_(False).eval() for _ in range(2))
 
-    def kept(self) -> dict[str, Tensor]:
-        """All that the last model computes with."""
+    def local_state(self) -> dict[str, Tensor]:
+        """Parameters and running statistics of the previous model."""
         return {f"{PREVIOUS}{name}": tensor for name, tensor in named_state(self._previous).items()}
 
     def train(self) -> Trained:
-        """The round's steps, between the model received and that which the next round is to differ from."""
-        self._copy_to(self._received)
+        """The round's steps; the received model is copied before them, the trained model after them."""
+        copy_tensors(self.local.tensors, named_state(self._received))
         trained = super().train()
-        self._copy_to(self._previous)
+        copy_tensors(self.local.tensors, named_state(self._previous))
         return trained
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """The local loss and μ ℓ, from one pass of the model, and one of each of the others."""
+        """The local loss plus μ ℓ, from one forward pass of each of the three models."""
         keys = self.keys
         if not keys.mu:
             return super().loss(model, batch)
-        with seen_by_head(model) as seen:
+        with head_inputs(model) as inputs:
             loss = super().loss(model, batch)
-        features = batch.of(seen[-1])
+        features = batch.of(inputs[-1])
         near, far = (_cosines(features, other, batch) for other in (self._received, self._previous))
         return loss + keys.mu * F.softplus((far - near) / keys.temperature).mean()
 
-    @torch.no_grad()
-    def _copy_to(self, other: nn.Module) -> None:
-        for name, tensor in named_state(other).items():
-            tensor.copy_(self.local.tensors[name])
-
 
 def _cosines(features: Tensor, other: nn.Module, batch: Batch) -> Tensor:
-    """Of the examples' features (n, d) and those that another model gives them, (n,); 0 for features of 0."""
-    with torch.no_grad(), seen_by_head(other) as seen:
+    """Cosine (n,) between features (n, d) of the examples and their features in another model; 0 for features of 0."""
+    with torch.no_grad(), head_inputs(other) as inputs:
         other(batch.inputs)
-    return F.cosine_similarity(features, batch.of(seen[-1]), dim=1)
+    return F.cosine_similarity(features, batch.of(inputs[-1]), dim=1)
 
 
 @contextlib.contextmanager
-def seen_by_head(model: nn.Module) -> Iterator[list[Tensor]]:
-    """What the classifier of a model is called with, pass by pass, as they come within the block."""
-    seen: list[Tensor] = []
-    handle = model.get_submodule("head").register_forward_pre_hook(lambda head, given: seen.append(given[0]))
+def head_inputs(model: nn.Module) -> Iterator[list[Tensor]]:
+    """A list to which every forward pass within the block appends the input of the model's classifier."""
+    inputs: list[Tensor] = []
+    handle = model.get_submodule("head").register_forward_pre_hook(lambda head, given: inputs.append(given[0]))
     try:
-        yield seen
+        yield inputs
     finally:
         handle.remove()
 
@@ -117,7 +108,7 @@ METHODS = {
         "fedavg with features drawn to the shared model's and away from the client's last (Li et al., 2021)",
         space="flat",
         tasks=(*GRAPHS, *IMAGES),
-        # With the task's one step a round the model starts where it is drawn to, and is only pushed away.
+        # With one step per round, the task's default, the contrastive term would only push the model away.
         settings={"nodes": {"local_epochs": 3}},
         keys={"moon": Keys},
         reads_classifier=True,

@@ -1,22 +1,20 @@
-"""pFedMe (T. Dinh, Tran & Nguyen, NeurIPS 2020): a model of each client's own by a Moreau envelope."""
+"""pFedMe (T. Dinh, Tran & Nguyen, NeurIPS 2020): a personal model at each client by a Moreau envelope."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
-from curvfed.strategies.base.aggregation import Aggregation, Average, Replies
+from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.average import Arrays, split_average
 from curvfed.strategies.base.deviations import is_buffer
 from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.learner import copy_tensors
 from curvfed.strategies.base.method import IMAGES, PLAIN_MEAN, Method
 from curvfed.strategies.base.optimizers.sgd import SGD
 from curvfed.strategies.base.own_model import OwnModel
-from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import Proximal, Trained, train
 
 
@@ -43,19 +41,16 @@ class Keys(Table):
     )
 
 
-Array = NDArray[Any]
-
-
 class PFedMeServer(Average):
     """w ← (1 − β) w + β w̄, w̄ the average of the replies: the last line of Algorithm 1.
 
-    β = 1 is the average, to the bit. Beyond 1 it goes past it, which the paper allows. Running statistics are averaged:
-    past it a variance could be below 0. A round in which nobody has examples changes nothing.
+    β = 1 gives the average, to the bit. The paper also allows β > 1. Running statistics are always averaged, because
+    extrapolated variances could be negative. A round without examples changes nothing.
 
     Parameters
     ----------
     arrays : dict of str to array
-        The shared parameters that all start from.
+        The initial shared parameters.
     beta : float
         β > 0.
     """
@@ -65,56 +60,45 @@ class PFedMeServer(Average):
         self._beta = beta
 
     def aggregate(self, replies: Replies) -> None:
-        """Average, and go β of the way."""
+        """Average, and go the share β of the way."""
         averaged = split_average(self._arrays, list(replies.values()))
-        if self._beta != 1:
-            averaged |= {
-                name: _between(start, averaged[name], self._beta)
-                for name, start in self._arrays.items()
-                if not is_buffer(name)
-            }
+        for name, start in self._arrays.items():
+            if self._beta != 1 and not is_buffer(name):
+                end = averaged[name].astype(np.float64)
+                averaged[name] = ((1 - self._beta) * start.astype(np.float64) + self._beta * end).astype(start.dtype)
         self._arrays = averaged
-
-
-def _between(start: Array, end: Array, share: float) -> Array:
-    found: Array = ((1 - share) * start.astype(np.float64) + share * end.astype(np.float64)).astype(start.dtype)
-    return found
 
 
 class PFedMeClient(OwnModel):
     """For every batch K steps θ ← θ − δ (∇f(θ) + λ (θ − w)), then w ← w − ηλ (w − θ): Algorithm 1.
 
-    λ (θ̃ − w) with θ̃ the end of the K steps stands for the gradient −∇F of the Moreau envelope F(w) = min f(θ) + λ/2
-    ‖θ − w‖². A round has one such step of w per batch, in `local-epochs` passes, where the paper has R.
+    λ (θ̃ − w), where θ̃ is the result of the K steps, approximates −∇F of the Moreau envelope F(w) = min f(θ) + λ/2
+    ‖θ − w‖². A round has one step of w per batch, in `local-epochs` passes; the paper has R steps.
 
-    The paper does not say where θ begins. The authors' code decides: at the w received, then, batch after batch, where the
-    one before ended. Its steps are plain ones, and so are these, whatever `optimizer` and `momentum` say. δ is
-    `learning-rate`, after the schedule, which leaves η as it is; `weight-decay` is a part of f.
+    The paper does not say where θ starts. As in the authors' code it starts at the received w, and for each further batch
+    where the previous one ended. The steps are plain SGD, whatever `optimizer` and `momentum` say. δ is `learning-rate`
+    after the schedule, which does not change η; `weight-decay` is a part of f.
 
-    w is what is shared, θ what is kept and scored. Running statistics are those that θ met, and are shared as w's.
+    w is shared; θ is kept and scored. Running statistics are updated with θ and shared as those of w.
     """
 
     keys: Keys
 
     def train(self) -> Trained:
-        """Both models; the loss is θ's over all steps of the last pass, the number of steps is w's."""
-        local, config = self.local, self.local.config
-        for name, tensor in self.own_state.items():
-            tensor.detach().copy_(local.tensors[name].detach())
-        own = {name: parameter for name, parameter in self.own.named_parameters() if parameter.requires_grad}
-        shared = [local.tensors[name].detach() for name in own]
-        steps = _Envelope(own, shared, local.optimizer.learning_rate, config.weight_decay, self.keys)
-        pull = Proximal(own.values(), self.keys.penalty / 2, shared)
-        epochs, repeats = config.local_epochs, self.keys.steps
-        loss = train(self.own, local.task, steps, epochs, [pull], config.clip_norm, self.loss, repeats)
-        for name, tensor in self.own_state.items():
-            if name not in own:
-                local.tensors[name].detach().copy_(tensor.detach())
+        """Train both models; the loss is that of θ over all steps of the last pass, the number of steps is that of w."""
+        local, config, epochs = self.local, self.local.config, self.local.config.local_epochs
+        copy_tensors(local.tensors, self.own_state)
+        shared = [local.tensors[name].detach() for name in self.own_trained]
+        steps = _Envelope(self.own_trained, shared, local.optimizer.learning_rate, config.weight_decay, self.keys)
+        term = Proximal(self.own_trained.values(), self.keys.penalty / 2, shared)
+        loss = train(self.own, local.task, steps, epochs, [term], config.clip_norm, self.loss, self.keys.steps)
+        untrained = {name: local.tensors[name] for name in self.own_state.keys() - self.own_trained.keys()}
+        copy_tensors(self.own_state, untrained)
         return Trained(loss, epochs * local.task.num_steps)
 
 
 class _Envelope(SGD):
-    """Plain steps on θ, and after every K of them one of w towards it.
+    """Plain steps of θ, and after every K of them one step of w towards θ.
 
     Parameters
     ----------
@@ -123,7 +107,7 @@ class _Envelope(SGD):
     shared : sequence of Tensor
         w, in the same order.
     learning_rate, weight_decay : float
-        δ, and what is a part of f.
+        δ, and the L2 penalty in f.
     keys : Keys
     """
 
@@ -140,7 +124,7 @@ class _Envelope(SGD):
 
     @torch.no_grad()
     def step(self) -> None:
-        """One step of θ, and where it is due one of w."""
+        """One step of θ, and after every K-th one a step of w."""
         super().step()
         self._done += 1
         if self._done % self._keys.steps == 0:
@@ -148,21 +132,16 @@ class _Envelope(SGD):
                 shared.lerp_(own, self._keys.rate * self._keys.penalty)
 
 
-def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:
-    """The server's half of a run."""
-    return PFedMeServer(arrays, keys.beta)
-
-
 METHODS = {
     "pfedme": Method(
-        "a model of each client's own by a Moreau envelope around the shared one (T. Dinh et al., 2020)",
+        "a personal model at each client by a Moreau envelope around the shared one (T. Dinh et al., 2020)",
         space="flat",
         own_model=True,
         aggregation="interpolated",
         tasks=IMAGES,
         settings={"images": PLAIN_MEAN | {"fine_tune_epochs": 0, "learning_rate": 0.1}},
         keys={"pfedme": Keys},
-        server=server,
+        server=lambda arrays, keys, run, clients: PFedMeServer(arrays, keys.beta),
         client=PFedMeClient,
     ),
 }

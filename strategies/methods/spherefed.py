@@ -1,4 +1,4 @@
-"""SphereFed (Dong et al., ECCV 2022): features on the sphere, a fixed orthonormal classifier, one calibration."""
+"""SphereFed (Dong et al., ECCV 2022): features on the sphere, a fixed orthonormal classifier, and a final calibration."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -20,10 +20,10 @@ from curvfed.strategies.base.calibration import (
     unpack_symmetric,
 )
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, copy_in
+from curvfed.strategies.base.learner import Learner, load_arrays
 from curvfed.strategies.base.method import HEAD, IMAGES, Method
 
-_RANK = 1e-12  # eigenvalues of V up to this share of the largest are rounding
+_RANK = 1e-12  # eigenvalues of V up to this share of the largest are rounding errors
 _UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
 
 
@@ -51,12 +51,12 @@ class Keys(Table):
 
 
 class SphereFedClient(Learner):
-    """FedAvg's local work; fine-tuning can be the closed form of the calibration, on the client's own images."""
+    """FedAvg's local work; fine-tuning can solve the calibration's least squares on the client's own images."""
 
     keys: Keys
 
     def fine_tune(self) -> float | None:
-        """As `Learner.fine_tune`, or by Eq. 7 from the client's sums."""
+        """As `Learner.fine_tune`, or in closed form (Eq. 7) from the client's sums."""
         if self.local.config.fine_tune != "closed-form":
             return super().fine_tune()
         from curvfed.strategies.base.classifier_inputs import classifier_inputs
@@ -67,7 +67,7 @@ class SphereFedClient(Learner):
         total = Sums.zeros(dim, classes)
         total.add(features, labels)
         found = solve(total.gram, total.targets, self.keys.ridge * local.task.num_examples)
-        copy_in({f"{HEAD}weight": found.astype(np.float32)}, local.tensors)
+        load_arrays({f"{HEAD}weight": found.astype(np.float32)}, local.tensors)
         return None
 
 
@@ -88,16 +88,16 @@ class Sums:
 
     @classmethod
     def zeros(cls, features: int, classes: int) -> "Sums":
-        """Of no example."""
+        """The sums over no examples."""
         return cls(np.zeros((features, features)), np.zeros((features, classes)))
 
     def add(self, features: ArrayLike, labels: ArrayLike) -> None:
-        """Take in a batch.
+        """Add a batch.
 
         Parameters
         ----------
         features : array (b, l)
-            NumPy, or a tensor on the CPU without gradient.
+            Array, or tensor on the CPU without gradient.
         labels : array of integers (b,)
             0 to C − 1.
         """
@@ -125,7 +125,7 @@ class Sums:
         return cls(gram, vector[split:].reshape(features, classes))
 
     def check(self, examples: int, noise: float = 0.0) -> None:
-        """Refuse sums that so many examples cannot have: |Σ zᵢ| over some of them is at most √(N Σ zᵢ²).
+        """Refuse sums that are impossible for this number of examples: |Σ zᵢ| over some of them is at most √(N Σ zᵢ²).
 
         Raises
         ------
@@ -142,11 +142,11 @@ def length(features: int, classes: int) -> int:
 
 
 def check_trace(gram: Array, examples: int) -> None:
-    """Refuse a V that is not of so many features of unit length: trace(V) = N.
+    """Refuse a V that is not a sum over N features of unit length: trace(V) = N.
 
-    The tolerance is that of features normalised in float32. A sum of l squares has, in any order, a relative error up to
-    l·u (u = 2⁻²⁴), the norm half of that and u for the root, the quotient another u; so trace(V) is within N·(l + 4)·u.
-    The zero vector has no direction and a squared length of 0: it counts as missing.
+    The tolerance allows for features normalised in float32. A sum of l squares in any order has a relative error of at most
+    l·u (u = 2⁻²⁴), its square root half of that plus u, and the quotient another u; so trace(V) is within N·(l + 4)·u. A
+    zero vector cannot be normalised and makes the trace too small.
 
     Raises
     ------
@@ -157,10 +157,10 @@ def check_trace(gram: Array, examples: int) -> None:
 
 
 def solve(gram: Array, targets: Array, ridge: float, noise: float = 0.0) -> Array:
-    """The head of least squared error over the examples of V and U (Eqs. 10 and 12): the transpose of (V + ridge·I)⁻¹U.
+    """The head with the least squared error (Eqs. 10 and 12): the transpose of (V + ridge·I)⁻¹U.
 
-    W is min Σ ‖W z − one_hot(y)‖² + ridge·‖W‖². Eq. 12 is this with ridge = λ; its Eq. 11, a mean over N examples and C
-    classes, would have ridge = λNC.
+    W minimises Σ ‖W z − one_hot(y)‖² + ridge·‖W‖². Eq. 12 has ridge = λ; Eq. 11, a mean over N examples and C classes,
+    corresponds to ridge = λNC.
 
     Parameters
     ----------
@@ -169,25 +169,25 @@ def solve(gram: Array, targets: Array, ridge: float, noise: float = 0.0) -> Arra
     targets : array (l, C)
         U.
     ridge : float
-        0 takes the pseudo-inverse of V, without eigenvalues up to 1e-12 of the largest; a head of least norm then.
+        0 for the pseudo-inverse of V, without eigenvalues up to 1e-12 of the largest; gives the head of least norm.
     noise : float
-        Bound on the absolute error of V's entries; eigenvalues up to l times that are taken for 0 too.
+        Bound on the absolute error of V's entries; eigenvalues up to l times the bound count as 0.
 
     Returns
     -------
     array (C, l), float64
-        Classes without an example have rows of zeros. Relative error about eps·cond(V), which is the square of the
-        features' condition number.
+        Rows of classes without examples are 0. Relative error about eps·cond(V); cond(V) is the square of the features'
+        condition number.
 
     Raises
     ------
     CalibrationError
-        If V has no eigenvalues.
+        If the eigenvalues of V do not converge.
     """
     try:
         values, vectors = np.linalg.eigh(gram)
     except np.linalg.LinAlgError:
-        raise CalibrationError("V has no eigenvalues: it is no sum of squares") from None
+        raise CalibrationError("the eigenvalues of V cannot be computed: it is not a sum of squares") from None
     if ridge > 0:
         inverse = 1 / (np.maximum(values, 0) + ridge)
     else:
@@ -198,16 +198,13 @@ def solve(gram: Array, targets: Array, ridge: float, noise: float = 0.0) -> Arra
 
 
 class ClosedForm(Calibration):
-    """The calibration of Eq. 10: least squares of the one-hot labels on the features."""
+    """The calibration of Eq. 10: least squares from the features to the one-hot labels."""
 
     keys: Keys
-
-    def zeros(self, features: int, classes: int) -> Sums:
-        """V and U of no example."""
-        return Sums.zeros(features, classes)
+    sums = Sums
 
     def check(self, vector: Array, examples: int, features: int, classes: int, noise: float = 0.0) -> Sums:
-        """V and U, which so many examples can have."""
+        """V and U, if they are possible for this number of examples."""
         sums = Sums.unpack(vector, features, classes, noise)
         sums.check(examples, noise)
         if self.keys.normalize:

@@ -1,4 +1,4 @@
-"""Named arrays on the wire: NumPy's own format in Flower's records, with few copies, checked on arrival."""
+"""Named arrays in messages: NumPy's format in Flower's records, with few copies, and checks of received arrays."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 _NUMPY, _PREFIX = "numpy.ndarray", 10  # magic, version and the header's length take ten bytes
 
-MOST_WORDS = 2000
-"""Characters of a reason that is shown. It may quote the other side, who could fill a disk with it."""
+MAX_REASON = 2000
+"""Most characters of a reason that is logged. It may quote the other side, which could otherwise fill a disk."""
 
 
 class MessageError(ValueError):
-    """A message that is not what it should be; the text is safe to show (`one_line`), whatever it quotes."""
+    """A message that is not as expected; the text is safe to print, whatever it quotes (`one_line`)."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(one_line(reason))
 
 
-def one_line(text: str, most: int = MOST_WORDS) -> str:
-    """A text on one line, without what moves a terminal's cursor, cut off at so many characters."""
+def one_line(text: str, most: int = MAX_REASON) -> str:
+    """A text on one line without control characters, cut off after `most` characters."""
     line = "".join(
         char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in " ".join(text[: 2 * most].split())
     )
@@ -32,7 +32,7 @@ def one_line(text: str, most: int = MOST_WORDS) -> str:
 
 
 def encode_arrays(arrays: Mapping[str, NDArray[Any]]) -> ArrayRecord:
-    """Arrays as one record, the order of names kept: NumPy's own format, made with one copy where Flower makes three."""
+    """Arrays as one record in the same order, in NumPy's format; makes one copy where Flower makes three."""
     return ArrayRecord({name: _pack(np.asarray(array, order="C")) for name, array in arrays.items()})
 
 
@@ -49,11 +49,11 @@ def decode_arrays(record: ArrayRecord) -> dict[str, NDArray[Any]]:
     Raises
     ------
     MessageError
-        If the bytes are no NumPy array, or one of objects.
+        If the bytes are not a NumPy array, or are one of objects.
     """
     try:
         return {name: _unpack(array) for name, array in record.items()}
-    except Exception as error:  # what NumPy's header reader raises depends on how the bytes are damaged
+    except Exception as error:  # the exceptions of NumPy's header reader depend on the damage
         raise MessageError(f"an array cannot be read ({type(error).__name__})") from None
 
 
@@ -62,12 +62,12 @@ def _unpack(array: Array) -> NDArray[Any]:
         raise ValueError("not in NumPy's format")
     offset = _PREFIX + int.from_bytes(array.data[_PREFIX - 2 : _PREFIX], "little")
     shape, dtype = _read_header(array.data[:offset])
-    return np.frombuffer(array.data, dtype, offset=offset).reshape(shape)  # refuses bytes too many or too few
+    return np.frombuffer(array.data, dtype, offset=offset).reshape(shape)  # refuses too many or too few bytes
 
 
 @lru_cache(maxsize=1024)
 def _read_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype; the same headers come round after round, and reading one takes as long as copying 100 kB."""
+    """Shape and dtype. Cached: headers repeat in every round, and reading one takes as long as copying 100 kB."""
     stream = BytesIO(header)
     if npy.read_magic(stream) != (1, 0):
         raise ValueError("not of version 1.0 of NumPy's format")
@@ -78,21 +78,21 @@ def _read_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse arrays that are not of the expected names, shapes and dtypes, or not finite.
+    """Refuse arrays that have other names, shapes or dtypes than expected, or are not finite.
 
     Raises
     ------
     MessageError
-        Names the first parameter that is wrong, and how.
+        Names the first wrong parameter and what is wrong with it.
     """
     if arrays.keys() != expected.keys():
         extra, missing = sorted(arrays.keys() - expected.keys()), sorted(expected.keys() - arrays.keys())
-        raise MessageError(f"parameters do not match: not awaited {extra}, missing {missing}")
+        raise MessageError(f"parameters do not match: unexpected {extra}, missing {missing}")
     for name, array in arrays.items():
         wanted = expected[name]
         if array.shape != wanted.shape or array.dtype != wanted.dtype:
             raise MessageError(
-                f"{name} is {array.dtype}{list(array.shape)}, awaited was {wanted.dtype}{list(wanted.shape)}"
+                f"{name} is {array.dtype}{list(array.shape)}, expected {wanted.dtype}{list(wanted.shape)}"
             )
         if not np.isfinite(array).all():
             raise MessageError(f"{name} has values that are not finite")

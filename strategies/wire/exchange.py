@@ -1,4 +1,4 @@
-"""Who takes part: identities, seeded sampling, and the exchange of one phase's messages."""
+"""Identities of the nodes, seeded sampling of clients, and the exchange of one phase's messages."""
 
 import logging
 import time
@@ -18,28 +18,28 @@ from curvfed.strategies.wire.messages import (
     decode_reply,
     encode_request,
 )
-from curvfed.strategies.wire.nudging import has_machines, is_due, nudge
-from curvfed.strategies.wire.pulling import MESSAGE_LOST, Puller
+from curvfed.strategies.wire.reply_poller import MESSAGE_LOST, ReplyPoller
+from curvfed.strategies.wire.wake_up import has_supernodes, is_due, wake_up
 
 log = logging.getLogger("curvfed")
 
 FIRST_POLL, LAST_POLL = 0.005, 0.2
-"""Seconds between two looks for replies, doubling from the first to the last: short rounds are not kept waiting, and a
-server that waits for minutes stays idle."""
+"""Shortest and longest pause between two polls for replies, in seconds; it doubles while no reply arrives, so that short
+rounds are not delayed and a server that waits for minutes is idle."""
 
 
 NODE_UNAVAILABLE = 5
-"""Flower's code for a node that has not been heard of for about a minute."""
+"""Flower's error code for a node that has been silent for about a minute."""
 
 
-class CohortError(RuntimeError):
-    """A federation that cannot run."""
+class FederationError(RuntimeError):
+    """The clients cannot run this federation."""
 
 
 def sample(partitions: Sequence[int], fraction: float, seed: int, round_number: int) -> list[int]:
     """The clients of one round: a seeded draw without replacement from the sorted partitions, at least one.
 
-    It depends on nothing but its arguments, so that a resumed run draws the same cohorts.
+    It depends only on its arguments, so that a resumed run selects the same clients.
     """
     ordered = sorted(partitions)
     size = max(1, round(fraction * len(ordered)))
@@ -62,21 +62,21 @@ def exchange(
     grid : Grid
     requests : mapping of node id to Request
     timeout : float
-        Seconds; who has not answered by then counts as failed.
+        Seconds after which nodes without a reply count as failed.
     on_reply : callable, optional
-        Told the number of answers so far and of requests.
+        Called with the number of replies so far and the number of requests.
 
     Returns
     -------
     replies : dict of node id to Reply
-        Those that are well formed, belong to this phase and carry no error.
+        Replies that are well formed, belong to this phase and contain no error.
     failures : dict of node id to str
         The reason for each other node.
     seconds : dict of node id to float
-        From sending to answer.
+        From request to reply.
     """
     started = time.monotonic()
-    # One record per round is shared by the messages of all nodes, so a phase costs one encoding.
+    # The messages of all nodes share one record of arrays, which is encoded once.
     messages = [
         Message(encode_request(request), node, MESSAGE_TYPES[request.header.phase], ttl=timeout + 60)
         for node, request in requests.items()
@@ -84,39 +84,36 @@ def exchange(
     nodes = [message.metadata.dst_node_id for message in messages]
     ids = list(grid.push_messages(messages))
     if len(ids) != len(nodes):
-        raise CohortError(
-            f"Flower took {len(ids)} of {len(nodes)} messages; is a model too large for it, or the SuperLink gone?"
+        raise FederationError(
+            f"Flower accepted {len(ids)} of {len(nodes)} messages; is the model too large, or the SuperLink down?"
         )
-    # A node that Flower does not know any more has no message id.
-    waiting = {identity: node for identity, node in zip(ids, nodes, strict=True) if identity}
+    # A node that Flower no longer knows has no message id.
+    waiting = {message_id: node for message_id, node in zip(ids, nodes, strict=True) if message_id}
     replies: dict[int, Reply] = {}
-    failures = {
-        node: "Flower did not take the message" for identity, node in zip(ids, nodes, strict=True) if not identity
-    }
+    sent = set(waiting.values())
+    failures = {node: "Flower did not accept the message" for node in nodes if node not in sent}
     seconds: dict[int, float] = {}
-    pause, puller, may_nudge = FIRST_POLL, Puller(grid), has_machines(grid)
+    pause, poller, may_wake_up = FIRST_POLL, ReplyPoller(grid), has_supernodes(grid)
     while waiting:
-        arrived = puller.pull(waiting, started + timeout - time.monotonic())
+        arrived = poller.poll(waiting, started + timeout - time.monotonic())
         for message in arrived:
             node = waiting.pop(message.metadata.reply_to_message_id, None)
             if node is None:
                 continue
             seconds[node] = time.monotonic() - started
             try:
-                reply = _read(message, requests[node].header)
+                replies[node] = _read(message, requests[node].header)
             except MessageError as error:
                 failures[node] = str(error)
-            else:
-                replies[node] = reply
         if arrived and on_reply:
             on_reply(len(requests) - len(waiting), len(requests))
         waited = time.monotonic() - started
-        if may_nudge and waiting and is_due(waited, seconds.values()):
+        if may_wake_up and waiting and is_due(waited, seconds.values()):
             log.info(
-                "no answer yet from %d of %d nodes: asking them whether they keep it back", len(waiting), len(nodes)
+                "no reply yet from %d of %d nodes: waking them up, in case they hold it back", len(waiting), len(nodes)
             )
-            nudge(grid, waiting.values(), timeout)
-            may_nudge = False
+            wake_up(grid, waiting.values(), timeout)
+            may_wake_up = False
         if waiting and waited > timeout:
             failures |= dict.fromkeys(waiting.values(), f"no reply within {timeout:g} s")
             break
@@ -131,33 +128,33 @@ def exchange(
 def _read(message: Message, expected: Header) -> Reply:
     if message.has_error():
         if message.error.code == NODE_UNAVAILABLE:
-            raise MessageError("the node is not connected any more")
+            raise MessageError("the node is no longer connected")
         if message.error.code == MESSAGE_LOST:
-            raise MessageError("its reply was lost on the way")
-        # Flower's error text can hold the text of a client's exception: the code is enough.
-        raise MessageError(f"Flower reports error {message.error.code} of this node; its own log has more")
+            raise MessageError("its reply was lost in transit")
+        # Flower's error text may contain the text of a client's exception, so only the code is shown.
+        raise MessageError(f"Flower reports error {message.error.code} for this node; the node's log has details")
     content: RecordDict = message.content
     reply = decode_reply(content, expected)
     if reply.error:
-        # Before the first phase is over the server does not know who a node is, but the node may.
+        # During the first phase the server does not know the node's partition, but the node may.
         name = f"partition-id {reply.partition}: " if expected.phase == DESCRIBE and reply.partition >= 0 else ""
         raise MessageError(name + reply.error)
     return reply
 
 
-def identify(replies: Mapping[int, Reply]) -> dict[int, int]:
+def nodes_by_partition(replies: Mapping[int, Reply]) -> dict[int, int]:
     """Partition -> node id, sorted by partition.
 
     Raises
     ------
-    CohortError
+    FederationError
         If two nodes claim one partition-id.
     """
     nodes: dict[int, int] = {}
     for node, reply in replies.items():
         other = nodes.setdefault(reply.partition, node)
         if other != node:
-            raise CohortError(
-                f"nodes {other} and {node} both say that they are partition-id {reply.partition}; every node needs its own"
+            raise FederationError(
+                f"nodes {other} and {node} both have partition-id {reply.partition}; every node needs its own"
             )
     return dict(sorted(nodes.items()))

@@ -1,7 +1,7 @@
-"""What travels: dataclasses here, Flower's records on the wire. The only home of record keys.
+"""Requests and replies as dataclasses, and their encoding in Flower's records. No other file uses the keys of the records.
 
-Every message names its run, phase and round. What arrives is checked before it is believed: `MessageError` says what was
-wrong, in words that hold nothing of the content.
+Every message names its run, phase and round. Received messages are checked before they are used; a `MessageError` says what
+is wrong and contains no data.
 """
 
 from collections.abc import Mapping
@@ -45,8 +45,8 @@ MESSAGE_TYPES = {
     FORGET: "query.forget",
 }
 
-NUDGE = "query.nudge"
-"""Flower's type of a message of no phase, empty and not answered; see `curvfed.strategies.wire.nudging`."""
+WAKE_UP = "query.wake_up"
+"""Flower's type of an empty message outside all phases; see `curvfed.strategies.wire.wake_up`."""
 
 ANSWERED_BY_ARRAYS = (TRAIN, CALIBRATE, CCVR, HULLS)
 
@@ -54,12 +54,12 @@ _HEADER, _FACTS, _ARRAYS, _FIXED, _METRICS, _BODY = "header", "facts", "arrays",
 _PARTS = "parts"
 
 Parts = Mapping[str, Any]
-"""Named values that Flower's records take: numbers, strings, bytes, and lists of one kind of these."""
+"""Named values of the types in Flower's records: numbers, strings, bytes, and lists of one of these types."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """Where a message belongs.
+    """The run, phase and round of a message.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Header:
     phase : str
         A key of `MESSAGE_TYPES`.
     round : int
-        1, 2, …; 0 before the first round.
+        From 1; 0 before the first round.
     """
 
     run: str
@@ -78,7 +78,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the server learned before the first round and every client is told.
+    """What the server learned before the first round and sends to every client.
 
     Attributes
     ----------
@@ -86,17 +86,17 @@ class Facts:
         "nodes", "graphs", "images" or "points".
     num_features : int
     class_names : tuple of str
-        Union over the clients; numbers the logits.
+        Union over the clients, in the order of the logits.
     shape : str
-        Of an image, such as "3x32x32"; "" for other tasks.
+        Shape of an image, such as "3x32x32"; "" for other tasks.
     own_ends : bool
-        Whether the clients' feature spaces or classes have nothing in common: then the layers that touch them stay with
-        each client, and `num_features` is 0 and `class_names` empty for "your own".
+        Whether the clients' feature spaces or classes differ. Then the first and last layers are personal, each client
+        uses its own features and classes, `num_features` is 0 and `class_names` is empty.
     ricci_mean, ricci_std : float
-        Mean and standard deviation (ddof = 0) over the clients of their mean Ricci curvature; 0 and 0 where the
-        method does not ask or the clients do not tell, which starts every curvature at the constant.
+        Mean and standard deviation (ddof = 0) over the clients of their mean Ricci curvature. Both are 0 where the method
+        does not use it or a client keeps it private; then every curvature starts at the constant.
     partitions : tuple of int
-        The numbers of all clients, ascending, where the method's row has them told; else none.
+        The numbers of all clients, ascending; empty unless the method's row has `lists_clients`.
     """
 
     task: str
@@ -111,21 +111,21 @@ class Facts:
 
 @dataclass(frozen=True)
 class Request:
-    """Server to client.
+    """A message from the server to a client.
 
     Attributes
     ----------
     header : Header
     stamp : int
-        The round of the personal state that the client must start from; 0 is a fresh client.
+        The round of the personal state that the client must start from; 0 for a new client.
     facts : Facts or None
         None in the first phase.
     arrays : ArrayRecord
         The shared parameters, encoded once per round for all clients.
     fixed : ArrayRecord
-        The fixed parameters of the run, for a client that has not got them yet; it keeps them.
+        The run's fixed parameters, for a client that does not have them yet; it stores them.
     parts : mapping
-        What a protocol sends besides, by its own names; who takes it checks it.
+        Further values of a protocol; the receiver checks them.
     """
 
     header: Header
@@ -145,20 +145,20 @@ class Description:
     task : str
         "nodes", "graphs", "images" or "points".
     space : str
-        Which feature space and which classes these are: the name of a data set among several, else "".
+        Name of the client's data set, which has its own features and classes, among several; else "".
     metric : str
         "accuracy" or "roc_auc".
     num_features : int
     class_names : tuple of str
     digest, partition_digest : str
-        SHA-256 of the client's data and of the whole partition ("" where it brings its own data).
+        SHA-256 of the client's data, and of the whole partition ("" for a client with its own data).
     statistics : mapping
         Figures about the data, by name (see `curvfed.tasks.graphs.client_task.Statistics` and
-        `curvfed.tasks.images.client_task.ImageStatistics`); empty where they stay private.
+        `curvfed.tasks.images.client_task.ImageStatistics`); empty where they are private.
     shape : str
-        Of an image, such as "3x32x32"; "" for other tasks.
+        Shape of an image, such as "3x32x32"; "" for other tasks.
     num_partitions : int
-        Into how many parts the public data set is cut; 0 where the client brings its own data.
+        Number of parts of the public data set; 0 for a client with its own data.
     """
 
     task: str
@@ -175,14 +175,14 @@ class Description:
 
 @dataclass(frozen=True)
 class Reply:
-    """Client to server.
+    """A message from a client to the server.
 
     Attributes
     ----------
     header : Header
     partition : int
     error : str
-        Why the client could not answer, "" if it could.
+        Why the client could not do its work; "" if it could.
     description : Description or None
         In phase `describe`.
     num_examples : int
@@ -190,9 +190,9 @@ class Reply:
     arrays : mapping of str to array
         The shared parameters after training, or the sums that a phase asks for.
     metrics : mapping of str to float
-        What is not defined is left out.
+        Undefined metrics are left out.
     parts : mapping
-        As in a request.
+        Further values of a protocol, as in a request.
     """
 
     header: Header
@@ -225,7 +225,7 @@ def decode_request(content: RecordDict) -> Request:
     Raises
     ------
     MessageError
-        If a record or a key is absent or of another type.
+        If a record or a key is missing or has another type.
     """
     header = config_of(content, _HEADER)
     facts = build(Facts, config_of(content, _FACTS)) if _FACTS in content else None
@@ -235,14 +235,8 @@ def decode_request(content: RecordDict) -> Request:
 
 def encode_reply(reply: Reply) -> RecordDict:
     """A reply as Flower's records."""
-    content = RecordDict(
-        {
-            _HEADER: ConfigRecord(
-                vars(reply.header)
-                | {"partition": reply.partition, "error": reply.error, "num_examples": reply.num_examples}
-            )
-        }
-    )
+    about = {"partition": reply.partition, "error": reply.error, "num_examples": reply.num_examples}
+    content = RecordDict({_HEADER: ConfigRecord(vars(reply.header) | about)})
     if reply.description is not None:
         body = dict(vars(reply.description))
         statistics = {key: value for key, value in body.pop("statistics").items() if value is not None}
@@ -258,36 +252,35 @@ def encode_reply(reply: Reply) -> RecordDict:
 
 
 def decode_reply(content: RecordDict, expected: Header) -> Reply:
-    """A reply from Flower's records, checked for form and for the run, phase and round it should belong to.
+    """A reply from Flower's records; its form, run, phase and round are checked.
 
     Raises
     ------
     MessageError
-        If a record or a key is absent or of another type, or if the reply belongs elsewhere.
+        If a record or a key is missing or has another type, or if the reply belongs to another run, phase or round.
     """
     record = config_of(content, _HEADER)
     header = build(Header, record)
-    for name in ("run", "phase", "round"):
-        got, wanted = getattr(header, name), getattr(expected, name)
+    for name, wanted in vars(expected).items():
+        got = getattr(header, name)
         if got != wanted:
-            raise MessageError(f"the reply is of {name} {got}, awaited was {wanted}")
+            raise MessageError(f"the reply has {name} {got}, expected {wanted}")
     error = one_line(entry(record, "error", str))
     description = None
     if header.phase == DESCRIBE and not error:
         body = dict(config_of(content, _BODY)) | {"statistics": dict(config_of(content, "statistics"))}
-        description = build(Description, body)
-        about = description
+        description = about = build(Description, body)
         check_texts([about.task, about.space, about.metric, about.digest, about.partition_digest, about.shape])
         check_texts(about.class_names)
         check_data(about.task, about.space, about.shape, about.num_features, about.class_names)
-        check_statistics(description.statistics, len(description.class_names))
+        check_statistics(about.statistics, len(about.class_names))
         check_partition(entry(record, "partition", int), about.num_partitions, about.partition_digest)
     num_examples = entry(record, "num_examples", int)
     if num_examples < 0:
         raise MessageError(f"num_examples is {num_examples}; allowed is 0 or more")
     metrics = record_of(content, _METRICS, MetricRecord) or MetricRecord()
     if header.phase not in ANSWERED_BY_ARRAYS and _ARRAYS in content:
-        raise MessageError(f"arrays are not awaited in phase {header.phase}")
+        raise MessageError(f"arrays are not expected in phase {header.phase}")
     return Reply(
         header,
         entry(record, "partition", int),

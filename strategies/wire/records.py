@@ -1,4 +1,4 @@
-"""Reading Flower's records: what is absent or of another type is a `MessageError`."""
+"""Reading of Flower's records; a missing entry or one of another type is a `MessageError`."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -18,40 +18,40 @@ _LISTS: Mapping[Any, tuple[type, str]] = {
 
 
 def config_of(content: RecordDict, key: str) -> ConfigRecord:
-    """A record of settings, which must be there."""
+    """The ConfigRecord of this name, which is required."""
     found = record_of(content, key, ConfigRecord)
     if found is None:
-        raise MessageError(f'the record "{key}" is absent')
+        raise MessageError(f'the record "{key}" is missing')
     return found
 
 
 def record_of(content: RecordDict, key: str, kind: type[R]) -> R | None:
-    """A record of the given kind, or None.
+    """The record of this name and kind, or None.
 
-    Not by way of `content.array_records` and the like: those views and the RecordDict refer to each other, which would
-    keep every message of a round in memory until the next full garbage collection.
+    `content.array_records` and the like are not used: these views and the RecordDict refer to each other, which would keep
+    every message of a round in memory until the next full garbage collection.
     """
     found = content.get(key)
     return found if isinstance(found, kind) else None
 
 
 def entry(record: Mapping[str, Any], key: str, kind: type) -> Any:
-    """An entry of a record, of exactly this type."""
+    """An entry of a record, which must have exactly this type."""
     value = record.get(key)
     if type(value) is not kind:
-        raise MessageError(f'"{key}" is {type(value).__name__}, awaited was {kind.__name__}')
+        raise MessageError(f'"{key}" is {type(value).__name__}, expected {kind.__name__}')
     return value
 
 
 def build(kind: type[T], record: Mapping[str, Any]) -> T:
-    """A dataclass from the keys of a record, types checked."""
+    """A dataclass from the entries of a record, with checked types."""
     values: dict[str, Any] = {}
     for item in fields(kind):  # type: ignore[arg-type]
         value = record.get(item.name)
         if item.type in _LISTS:
             kind_of_each, words = _LISTS[item.type]
             if not isinstance(value, list | tuple) or not all(type(one) is kind_of_each for one in value):
-                raise MessageError(f'"{item.name}" is no list of {words}')
+                raise MessageError(f'"{item.name}" is not a list of {words}')
             values[item.name] = tuple(value)
         elif item.type in (bool, int, float, str):
             values[item.name] = entry(record, item.name, item.type)
@@ -61,7 +61,7 @@ def build(kind: type[T], record: Mapping[str, Any]) -> T:
 
 
 def lists(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Tuples as lists, the only sequence that Flower's records take, and JSON."""
+    """Replace tuples by lists, as Flower's records and JSON require."""
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 

@@ -1,7 +1,7 @@
-"""Arrays on disk under a stamp, written atomically, the last two stamps kept.
+"""Arrays on disk, numbered by a stamp (the round), written atomically; the last two stamps are kept.
 
-The server's checkpoints and the clients' personal state are both kept so: whoever goes on from round r finds round r
-even if the writer died while it wrote r + 1.
+The server's checkpoints and the clients' personal state are stored this way: a run that resumes from round r finds round r
+even if the process was killed while it wrote round r + 1.
 """
 
 import contextlib
@@ -33,29 +33,29 @@ _DTYPES = {
         ),
     )
 }
-"""What safetensors calls them."""
-_MOST_BUFFERS = 512  # what one system call takes, with room to spare
+"""Their names in safetensors."""
+_MOST_BUFFERS = 512  # well below the limit of one system call
 _NAME = re.compile(r"^(\d{8})\.safetensors$")
 
 
 class StoreError(RuntimeError):
-    """A stamp that is absent or unreadable."""
+    """A stamp that is missing or unreadable."""
 
 
 class Store:
     """A folder of stamped arrays (files of mode 0600 in a folder of mode 0700).
 
-    A write is a file beside, then a rename: a process killed at any moment leaves old or new, whole. Clients do not force
-    their files to the disk, which would cost more than a round; a power failure may tear the newest, and a client whose
-    state is gone is dropped with that reason. The server's checkpoint, one file per round, is forced.
+    A file is written under a temporary name and then renamed, so that a killed process leaves the old or the new file
+    complete. Clients do not flush their files to the disk, which would take longer than a round: a power failure can damage
+    the newest file, and a client whose state is lost is dropped with that reason. The server's checkpoint is flushed.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._known: set[int] | None = None  # the stamps there are, once this object has written
+        self._known: set[int] | None = None  # the existing stamps, after the first write of this object
 
     def stamps(self) -> list[int]:
-        """The stamps there are, ascending."""
+        """The existing stamps, ascending."""
         if not self.folder.is_dir():
             return []
         matches = (_NAME.match(entry.name) for entry in os.scandir(self.folder))
@@ -69,7 +69,7 @@ class Store:
         base: int = 0,
         durable: bool = False,
     ) -> None:
-        """Write one stamp and keep it beside `base`, the stamp that it was made from; remove all older ones.
+        """Write a stamp, keep it and `base`, the stamp that it was computed from, and remove all older ones.
 
         Parameters
         ----------
@@ -79,12 +79,12 @@ class Store:
         metadata : mapping of str to JSON values
         base : int
         durable : bool
-            Wait until the file is on the disk, so that a power failure does not tear it either.
+            Wait until the file is on the disk, so that it survives a power failure.
 
         Raises
         ------
         StoreError
-            If an array has a dtype that the format has not.
+            If the format does not support the dtype of an array.
         """
         for name, array in arrays.items():
             if array.dtype not in _DTYPES:
@@ -97,18 +97,18 @@ class Store:
         temporary = temporary_path(target)
         spare = self.folder / ".spare"
         try:
-            # Written over a file whose time is past, in pages that the system has at hand: four times quicker.
+            # Overwriting an old file, whose pages are in memory, is four times faster than creating a new one.
             with contextlib.suppress(FileNotFoundError):
                 os.rename(spare, temporary)
             _write(temporary, arrays, metadata, durable)
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
-        # Only what is older: a straggler that ends late must not remove the state of a later round.
+        # Only older stamps: a client that finishes late must not remove the state of a later round.
         for other in {known for known in self._known if known < stamp} - {base}:
             with contextlib.suppress(FileNotFoundError):
                 os.replace(self._path(other), spare)
-        # Another process may have written `base`: this one removes it in its turn.
+        # Another process may have written `base`; a later save of this one removes it.
         self._known = {known for known in self._known if known > stamp} | {base, stamp}
 
     def discard_after(self, stamp: int) -> None:
@@ -124,19 +124,19 @@ class Store:
         Raises
         ------
         StoreError
-            If it is absent, torn, or of another format.
+            If it is missing, damaged, or has another format.
         """
         path = self._path(stamp)
         try:
             with safe_open(path, framework="np") as file:
-                told = file.metadata()
-                metadata: dict[str, Any] = json.loads(told["json"])
-                if reason := unreadable(told.get("format", "1")):
+                header = file.metadata()
+                metadata: dict[str, Any] = json.loads(header["json"])
+                if reason := unreadable(header.get("format", "1")):
                     raise StoreError(f"the state of round {stamp} in {self.folder} is unreadable: {reason}")
                 return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
         except FileNotFoundError:
             kept = ", ".join(map(str, self.stamps())) or "none"
-            raise StoreError(f"no state of round {stamp} in {self.folder}; kept are: {kept}") from None
+            raise StoreError(f"no state of round {stamp} in {self.folder}; available are: {kept}") from None
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise StoreError(
                 f"the state of round {stamp} in {self.folder} is unreadable ({type(error).__name__})"
@@ -147,10 +147,10 @@ class Store:
 
 
 def _write(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any], durable: bool) -> None:
-    """A safetensors file: length of the header, header, the arrays one after the other.
+    """Write a safetensors file: length of the header, header, and the arrays one after the other.
 
-    The library's own writer copies the arrays and empties the file first; this one is called for every client in every
-    round. What it writes is read by the library.
+    The library's writer is not used because it copies the arrays and truncates the file first, for every client in every
+    round. The library reads the files.
     """
     contents = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     entries: dict[str, Any] = {"__metadata__": {"format": str(FORMAT), "json": json.dumps(metadata)}}

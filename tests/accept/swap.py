@@ -4,7 +4,7 @@ import statistics
 from pathlib import Path
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.personal import scatter
+from curvfed.client_app.personal import restore_state
 from curvfed.deployments.predict import TrainedRun
 
 
@@ -23,6 +23,6 @@ def with_own_and_neighbours(folder: Path) -> tuple[float, float]:
         party.prepare(run.facts, 0)
         party.receive(run.shared.sent_to(client))
         for scores, state in ((own, states[client]), (other, states[neighbour])):
-            scatter(state, party.personal, None)
+            restore_state(state, party.personal, None)
             scores.append(party.task.scores(party.model)["test"])
     return statistics.mean(own), statistics.mean(other)

@@ -815,7 +815,7 @@ def test_a_run_directory_has_one_writer(tmp_path):
     )
     assert holder.stdout.readline() == "held\n"
     assert is_written(tmp_path)
-    with pytest.raises(ConfigError, match="another process still writes this run"):
+    with pytest.raises(ConfigError, match="another process is still writing this run"):
         RunLock(tmp_path).acquire(patience=0.1)
     threading.Timer(0.5, lambda: os.kill(holder.pid, signal.SIGKILL)).start()
     lock = RunLock(tmp_path)

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curvfed.deployments.inprocess import InProcessGrid
-from curvfed.strategies.wire.exchange import CohortError, exchange, identify, sample
+from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition, sample
 from curvfed.strategies.wire.messages import Header, Reply, Request, encode_reply
-from curvfed.strategies.wire.nudging import BEAT, is_due
+from curvfed.strategies.wire.wake_up import SLOT, is_due
 
 partitions = st.lists(st.integers(0, 10_000), min_size=1, max_size=60, unique=True)
 fractions = st.floats(0.001, 1.0)
@@ -53,12 +53,12 @@ def test_all_are_drawn_at_fraction_one():
 
 def test_nodes_are_known_by_their_partition():
     replies = {70: Reply(HEADER, 2), 10: Reply(HEADER, 0), 30: Reply(HEADER, 1)}
-    assert list(identify(replies).items()) == [(0, 10), (1, 30), (2, 70)]
+    assert list(nodes_by_partition(replies).items()) == [(0, 10), (1, 30), (2, 70)]
 
 
 def test_a_doubled_partition_is_refused():
-    with pytest.raises(CohortError, match="nodes 70 and 10 both say that they are partition-id 1"):
-        identify({70: Reply(HEADER, 1), 30: Reply(HEADER, 2), 10: Reply(HEADER, 1)})
+    with pytest.raises(FederationError, match="nodes 70 and 10 both have partition-id 1"):
+        nodes_by_partition({70: Reply(HEADER, 1), 30: Reply(HEADER, 2), 10: Reply(HEADER, 1)})
 
 
 class Scripted(InProcessGrid):
@@ -182,7 +182,7 @@ HALF = 777
 
 
 def test_half_a_reply_holds_nobody_up(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.wire.pulling.PATIENCE", 0.05)
+    monkeypatch.setattr("curvfed.strategies.wire.reply_poller.PATIENCE", 0.05)
     grid = Network([[good(11, HALF)], [good(12, 2)], [good(13, 3)]])
     started = time.monotonic()
     replies, failures, _ = ask(grid, (11, 12, 13), timeout=0.5)
@@ -194,7 +194,7 @@ def test_half_a_reply_holds_nobody_up(monkeypatch):
 
 
 def test_the_other_half_is_still_taken(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.wire.pulling.PATIENCE", 0.05)
+    monkeypatch.setattr("curvfed.strategies.wire.reply_poller.PATIENCE", 0.05)
     grid = Network([[good(11, HALF), good(12, 2)], [good(13, 3)]])
     threading.Timer(0.3, grid.rest.set).start()
     replies, failures, _ = ask(grid, (11, 12, 13), timeout=20)
@@ -203,7 +203,7 @@ def test_the_other_half_is_still_taken(monkeypatch):
 
 
 def test_a_half_that_never_comes_is_lost(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.wire.pulling.PATIENCE", 0.05)
+    monkeypatch.setattr("curvfed.strategies.wire.reply_poller.PATIENCE", 0.05)
 
     class Lossy(Network):
         def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
@@ -216,7 +216,7 @@ def test_a_half_that_never_comes_is_lost(monkeypatch):
     threading.Timer(0.3, grid.rest.set).start()
     replies, failures, _ = ask(grid, (11, 12), timeout=20)
     assert list(replies) == [12]
-    assert failures == {11: "its reply was lost on the way"}
+    assert failures == {11: "its reply was lost in transit"}
 
 
 class HttpGrid(Network):
@@ -224,13 +224,13 @@ class HttpGrid(Network):
 
     def __init__(self) -> None:
         super().__init__([])
-        self.nudged: list[int] = []
+        self.woken: list[int] = []
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         messages = list(messages)
-        if any(message.metadata.message_type == "query.nudge" for message in messages):
+        if any(message.metadata.message_type == "query.wake_up" for message in messages):
             assert all(not list(message.content) for message in messages)
-            self.nudged += [message.metadata.dst_node_id for message in messages]
+            self.woken += [message.metadata.dst_node_id for message in messages]
             self.script.append([good(12, 2)])
             return InProcessGrid.push_messages(self, messages)
         self.script.append([good(11, 1)])
@@ -238,23 +238,23 @@ class HttpGrid(Network):
 
 
 def test_a_node_that_is_one_message_behind_is_sent_others(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.wire.nudging.AFTER", 0.1)
+    monkeypatch.setattr("curvfed.strategies.wire.wake_up.MIN_WAIT", 0.1)
     grid = HttpGrid()
     replies, failures, _ = ask(grid, (11, 12), timeout=20)
     assert {node: reply.num_examples for node, reply in replies.items()} == {11: 1, 12: 2}
     assert failures == {}
-    assert grid.nudged == [12, 12]
+    assert grid.woken == [12, 12]
 
 
 def test_nobody_is_nudged_before_its_time(monkeypatch):
     grid = HttpGrid()
     _, failures, _ = ask(grid, (11, 12), timeout=0.3)
-    assert (list(failures), grid.nudged) == ([12], [])
+    assert (list(failures), grid.woken) == ([12], [])
     assert [is_due(21, []), is_due(21, [8.0]), is_due(25, [8.0]), is_due(19, [])] == [True, False, True, False]
 
 
 def test_nodes_of_a_simulation_are_never_nudged(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.wire.nudging.AFTER", 0.0)
+    monkeypatch.setattr("curvfed.strategies.wire.wake_up.MIN_WAIT", 0.0)
     grid = Network([[good(11)]])
     ask(grid, (11, 12), timeout=0.3)
     assert grid.asked.keys() == {11, 12}
@@ -266,14 +266,14 @@ def test_clients_of_one_node_answer_nudges_at_one_moment():
     moments = []
     for _ in range(2):
         message = InProcessGrid(app, {}, [{"partition-id": 0}])
-        asked = Message(RecordDict(), 2, "query.nudge")
+        asked = Message(RecordDict(), 2, "query.wake_up")
         message.push_messages([asked])
         (answer,) = message.pull_messages([asked.metadata.message_id])
         assert not list(answer.content)
         moments.append(time.time())
-    assert (moments[1] - moments[0]) % BEAT == pytest.approx(0, abs=0.5) or (
+    assert (moments[1] - moments[0]) % SLOT == pytest.approx(0, abs=0.5) or (
         moments[1] - moments[0]
-    ) % BEAT > BEAT - 0.5
+    ) % SLOT > SLOT - 0.5
 
 
 def test_a_grid_that_fails_is_heard_of():
@@ -300,7 +300,7 @@ def test_a_reply_of_another_round_is_refused():
     old = Header("run", "train", 1)
     replies, failures, _ = ask(Scripted([[good(11), good(12, header=old)]]), (11, 12))
     assert list(replies) == [11]
-    assert failures == {12: "the reply is of round 1, awaited was 2"}
+    assert failures == {12: "the reply has round 1, expected 2"}
 
 
 def test_a_doubled_reply_counts_once():
@@ -312,18 +312,18 @@ def test_a_doubled_reply_counts_once():
 def test_an_error_fails_its_node_and_its_text_goes_nowhere():
     replies, failures, seconds = ask(Scripted([[error(11), good(12)]]), (11, 12))
     assert list(replies) == [12]
-    assert failures == {11: "Flower reports error 2 of this node; its own log has more"}
+    assert failures == {11: "Flower reports error 2 for this node; the node's log has details"}
     assert seconds.keys() == {11, 12}
 
 
 def test_a_node_that_flower_has_given_up():
     _, failures, _ = ask(Scripted([[error(11, ErrorCode.NODE_UNAVAILABLE), good(12)]]), (11, 12))
-    assert failures == {11: "the node is not connected any more"}
+    assert failures == {11: "the node is no longer connected"}
 
 
 def test_a_reply_of_which_a_part_never_came():
     _, failures, _ = ask(Scripted([[error(11, ErrorCode.MESSAGE_UNAVAILABLE), good(12)]]), (11, 12))
-    assert failures == {11: "its reply was lost on the way"}
+    assert failures == {11: "its reply was lost in transit"}
 
 
 def test_an_error_that_the_client_tells_fails_it_by_name_while_nobody_is_known():
@@ -343,7 +343,7 @@ def test_a_reply_that_is_no_reply_fails_its_node():
         return Message(RecordDict(), reply_to=asked[11])
 
     _, failures, _ = ask(Scripted([[empty, good(12)]]), (11, 12))
-    assert failures == {11: 'the record "header" is absent'}
+    assert failures == {11: 'the record "header" is missing'}
 
 
 def test_nobody_to_ask():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN, FlowerName
+from curvfed.strategies.base.flower_keys import FLOWER, NEED_ONLY_MEAN, FlowerName
 from curvfed.strategies.base.keys import Table, value_type
 from curvfed.strategies.base.run_keys import SHARED_TABLES
 from curvfed.strategies.config.all_keys import SHARED, defaults
@@ -125,7 +125,7 @@ def from_rest(raw: dict[str, Any], method: Method, task: str) -> bool:
 
 def summable(raw: dict[str, Any], method: Method, task: str) -> bool:
     """Whether the server can do with the sum of what it is sent."""
-    if _base(raw) not in ("average", "fedopt", "one-shot", *OF_THE_MEAN) or "ccvr" in method.after:
+    if _base(raw) not in ("average", "fedopt", "one-shot", *NEED_ONLY_MEAN) or "ccvr" in method.after:
         return False
     if _chosen(raw, "weights", method, task) == "uniform":
         return False

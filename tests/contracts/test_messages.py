@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from curvfed.strategies.wire.arrays import (
-    MOST_WORDS,
+    MAX_REASON,
     MessageError,
     check_arrays,
     decode_arrays,
     encode_arrays,
     one_line,
 )
-from curvfed.strategies.wire.checks import MAX_PARTITIONS, OF_HULLS, check_measured, check_metrics
+from curvfed.strategies.wire.checks import HULL_METRICS, MAX_PARTITIONS, check_hull_metrics, check_metrics
 from curvfed.strategies.wire.messages import (
     ANSWERED_BY_ARRAYS,
     HULLS,
@@ -199,7 +199,7 @@ def test_parts_that_are_no_record_of_values_are_none():
     ("description", "words"),
     [
         ({"task": "points", "num_features": 3}, "num_features is 3; points have 2"),
-        ({"task": "points", "num_features": 2, "space": "MUTAG"}, "data of points have no space of their own"),
+        ({"task": "points", "num_features": 2, "space": "MUTAG"}, "data of points have no feature space of their own"),
         (
             {"task": "points", "num_features": 2, "class_names": ("a", "a")},
             "there are 2 class names; allowed are 0 to 10000, all different",
@@ -241,9 +241,9 @@ def test_an_error_needs_no_description():
 @pytest.mark.parametrize(
     ("expected", "words"),
     [
-        (Header("other", "train", 3), "the reply is of run run, awaited was other"),
-        (Header("run", "evaluate", 3), "the reply is of phase train, awaited was evaluate"),
-        (Header("run", "train", 4), "the reply is of round 3, awaited was 4"),
+        (Header("other", "train", 3), "the reply has run run, expected other"),
+        (Header("run", "evaluate", 3), "the reply has phase train, expected evaluate"),
+        (Header("run", "train", 4), "the reply has round 3, expected 4"),
     ],
 )
 def test_reply_that_belongs_elsewhere(expected, words):
@@ -254,17 +254,17 @@ def test_reply_that_belongs_elsewhere(expected, words):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ({}, 'the record "header" is absent'),
-        ({"header": MetricRecord({"round": 3})}, 'the record "header" is absent'),
-        ({"header": record(run=None)}, '"run" is NoneType, awaited was str'),
-        ({"header": record(round="3")}, '"round" is str, awaited was int'),
-        ({"header": record(round=3.0)}, '"round" is float, awaited was int'),
-        ({"header": record(round=True)}, '"round" is bool, awaited was int'),
-        ({"header": record(partition=None)}, '"partition" is NoneType, awaited was int'),
-        ({"header": record(partition=[1])}, '"partition" is list, awaited was int'),
-        ({"header": record(error=b"text")}, '"error" is bytes, awaited was str'),
-        ({"header": record(num_examples=None)}, '"num_examples" is NoneType, awaited was int'),
-        ({"header": record(num_examples=2.5)}, '"num_examples" is float, awaited was int'),
+        ({}, 'the record "header" is missing'),
+        ({"header": MetricRecord({"round": 3})}, 'the record "header" is missing'),
+        ({"header": record(run=None)}, '"run" is NoneType, expected str'),
+        ({"header": record(round="3")}, '"round" is str, expected int'),
+        ({"header": record(round=3.0)}, '"round" is float, expected int'),
+        ({"header": record(round=True)}, '"round" is bool, expected int'),
+        ({"header": record(partition=None)}, '"partition" is NoneType, expected int'),
+        ({"header": record(partition=[1])}, '"partition" is list, expected int'),
+        ({"header": record(error=b"text")}, '"error" is bytes, expected str'),
+        ({"header": record(num_examples=None)}, '"num_examples" is NoneType, expected int'),
+        ({"header": record(num_examples=2.5)}, '"num_examples" is float, expected int'),
         ({"header": record(num_examples=-1)}, "num_examples is -1; allowed is 0 or more"),
     ],
 )
@@ -277,27 +277,27 @@ def test_reply_of_another_form(content, words):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"body": None}, 'the record "body" is absent'),
-        ({"statistics": None}, 'the record "statistics" is absent'),
-        ({"body": {"task": None}}, '"task" is NoneType, awaited was str'),
-        ({"body": {"metric": 1}}, '"metric" is int, awaited was str'),
-        ({"body": {"num_features": "3"}}, '"num_features" is str, awaited was int'),
-        ({"body": {"class_names": "ab"}}, '"class_names" is no list of strings'),
-        ({"body": {"class_names": [1, 2]}}, '"class_names" is no list of strings'),
-        ({"body": {"digest": b"d"}}, '"digest" is bytes, awaited was str'),
-        ({"body": {"num_partitions": None}}, '"num_partitions" is NoneType, awaited was int'),
-        ({"body": {"num_partitions": 2.0}}, '"num_partitions" is float, awaited was int'),
-        ({"body": {"num_partitions": True}}, '"num_partitions" is bool, awaited was int'),
-        ({"body": {"num_partitions": 2}}, "num_partitions is 2; allowed with data of one's own is 0"),
-        ({"statistics": {"num_test": "4"}}, '"num_test" is no finite number'),
-        ({"statistics": {"forman": math.nan}}, '"forman" is no finite number'),
-        ({"statistics": {"majority_accuracy": [0.5]}}, '"majority_accuracy" is no finite number'),
-        ({"statistics": {"class_counts": [5]}}, '"class_counts" is not one whole number, 0 or more, for each class'),
+        ({"body": None}, 'the record "body" is missing'),
+        ({"statistics": None}, 'the record "statistics" is missing'),
+        ({"body": {"task": None}}, '"task" is NoneType, expected str'),
+        ({"body": {"metric": 1}}, '"metric" is int, expected str'),
+        ({"body": {"num_features": "3"}}, '"num_features" is str, expected int'),
+        ({"body": {"class_names": "ab"}}, '"class_names" is not a list of strings'),
+        ({"body": {"class_names": [1, 2]}}, '"class_names" is not a list of strings'),
+        ({"body": {"digest": b"d"}}, '"digest" is bytes, expected str'),
+        ({"body": {"num_partitions": None}}, '"num_partitions" is NoneType, expected int'),
+        ({"body": {"num_partitions": 2.0}}, '"num_partitions" is float, expected int'),
+        ({"body": {"num_partitions": True}}, '"num_partitions" is bool, expected int'),
+        ({"body": {"num_partitions": 2}}, "num_partitions is 2; allowed for a client's own data is 0"),
+        ({"statistics": {"num_test": "4"}}, '"num_test" is not a finite number'),
+        ({"statistics": {"forman": math.nan}}, '"forman" is not a finite number'),
+        ({"statistics": {"majority_accuracy": [0.5]}}, '"majority_accuracy" is not a finite number'),
+        ({"statistics": {"class_counts": [5]}}, '"class_counts" does not have one whole number, 0 or more, per class'),
         (
             {"statistics": {"class_counts": [5, -1]}},
-            '"class_counts" is not one whole number, 0 or more, for each class',
+            '"class_counts" does not have one whole number, 0 or more, per class',
         ),
-        ({"statistics": {"class_counts": "56"}}, '"class_counts" is not one whole number, 0 or more, for each class'),
+        ({"statistics": {"class_counts": "56"}}, '"class_counts" does not have one whole number, 0 or more, per class'),
     ],
 )
 def test_description_of_another_form(changes, words):
@@ -310,24 +310,24 @@ def test_description_of_another_form(changes, words):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ({}, 'the record "header" is absent'),
-        ({"header": record()}, '"stamp" is NoneType, awaited was int'),
-        ({"header": record(stamp="0")}, '"stamp" is str, awaited was int'),
-        ({"header": record(stamp=0), "facts": ConfigRecord()}, '"task" is NoneType, awaited was str'),
-        ({"header": record(stamp=0), "facts": MetricRecord()}, 'the record "facts" is absent'),
+        ({}, 'the record "header" is missing'),
+        ({"header": record()}, '"stamp" is NoneType, expected int'),
+        ({"header": record(stamp="0")}, '"stamp" is str, expected int'),
+        ({"header": record(stamp=0), "facts": ConfigRecord()}, '"task" is NoneType, expected str'),
+        ({"header": record(stamp=0), "facts": MetricRecord()}, 'the record "facts" is missing'),
         (
             {
                 "header": record(stamp=0),
                 "facts": ConfigRecord({"task": "nodes", "num_features": 3, "class_names": ["a"]}),
             },
-            '"shape" is NoneType, awaited was str',
+            '"shape" is NoneType, expected str',
         ),
         (
             {
                 "header": record(stamp=0),
                 "facts": ConfigRecord({"task": "nodes", "num_features": 3, "class_names": ["a"], "shape": ""}),
             },
-            '"own_ends" is NoneType, awaited was bool',
+            '"own_ends" is NoneType, expected bool',
         ),
     ],
 )
@@ -392,13 +392,13 @@ EXPECTED = {"w": np.zeros((2, 3), np.float32), "b": np.zeros(3, np.float32), "k"
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"k": None}, "parameters do not match: not awaited [], missing ['k']"),
-        ({"first.time": np.zeros(3, np.float32)}, "parameters do not match: not awaited ['first.time'], missing []"),
-        ({"w": np.zeros((3, 2), np.float32)}, "w is float32[3, 2], awaited was float32[2, 3]"),
-        ({"k": np.zeros(1, np.float32)}, "k is float32[1], awaited was float32[]"),
-        ({"b": np.zeros(3, np.float64)}, "b is float64[3], awaited was float32[3]"),
-        ({"b": np.zeros(3, np.complex64)}, "b is complex64[3], awaited was float32[3]"),
-        ({"b": np.array(["a", "b", "c"])}, "b is <U1[3], awaited was float32[3]"),
+        ({"k": None}, "parameters do not match: unexpected [], missing ['k']"),
+        ({"first.time": np.zeros(3, np.float32)}, "parameters do not match: unexpected ['first.time'], missing []"),
+        ({"w": np.zeros((3, 2), np.float32)}, "w is float32[3, 2], expected float32[2, 3]"),
+        ({"k": np.zeros(1, np.float32)}, "k is float32[1], expected float32[]"),
+        ({"b": np.zeros(3, np.float64)}, "b is float64[3], expected float32[3]"),
+        ({"b": np.zeros(3, np.complex64)}, "b is complex64[3], expected float32[3]"),
+        ({"b": np.array(["a", "b", "c"])}, "b is <U1[3], expected float32[3]"),
         ({"b": np.array([0, np.nan, 0], np.float32)}, "b has values that are not finite"),
         ({"k": np.array(np.inf, np.float32)}, "k has values that are not finite"),
         ({"w": np.full((2, 3), -np.inf, np.float32)}, "w has values that are not finite"),
@@ -433,24 +433,24 @@ def test_metrics_that_nothing_can_measure(name, value):
         check_metrics({name: value}, {name})
 
 
-@pytest.mark.parametrize("absent", OF_HULLS)
+@pytest.mark.parametrize("absent", HULL_METRICS)
 def test_figures_of_hulls_come_together_or_not_at_all(absent):
     whole = {"points": 9.0, "revealed": 4.0, "vertices": 4.0, "moved": 0.0, "thinned": 0.0}
-    check_measured(whole)
-    check_measured({})
-    with pytest.raises(MessageError, match="awaited is points, revealed, vertices, moved, thinned, or nothing"):
-        check_measured({name: value for name, value in whole.items() if name != absent})
+    check_hull_metrics(whole)
+    check_hull_metrics({})
+    with pytest.raises(MessageError, match="expected are points, revealed, vertices, moved, thinned, or none"):
+        check_hull_metrics({name: value for name, value in whole.items() if name != absent})
     with pytest.raises(MessageError, match="10 points are revealed and 0 moved of 9"):
-        check_measured(whole | {"revealed": 10.0})
+        check_hull_metrics(whole | {"revealed": 10.0})
 
 
 @given(st.text())
 def test_a_reason_is_one_line_that_moves_no_cursor(text):
     found = str(MessageError(text))
-    assert len(found) <= MOST_WORDS
+    assert len(found) <= MAX_REASON
     assert found.isprintable()
     assert one_line(found) == found
-    if text.isprintable() and len(text) <= MOST_WORDS and text == " ".join(text.split()):
+    if text.isprintable() and len(text) <= MAX_REASON and text == " ".join(text.split()):
         assert found == text
 
 
@@ -459,7 +459,7 @@ def test_what_a_client_tells_of_its_failure_is_a_line():
     reply = Reply(ASKED, 1, error=text)
     found = decode_reply(encode_reply(reply), ASKED).error
     assert found.startswith("x curvfed | round 2/2 accuracy 100.00%\N{REPLACEMENT CHARACTER}[2JA")
-    assert len(found) == MOST_WORDS
+    assert len(found) == MAX_REASON
 
 
 @pytest.mark.parametrize(
@@ -479,12 +479,12 @@ def test_scores_are_shares(name, value):
 
 
 def test_a_metric_that_nobody_asked_for_is_refused():
-    with pytest.raises(MessageError, match='the metric "k" is not awaited'):
+    with pytest.raises(MessageError, match='the metric "k" is unexpected'):
         check_metrics({"k": 0.5}, KNOWN)
 
 
 @pytest.mark.parametrize("phase", sorted(set(MESSAGE_TYPES) - set(ANSWERED_BY_ARRAYS)))
 def test_arrays_come_where_they_are_awaited_alone(phase):
     header = Header("run", phase, 0)
-    with pytest.raises(MessageError, match="arrays are not awaited"):
+    with pytest.raises(MessageError, match="arrays are not expected"):
         decode_reply(encode_reply(Reply(header, 0, "an error", arrays={"k": np.zeros(1)})), header)

@@ -18,7 +18,7 @@ import torch
 from graph_fixtures import user_fields
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.personal import FixedFile, gather, scatter
+from curvfed.client_app.personal import FixedFile, collect_state, restore_state
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import Facts
 from curvfed.strategies.wire.store import Store, StoreError
@@ -26,7 +26,7 @@ from curvfed.tasks.atomic_file import write_atomically
 
 TRIES = 100
 SIZE = 20_000
-WAY_OUT = "give the run another run-name, or this node another state-path"
+STATE_HINT = "give the run another run-name, or this node another state-path"
 
 
 def mode(path: Path) -> int:
@@ -130,9 +130,9 @@ PERSONAL = {"k": torch.zeros(()), "head.weight": torch.zeros(3, 4)}
     ids=["wider", "one row", "a list", "absent"],
 )
 def test_state_of_another_model_is_refused(change):
-    stored = {name: array for name, array in (gather(PERSONAL, None) | change).items() if array is not None}
-    with pytest.raises(StoreError, match=rf"belongs to another model \(.*\): {WAY_OUT}"):
-        scatter(stored, PERSONAL, None)
+    stored = {name: array for name, array in (collect_state(PERSONAL, None) | change).items() if array is not None}
+    with pytest.raises(StoreError, match=rf"belongs to another model \(.*\): {STATE_HINT}"):
+        restore_state(stored, PERSONAL, None)
 
 
 def client_of(folder: Path, run: str = "run", partition: int = 0, method: str = "fedper", seed: int = 1) -> Client:
@@ -162,6 +162,6 @@ def test_state_of_another_run_client_method_or_data_is_refused(other, named, tmp
     mine.store.folder.parent.mkdir(parents=True, exist_ok=True)
     if theirs.store.folder != mine.store.folder:
         os.rename(theirs.store.folder, mine.store.folder)
-    with pytest.raises(StoreError, match=f"round 1 in .* belongs to another {named}: {WAY_OUT}$"):
+    with pytest.raises(StoreError, match=f"round 1 in .* belongs to another {named}: {STATE_HINT}$"):
         mine.prepare(facts, 1)
     mine.prepare(facts, 0)

@@ -76,7 +76,7 @@ def test_keys_of_a_package_are_keys(tmp_path):
         "mine True {'my-way.pull-strength': 1.0, 'my-way.kind': 'b'}",
         "mine-variant True {'my-way.pull-strength': 0.5, 'my-way.kind': 'a'}",
         "mine True {'my-way.pull-strength': 0.5, 'my-way.kind': 'b'}",
-        "refused: extra = \"my-way.kind=a\": 'my-way.kind=a', and my-way.kind = 'b' besides; allowed is one of them",
+        "refused: extra = \"my-way.kind=a\": 'my-way.kind=a', and my-way.kind = 'b' is given too; allowed is one of them",
         "refused: my-way.pull-strength = 2: allowed is a number > 0 and < 2",
         'refused: my-way.kind = \'c\': allowed is one of "a", "b"',
         'refused: unknown key "my-way.knd"; did you mean "my-way.kind"?',

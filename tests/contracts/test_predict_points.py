@@ -29,7 +29,7 @@ def own_home(tmp_path_factory):
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.setattr(curvfed.server_app.app, "_report", lambda directory: None)
         yield
-        curvfed.client_app.clients_in_memory._live.clear()
+        curvfed.client_app.clients_in_memory._clients.clear()
 
 
 @pytest.fixture(scope="module")

@@ -193,7 +193,7 @@ def test_a_taken_name_is_refused_and_the_run_is_left_as_it_is(here):
     for keys, told in (
         ({"run_name": "mine"}, 'run-name = "mine": .* exists; allowed is a new name, or resume = true'),
         ({"run_name": "absent", "resume": True}, "resume = true: there is no run in"),
-        ({"run_name": "mine", "resume": True, "seed": 5}, "seed = 5, but the run was begun with 0"),
+        ({"run_name": "mine", "resume": True, "seed": 5}, "seed = 5, but the run began with 0"),
     ):
         with pytest.raises(ConfigError, match=told):
             curvfed.simulate("local", num_supernodes=2, **SMALL | keys)
@@ -276,11 +276,11 @@ def test_data_in_memory_are_let_go_and_resumed(tmp_path):
     items, _ = nodes(tmp_path)
     once = curvfed.simulate("fedper", data=items, run_name="once", **SMALL)
     begun = curvfed.simulate("fedper", data=items, run_name="begun", **SMALL | {"num_rounds": 1})
-    assert not curvfed.client_app.clients_in_memory._live
+    assert not curvfed.client_app.clients_in_memory._clients
     assert curvfed.simulate("fedper", data=items, run_name="begun", resume=True, **SMALL).path == begun.path
     mine, theirs = (load_file(one.path / "model.safetensors") for one in (begun, once))
     assert all((mine[name] == theirs[name]).all() for name in mine)
-    with pytest.raises(ConfigError, match="the data of partitions 0, 2 are not those of the run so far"):
+    with pytest.raises(ConfigError, match="the data of partitions 0, 2 have changed since the run began"):
         curvfed.simulate("fedper", data=items[::-1], run_name="begun", resume=True, **SMALL | {"num_rounds": 3})
 
 

@@ -69,5 +69,5 @@ def test_other_columns_than_ours_are_refused(tmp_path):
     path = tmp_path / "rounds.csv"
     for header in (OURS.replace("loss", "cost"), OURS.removesuffix(",reasons"), f"more,{OURS}"):
         path.write_text(f"{header}\n")
-        with pytest.raises(ConfigError, match="has not the columns"):
+        with pytest.raises(ConfigError, match="does not have the columns"):
             check_table(path, 0)

@@ -127,11 +127,11 @@ def test_other_files_are_no_stamps(tmp_path):
 
 def test_an_absent_stamp_names_the_kept_ones(tmp_path):
     store = Store(tmp_path)
-    with pytest.raises(StoreError, match=r"no state of round 5 .*kept are: none"):
+    with pytest.raises(StoreError, match=r"no state of round 5 .*available are: none"):
         store.load(5)
     store.save(1, ARRAYS, {})
     store.save(2, ARRAYS, {}, base=1)
-    with pytest.raises(StoreError, match=r"no state of round 5 .*kept are: 1, 2$"):
+    with pytest.raises(StoreError, match=r"no state of round 5 .*available are: 1, 2$"):
         store.load(5)
 
 

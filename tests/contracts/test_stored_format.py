@@ -92,13 +92,13 @@ def test_another_dtype_is_refused_by_name(tmp_path):
 
 def test_a_later_format_is_refused_and_left_as_it_is(begun, tmp_path):
     save_file({"a": np.zeros(2)}, tmp_path / "00000001.safetensors", {"json": "{}", "format": "3"})
-    with pytest.raises(StoreError, match="it is of format 3, written by another version of curvfed"):
+    with pytest.raises(StoreError, match="it has format 3, written by another version of curvfed"):
         Store(tmp_path).load(1)
     config = begun / "config.toml"
     config.write_text(f"# format 3 of curvfed\n{config.read_text()}")
-    with pytest.raises(ConfigError, match="it is of format 3"):
+    with pytest.raises(ConfigError, match="it has format 3"):
         read_settings(config)
     before = config.read_bytes()
-    with pytest.raises(ConfigError, match="it is of format 3"):
+    with pytest.raises(ConfigError, match="it has format 3"):
         run(tmp_path, "begun", clients=2, resume=True, num_rounds=2, **BEGUN)
     assert config.read_bytes() == before

@@ -126,7 +126,7 @@ def test_killed_in_the_middle_and_resumed(here, site, tmp_path):
     clients = [(one / "clients.csv").read_text().count("\n") for one in (here, folder)]
     assert clients[0] == clients[1]
     _, output = simulated(home, site, "run", status=1, resume=True)
-    assert "resume = true: fedexp.epsilon = 0.001, but the run was begun with 0.01" in output
+    assert "resume = true: fedexp.epsilon = 0.001, but the run began with 0.01" in output
 
 
 @pytest.mark.long

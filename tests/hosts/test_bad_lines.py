@@ -7,7 +7,7 @@ from many_hosts import LONG, NODES, Hosts, assert_equal, await_, ended, pairs, r
 
 ROUNDS = 3
 TIMEOUT = 60.0
-LOST = "its reply was lost on the way"
+LOST = "its reply was lost in transit"
 
 
 def test_a_reply_that_is_changed_on_its_way_is_sent_again_or_dropped(hosts: Hosts, tmp_path: Path) -> None:

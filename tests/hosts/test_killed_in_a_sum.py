@@ -67,7 +67,7 @@ def test_the_dead_and_nobody_else_are_dropped_with_the_reason(a_sum: Sum) -> Non
     assert reasons["hulls"] or reasons["unmask"], "a node that is killed the moment it is asked may just have answered"
     assert {partition for phase in reasons.values() for partition in phase} == set(DEAD.values())
     for partition, reason in (pair for phase in reasons.values() for pair in phase.items()):
-        assert reason.startswith((f"no reply within {a_sum.timeout} s", "the node is not connected any more")), reason
+        assert reason.startswith((f"no reply within {a_sum.timeout} s", "the node is no longer connected")), reason
         assert f"dropped the reply of partition {partition}: {reason}" in a_sum.output
 
 

@@ -9,7 +9,7 @@ from many_hosts import LONG, Hosts, await_, ended
 
 STILL, KILLED, CUT = "n0", "n1", "n2"
 PARTITIONS = {STILL: 0, KILLED: 1, CUT: 2}
-GONE = "the node is not connected any more"
+GONE = "the node is no longer connected"
 CUT_FOR = 30.0
 LEASE = 61.0
 """Seconds after which Flower has given up a node that is silent; before that it takes nobody else with its key."""

@@ -48,7 +48,7 @@ def test_two_nodes_with_one_partition_id_end_the_run_and_both_are_named(hosts: H
         code, output = ended(hosts.submit(*QUICK, "run-name=doubled"))
     assert code == 1, output
     error = hosts.summary("doubled")["error"]
-    assert "both say that they are partition-id 0" in error
+    assert "both have partition-id 0" in error
     assert error in " ".join(output.split())
     assert names[NODES[0]] in error
     assert names[GUEST] in error

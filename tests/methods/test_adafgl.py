@@ -10,7 +10,7 @@ from tiny_learning import assert_near, cross_entropy, gradient, local_of, state
 
 import curvfed.strategies.methods.adafgl as stage_two
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.learner import host
+from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.defaults import settled
@@ -165,20 +165,20 @@ def tolerance(dtype):
 def test_the_propagation_matrix_and_what_it_makes_of_features(alpha, dtype):
     told, inputs = predictions_of(), inputs_of(dtype)
     found = propagation_matrix(torch.from_numpy(told).to(dtype), inputs, alpha)
-    np.testing.assert_allclose(host(found), propagation(told, alpha), rtol=0, atol=tolerance(dtype))
+    np.testing.assert_allclose(to_numpy(found), propagation(told, alpha), rtol=0, atol=tolerance(dtype))
     assert found.dtype == dtype
     assert float(found.max()) <= 1 + 4 * torch.finfo(dtype).eps
     wide = smoothed_features(found, inputs.features.matrix, 3)
-    expected = smoothed(propagation(told, alpha), host(inputs.features.matrix), 3)
-    np.testing.assert_allclose(host(wide), expected, rtol=0, atol=tolerance(dtype))
+    expected = smoothed(propagation(told, alpha), to_numpy(inputs.features.matrix), 3)
+    np.testing.assert_allclose(to_numpy(wide), expected, rtol=0, atol=tolerance(dtype))
 
 
 def test_the_propagation_matrix_is_the_edges_at_one_and_the_cosines_at_zero():
     told, inputs = predictions_of(), inputs_of()
-    assert np.array_equal(host(propagation_matrix(torch.from_numpy(told), inputs, 1.0)), edges_as_matrix())
+    assert np.array_equal(to_numpy(propagation_matrix(torch.from_numpy(told), inputs, 1.0)), edges_as_matrix())
     rows = told / np.linalg.norm(told, axis=1, keepdims=True)
     expected = rows @ rows.T - np.eye(NODES)
-    np.testing.assert_allclose(host(propagation_matrix(torch.from_numpy(told), inputs, 0.0)), expected, atol=1e-12)
+    np.testing.assert_allclose(to_numpy(propagation_matrix(torch.from_numpy(told), inputs, 0.0)), expected, atol=1e-12)
     step = smoothed_features(torch.from_numpy(edges_as_matrix()), inputs.features.matrix, 1)[:, FEATURES:]
     torch.testing.assert_close(step, inputs.adjacency @ inputs.features.matrix)  # what a GCN does
 
@@ -189,13 +189,13 @@ def test_signed_weights_and_what_is_passed_on(beta, dtype):
     matrix, logits = propagation(predictions_of(), 0.3), np.random.default_rng(2).normal(0, 2, (NODES, CLASSES))
     found = signed_weights(torch.from_numpy(matrix).to(dtype), torch.from_numpy(logits).to(dtype), beta)
     expected = weights_of(matrix, logits, beta)
-    np.testing.assert_allclose(host(found), expected, rtol=0, atol=tolerance(dtype))
+    np.testing.assert_allclose(to_numpy(found), expected, rtol=0, atol=tolerance(dtype))
     off = expected[~np.eye(NODES, dtype=bool)]
     assert expected.max() == 1
     assert -1 <= off.min() < 0 < off.max()
     sign = torch.nn.PReLU(init=0.25).to(dtype)
     np.testing.assert_allclose(
-        host(passed_on(found, torch.from_numpy(logits).to(dtype), sign)), passed(expected, logits, 0.25), rtol=0,
+        to_numpy(passed_on(found, torch.from_numpy(logits).to(dtype), sign)), passed(expected, logits, 0.25), rtol=0,
         atol=10 * tolerance(dtype),
     )  # fmt: skip
 
@@ -252,11 +252,11 @@ def test_a_node_that_no_label_reaches_is_wrong_and_too_few_labels_say_nothing():
 def test_the_network_and_its_loss_are_those_of_the_paper(confidence, dtype):
     net, inputs = network(confidence, dtype), inputs_of(dtype)
     net.eval()
-    told = soft(host(net.extractor(inputs)).astype(np.float64))
+    told = soft(to_numpy(net.extractor(inputs)).astype(np.float64))
     arrays = {name: array.astype(np.float64) for name, array in state(net).items()}
-    features = host(inputs.features.matrix).astype(np.float64)
+    features = to_numpy(inputs.features.matrix).astype(np.float64)
     expected, smooth = mixture(arrays, features, told)
-    np.testing.assert_allclose(host(net(inputs)), expected, rtol=0, atol=10 * tolerance(dtype))
+    np.testing.assert_allclose(to_numpy(net(inputs)), expected, rtol=0, atol=10 * tolerance(dtype))
     np.testing.assert_allclose(np.exp(expected).sum(axis=1), 1)
     rows, labels = torch.tensor([0, 4, 7]), torch.tensor([2, 1, 0])
     loss = cross_entropy(expected[rows], labels.numpy()) + ((smooth - told) ** 2).mean()
@@ -267,7 +267,7 @@ def test_a_step_goes_along_the_gradient_and_the_extractor_rests():
     """Without dropout, by differences of the NumPy program; P̂ and the confidence score are constants."""
     net, inputs = network(spec=replace(SPEC, dropout=0.0)), inputs_of()
     rows, labels = torch.tensor([0, 4, 7]), torch.tensor([2, 1, 0])
-    told, features = soft(host(net.extractor(inputs))), host(inputs.features.matrix)
+    told, features = soft(to_numpy(net.extractor(inputs))), to_numpy(inputs.features.matrix)
     arrays = state(net)
     trained = {name: arrays[name] for name, parameter in net.named_parameters() if parameter.requires_grad}
 
@@ -277,7 +277,9 @@ def test_a_step_goes_along_the_gradient_and_the_extractor_rests():
 
     net.train()
     net.loss(inputs, labels, rows).backward()
-    slopes = {name: host(parameter.grad) for name, parameter in net.named_parameters() if parameter.grad is not None}
+    slopes = {
+        name: to_numpy(parameter.grad) for name, parameter in net.named_parameters() if parameter.grad is not None
+    }
     assert_near(slopes, gradient(loss, trained), 1e-7)
     assert not any(name.startswith("extractor.") or name == "confidence" for name in slopes)
 
@@ -344,7 +346,7 @@ def test_clients_with_one_label_one_class_or_none_at_all():
 
 
 def test_a_graph_that_is_too_large_is_refused_before_the_rounds(monkeypatch):
-    monkeypatch.setattr(stage_two, "MOST_NODES", NODES - 1)
+    monkeypatch.setattr(stage_two, "MAX_NODES", NODES - 1)
     with pytest.raises(ConfigError, match=f"up to {NODES - 1} nodes.*this one has {NODES}"):
         learner(graph())
     learner(graph(), fine_tune_epochs=0)

@@ -13,7 +13,7 @@ from tiny_learning import Arrays, assert_near, batches, gradient, learner, softm
 from curvfed.deployments.predict import TrainedRun, predict
 from curvfed.strategies.base.average import AggregationError, Update
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.learner import host
+from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.methods.apple import AppleServer
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 
@@ -49,7 +49,7 @@ def core(arrays: Arrays, partition: int) -> Arrays:
 
 
 def relations(found) -> np.ndarray:
-    return np.array(host(found.kept()["relations"]))
+    return np.array(to_numpy(found.local_state()["relations"]))
 
 
 def combined(cores: list[Arrays], weights) -> Arrays:
@@ -92,7 +92,9 @@ def test_core_and_relations_are_those_of_the_algorithm(number, dtype):
     cores[1] = own
     expected = combined(cores, arrays["shares"] + apart)
     assert_near(state(found.scored), expected, tolerance)
-    kept = {name.removeprefix("own/"): host(array) for name, array in found.kept().items() if name != "relations"}
+    kept = {
+        name.removeprefix("own/"): to_numpy(array) for name, array in found.local_state().items() if name != "relations"
+    }
     assert_near(kept, expected, tolerance)
 
 
@@ -122,7 +124,7 @@ def test_a_schedule_shortens_both_steps_and_moments_begin_at_rest():
     fresh = client(momentum=0.9, apple__rate=0.05)
     fresh.round = 1
     with torch.no_grad():
-        fresh.kept()["relations"].copy_(found.kept()["relations"])
+        fresh.local_state()["relations"].copy_(found.local_state()["relations"])
     for one in (found, fresh):
         one.receive(second)
         one.train()
@@ -165,18 +167,21 @@ def test_of_a_few_cores_the_last_that_came_of_each_take_part():
     assert_near(found.share(), own)
     for name, array in own.items():
         np.testing.assert_allclose(
-            host(found.kept()[f"last/{name}"]), np.stack([cores[0][name], array, cores[2][name]]), rtol=0, atol=1e-8
+            to_numpy(found.local_state()[f"last/{name}"]),
+            np.stack([cores[0][name], array, cores[2][name]]),
+            rtol=0,
+            atol=1e-8,
         )
 
 
 @pytest.mark.parametrize(("change", "reason"), [
     ({"core/7/head.bias": None}, r"missing \['core/7/head.bias'\]"),
-    ({"core/9/head.bias": np.zeros(3)}, r"not awaited \['core/9/head.bias'\]"),
-    ({"core/2/head.bias": np.zeros(4)}, r"core/2/head.bias is float64\[4\], awaited was float64\[3\]"),
+    ({"core/9/head.bias": np.zeros(3)}, r"unexpected \['core/9/head.bias'\]"),
+    ({"core/2/head.bias": np.zeros(4)}, r"core/2/head.bias is float64\[4\], expected float64\[3\]"),
     ({"core/2/head.bias": np.full(3, math.nan)}, "core/2/head.bias has values that are not finite"),
-    ({"shares": np.full(2, 0.5)}, r"shares is float64\[2\], awaited was float64\[3\]"),
+    ({"shares": np.full(2, 0.5)}, r"shares is float64\[2\], expected float64\[3\]"),
     ({"shares": np.array([1.5, -0.5, 0.0])}, "shares has values below 0"),
-    ({"relations": np.zeros(3)}, r"not awaited \['relations'\]"),
+    ({"relations": np.zeros(3)}, r"unexpected \['relations'\]"),
 ])  # fmt: skip
 @pytest.mark.parametrize("cores", [0, 1])
 def test_messages_that_do_not_fit_are_refused(change, reason, cores):
@@ -204,7 +209,7 @@ def test_who_came_when_the_others_had_begun_is_refused():
 
 def server(most=0, partitions=CLIENTS, dtype=np.float32, seed=0):
     found = AppleServer({"w": np.arange(6, dtype=dtype).reshape(2, 3), "b": np.zeros(2, dtype)}, most, seed)
-    found.meet(partitions)
+    found.set_clients(partitions)
     return found
 
 
@@ -214,7 +219,7 @@ def update(value, examples=4):
 
 def test_a_reply_takes_the_place_of_the_clients_core_and_shares_go_by_examples():
     found = server()
-    start = found.awaited(2)
+    start = found.expected_reply(2)
     sent = found.sent_to(2)
     assert sent.keys() == {"shares"} | {f"core/{p}/{name}" for p in CLIENTS for name in ("w", "b")}
     assert all(np.array_equal(sent[f"core/{p}/w"], start["w"]) for p in CLIENTS)
@@ -239,7 +244,7 @@ def test_shares_where_nobody_has_examples():
     found = server()
     found.aggregate({partition: update(1.0, 0) for partition in CLIENTS})
     np.testing.assert_array_equal(found.sent_to(2)["shares"], np.full(3, 1 / 3))
-    with pytest.raises(AggregationError, match="not those that are shared"):
+    with pytest.raises(AggregationError, match="do not match the shared ones"):
         found.aggregate({2: Update(1, {"w": np.zeros((2, 3))})})
 
 

@@ -12,7 +12,7 @@ from graph_fixtures import user_fields, write_user_graph
 
 from curvfed.deployments import simulate as command
 from curvfed.deployments.command import main
-from curvfed.server_app.federation import CUT_OTHERWISE, CohortError
+from curvfed.server_app.federation import DIFFERENT_PARTITION, FederationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks import download
 
@@ -36,7 +36,7 @@ def failed(path: Path) -> dict:
 
 def test_more_clients_than_nodes(tmp_path):
     torch.save(user_fields(num_nodes=9), tmp_path / "own.pt")
-    with pytest.raises(CohortError) as caught:
+    with pytest.raises(FederationError) as caught:
         run(tmp_path, clients=7, dataset=str(tmp_path / "own.pt"))
     text = "7 clients are more than the 6 nodes in the largest connected component"
     assert text in str(caught.value)
@@ -222,7 +222,7 @@ def test_a_node_that_tells_of_other_parts_than_the_others_is_refused(tmp_path):
     """However alike the partitions are by their hash."""
     more = forged(lambda r: replace(r, description=replace(r.description, num_partitions=4)))
     found = run(tmp_path, dataset="trees", intercept=Fault(2, more, "describe", 0), num_rounds=1)
-    assert found.described["refused"] == {"partition-id 2": CUT_OTHERWISE}
+    assert found.described["refused"] == {"partition-id 2": DIFFERENT_PARTITION}
     few = forged(lambda r: replace(r, description=replace(r.description, num_partitions=2)))
     found = run(tmp_path, "few", dataset="trees", intercept=Fault(2, few, "describe", 0), num_rounds=1)
     (reason,) = found.described["refused"].values()
@@ -240,9 +240,7 @@ def test_another_task_or_metric_on_one_node_refuses_that_node_by_name(key, value
 
 def test_two_nodes_with_one_partition_id(tmp_path):
     nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2)])
-    with pytest.raises(
-        CohortError, match=r"nodes \d and \d both say that they are partition-id 0; every node needs its own"
-    ):
+    with pytest.raises(FederationError, match=r"nodes \d and \d both have partition-id 0; every node needs its own"):
         run(tmp_path, nodes=[nodes[0], nodes[1] | {"partition-id": 0}])
     assert "partition-id 0" in failed(tmp_path / "run")["error"]
 
@@ -270,7 +268,7 @@ def test_a_bad_node_config_refuses_that_node(change, reason, tmp_path):
 
 def test_nobody_is_left(tmp_path):
     with pytest.raises(
-        CohortError, match=r"0 of 2 nodes can take part, needed are 1\. node \d, node \d: there is no partition-id"
+        FederationError, match=r"0 of 2 nodes can take part, needed are 1\. node \d, node \d: there is no partition-id"
     ):
         run(tmp_path, nodes=[{}, {}])
     assert "0 of 2 nodes can take part" in failed(tmp_path / "run")["error"]
@@ -278,7 +276,7 @@ def test_nobody_is_left(tmp_path):
 
 def test_fewer_nodes_than_replies_are_needed(tmp_path, monkeypatch):
     monkeypatch.setattr("curvfed.server_app.federation.NODE_WAIT", 0.01)
-    with pytest.raises(CohortError, match="3 of 3 nodes can take part, needed are 5"):
+    with pytest.raises(FederationError, match="3 of 3 nodes can take part, needed are 5"):
         run(tmp_path, min_replies=5)
     assert failed(tmp_path / "run")["rounds"] == 0
 
@@ -286,7 +284,7 @@ def test_fewer_nodes_than_replies_are_needed(tmp_path, monkeypatch):
 def test_absent_data_offline(tmp_path, monkeypatch):
     monkeypatch.setattr(download, "PROBE_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("no_proxy", "*")
-    with pytest.raises(CohortError) as caught:
+    with pytest.raises(FederationError) as caught:
         run(tmp_path, clients=2, dataset="cora", data_dir=str(tmp_path / "data"))
     for text in (str(caught.value), failed(tmp_path / "run")["error"]):
         assert str(tmp_path / "data" / "planetoid" / "Cora" / "raw") in text

@@ -6,7 +6,7 @@ import torch
 from app_runs import run
 from tiny_learning import assert_near, descend, learner, state
 
-from curvfed.strategies.base.learner import host
+from curvfed.strategies.base.learner import to_numpy
 
 RATE, EPOCHS = 0.3, 2
 
@@ -37,7 +37,11 @@ def test_both_models_are_those_of_the_algorithm(mu, dtype):
     tolerance = 1e-8 if dtype == torch.float64 else 50 * np.finfo(np.float32).eps
     assert_near(state(found.scored), own, tolerance)
     assert_near(found.share(), shared, tolerance)
-    assert_near({name.removeprefix("own/"): host(tensor) for name, tensor in found.kept().items()}, own, tolerance)
+    assert_near(
+        {name.removeprefix("own/"): to_numpy(tensor) for name, tensor in found.local_state().items()},
+        own,
+        tolerance,
+    )
 
 
 def test_what_is_shared_is_fedavgs_whatever_the_own_models_do():

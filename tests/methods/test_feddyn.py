@@ -8,7 +8,7 @@ from tiny_learning import assert_near, descend, learner, state
 
 from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.average import AggregationError
-from curvfed.strategies.base.learner import host
+from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.methods.feddyn import FedDynServer
 from curvfed.strategies.wire.arrays import decode_arrays
 
@@ -26,7 +26,7 @@ def copied(found):
 
 
 def kept(found):
-    return {name.removeprefix("drift/"): np.array(host(tensor)) for name, tensor in found.kept().items()}
+    return {name.removeprefix("drift/"): np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()}
 
 
 def change(after, before):

@@ -17,7 +17,7 @@ from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods.fedgta import CONFIDENCE, MOMENTS, FedGtaClient, FedGtaServer, shares
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
-from curvfed.strategies.wire.exchange import CohortError
+from curvfed.strategies.wire.exchange import FederationError
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.models.model_spec import ModelSpec
@@ -115,7 +115,7 @@ def test_moments_are_of_the_model_as_it_is_after_training():
 def test_what_arrives_is_parameters_alone():
     found = on_graph(random_graph())
     sent = {name: array.copy() for name, array in found.share().items()}
-    with pytest.raises(MessageError, match="not awaited"):
+    with pytest.raises(MessageError, match="unexpected"):
         found.receive(sent)
     found.receive({name: array + 1 for name, array in sent.items() if name not in (MOMENTS, CONFIDENCE)})
     np.testing.assert_array_equal(found.share()["head.bias"], sent["head.bias"] + 1)
@@ -282,7 +282,7 @@ def test_figures_of_another_form_are_dropped_with_the_reason(bad, tmp_path):
 
 def test_real_nodes_tell_the_shares_of_their_classes_only_where_they_share_statistics(tmp_path):
     nodes = real_nodes(tmp_path / "nodes", [user_fields(60 + 10 * index, seed=index) for index in range(3)])
-    with pytest.raises(CohortError, match="share-statistics"):
+    with pytest.raises(FederationError, match="share-statistics"):
         run(tmp_path, "private", nodes=nodes, method="fedgta")
     assert run(tmp_path, "told", nodes=nodes, method="fedgta", share_statistics=True).summary["status"] == "completed"
     recorder = Recorder()

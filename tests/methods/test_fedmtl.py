@@ -131,9 +131,9 @@ def test_a_stored_state_goes_on_as_it_was(relations):
     again.load(dict(reversed(found.state().items())))
     for partition in (0, 1, 3, 4):
         assert_near(again.sent_to(partition), found.sent_to(partition), 0)
-        assert again.awaited(partition).keys() == model(0).keys()
+        assert again.expected_reply(partition).keys() == model(0).keys()
     assert_near(again.state(), found.state(), 0)
-    with pytest.raises(AggregationError, match="not those that are shared"):
+    with pytest.raises(AggregationError, match="do not match the shared ones"):
         found.aggregate({1: Update(1, {"w": np.zeros((2, 3))})})
 
 
@@ -163,7 +163,7 @@ def test_steps_are_along_the_gradient_of_the_objective(dtype):
             name: 0.8 * (0.75 * w[name] + arrays[f"pull/{name}"]) + 0.3 * w[name] for name in w  # noqa: B023
         })  # fmt: skip
     assert_near(found.share(), expected, 1e-8 if dtype == torch.float64 else 100 * np.finfo(np.float32).eps)
-    assert not found.kept()
+    assert not found.local_state()
 
 
 def test_without_coupling_it_is_local_training():
@@ -178,7 +178,7 @@ def test_a_step_of_full_length_lands_on_the_mean():
     """With λ₁η = 1, but for the loss's own gradient."""
     models = FedMtlServer(learner("fedmtl").share(), "mean", 3)
     drawn = {p: sent_to(learner("fedmtl"), seed=p) for p in range(3)}
-    models.aggregate({p: Update(1, {name: drawn[p][name] for name in models.awaited(p)}) for p in range(3)})
+    models.aggregate({p: Update(1, {name: drawn[p][name] for name in models.expected_reply(p)}) for p in range(3)})
     found = learner("fedmtl", batch_size=8, learning_rate=1e-6, local_epochs=1, fedmtl__coupling=1e6)
     found.receive(models.sent_to(1))
     found.train()
@@ -188,8 +188,8 @@ def test_a_step_of_full_length_lands_on_the_mean():
 
 @pytest.mark.parametrize(("change", "reason"), [
     ({"pull/head.bias": None}, r"missing \['pull/head.bias'\]"),
-    ({"pull/other": np.zeros(3)}, r"not awaited \['pull/other'\]"),
-    ({"pull/head.bias": np.zeros(2)}, r"pull/head.bias is float64\[2\], awaited was float64\[3\]"),
+    ({"pull/other": np.zeros(3)}, r"unexpected \['pull/other'\]"),
+    ({"pull/head.bias": np.zeros(2)}, r"pull/head.bias is float64\[2\], expected float64\[3\]"),
     ({"pull-weight": np.array([-1.0])}, "pull-weight is -1.0; allowed is a number >= 0"),
     ({"pull-weight": np.array([np.nan])}, "pull-weight has values that are not finite"),
 ])  # fmt: skip

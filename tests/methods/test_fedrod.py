@@ -22,7 +22,7 @@ from tiny_learning import (
 
 from curvfed.client_app.data.load import load_data
 from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.base.learner import host
+from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.messages import Facts
@@ -42,14 +42,14 @@ def with_labels(labels, method="fedrod", **settings):
 
 
 def own_head(found):
-    return {name.removeprefix("own-head/"): np.array(host(tensor)) for name, tensor in found.kept().items()}
+    return {name.removeprefix("own-head/"): np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()}
 
 
 def algorithm(shared, own, task, rounds=1, rate=RATE):
     """Shared parameters and own head after steps of both on the same logits."""
     shared, own = ({name: np.array(array, np.float64) for name, array in one.items()} for one in (shared, own))
     with np.errstate(divide="ignore"):
-        prior = np.log(np.bincount(host(task.train_labels), minlength=CLASSES))
+        prior = np.log(np.bincount(to_numpy(task.train_labels), minlength=CLASSES))
     for _ in range(rounds * EPOCHS):
         for x, labels in batches(task):
 
@@ -117,18 +117,18 @@ def test_where_all_classes_are_as_frequent_what_is_shared_is_fedavgs():
 def test_what_is_scored_is_the_sum_and_begins_as_the_generic_model():
     found = with_labels(SOME)
     x, shared = found.local.task.x, state(found.local.model)
-    generic = features(shared, host(x)) @ shared["head.weight"].T + shared["head.bias"]
-    np.testing.assert_allclose(host(found.scored(x)), generic, rtol=0, atol=1e-14)
+    generic = features(shared, to_numpy(x)) @ shared["head.weight"].T + shared["head.bias"]
+    np.testing.assert_allclose(to_numpy(found.scored(x)), generic, rtol=0, atol=1e-14)
     found.train()
     shared, own = state(found.local.model), own_head(found)
-    z = features(shared, host(x))
+    z = features(shared, to_numpy(x))
     expected = z @ (shared["head.weight"] + own["weight"]).T + shared["head.bias"] + own["bias"]
-    np.testing.assert_allclose(host(found.scored(x)), expected, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(to_numpy(found.scored(x)), expected, rtol=0, atol=1e-14)
     assert found.share().keys() == shared.keys()
-    kept = {name: np.array(host(tensor)) for name, tensor in found.kept().items()}
-    np.testing.assert_array_equal(host(type(found).restored(found.local.model, kept)(x)), host(found.scored(x)))
+    kept = {name: np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()}
+    np.testing.assert_array_equal(to_numpy(type(found).restored(found.local.model, kept)(x)), to_numpy(found.scored(x)))
     generic = z @ shared["head.weight"].T + shared["head.bias"]
-    np.testing.assert_allclose(host(found.local.model(x)), generic, rtol=0, atol=1e-14)  # whose head is as it was
+    np.testing.assert_allclose(to_numpy(found.local.model(x)), generic, rtol=0, atol=1e-14)  # whose head is as it was
 
 
 def test_a_long_gradient_of_the_own_head_is_shortened():
@@ -143,8 +143,8 @@ def test_its_own_optimiser_begins_every_round_at_rest():
     one, other = with_labels(SOME, momentum=0.9), with_labels(SOME, momentum=0.9)
     one.train()
     with torch.no_grad():
-        for name, tensor in other.kept().items():
-            tensor.copy_(one.kept()[name])
+        for name, tensor in other.local_state().items():
+            tensor.copy_(one.local_state()[name])
     start = {name: np.array(array) for name, array in one.share().items()}
     for found in (one, other):
         found.local.optimizer.reset()
@@ -156,7 +156,7 @@ def test_its_own_optimiser_begins_every_round_at_rest():
 def test_messages_with_a_head_of_another_are_refused():
     found = with_labels(SOME)
     arrays = found.share()
-    with pytest.raises(MessageError, match=r"not awaited \['own-head/bias'\]"):
+    with pytest.raises(MessageError, match=r"unexpected \['own-head/bias'\]"):
         found.receive(arrays | {"own-head/bias": arrays["head.bias"]})
 
 

@@ -9,7 +9,7 @@ from tiny_learning import assert_near, gradient, local_of, state
 
 from curvfed.server_app.directory.run_directory import default_name
 from curvfed.strategies.base.average import AggregationError, Update, split_average
-from curvfed.strategies.base.learner import host
+from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.model_state import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.defaults import settled
@@ -17,10 +17,11 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods.fedsage import GRADIENT, KEPT, MISSING, PACKAGE, REPRESENTATIONS, FedSageClient, package
 from curvfed.strategies.methods.fedsage import FedSageServer as Server
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
-from curvfed.strategies.wire.exchange import CohortError
+from curvfed.strategies.wire.exchange import FederationError
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.models.generator_training import hide_nodes
 from curvfed.tasks.graphs.models.model_spec import ModelSpec
 from curvfed.tasks.graphs.models.neighbour_generator import (
     FeatureGenerator,
@@ -69,7 +70,7 @@ def learner(partition=0, dtype=torch.float64, train=(0, 1, 2), **settings):
 
 def server(found, rounds=2):
     """The server of a learner's run, with its start."""
-    shared = {name: np.array(host(tensor)) for name, tensor in found.local.tensors.items()}
+    shared = {name: np.array(to_numpy(tensor)) for name, tensor in found.local.tensors.items()}
     return Server(shared, package(shared, found.local.config.fedsage), rounds)
 
 
@@ -279,7 +280,7 @@ def other_package(dtype=np.float64, seed=2):
 
 def learner_template(dtype=np.float64):
     found = learner(dtype=torch.float64 if dtype == np.float64 else torch.float32)
-    return package({name: host(tensor) for name, tensor in found.local.tensors.items()}, found.local.config.fedsage)
+    return package({name: to_numpy(tensor) for name, tensor in found.local.tensors.items()}, found.local.config.fedsage)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -291,7 +292,7 @@ def test_the_gradient_for_another_client_is_that_of_the_distance_to_the_own_node
     answers = {name.removeprefix(f"{GRADIENT}7/"): array for name, array in found._answers().items()}
     torch.manual_seed(4)
     noise = torch.randn(3, 4, dtype=dtype).numpy().astype(np.float64)
-    own, asked = host(found._features).astype(np.float64), content[REPRESENTATIONS].astype(np.float64) + noise
+    own, asked = to_numpy(found._features).astype(np.float64), content[REPRESENTATIONS].astype(np.float64) + noise
     parameters = {name: array.astype(np.float64) for name, array in content.items() if "." in name}
     expected = gradient(lambda moved: distances(made(moved, asked), content[MISSING], own), parameters)
     assert_near(answers, expected, 1e-7 if dtype == torch.float64 else 1e-4)
@@ -314,16 +315,11 @@ def test_a_package_tells_of_nodes_with_hidden_neighbours():
 
 
 def test_nodes_that_are_trained_on_are_not_hidden_and_the_others_are_at_random():
-    hidden = [learner(partition, train=range(7))._hidden(Rows(range(7))).tolist() for partition in range(8)]
+    hidden = [hide_nodes(inputs_of(), torch.arange(7), 0.3, [0, partition]).tolist() for partition in range(8)]
     assert all(rows == [7, 8, 9] for rows in hidden)
-    chosen = {tuple(learner(partition)._hidden(Rows(range(3))).tolist()) for partition in range(8)}
+    chosen = {tuple(hide_nodes(inputs_of(), torch.arange(3), 0.3, [0, partition]).tolist()) for partition in range(8)}
     assert all(len(rows) == 3 and min(rows) >= 3 for rows in chosen)
     assert len(chosen) > 1
-
-
-class Rows:
-    def __init__(self, rows):
-        self.rows = torch.tensor(list(rows))
 
 
 def test_the_classifier_is_trained_and_scored_on_the_mended_graph():
@@ -367,7 +363,7 @@ def test_packages_and_gradients_go_their_way():
     start = found.global_model()
     first = {p: replied(client, found.sent_to(p)) for p, client in clients.items()}
     for p, update in first.items():
-        assert update.arrays.keys() == found.awaited(p).keys()
+        assert update.arrays.keys() == found.expected_reply(p).keys()
     found.aggregate(first)
     models = [Update(3, {name: update.arrays[name] for name in start}) for update in first.values()]
     assert_near(found.global_model(), split_average(start, models), 0)
@@ -381,7 +377,7 @@ def test_packages_and_gradients_go_their_way():
         assert not any(array.any() for name, array in arrays.items() if name.startswith(GRADIENT))
     # Client 1 is away, client 2 has no examples.
     second = {0: replied(clients[0], sent[0]), 2: replied(clients[2], sent[2], examples=0)}
-    assert second[0].arrays.keys() == found.awaited(0).keys()
+    assert second[0].arrays.keys() == found.expected_reply(0).keys()
     found.aggregate(second)
     for p, answers in ((1, [0]), (2, [0]), (0, [])):
         for name, array in clients[0]._fgen.items():
@@ -395,11 +391,11 @@ def test_packages_and_gradients_go_their_way():
     for p in clients:
         assert_near(other.sent_to(p), found.sent_to(p), 0)
         assert list(other.sent_to(p)) == list(found.sent_to(p))
-        assert other.awaited(p).keys() == found.awaited(p).keys()
+        assert other.expected_reply(p).keys() == found.expected_reply(p).keys()
     third = {1: replied(clients[1], found.sent_to(1))}
     for one in (found, other):
         one.aggregate(third)
-        assert one.sent_to(0).keys() == one.awaited(0).keys() == start.keys()  # packages are forgotten
+        assert one.sent_to(0).keys() == one.expected_reply(0).keys() == start.keys()  # packages are forgotten
         assert one.state().keys() == start.keys() | {"rounds-left"}
         one.aggregate({0: Update(1, {name: 2 * array for name, array in start.items()})})
         assert_near(one.global_model(), {name: 2 * array for name, array in start.items()}, 0)
@@ -426,12 +422,12 @@ def test_the_mean_is_that_of_all_who_answered():
 
 def test_without_generators_and_with_a_client_alone():
     found = server(learner(), rounds=0)
-    assert found.sent_to(0).keys() == found.awaited(0).keys() == found.global_model().keys()
+    assert found.sent_to(0).keys() == found.expected_reply(0).keys() == found.global_model().keys()
     alone, client = server(learner(), rounds=2), learner(fedsage__epochs=1)
     for _ in range(3):
         alone.aggregate({0: replied(client, alone.sent_to(0))})
-    assert client.kept()[f"{KEPT}rounds"] == 2
-    assert all(bool(tensor.isfinite().all()) for tensor in client.kept().values())
+    assert client.local_state()[f"{KEPT}rounds"] == 2
+    assert all(bool(tensor.isfinite().all()) for tensor in client.local_state().values())
 
 
 def test_a_client_without_examples_answers_what_is_awaited():
@@ -440,7 +436,7 @@ def test_a_client_without_examples_answers_what_is_awaited():
     hub.aggregate({0: replied(learner(fedsage__epochs=1), hub.sent_to(0))})
     found.receive(hub.sent_to(3))
     told = found.share()
-    assert told.keys() == hub.awaited(3).keys()
+    assert told.keys() == hub.expected_reply(3).keys()
     hub.aggregate({3: Update(0, told)})
     assert not any(name.startswith(f"{PACKAGE}3/") for name in hub.state())
 
@@ -451,9 +447,9 @@ def test_a_client_without_examples_answers_what_is_awaited():
         ({f"{PACKAGE}0/out.bias": np.zeros(6)}, "package of '0'; allowed are those of other clients"),
         ({f"{PACKAGE}x/out.bias": np.zeros(6)}, "package of 'x'"),
         ({f"{PACKAGE}1/out.bias": np.zeros(6)}, "missing .*package/1/hidden.bias"),
-        ({f"{GRADIENT}out.bias": np.zeros(5)}, r"gradient/out.bias is float64\[5\], awaited was float64\[6\]"),
+        ({f"{GRADIENT}out.bias": np.zeros(5)}, r"gradient/out.bias is float64\[5\], expected float64\[6\]"),
         ({f"{GRADIENT}out.bias": np.full(6, np.nan)}, "gradient/out.bias has values that are not finite"),
-        ({"variate/x": np.zeros(1)}, "not awaited .*variate/x"),
+        ({"variate/x": np.zeros(1)}, "unexpected .*variate/x"),
     ],
 )
 def test_other_messages_are_refused(change, reason):
@@ -499,12 +495,12 @@ def test_the_generator_of_features_is_the_one_of_the_program():
     spec = GeneratorSpec(FEATURES, 4, 2, 0.0)
     network = FeatureGenerator(spec).double()
     rows = np.random.default_rng(0).normal(size=(5, 4))
-    np.testing.assert_allclose(host(network(torch.from_numpy(rows))), made(state(network), rows), atol=1e-12)
+    np.testing.assert_allclose(to_numpy(network(torch.from_numpy(rows))), made(state(network), rows), atol=1e-12)
 
 
 def test_real_nodes_show_their_nodes_only_where_they_share_statistics(tmp_path):
     nodes = real_nodes(tmp_path / "nodes", [user_fields(60 + 10 * index, seed=index) for index in range(2)])
-    with pytest.raises(CohortError, match="share-statistics"):
+    with pytest.raises(FederationError, match="share-statistics"):
         run(tmp_path, "private", nodes=nodes, method="fedsage+")
     told = run(tmp_path, "told", nodes=nodes, method="fedsage+", share_statistics=True)
     assert told.summary["status"] == "completed"

@@ -22,7 +22,7 @@ from app_runs import (
 )
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu
 
-from curvfed.server_app.federation import CohortError
+from curvfed.server_app.federation import FederationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE
@@ -321,7 +321,7 @@ def test_nodes_of_different_features_keep_their_ends(method, tmp_path, caplog):
     assert found.described["facts"]["own_ends"]
     assert set().union(*on_the_wire(recorder)) == LAYERS["lorentz" if method == "flatland" else "gin"]
     assert found.summary["metrics"]["replies_dropped"] == 0
-    assert "the clients' feature spaces differ (0: 3, 1: 6): input.*, head.* stay with each of them" in caplog.text
+    assert "the clients' feature spaces differ (0: 3, 1: 6): input.*, head.* stay at each client" in caplog.text
     alike = run(
         tmp_path, "alike", nodes=nodes_of(tmp_path / "equal", [user_graphs(12), user_graphs(12, 1)]), method=method
     )
@@ -375,7 +375,7 @@ def failed(folder: Path) -> str:
 
 def test_clients_that_are_no_multiple_of_the_data_sets(sets, tmp_path):
     text = "4 clients cannot be shared out evenly to 3 data sets (MUTAG, BZR, PROTEINS); their number must be a multiple of"
-    with pytest.raises(CohortError) as caught:
+    with pytest.raises(FederationError) as caught:
         run(tmp_path, clients=4, dataset=SETS, data_dir=str(sets))
     assert text in str(caught.value)
     assert text in failed(tmp_path / "run")
@@ -385,7 +385,7 @@ def test_a_data_set_that_is_not_there_ends_the_run_of_all(sets, tmp_path, monkey
     # Figures of some of the data sets would be read as those of all that the run names.
     monkeypatch.setattr("curvfed.tasks.download.PROBE_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("no_proxy", "*")
-    with pytest.raises(CohortError) as caught:
+    with pytest.raises(FederationError) as caught:
         run(tmp_path, clients=4, dataset="MUTAG,AIDS", data_dir=str(sets))
     assert "2 of 4 clients of MUTAG,AIDS cannot take part" in str(caught.value)
     assert "the files of AIDS" in failed(tmp_path / "run")
@@ -420,7 +420,7 @@ def test_what_does_not_go_together_starts_no_client(settings, text, tmp_path):
 ])  # fmt: skip
 def test_a_file_tells_its_task_when_it_is_opened(fields, settings, text, tmp_path):
     torch.save(fields, tmp_path / "own.pt")
-    with pytest.raises((ConfigError, CohortError)) as caught:
+    with pytest.raises((ConfigError, FederationError)) as caught:
         run(tmp_path, dataset=str(tmp_path / "own.pt"), **settings)
     assert text in str(caught.value)
     assert text in failed(tmp_path / "run")

@@ -12,7 +12,7 @@ from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, 
 
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.wire.exchange import CohortError
+from curvfed.strategies.wire.exchange import FederationError
 
 PAIR = [blobs("02"), blobs("20", seed=1)]
 """Two good clients of two classes."""
@@ -48,7 +48,9 @@ def test_points_that_are_none_refuse_their_node(case, tmp_path):
 
 def test_another_curvature_than_that_of_the_points_is_named(tmp_path):
     nodes = nodes_of(tmp_path / "nodes", [blobs("02", radius=2.0), blobs("02", seed=1, radius=2.0)])
-    with pytest.raises(CohortError, match=r"boundary of the disc of curvature -1.* Is points.curvature that of the"):
+    with pytest.raises(
+        FederationError, match=r"boundary of the disc of curvature -1.* Is points.curvature that of the"
+    ):
         hull_run(tmp_path, nodes=nodes)
     assert hull_run(tmp_path, "right", nodes=nodes, points__curvature=-0.25).summary["status"] == "completed"
 
@@ -274,6 +276,6 @@ def test_a_wrong_key_ends_it_with_words(case, signed, tmp_path):
     change, text = WRONG_KEYS[case]
     for node in signed if case in ("no key", "no file", "no roster") else signed[:1]:
         change(node)
-    with pytest.raises((CohortError, RoundError), match=text) as caught:
+    with pytest.raises((FederationError, RoundError), match=text) as caught:
         hull_run(tmp_path, nodes=signed, min_replies=3)
     assert str(tmp_path) not in str(caught.value)

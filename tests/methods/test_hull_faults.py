@@ -16,7 +16,7 @@ from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.secure_phases import MASKED
 from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG
-from curvfed.strategies.wire.exchange import CohortError
+from curvfed.strategies.wire.exchange import FederationError
 
 pytestmark = pytest.mark.long  # damage at random, many runs each
 
@@ -81,7 +81,7 @@ def test_a_client_that_errs_is_left_out_with_the_reason(phase, tmp_path):
     run = hull_run(tmp_path, intercept=Fault(1, fail, phase, 0), **TINY)
     assert decoded(run) == hulls_of(() if phase == "unmask" else (1,), **TINY)
     (row,) = [row for row in run.clients if row["phase"] == phase and row["dropped"]]
-    assert row["dropped"] == "Flower reports error 1 of this node; its own log has more"
+    assert row["dropped"] == "Flower reports error 1 for this node; the node's log has details"
 
 
 class Flip:
@@ -157,7 +157,7 @@ def test_a_flipped_bit_in_any_message_never_makes_a_wrong_hull(phase, tmp_path):
         flip = Flip(site)
         try:
             run = hull_run(tmp_path, f"flip-{number}", intercept=flip, **TINY)
-        except (RoundError, CohortError, ConfigError):
+        except (RoundError, FederationError, ConfigError):
             assert Run(tmp_path / f"flip-{number}").summary["status"] == "failed"
         else:
             assert decoded(run) in allowed, site
@@ -213,9 +213,9 @@ def test_no_client_answers_twice(phase, change, reason, tmp_path):
 
 
 REFUSED = {
-    "a shorter vector": ("hulls", lambda r: replace(r, arrays={MASKED: r.arrays[MASKED][:-1]}), "awaited was uint64"),
+    "a shorter vector": ("hulls", lambda r: replace(r, arrays={MASKED: r.arrays[MASKED][:-1]}), "expected uint64"),
     "a longer vector": ("hulls", lambda r: replace(r, arrays={MASKED: np.append(r.arrays[MASKED], np.uint64(1))}),
-                        "awaited was uint64"),
+                        "expected uint64"),
     "another dtype": ("hulls", lambda r: replace(r, arrays={MASKED: r.arrays[MASKED].astype(np.int64)}),
                       "masked is int64"),
     "no residues": ("hulls", lambda r: replace(r, arrays={MASKED: r.arrays[MASKED] | np.uint64(2**62)}),
@@ -225,11 +225,11 @@ REFUSED = {
                             "the masked input does not fit its checksum"),
     "shares for a stranger": ("shares", lambda r: replace(r, parts={**r.parts, "partitions": [0, 7]}),
                               "shares for others than its peers"),
-    "a foreign partition": ("shares", lambda r: replace(r, partition=7), "it now says that it is partition-id 7"),
+    "a foreign partition": ("shares", lambda r: replace(r, partition=7), "it has changed its partition-id to 7"),
     "no keys": ("keys", lambda r: replace(r, parts={}), "mask_key: Field required"),
     "a degenerate key": ("keys", lambda r: replace(r, parts={**r.parts, "mask_key": bytes(32)}), "a degenerate key"),
-    "arrays too many": ("keys", lambda r: replace(r, arrays={"points": np.zeros(2)}), "arrays are not awaited"),
-    "the run before": ("shares", lambda r: replace(r, header=replace(r.header, run="other")), "the reply is of run other"),
+    "arrays too many": ("keys", lambda r: replace(r, arrays={"points": np.zeros(2)}), "arrays are not expected"),
+    "the run before": ("shares", lambda r: replace(r, header=replace(r.header, run="other")), "the reply has run other"),
 }  # fmt: skip
 
 

@@ -157,7 +157,7 @@ def test_two_clients_are_enough(tmp_path):
 
 def test_every_message_may_come_to_another_process(tmp_path):
     def fresh(request, handle):
-        curvfed.client_app.clients_in_memory._live.clear()
+        curvfed.client_app.clients_in_memory._clients.clear()
         return handle(request)
 
     assert figures(hull_run(tmp_path / "one", intercept=fresh)) == figures(hull_run(tmp_path / "two"))
@@ -295,7 +295,7 @@ def test_a_finished_run_resumed_is_the_same_run(tmp_path):
 def test_a_run_is_not_gone_on_with_by_other_clients(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         hull_run(tmp_path, clients=4, intercept=Crash("evaluate"))
-    with pytest.raises(ConfigError, match="are not those of the run so far"):
+    with pytest.raises(ConfigError, match="have changed since the run began"):
         hull_run(tmp_path, clients=3, resume=True)
 
 

@@ -16,7 +16,7 @@ from image_fixtures import write_classes
 import curvfed.server_app.app
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.secure_sum.client import SecureSumClient
-from curvfed.strategies.wire.exchange import CohortError
+from curvfed.strategies.wire.exchange import FederationError
 
 MARKER = "patient 4711 has diagnosis F32"
 
@@ -73,7 +73,7 @@ def test_of_an_error_nobody_foresaw_nothing_but_kind_and_place_is_told(
     nodes = nodes_for(settings, tmp_path / "nodes") if own else None
     monkeypatch.setattr(target, fail)
     recorder = Recorder()
-    with caplog.at_level(logging.DEBUG), pytest.raises((RoundError, CohortError)):
+    with caplog.at_level(logging.DEBUG), pytest.raises((RoundError, FederationError)):
         run(tmp_path / "results", nodes=nodes, intercept=recorder, **settings)
     sent, told = b"".join(all_bytes(reply) for reply in recorder.replies()), written(tmp_path / "results")
     for text in (sent, told):
@@ -181,7 +181,7 @@ def test_the_server_is_told_what_is_wrong_with_a_nodes_data_and_no_name_of_a_fil
     node = {"partition-id": 0, "data-path": str(make(folder)), "state-path": str(folder / "state")}
     method = {headless_table: "hull", other_arrays: "hull", broken_image: "fedavg", smaller_image: "fedavg"}
     recorder = Recorder()
-    with pytest.raises(CohortError) as caught:
+    with pytest.raises(FederationError) as caught:
         run(tmp_path / "results", nodes=[node], intercept=recorder, method=method.get(make, "flatland"))
     for text in (str(caught.value), json.dumps(Run(tmp_path / "results" / "run").summary, ensure_ascii=False)):
         assert UNFIT[make] in text.replace('\\"', '"')
@@ -195,7 +195,7 @@ def test_places_of_a_node_are_told_by_their_keys(given, tmp_path, monkeypatch, c
     """Also where they were given relative to the folder that the node was started in, or to a home that there is not."""
     monkeypatch.chdir(tmp_path)
     nodes = [{"partition-id": 0, "data-path": given, "state-path": f"{given}/state"}]
-    with pytest.raises(CohortError, match="no file data-path; expected a torch_geometric") as caught:
+    with pytest.raises(FederationError, match="no file data-path; expected a torch_geometric") as caught:
         run(tmp_path / "results", nodes=nodes)
     assert str(tmp_path) not in str(caught.value)
     assert f"no file {tmp_path}/{given}; expected" in logged(caplog, "client")

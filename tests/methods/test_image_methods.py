@@ -23,7 +23,7 @@ from curvfed.strategies.config.model_spec import build_model, has_fixed_head, mo
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.methods import METHODS, fedrep
-from curvfed.strategies.wire.exchange import CohortError
+from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Facts
 
 IMAGE_METHODS = [name for name, method in METHODS.items() if "images" in method.tasks]
@@ -104,7 +104,7 @@ def test_a_fixed_head_is_sent_once_and_again_to_who_failed(tmp_path):
 
 def test_a_client_that_lost_the_fixed_head_is_dropped_and_gets_it_anew(tmp_path):
     def lose(request, handle):
-        live._live.clear()  # as where a process per message is started
+        live._clients.clear()  # as where a process per message is started
         for file in (tmp_path / "run").glob("checkpoint/clients/00002/fixed.safetensors"):
             if request.content["header"]["round"] == 2:
                 file.unlink()
@@ -113,7 +113,7 @@ def test_a_client_that_lost_the_fixed_head_is_dropped_and_gets_it_anew(tmp_path)
     found = small(tmp_path, method="spherefed", num_rounds=3, intercept=lose)
     reasons = {row["round"]: row["reasons"] for row in found.rounds if row["phase"] == "train"}
     assert reasons["1"] == reasons["3"] == ""
-    assert "partition 2: the fixed parameters of this run are not here" in reasons["2"]
+    assert "partition 2: the fixed parameters of this run are not stored" in reasons["2"]
 
 
 def test_fine_tuning_leaves_no_trace_in_the_rounds(tmp_path):
@@ -383,7 +383,7 @@ def test_sums_that_are_none_are_dropped(change, method, phase, tmp_path):
     ({"method": "fedavg", "clients": 200}, "min-client-size"),
 ])  # fmt: skip
 def test_bad_settings_are_named(settings, text, tmp_path):
-    with pytest.raises((ConfigError, CohortError)) as caught:
+    with pytest.raises((ConfigError, FederationError)) as caught:
         small(tmp_path, **settings)
     assert text in str(caught.value)
 

@@ -9,7 +9,7 @@ import torch
 from app_runs import Recorder, run
 from tiny_learning import Examples, assert_near, batches, features, gradient, learner, softmax_loss, state
 
-from curvfed.strategies.base.learner import host
+from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.methods import moon
 from curvfed.tasks.task import Batch
 
@@ -30,7 +30,7 @@ def copied(found):
 
 
 def kept(found):
-    return {name.removeprefix("previous/"): np.array(host(tensor)) for name, tensor in found.kept().items()}
+    return {name.removeprefix("previous/"): np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()}
 
 
 def cosines(one, other):

@@ -60,12 +60,12 @@ def waits(monkeypatch):
 
             return call
 
-        client.learner.descend(1)  # what is made at the first one stays
+        client.learner.run_epochs(1)  # what is made at the first one stays
         with monkeypatch.context() as patch, Waiting(found):
             patch.setattr(lorentz_ops, "_number", lambda scalar: scalar)  # as on a GPU; the CPU has it at hand
             for name in READS:
                 patch.setattr(Tensor, name, counting(name, getattr(Tensor, name)))
-            client.learner.descend(1)
+            client.learner.run_epochs(1)
         return found
 
     return of

@@ -320,7 +320,7 @@ def test_the_text_of_an_unforeseen_error_stays(where, kind, tmp_path, monkeypatc
 
 
 def test_the_text_of_an_error_inside_an_error_that_is_told_stays(tmp_path, monkeypatch):
-    whole = client_side.live_client
+    whole = client_side.get_client
 
     def fail(config, name, partition, node_config):
         if partition == 1:
@@ -330,7 +330,7 @@ def test_the_text_of_an_error_inside_an_error_that_is_told_stays(tmp_path, monke
                 raise DataError("x.pt cannot be read") from error
         return whole(config, name, partition, node_config)
 
-    monkeypatch.setattr(client_side, "live_client", fail)
+    monkeypatch.setattr(client_side, "get_client", fail)
     recorder = Recorder()
     found = run(tmp_path, intercept=recorder)
     assert shown(found, recorder, SECRET) == []
@@ -342,7 +342,9 @@ def test_the_text_of_an_error_that_flower_reports_stays(tmp_path):
     fault = Fault(1, lambda request, handle: Message(Error(2, SECRET), reply_to=request))
     found = run(tmp_path, intercept=lambda request, handle: fault(request, lambda message: recorder(message, handle)))
     assert shown(found, recorder, SECRET) == []
-    assert [row["dropped"] for row in found.clients][1] == "Flower reports error 2 of this node; its own log has more"
+    assert [row["dropped"] for row in found.clients][
+        1
+    ] == "Flower reports error 2 for this node; the node's log has details"
 
 
 @pytest.mark.parametrize("name", ["first.time", "second.time", "first.gate", "second.gate", "k"])
@@ -352,7 +354,7 @@ def test_a_reply_that_carries_a_personal_parameter_is_refused(name, tmp_path):
     found = run(tmp_path, intercept=fault)
     (row,) = [row for row in found.clients if row["dropped"]]
     assert (row["round"], row["partition"]) == ("2", "1")
-    assert row["dropped"] == f"parameters do not match: not awaited ['{name}'], missing []"
+    assert row["dropped"] == f"parameters do not match: unexpected ['{name}'], missing []"
     assert found.summary["metrics"]["replies_dropped"] == 1
     assert name not in found.model
 
@@ -367,7 +369,7 @@ def test_a_client_takes_no_personal_parameters_from_the_server(tmp_path):
 
     found = run(tmp_path, intercept=Fault(1, push, round=2))
     (row,) = [row for row in found.clients if row["dropped"]]
-    assert row["dropped"] == "parameters do not match: not awaited ['first.time'], missing []"
+    assert row["dropped"] == "parameters do not match: unexpected ['first.time'], missing []"
 
 
 @pytest.mark.parametrize("name", ["../outside", "..", "absolute", "a/b", "", ".", "run\0"])

@@ -85,7 +85,7 @@ def test_a_network_that_is_far_too_large_is_not_even_begun(graph, monkeypatch):
         fitting_model(spec, config, graph, CPU)
     assert str(refused.value) == (
         "training a model of 4,295,491,584 parameters takes 80.0 GiB (weights, gradients, moments, a copy), and this "
-        "client's data and the activations of a batch come on top; device cpu has 15.0 GiB free. What helps: a smaller "
+        "client's data and the activations of a batch need more; device cpu has 15.0 GiB free. Use a smaller "
         "embedding-dim, model or batch-size, or another device"
     )
 
@@ -149,7 +149,7 @@ def test_a_client_for_which_there_is_no_memory_is_dropped_with_the_figures(tmp_p
     rows = run(tmp_path).clients
     (dropped,) = {row["dropped"] for row in rows if row["round"] == "1"} - {""}
     assert dropped.startswith("training a model of ")
-    assert "; device cpu has 0.0 GiB free. What helps: a smaller embedding-dim" in dropped
+    assert "; device cpu has 0.0 GiB free. Use a smaller embedding-dim" in dropped
     assert [row["dropped"] for row in rows if row["round"] == "2"] == [""] * 3  # its memory was free again
     assert len(asked) == 4  # once for every client that is set up, not for every message
 
@@ -171,7 +171,7 @@ def test_memory_that_runs_out_is_told(fail):
     with pytest.raises(TrainingError) as told, memory_errors(parse({"batch-size": 77}), {"device": "cpu"}):
         fail()
     assert str(told.value) == (
-        "device cpu ran out of memory at batch-size = 77; what helps: a smaller embedding-dim, model or batch-size, or "
+        "device cpu ran out of memory at batch-size = 77; use a smaller embedding-dim, model or batch-size, or "
         "another device"
     )
 
@@ -195,7 +195,7 @@ def test_a_client_that_runs_out_of_memory_is_dropped_and_the_run_goes_on(where, 
     monkeypatch.setattr(NodeTask, where, failing)
     found = run(tmp_path, batch_size=9)
     (dropped,) = {row["dropped"] for row in found.clients} - {""}
-    assert dropped.startswith("device cpu ran out of memory at batch-size = 9; what helps: a smaller")
+    assert dropped.startswith("device cpu ran out of memory at batch-size = 9; use a smaller")
     assert found.summary["status"] == "completed"
     assert found.rounds[-1]["dropped"] == "0"
 

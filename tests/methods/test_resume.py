@@ -199,8 +199,8 @@ def files_of(folder: Path) -> dict[str, bytes]:
     ("settings", "text"),
     [
         ({"clients": 5}, "the data of partitions"),
-        ({"data_dir": "nowhere", "dataset": "cora"}, "dataset = 'cora', but the run was begun with"),
-        ({"min_replies": 9}, "min-replies = 9, but the run was begun with"),
+        ({"data_dir": "nowhere", "dataset": "cora"}, "dataset = 'cora', but the run began with"),
+        ({"min_replies": 9}, "min-replies = 9, but the run began with"),
     ],
 )
 def test_a_resume_that_cannot_begin_changes_nothing(settings, text, tmp_path):
@@ -234,9 +234,9 @@ def test_a_resume_without_a_run_does_not_take_its_name(tmp_path):
         (lambda folder: [path.write_bytes(b"torn") for path in folder.glob("checkpoint/server/*")], "no checkpoint in"),
         (
             lambda folder: shutil.rmtree(folder / "checkpoint" / "server"),
-            "tells of rounds long after the checkpoint's, 0",
+            "has rounds long after the last checkpoint, 0",
         ),
-        (lambda folder: (folder / "rounds.csv").write_text("x,y\n"), "has not the columns"),
+        (lambda folder: (folder / "rounds.csv").write_text("x,y\n"), "does not have the columns"),
         (
             lambda folder: (folder / "config.toml").write_text("method ="),
             r"config.toml cannot be read \(TOMLDecodeError\)",
@@ -285,11 +285,11 @@ def test_a_run_that_is_not_there_cannot_be_resumed(tmp_path):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"seed": 1}, "seed = 1, but the run was begun with 0"),
-        ({"method": "fedavg"}, "method = 'fedavg', but the run was begun with 'flatland'"),
-        ({"embedding_dim": 9}, "embedding-dim = 9, but the run was begun with 8"),
-        ({"flatland__gate": False}, "flatland.gate = False, but the run was begun with True"),
-        ({"fraction_train": 0.5}, "fraction-train = 0.5, but the run was begun with 1.0"),
+        ({"seed": 1}, "seed = 1, but the run began with 0"),
+        ({"method": "fedavg"}, "method = 'fedavg', but the run began with 'flatland'"),
+        ({"embedding_dim": 9}, "embedding-dim = 9, but the run began with 8"),
+        ({"flatland__gate": False}, "flatland.gate = False, but the run began with True"),
+        ({"fraction_train": 0.5}, "fraction-train = 0.5, but the run began with 1.0"),
     ],
 )
 def test_another_configuration_is_refused(change, text, tmp_path):
@@ -303,7 +303,7 @@ def test_another_configuration_is_refused(change, text, tmp_path):
 @pytest.mark.parametrize("changes", [{"method": "apple"}, {"method": "fedsage+"}, {"schedule": "cosine"}], ids=str)
 def test_a_schedule_that_goes_by_the_number_of_rounds_keeps_it(changes, tmp_path):
     run(tmp_path, num_rounds=2, **changes)
-    with pytest.raises(ConfigError, match="num-rounds = 9, but the run was begun with 2"):
+    with pytest.raises(ConfigError, match="num-rounds = 9, but the run began with 2"):
         run(tmp_path, resume=True, num_rounds=9, **changes)
 
 
@@ -316,7 +316,7 @@ def test_other_data_are_refused_by_partition(tmp_path):
     nodes = own_graphs(tmp_path / "nodes")
     interrupted(tmp_path, 9, True, nodes=nodes)
     torch.save(user_fields(seed=77), tmp_path / "nodes" / "1.pt")
-    with pytest.raises(ConfigError, match="resume = true: the data of partitions 1 are not those of the run so far"):
+    with pytest.raises(ConfigError, match="resume = true: the data of partitions 1 have changed since the run began"):
         run(tmp_path, nodes=nodes, resume=True)
 
 
@@ -331,7 +331,7 @@ def test_real_nodes_resume_from_their_own_disks(tmp_path):
 
 def test_a_node_that_does_not_come_back_is_waited_for_and_then_done_without(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("curvfed.server_app.federation.NODE_WAIT", 0.6)
-    monkeypatch.setattr("curvfed.server_app.federation.may_grow", lambda grid: True)
+    monkeypatch.setattr("curvfed.server_app.federation.nodes_can_join", lambda grid: True)
     caplog.set_level("INFO", "curvfed")
     nodes = own_graphs(tmp_path / "nodes")
     interrupted(tmp_path, 12, True, nodes=nodes, num_rounds=3)

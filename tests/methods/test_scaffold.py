@@ -6,10 +6,10 @@ import torch
 from app_runs import Recorder, run
 from tiny_learning import assert_near, batches, gradient, learner, softmax_loss, state
 
-from curvfed.strategies.base.aggregation import Update, weighed
+from curvfed.strategies.base.aggregation import Update, reweighted
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.learner import host
+from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods.scaffold import ScaffoldServer
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
@@ -33,7 +33,9 @@ def copied(found):
 
 
 def kept(found):
-    return {name.removeprefix("own-variate/"): np.array(host(tensor)) for name, tensor in found.kept().items()}
+    return {
+        name.removeprefix("own-variate/"): np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()
+    }
 
 
 def split(arrays):
@@ -115,9 +117,9 @@ def test_without_variates_a_client_trains_as_fedavgs():
 
 @pytest.mark.parametrize(("change", "words"), [
     ({"variate/head.bias": None}, "missing ['variate/head.bias']"),
-    ({"variate/other": np.zeros(3)}, "not awaited ['variate/other']"),
-    ({"variate/head.bias": np.zeros(4)}, "variate/head.bias is float64[4], awaited was float64[3]"),
-    ({"variate/head.bias": np.zeros(3, np.float32)}, "variate/head.bias is float32[3], awaited was float64[3]"),
+    ({"variate/other": np.zeros(3)}, "unexpected ['variate/other']"),
+    ({"variate/head.bias": np.zeros(4)}, "variate/head.bias is float64[4], expected float64[3]"),
+    ({"variate/head.bias": np.zeros(3, np.float32)}, "variate/head.bias is float32[3], expected float64[3]"),
     ({"variate/head.bias": np.array([0, np.nan, 0])}, "variate/head.bias has values that are not finite"),
 ])  # fmt: skip
 def test_a_client_refuses_other_variates(change, words):
@@ -278,12 +280,12 @@ def test_the_mean_of_a_run_is_unweighted_unless_told(weights, tmp_path):
 
 def test_equal_weights_are_of_those_with_examples():
     replies = {0: Update(0, {}), 2: Update(5, {}, 3), 3: Update(1, {})}
-    assert {k: (update.examples, update.steps) for k, update in weighed(replies, "uniform").items()} == {
+    assert {k: (update.examples, update.steps) for k, update in reweighted(replies, "uniform").items()} == {
         0: (0, 0),
         2: (1, 3),
         3: (1, 0),
     }
-    assert weighed(replies, "examples") == replies
+    assert reweighted(replies, "examples") == replies
 
 
 def test_running_statistics_have_no_variate(tmp_path):

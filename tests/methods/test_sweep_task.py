@@ -102,7 +102,7 @@ def test_a_run_that_another_process_still_writes_is_waited_for(made, monkeypatch
     lock = RunLock(run.path)
     lock.acquire()
     monkeypatch.setattr(task, "PATIENCE", 0.1)
-    assert "another process still writes this run" in made()[0]
+    assert "another process is still writing this run" in made()[0]
     monkeypatch.setattr(time, "sleep", lambda seconds: lock.release())
     monkeypatch.setattr(task, "PATIENCE", 60)
     assert made()[0] == ""

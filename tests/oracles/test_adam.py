@@ -123,5 +123,5 @@ def test_a_state_of_another_model_is_refused():
     good = {key: value.clone() for key, value in adam.state().items()}
     with pytest.raises(KeyError, match="exp_avg/k"):
         adam.load({key: value for key, value in good.items() if key != "exp_avg/k"})
-    with pytest.raises(ValueError, match=r"exp_avg/first.bias is \[4\], awaited was \[5\]"):
+    with pytest.raises(ValueError, match=r"exp_avg/first.bias has shape \[4\], expected \[5\]"):
         adam.load(good | {"exp_avg/first.bias": torch.zeros(4)})

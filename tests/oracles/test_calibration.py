@@ -130,7 +130,7 @@ def test_bad_vectors_are_refused_without_their_values():
     good = packed(*data(np.random.default_rng(5), 10, 3, 2), 2)
     assert Sums.unpack(good, 3, 2).gram.shape == (3, 3)
     spoilt = {
-        "float64\\[13\\], awaited was float64\\[12\\]": np.append(good, 0.0),
+        "float64\\[13\\], expected float64\\[12\\]": np.append(good, 0.0),
         "float32\\[12\\]": good.astype(np.float32),
         "float64\\[1, 12\\]": good[None],
         "not finite": np.where(np.arange(12) == 4, np.nan, good),

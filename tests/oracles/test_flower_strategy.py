@@ -16,7 +16,7 @@ from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.strategies.base.aggregation import Average, Update
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.flower_keys import FLOWER, OF_THE_MEAN, Flower
+from curvfed.strategies.base.flower_keys import FLOWER, NEED_ONLY_MEAN, Flower
 from curvfed.strategies.base.flower_strategy import FlowerStrategy
 from curvfed.strategies.config.halves import made as made_by
 from curvfed.strategies.config.run_config import RunConfig
@@ -206,7 +206,7 @@ def test_qfedavg_goes_by_the_clients_losses():
 def test_too_few_replies_are_said_in_words():
     start, (replies,) = rounds_of(9, 1)
     found = FlowerStrategy(start, "flower:Bulyan", {"num_malicious_nodes": 1})
-    with pytest.raises(AggregationError, match="flower:Bulyan makes no model of 4 replies"):
+    with pytest.raises(AggregationError, match="flower:Bulyan gives no model for 4 replies"):
         found.aggregate(replies)
 
 
@@ -340,7 +340,7 @@ def test_those_of_the_mean_are_those_that_build_on_flowers_average():
         for name in FLOWER
         if "super().aggregate_train(" in inspect.getsource(getattr(strategy, name.removeprefix("flower:")))
     }
-    assert heirs == set(OF_THE_MEAN)
+    assert heirs == set(NEED_ONLY_MEAN)
 
 
 EDGES = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.average import AggregationError
-from curvfed.strategies.base.deviations import gram, is_buffer, moved
+from curvfed.strategies.base.deviations import gram, is_buffer, weighted_step
 
 EPS = {np.float32: float(np.finfo(np.float32).eps), np.float64: float(np.finfo(np.float64).eps)}
 SHAPES = {"b.weight": (300, 200), "a.bias": (7,), "c.scale": (), "a.none": (0, 3), "a.weight": (50, 31, 21)}
@@ -87,10 +87,10 @@ def test_squares_beyond_the_dtype_are_not_finite():
 def test_other_arrays_are_refused():
     start = {"w": np.zeros(3, np.float32)}
     for arrays in ({}, {"v": np.zeros(3, np.float32)}, {"w": np.zeros(3, np.float32), "v": np.zeros(1, np.float32)}):
-        with pytest.raises(AggregationError, match="not those that are shared"):
+        with pytest.raises(AggregationError, match="do not match the shared ones"):
             gram(start, [start, arrays])
-        with pytest.raises(AggregationError, match="not those that are shared"):
-            moved(start, [Update(1, arrays)], [1.0])
+        with pytest.raises(AggregationError, match="do not match the shared ones"):
+            weighted_step(start, [Update(1, arrays)], [1.0])
 
 
 @pytest.mark.parametrize("num", [20, 400])
@@ -113,7 +113,7 @@ def test_moved(told, seed):
     start = arrays_of(rng, np.float32, {"w": (3, 2), "s": (), "n.running_var": (2,)})
     updates = [Update(examples, around(start, rng, 1.0)) for examples, _ in told]
     weights = [weight for _, weight in told]
-    found = moved(start, updates, weights)
+    found = weighted_step(start, updates, weights)
     assert list(found) == list(start)
     for name in ("w", "s"):
         assert found[name].dtype == np.float32
@@ -133,4 +133,4 @@ def test_an_update_without_weight_is_not_looked_at():
     start = {"w": np.zeros(2, np.float32)}
     bad = Update(5, {"w": np.full(2, np.nan, np.float32)})
     good = Update(5, {"w": np.ones(2, np.float32)})
-    np.testing.assert_array_equal(moved(start, [bad, good], [0, 0.5])["w"], [0.5, 0.5])
+    np.testing.assert_array_equal(weighted_step(start, [bad, good], [0, 0.5])["w"], [0.5, 0.5])

@@ -66,5 +66,5 @@ def test_another_models_state_is_refused():
     optimizer = SGD(parameters(torch.float32), 0.1, 0.9, 0.0)
     with pytest.raises(KeyError):
         optimizer.load({})
-    with pytest.raises(ValueError, match=r"momentum/a is \[2\], awaited was \[3, 2\]"):
+    with pytest.raises(ValueError, match=r"momentum/a has shape \[2\], expected \[3, 2\]"):
         optimizer.load({name: torch.zeros(2) for name in optimizer.state()})

@@ -134,7 +134,7 @@ def test_a_personal_parameter_is_refused_by_name(name):
     assert METHODS["flatland"].is_personal(name)
     shared = {"first.weight": np.zeros(SHAPE, np.float32)}
     carrying = shared | {name: np.zeros(3, np.float32)}
-    with pytest.raises(AggregationError, match=rf"\['{name}'\] are not those that are shared: \['first.weight'\]"):
+    with pytest.raises(AggregationError, match=rf"\['{name}'\] do not match the shared ones: \['first.weight'\]"):
         split_average(shared, [(1, shared), (1, carrying)])
 
 

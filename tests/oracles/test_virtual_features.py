@@ -171,7 +171,7 @@ def test_bad_vectors_are_refused():
     assert good.shape == (length(3, 2),) == (2 * (1 + 3 + 6),)
     np.testing.assert_array_equal(ClassSums.unpack(good, 3, 2).pack(), good)
     for reason, vector in {
-        "awaited was float64": good[:-1],
+        "expected float64": good[:-1],
         "not finite": np.where(np.arange(20) == 9, np.inf, good),
         "negative or not whole": np.where(np.arange(20) == 1, -1, good),
         "not whole": np.where(np.arange(20) == 0, 1.5, good),

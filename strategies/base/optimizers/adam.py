@@ -1,4 +1,4 @@
-"""Adam as torch computes it, with a state that is a plain dictionary by parameter name."""
+"""Adam as torch computes it; its state is a plain dictionary by parameter name."""
 
 from collections.abc import Collection, Mapping
 
@@ -6,25 +6,25 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
-from curvfed.strategies.base.optimizers.state import NamedState
+from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 _PARTS = ("exp_avg", "exp_avg_sq", "step")
 
 
-class Adam(NamedState):
+class Adam(NamedOptimizer):
     """Kingma & Ba (2015), by torch's own functional form and its fused kernel.
 
-    `torch.optim.Adam` does the same sums, bit for bit, but imports torch's compiler when it is made: seconds, in every
+    `torch.optim.Adam` gives the same bits, but its constructor imports torch's compiler, which takes seconds in every
     process that a real node starts for a message.
 
     Parameters
     ----------
     parameters : mapping of str to Parameter
-        What is trained.
+        The parameters to train.
     learning_rate, weight_decay : float
     undecayed : collection of str
-        Names that the L2 penalty leaves out.
+        Names of parameters without the L2 penalty.
     """
 
     def __init__(
@@ -34,15 +34,13 @@ class Adam(NamedState):
         weight_decay: float,
         undecayed: Collection[str],
     ) -> None:
-        super().__init__(parameters)
-        self.learning_rate = learning_rate
+        super().__init__(parameters, learning_rate)
         decayed = [name for name in parameters if weight_decay and name not in undecayed]
         rest = [name for name in parameters if name not in decayed]
         self._groups = [(names, decay) for names, decay in ((decayed, weight_decay), (rest, 0.0)) if names]
-        self.reset()
 
     def reset(self) -> None:
-        """Forget all moments."""
+        """Set all moments and step counts to zero."""
         self._state: dict[str, dict[str, Tensor]] = {
             name: {
                 "exp_avg": torch.zeros_like(parameter),
@@ -54,7 +52,7 @@ class Adam(NamedState):
 
     @torch.no_grad()
     def step(self) -> None:
-        """One step along the gradients; parameters without one stay."""
+        """One step along the gradients; parameters without one are not changed."""
         for names, decay in self._groups:
             moved = [name for name in names if self._parameters[name].grad is not None]
             gradients = [gradient for name in moved if (gradient := self._parameters[name].grad) is not None]
@@ -77,5 +75,5 @@ class Adam(NamedState):
             )
 
     def state(self) -> dict[str, Tensor]:
-        """Moments and step counts as "part/name"; the tensors are those in use."""
+        """Moments and step counts as "part/name"; the tensors in use, not copies."""
         return {f"{part}/{name}": state[part] for name, state in self._state.items() for part in _PARTS}

@@ -1,0 +1,35 @@
+"""Dictionaries of arrays whose names have a prefix, such as "variate/head.weight" or "client/3/head.weight"."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from curvfed.strategies.base.average import Arrays
+
+
+def add_prefix(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    """The arrays with a prefix before each name."""
+    return {f"{prefix}{name}": array for name, array in arrays.items()}
+
+
+def select_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
+    """The arrays whose names begin with a prefix; the prefix is removed."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def join_groups(prefix: str, groups: Mapping[int, Arrays]) -> Arrays:
+    """The arrays of numbered groups as "prefix<number>/name", in ascending order of the numbers."""
+    joined: Arrays = {}
+    for number in sorted(groups):
+        joined |= add_prefix(f"{prefix}{number}/", groups[number])
+    return joined
+
+
+def split_groups(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[int, Arrays]:
+    """Inverse of `join_groups`; arrays without the prefix are left out."""
+    groups: dict[int, Arrays] = {}
+    for key, array in select_prefix(arrays, prefix).items():
+        number, _, name = key.partition("/")
+        groups.setdefault(int(number), {})[name] = array
+    return groups

@@ -1,0 +1,62 @@
+"""An average for each client: the base of aggregations that send every client its own mix of the clients' models."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curvfed.strategies.base.aggregation import Aggregation
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.named_arrays import join_groups, split_groups
+
+Matrix = NDArray[np.float64]
+
+CLIENT = "client/"
+"""Prefix of the clients' own averages in the state, followed by "partition/name"."""
+
+
+class PersonalAverages(Aggregation):
+    """Every client that replied gets its own average, and keeps it until its next reply.
+
+    Parameters
+    ----------
+    arrays : dict of str to array
+        The initial shared parameters; after the first round the plain average, for clients that never replied.
+    """
+
+    def __init__(self, arrays: Arrays) -> None:
+        self._average = arrays
+        self._personal: dict[int, Arrays] = {}
+
+    def sent_to(self, partition: int) -> Arrays:
+        """The client's own average, or the plain average until it has one."""
+        return self._personal.get(partition, self._average)
+
+    def _mix(self, partitions: Iterable[int], models: Sequence[Arrays], weights: Matrix) -> None:
+        """Give client i of n the average Σ_j weights_ij models_j; weights have shape (n, number of models)."""
+        averages: dict[int, Arrays] = {partition: {} for partition in partitions}
+        for name, array in self._average.items():
+            stacked = np.stack([arrays[name].ravel() for arrays in models]).astype(np.float64)
+            for average, mixed in zip(averages.values(), weights @ stacked, strict=True):
+                average[name] = mixed.reshape(array.shape).astype(array.dtype)
+        self._personal |= averages
+
+    def state(self) -> Arrays:
+        """The plain average by parameter name, and "client/partition/name" for every client's own average."""
+        return self._average | join_groups(CLIENT, self._personal)
+
+    def load(self, state: Arrays) -> None:
+        """Continue from stored averages."""
+        self._average = {name: array for name, array in state.items() if not name.startswith(CLIENT)}
+        self._personal = split_groups(state, CLIENT)
+
+
+def cosines(rows: Matrix, columns: Matrix) -> Matrix:
+    """Cosine similarity of all pairs of rows, (n, d) and (m, d) -> (n, m); 0 for a vector of zeros."""
+    return _directions(rows) @ _directions(columns).T
+
+
+def _directions(vectors: Matrix) -> Matrix:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Matrix = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+    return unit
