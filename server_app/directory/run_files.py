@@ -214,8 +214,8 @@ def _number(cell: str) -> float:
 
 
 def _hulls(path: Path) -> "HullFile | None":
-    if not path.exists():
-        raise FileNotFoundError(path)
+    if not path.exists():  # most runs have none
+        return None
     from curvfed.server_app.directory.hull_file import HullFile
 
     return HullFile.read(path)

@@ -403,7 +403,7 @@ def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
     config = (copy / "config.toml").read_text()
     (copy / "config.toml").write_text(config.replace("seed = 0", "seed = 1"))
     assert "is not what client 0 of this run trained on" in refused(capsys, copy, "digits", "--client", 0)
-    (copy / "config.toml").write_text(config.replace("\nsize = 0\n", "\nsize = 9\n"))
+    (copy / "config.toml").write_text(config.replace('\nsize = "auto"\n', "\nsize = 9\n"))
     assert "has images of 1x9x9, the model of this run takes 1x8x8" in refused(capsys, copy, "digits")
 
 
