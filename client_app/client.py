@@ -268,8 +268,11 @@ class Client:
         Raises
         ------
         ConfigError
-            If the sums would tell the sizes of the classes, and the node keeps these to itself.
+            If the method has no such phase, or the sums would tell the sizes of the classes, and the node keeps these to
+            itself.
         """
+        if phase not in self.method.after:
+            raise ConfigError(f'phase "{phase}": allowed with method = "{self.config.method}" are {self.method.after}')
         if phase == CCVR and not self.shares_statistics:
             raise ConfigError(
                 "this node keeps the sizes of its classes, which ccvr asks for: it needs share-statistics"

@@ -1,6 +1,7 @@
 """key=value arguments and presets, shared by the commands that take a run configuration."""
 
 import difflib
+import logging
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 from curvfed.deployments.shipped import PRESETS, nearest, shipped
 from curvfed.strategies.base.dotted import dotted, read_value
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.settings_file import format_of, updated
+from curvfed.strategies.config.settings_file import HEADING, format_of, updated
 
 Value = bool | int | float | str
+
+log = logging.getLogger("curvfed")
 
 NUM_SUPERNODES = 10
 """Clients of a simulation by default."""
@@ -93,6 +96,9 @@ def read_toml(path: Path) -> tuple[dict[str, Any], int]:
 def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
     content, number = read_toml(path)
     config: dict[str, Value] = updated(dotted(content), number)
+    changed = [f"{key} = {old} as {config[key]}" for key, old in dotted(content).items() if config[key] != old]
+    if changed:
+        log.warning('%s has no line "%s": it is read as an older file, %s', path, HEADING.strip(), ", ".join(changed))
     for key, value in config.items():
         check_key(key, defaults, f"{path}: ")
         if not isinstance(value, Value):

@@ -207,7 +207,7 @@ def simulate(
     """
     settings = {kebab(key): value for key, value in dotted({"method": method, "dataset": dataset} | keys).items()}
     settings = {
-        key: os.fspath(value) if isinstance(value, os.PathLike) else value
+        key: os.fspath(value) if isinstance(value, os.PathLike) else value.item() if hasattr(value, "item") else value
         for key, value in settings.items()
         if value is not None
     }

@@ -2,7 +2,10 @@
 
 import shlex
 import subprocess
+import sys
 from collections.abc import Sequence
+
+from rich.console import Console
 
 from curvfed.deployments.bundle import app_folder
 from curvfed.deployments.isolated import run
@@ -60,6 +63,10 @@ def main(
     except Interrupted as stop:
         print(stop)
         code = 128 + stop.signum
+    except FileNotFoundError as error:
+        told = f"[red]error:[/red] Flower is not installed beside {sys.executable}: {error}"
+        Console(stderr=True).print(told, soft_wrap=True)
+        return FAILED
     except subprocess.TimeoutExpired:
         print(f"Stopped: not done after {timeout:g} s.")
         code = OUT_OF_TIME

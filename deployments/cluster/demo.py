@@ -3,6 +3,7 @@
 All of it goes through the commands that a user types, on loopback, with TLS and a key per node.
 """
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -45,10 +46,13 @@ def main() -> int:
             for name, pairs in RUNS.items():
                 results = f"results-dir={folder / 'results'}"
                 _call(folder, "run", *pairs, results, f"run-name={name}", f"min-replies={len(NODES)}")
-    except Interrupted as stop:
-        return 128 + stop.signum
-    finally:
-        _call(folder, "down")
+    except BaseException as error:
+        with contextlib.suppress(ClusterError):  # what went wrong first is told
+            _call(folder, "down")
+        if isinstance(error, Interrupted):
+            return 128 + error.signum
+        raise
+    _call(folder, "down")
     print(f"All went well, and all is down again: {time.monotonic() - started:.0f} s. Results: {folder / 'results'}")
     return 0
 

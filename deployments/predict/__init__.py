@@ -70,7 +70,7 @@ def main(
     console = Console(stderr=True)
     try:
         prediction = predict(TrainedRun.read(folder), data, client, state_path, calibrated)
-        prediction.table().to_csv(out or sys.stdout, index=False, float_format="%.6f")
+        prediction.table().to_csv(out or sys.stdout, index=False, float_format="%.6f", compression=None)
     except (*EXPECTED, OSError) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 1

@@ -1,6 +1,6 @@
 """Flower's strategies that a run can use as its aggregation: their names, and their arguments as keys."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -29,25 +29,27 @@ NEED_ONLY_MEAN = ("flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flow
 """The strategies that use only the mean of the clients' parameters."""
 
 
-Positive = Annotated[Rate, Field(gt=0)]
-BelowOne = Annotated[Rate, Field(ge=0, lt=1)]
-
-
 class Flower(Table):
     """Keys of Flower's strategies, named after their arguments; auto is Flower's default."""
 
-    eta: Positive | None = Field(
-        default=None, description="the server's learning rate, of FedAdagrad, FedAdam and FedYogi; auto: Flower's own"
+    eta: Rate | None = Field(
+        default=None,
+        gt=0,
+        description="the server's learning rate, of FedAdagrad, FedAdam and FedYogi; auto: Flower's own",
     )
-    beta_1: BelowOne | None = Field(default=None, description="of FedAdam and FedYogi: decay of the first moment")
-    beta_2: BelowOne | None = Field(default=None, description="of FedAdam and FedYogi: decay of the second moment")
-    tau: Positive | None = Field(
-        default=None, description="of FedAdagrad, FedAdam and FedYogi: added to the root of the second moment"
+    beta_1: Rate | None = Field(
+        default=None, ge=0, lt=1, description="of FedAdam and FedYogi: decay of the first moment"
     )
-    server_learning_rate: Positive | None = Field(
-        default=None, description="of FedAvgM; 1 goes all the way to the average"
+    beta_2: Rate | None = Field(
+        default=None, ge=0, lt=1, description="of FedAdam and FedYogi: decay of the second moment"
     )
-    server_momentum: BelowOne | None = Field(default=None, description="of FedAvgM")
+    tau: Rate | None = Field(
+        default=None, gt=0, description="of FedAdagrad, FedAdam and FedYogi: added to the root of the second moment"
+    )
+    server_learning_rate: Rate | None = Field(
+        default=None, gt=0, description="of FedAvgM; 1 goes all the way to the average"
+    )
+    server_momentum: Rate | None = Field(default=None, ge=0, lt=1, description="of FedAvgM")
     beta: Rate | None = Field(
         default=None,
         ge=0,
@@ -63,8 +65,8 @@ class Flower(Table):
     num_nodes_to_select: int | None = Field(
         default=None, ge=1, le=1_000_000, description="of MultiKrum: how many clients' models are averaged"
     )
-    client_learning_rate: Positive | None = Field(
-        default=None, description="of QFedAvg: 1 / L, the clients' learning rate; auto: this run's learning-rate"
+    client_learning_rate: Rate | None = Field(
+        default=None, gt=0, description="of QFedAvg: 1 / L, the clients' learning rate; auto: this run's learning-rate"
     )
     q: Rate | None = Field(
         default=None, ge=0, description="of QFedAvg: how much more a client of large loss weighs; 0: no more"

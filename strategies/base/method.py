@@ -60,7 +60,8 @@ class Method:
         run, number of clients); "package.module:name" is imported only at the server. None if `aggregation` is that of
         another method.
     calibration : type of Calibration
-        How the server computes a new classifier from sums over the clients' features after the last round, if it does.
+        How a phase in `after` makes a new classifier from sums over the clients' features; by default in closed form, as
+        in SphereFed, by the keys of the table spherefed.
     own_model : bool
         Whether the learner keeps a personal model, or a part of one, which is scored instead of the shared model.
     lists_clients : bool

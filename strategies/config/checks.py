@@ -86,6 +86,15 @@ def check_data(config: RunConfig) -> None:
     if config.partition is not None:
         _check_partition(config.partition, tasks, possible)
     chosen = settled(config, next(task for task in tasks if task in method.tasks))
+    if (
+        chosen.aggregation == "flower:QFedAvg"
+        and chosen.learning_rate == 0
+        and chosen.flower.client_learning_rate is None
+    ):
+        raise ConfigError(
+            'learning-rate = 0: allowed with aggregation = "flower:QFedAvg", which divides by it, is a number > 0, or '
+            "flower.client-learning-rate beside it"
+        )
     if chosen.aggregation in OF_SGD:
         _check_from_rest(chosen)
     if config.secure_sum:
@@ -97,7 +106,7 @@ def check_data(config: RunConfig) -> None:
                 "test-size is trained on"
             )
         _check_points(chosen)
-    if tasks != ("images",) and chosen.embedding_dim == 0:
+    if chosen.embedding_dim == 0 and "images" not in possible:
         raise ConfigError(f"embedding-dim = 0: allowed for data sets of {' or '.join(tasks)} is a width of 1 or more")
     if chosen.train_size + chosen.test_size > 1:
         raise ConfigError(

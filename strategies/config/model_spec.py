@@ -53,6 +53,8 @@ def model_spec(
     kind = encoder(config, facts.task)
     if kind not in MODELS[facts.task] and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
+    if config.embedding_dim == 0:
+        raise ConfigError(f"embedding-dim = 0: allowed for data of {facts.task} is a width of 1 or more")
     return ModelSpec(
         task=facts.task,
         kind=kind,

@@ -2,7 +2,7 @@
 
 import difflib
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import ValidationError
@@ -107,8 +107,14 @@ def _read(
     try:
         return kind.model_validate(nested(raw)), []
     except ValidationError as error:
-        wrong = dict.fromkeys(".".join(map(str, one["loc"])) for one in error.errors())
+        wrong = dict.fromkeys(_key(one["loc"], known) for one in error.errors())
         return None, [f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(known[key])}" for key in wrong]
+
+
+def _key(location: Sequence[int | str], known: Mapping[str, Any]) -> str:
+    """The key that an error is at; where several types are allowed the location names one of them too."""
+    key = ".".join(map(str, location))
+    return key if key in known else _key(location[:-1], known)
 
 
 def fields(kind: type[RunConfig] = RunConfig) -> Iterator[tuple[str, FieldInfo]]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import create_model
 
 from curvfed.strategies.base.dotted import Scalar, dotted
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_keys import Flower
 from curvfed.strategies.base.keys import AUTO, Table
 from curvfed.strategies.base.method import Method
@@ -61,16 +60,12 @@ class RunConfig(RunKeys):
 
     @property
     def calibration(self) -> "Calibration":
-        """How the classifier is made anew after the last round.
+        """How the classifier is made anew after the last round: the row's way, or SphereFed's for a row without one."""
+        if self.row.calibration is not None:
+            return self.row.calibration(self.keys_of(self.row), self)
+        from curvfed.strategies.methods.spherefed import ClosedForm
 
-        Raises
-        ------
-        ConfigError
-            If the method does not do that.
-        """
-        if self.row.calibration is None:
-            raise ConfigError(f'method = "{self.method}" has no calibration')
-        return self.row.calibration(self.keys_of(self.row), self)
+        return ClosedForm(self.spherefed, self)
 
     @property
     def proximal(self) -> float:

@@ -64,8 +64,8 @@ class Session:
             raise SecureSumError(f"clients must be different partitions from 0 to {_LARGEST - 1}, ascending")
         if self.threshold and not total < 2 * self.threshold <= 2 * total:
             raise SecureSumError(
-                f"threshold {self.threshold} of {total} clients: it must be from {total // 2 + 1}, more than half of them, "
-                f"to {total}, all of them, or 0"
+                f"secure.threshold = {self.threshold} for {total} clients: it must be from {total // 2 + 1}, more than "
+                f"half of them, to {total}, all of them, or auto"
             )
         if self.neighbours < 0:
             raise SecureSumError(f"neighbours {self.neighbours}: it must be positive, or 0")

@@ -34,7 +34,7 @@ log = logging.getLogger("curvfed")
 
 def is_image_folder(path: Path) -> bool:
     """Whether one of the first folders below `path` holds an image."""
-    for _, folders, files in islice(os.walk(path), PEEK_FOLDERS):
+    for _, folders, files in islice(os.walk(path, followlinks=True), PEEK_FOLDERS):
         if any(map(_is_image, files)):
             return True
         folders[:] = [name for name in folders if not _hidden(name)]

@@ -247,11 +247,11 @@ def test_check_names_all_values_that_are_wrong(capsys):
         (["method=fedavg", "secure-sum=true", "fraction-train=0.1"], "num-supernodes = 10, of whom 1 would be summed"),
         (
             ["method=hull", "secure.threshold=5"],
-            "threshold 5 of 10 clients: it must be from 6, more than half of them,",
+            "secure.threshold = 5 for 10 clients: it must be from 6, more than half of them,",
         ),
         (
             ["method=hull", "secure.threshold=20"],
-            "threshold 20 of 10 clients: it must be from 6, more than half of them, to 10",
+            "secure.threshold = 20 for 10 clients: it must be from 6, more than half of them, to 10",
         ),
         (["method=hull", "hull.code=bose-chowla", "num-supernodes=2", "hull.h=9"], "hull.h = 9"),
         (["method=hull", "hull.num-classes=5000", "hull.cap=10000"], "take a smaller hull.cap"),

@@ -125,7 +125,7 @@ def from_rest(raw: dict[str, Any], method: Method, task: str) -> bool:
 
 def summable(raw: dict[str, Any], method: Method, task: str) -> bool:
     """Whether the server can do with the sum of what it is sent."""
-    if _base(raw) not in ("average", "fedopt", "one-shot", *NEED_ONLY_MEAN) or "ccvr" in method.after:
+    if _base(raw) not in ("average", "fedopt", "noisy-average", "one-shot", *NEED_ONLY_MEAN) or "ccvr" in method.after:
         return False
     if _chosen(raw, "weights", method, task) == "uniform":
         return False

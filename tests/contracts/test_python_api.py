@@ -288,7 +288,7 @@ def test_a_failed_run_says_where_it_is_and_can_be_looked_at(monkeypatch):
     def fail(*_, **__):
         raise StoreError("the disk is <full>")
 
-    monkeypatch.setattr(curvfed.server_app.run, "meet", fail)
+    monkeypatch.setattr(curvfed.server_app.run, "connect", fail)
     with pytest.raises(StoreError, match="the disk is <full>") as failed:
         curvfed.simulate("fedavg", num_supernodes=2, run_name="failed", **SMALL)
     found = curvfed.load("failed")

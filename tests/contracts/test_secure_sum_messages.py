@@ -67,11 +67,11 @@ def run_of(num: int = 4, **changes: object) -> Run:
         ({"clients": (1, 2**32)}, "to 4294967295"),
         (
             {"threshold": 2},
-            "threshold 2 of 4 clients: it must be from 3, more than half of them, to 4, all of them, or 0",
+            "secure.threshold = 2 for 4 clients: it must be from 3, more than half of them, to 4, all of them, or auto",
         ),
         (
             {"threshold": 5},
-            "threshold 5 of 4 clients: it must be from 3, more than half of them, to 4, all of them, or 0",
+            "secure.threshold = 5 for 4 clients: it must be from 3, more than half of them, to 4, all of them, or auto",
         ),
         ({"threshold": -1}, "threshold -1"),
         ({"neighbours": -1}, "neighbours -1"),

@@ -249,7 +249,7 @@ def test_an_unknown_name_is_refused(given):
 
 
 def test_each_is_asked_for_once():
-    assert sinks.names(parse({"sinks": "mlflow,tensorboard,mlflow"})) == ("mlflow", "tensorboard")
+    assert sinks.names("mlflow,tensorboard,mlflow") == ("mlflow", "tensorboard")
 
 
 def test_an_address_with_a_password_is_refused_and_not_repeated():

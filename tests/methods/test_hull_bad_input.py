@@ -85,7 +85,7 @@ def test_odd_points_are_summed_and_trained_on(case, epsilon, tmp_path):
 def test_two_classes_in_the_same_place(svm, tmp_path):
     """Nothing separates them: a soft margin trains all the same, a hard one says that it cannot."""
     same = [npz([[0.1, 0.1], [0.2, 0.1], [0.1, 0.2]] * 2, "000222")] * 2
-    settings = {"nodes": nodes_of(tmp_path / "nodes", same), "hull__svm": svm, "hull__c": 0.0}
+    settings = {"nodes": nodes_of(tmp_path / "nodes", same), "hull__svm": svm, "hull__c": "auto"}
     if svm == "hard":
         with pytest.raises(RoundError, match="separate"):
             hull_run(tmp_path, **settings)

@@ -58,7 +58,7 @@ def test_a_calibration_is_no_part_of_what_a_round_costs(tmp_path):
 
 
 def test_a_threshold_that_the_calibration_cannot_have_is_refused_before_any_round(tmp_path):
-    with pytest.raises(ConfigError, match=r"secure sums of 6 clients .*threshold 2 of 6 clients"):
+    with pytest.raises(ConfigError, match=r"secure sums of 6 clients .*secure.threshold = 2 for 6 clients"):
         run(
             tmp_path, method="spherefed", dataset="digits", clients=6, secure_sum=True, secure__threshold=2,
             fraction_train=0.5, images__train_subset=160,

@@ -249,7 +249,7 @@ def test_the_state_is_all_that_changes(name):
 
 def test_a_state_of_something_else_is_refused():
     start, _ = rounds_of(5, 0)
-    with pytest.raises(ConfigError, match="flower:FedAdam cannot go on from it"):
+    with pytest.raises(ConfigError, match="flower:FedAdam cannot continue from it"):
         fresh("flower:FedAdam", start).load(start | {"server-optimizer/rounds": np.array(3)})
 
 
