@@ -677,6 +677,11 @@ FROM_REST = (
             'secure-sum = true with method = "fedavg" and weights = "uniform": allowed is weights = "examples", by which '
             "the clients weigh what they mask",
         ),
+        (
+            {"method": "fedavg", "aggregation": "flower:QFedAvg", "learning-rate": 0.0},
+            'learning-rate = 0: allowed with aggregation = "flower:QFedAvg", which divides by it, is a number > 0, or '
+            "flower.client-learning-rate beside it",
+        ),
         ({"method": "fedrep", "aggregation": "fednova"}, FROM_REST.format("sgd", "auto", "fedrep")),
         ({"method": "gcfl", "gcfl.eps1": 0.2}, "gcfl.eps1 = 0.2 and gcfl.eps2 = 0.1: allowed is eps1 <= eps2"),
         ({"train-size": 0.7, "test-size": 0.4}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),

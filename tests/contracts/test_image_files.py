@@ -287,6 +287,16 @@ def test_what_is_no_image_is_passed_by(tmp_path):
     assert len(client.labels) == 2
 
 
+def test_folders_of_classes_may_be_links(tmp_path):
+    write_classes(tmp_path / "far", {"a": 2, "b": 3})
+    (tmp_path / "own").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "own" / name).symlink_to(tmp_path / "far" / name)
+    (tmp_path / "own" / "b" / "loop").symlink_to(tmp_path / "own")
+    assert is_image_folder(tmp_path / "own")
+    assert len(load_own(tmp_path / "own", ImageSpec("mnist", tmp_path)).labels) >= 5
+
+
 @pytest.mark.parametrize("suffix", [".jpg", ".jpeg", ".png", ".bmp", ".tif", ".webp", ".PNG"])
 def test_kinds_of_files(tmp_path, suffix):
     truth = write_classes(tmp_path / "own", {"a": 3}, (8, 8, 3), suffix=suffix)

@@ -180,6 +180,14 @@ def test_data_that_will_not_do_are_refused_before_anything_is_made(item, told, h
     assert results(here) == []
 
 
+def test_images_in_memory_need_no_layer_before_the_classifier(here):
+    images = np.random.default_rng(0).integers(0, 256, (20, 8, 8), dtype=np.uint8)
+    made = curvfed.simulate(
+        "fedavg", data=[(images, np.arange(20) % 2)] * 2, embedding_dim=0, num_rounds=np.int64(1), quiet=True
+    )
+    assert (made.summary["status"], made.config["embedding-dim"]) == ("completed", 0)
+
+
 def test_data_of_another_task_are_refused_before_anything_is_made(tmp_path, here):
     graphs, _ = nodes(tmp_path)
     with pytest.raises(ConfigError, match=r'^data\[0\] is nodes; method = "hyperfed" works on images$'):

@@ -12,6 +12,7 @@ from method_page import assert_matched, documented_methods
 from safetensors.numpy import load_file
 
 from curvfed.client_app import clients_in_memory as live
+from curvfed.client_app.client import Client
 from curvfed.client_app.data.load import load_data
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.rounds import RoundError
@@ -426,3 +427,20 @@ def test_a_single_class_has_no_negatives(tmp_path):
     with pytest.raises(ConfigError, match="needs 2 classes or more"):
         run(tmp_path, method="hyperfed", nodes=nodes)
     assert run(tmp_path, "sphere", method="spherefed", nodes=nodes).summary["status"] == "completed"
+
+
+def test_a_method_of_another_package_is_calibrated_in_closed_form(tmp_path, monkeypatch):
+    """By the phase alone, as before calibrations were a choice of the row."""
+    own = replace(METHODS["spherefed"], client=None, calibration=None)
+    known = run(tmp_path, "known", method="spherefed", **SMALL)
+    monkeypatch.setattr("curvfed.strategies.methods.spherefed.METHODS", {"spherefed": own})
+    found = run(tmp_path, "found", method="spherefed", **SMALL)
+    np.testing.assert_array_equal(found.model["calibrated/head.weight"], known.model["calibrated/head.weight"])
+
+
+@pytest.mark.parametrize(("method", "phase"), [("ccvr", "calibrate"), ("fedavg", "calibrate"), ("spherefed", "ccvr")])
+def test_sums_that_the_method_has_no_phase_for_are_not_given(method, phase, tmp_path):
+    config = parse({"method": method, "dataset": "digits", "share-statistics": True})
+    client = Client(config, "run", 0, {"partition-id": 0, "num-partitions": 10})
+    with pytest.raises(ConfigError, match=f'phase "{phase}": allowed with method = "{method}"'):
+        client.sums(phase)
