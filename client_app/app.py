@@ -89,7 +89,9 @@ def _masked_parameters(client: Client, request: Request, state: RecordDict) -> t
     values, clipped = weighted(client.share(), client.task.num_examples, client.config.secure.clip)
     if clipped:
         log.warning("partition %d: %d parameters were clipped (secure.clip)", client.partition, clipped)
-    return secure.masked_reals(client, request, state, values, partial(parameter_sums, client.config)), float(clipped)
+    return secure.masked_reals(
+        client, request, state, values, partial(parameter_sums, client.config.secure.clip)
+    ), float(clipped)
 
 
 def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Client:
         self.data = load_data(config, partition, node_config)
         self.config = settled(config, self.data.task)
         self.device = device_of(config, node_config)
-        folder = state_folder(config, run, partition, node_config)
+        folder = state_folder(config.results_path, run, partition, node_config)
         self.store, self.tuned, self._fixed_file = Store(folder), Store(folder / "tuned"), FixedFile(folder)
         self._ready_for: Facts | None = None
         self._stamp: int | None = None
@@ -100,7 +100,7 @@ class Client:
             return {}
         from curvfed.client_app.curvature import ricci
 
-        return {"ricci": ricci(self.data, self.config)}
+        return {"ricci": ricci(self.data, self.config.flatland)}
 
     def prepare(self, facts: Facts, stamp: int) -> None:
         """Set the model up, once, and load the personal state of round `stamp`; state of later rounds is discarded.
@@ -179,7 +179,7 @@ class Client:
             if "k" in self.personal and self.method.learns_curvature and CURVATURE in self.method.before:
                 from curvfed.client_app.curvature import start_curvature
 
-                start_curvature(self.parameters, self.data, self.config, self._ready_for)
+                start_curvature(self.parameters, self.data, self.config.flatland, self._ready_for)
             self.optimizer.reset()
         else:
             arrays, metadata = self.store.load(stamp)

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from curvfed.client_app.data.load import Data
-from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.config.run_config import home
+from curvfed.strategies.methods.flatland import Keys
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
@@ -17,7 +18,7 @@ REACH = 4.0
 """k starts within ±4 standard deviations, beyond which both maps are nearly constant."""
 
 
-def ricci(data: Data, config: RunConfig) -> float:
+def ricci(data: Data, keys: Keys) -> float:
     """The graph's mean Ricci curvature, of the kind in `flatland.curvature-init`.
 
     Raises
@@ -27,15 +28,15 @@ def ricci(data: Data, config: RunConfig) -> float:
     """
     if not isinstance(data, ClientGraph):
         raise DataError(f"the data are {data.task}, which have no Ricci curvature")
-    return mean_ricci(data, config.flatland.curvature_init, config.flatland.triangles, home() / "cache")
+    return mean_ricci(data, keys.curvature_init, keys.triangles, home() / "cache")
 
 
-def start_curvature(parameters: Mapping[str, nn.Parameter], data: Data, config: RunConfig, facts: Facts | None) -> None:
+def start_curvature(parameters: Mapping[str, nn.Parameter], data: Data, keys: Keys, facts: Facts | None) -> None:
     """Set k from the graph's curvature, standardised over the clients because the raw value saturates the sigmoid."""
     with torch.no_grad():
         if (statistics := parameters.get("estimator.statistics")) is not None and isinstance(data, ClientGraph):
             statistics.copy_(graph_statistics(data))
         if facts is not None and facts.ricci_std > 0:
-            deviations = (ricci(data, config) - facts.ricci_mean) / facts.ricci_std
+            deviations = (ricci(data, keys) - facts.ricci_mean) / facts.ricci_std
             deviations = min(max(deviations, -REACH), REACH)
-            parameters["k"].fill_(deviations * CURVATURE_MAPS[config.flatland.curvature_map].deviation)
+            parameters["k"].fill_(deviations * CURVATURE_MAPS[keys.curvature_map].deviation)

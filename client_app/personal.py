@@ -15,7 +15,7 @@ from torch import Tensor
 
 from curvfed.client_app.node_config import absolute
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer, copy_into
-from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.config.run_config import home
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.store import StoreError
 from curvfed.tasks.atomic_file import write_atomically
@@ -27,7 +27,7 @@ STATE_HINT = "give the run another run-name, or this node another state-path"
 """What the user can do if the stored state belongs to another client."""
 
 
-def state_folder(config: RunConfig, run: str, partition: int, node_config: Mapping[str, Any]) -> Path:
+def state_folder(results: Path, run: str, partition: int, node_config: Mapping[str, Any]) -> Path:
     """The folder of a client's personal state.
 
     Simulated clients have it in the run directory, so that a run can be moved and resumed as a whole. A real node has it in
@@ -45,7 +45,7 @@ def state_folder(config: RunConfig, run: str, partition: int, node_config: Mappi
         return absolute(str(node_config["state-path"])) / run / name
     if "data-path" in node_config:
         return home() / "personal" / run / name
-    return config.results_path / run / "checkpoint" / "clients" / name
+    return results / run / "checkpoint" / "clients" / name
 
 
 def collect_state(personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None) -> dict[str, NDArray[Any]]:

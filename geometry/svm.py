@@ -11,11 +11,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from curvfed.geometry import poincare
-from curvfed.geometry.estimator import Estimator
+from curvfed.geometry.classifiers.estimator import Estimator
+from curvfed.geometry.classifiers.linear_classifier import Indices, LinearClassifier, checked_curvature, checked_points
+from curvfed.geometry.classifiers.margin import NotSeparableError, margins
+from curvfed.geometry.classifiers.platt import fit_platt, log_platt
 from curvfed.geometry.hull import convex_hull
-from curvfed.geometry.linear_classifier import Indices, LinearClassifier, checked_curvature, checked_points
-from curvfed.geometry.margin import NotSeparableError, margins
-from curvfed.geometry.platt import fit_platt, log_platt
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

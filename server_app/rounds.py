@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from flwr.serverapp import Grid
 
+from curvfed.server_app.alignment import alignment
 from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import LAST
@@ -19,7 +20,6 @@ from curvfed.server_app.progress import PHASE_SILENCE, ROUND_SILENCE, Progress, 
 from curvfed.server_app.replies import check_work, not_finite
 from curvfed.server_app.run import RoundError, Run, check_enough
 from curvfed.strategies.base.aggregation import Aggregation, Average, Update, reweighted
-from curvfed.strategies.base.alignment import alignment
 from curvfed.strategies.base.average import AggregationError, Arrays
 from curvfed.strategies.config.halves import aggregation
 from curvfed.strategies.config.model_spec import fixed_parameters, model_spec

@@ -200,11 +200,10 @@ class TrainedRun:
     def _folders(self, client: int, state_path: Path | None) -> list[Path]:
         run = self.config.run_name
         if state_path is not None:
-            return [state_folder(self.config, run, client, {"state-path": str(state_path)})]
-        here = self.config.model_copy(update={"results_dir": str(self.path.parent)})
+            return [state_folder(self.path.parent, run, client, {"state-path": str(state_path)})]
         return [
-            state_folder(here, self.path.name, client, {}),
-            state_folder(self.config, run, client, {"data-path": ""}),
+            state_folder(self.path.parent, self.path.name, client, {}),
+            state_folder(self.path.parent, run, client, {"data-path": ""}),
         ]
 
     def _stored(self, client: int, state_path: Path | None, part: str = "") -> Store | None:

@@ -129,7 +129,7 @@ def masked_training(
     length = sum(array.size for array in shared.values())
     phase, total = secure_sum(ask, header, cohort, SUM_PRIME, length, config)
     examples = sum(reply.num_examples for reply in phase.replies.values())
-    values = parameter_sums(config, len(cohort)).decode(total)
+    values = parameter_sums(config.secure.clip, len(cohort)).decode(total)
     return phase, Update(examples, mean(values, examples, shared))
 
 

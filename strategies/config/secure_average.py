@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
 
@@ -15,9 +14,9 @@ MOST_EXAMPLES = 2**20
 """Training examples that one client may have: what it adds must be bounded before it is known."""
 
 
-def parameter_sums(config: RunConfig, num_clients: int) -> FixedPoint:
-    """For the sum of n·θ over the clients: |θ| is clipped at `secure.clip`, n is at most `MOST_EXAMPLES`."""
-    return FixedPoint(config.secure.clip * MOST_EXAMPLES, num_clients, SUM_PRIME)
+def parameter_sums(clip: float, num_clients: int) -> FixedPoint:
+    """For the sum of n·θ over the clients: |θ| is clipped at `clip`, n is at most `MOST_EXAMPLES`."""
+    return FixedPoint(clip * MOST_EXAMPLES, num_clients, SUM_PRIME)
 
 
 def feature_sums(num_clients: int) -> FixedPoint:

@@ -8,9 +8,9 @@ from typing import Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvfed.geometry.cross_validation import best_c
-from curvfed.geometry.linear_classifier import checked_curvature, checked_points
-from curvfed.geometry.logistic import Log0Logistic
+from curvfed.geometry.classifiers.cross_validation import best_c
+from curvfed.geometry.classifiers.linear_classifier import checked_curvature, checked_points
+from curvfed.geometry.classifiers.logistic import Log0Logistic
 from curvfed.geometry.svm import EuclideanSVM, PoincareSVM
 
 Array = NDArray[np.float64]
@@ -73,7 +73,7 @@ class Classifier:
         ValueError
             If the points are not of shape (n, 2), finite and inside the disc; if there are not n integer groups, at least
             two different ones; if `c` or the curvature is out of its range; or if a logistic model is to be hard.
-        curvfed.geometry.margin.NotSeparableError
+        curvfed.geometry.classifiers.margin.NotSeparableError
             A ValueError, if a group cannot be separated from the rest by a hard margin.
         """
         inside = checked_points(points, checked_curvature(curvature))

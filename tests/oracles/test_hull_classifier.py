@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from curvfed.geometry.cross_validation import best_c
-from curvfed.geometry.logistic import Log0Logistic
-from curvfed.geometry.margin import NotSeparableError
+from curvfed.geometry.classifiers.cross_validation import best_c
+from curvfed.geometry.classifiers.logistic import Log0Logistic
+from curvfed.geometry.classifiers.margin import NotSeparableError
 from curvfed.geometry.svm import EuclideanSVM, PoincareSVM
 from curvfed.strategies.hull.classifier import Classifier
 

@@ -14,10 +14,10 @@ from scipy.sparse import csc_array, eye_array
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from curvfed.geometry.cross_validation import best_c, stratified_folds
-from curvfed.geometry.logistic import Log0Logistic
-from curvfed.geometry.margin import NotSeparableError, hard_margin, soft_margin
-from curvfed.geometry.platt import fit_platt, log_platt
+from curvfed.geometry.classifiers.cross_validation import best_c, stratified_folds
+from curvfed.geometry.classifiers.logistic import Log0Logistic
+from curvfed.geometry.classifiers.margin import NotSeparableError, hard_margin, soft_margin
+from curvfed.geometry.classifiers.platt import fit_platt, log_platt
 from curvfed.geometry.svm import EuclideanSVM, PoincareSVM
 
 EPS = np.finfo(np.float64).eps

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from curvfed.geometry import poincare
-from curvfed.geometry.linear_classifier import Indices, LinearClassifier, checked_curvature
+from curvfed.geometry.classifiers.linear_classifier import Indices, LinearClassifier, checked_curvature
 
 Array = NDArray[np.float64]
 

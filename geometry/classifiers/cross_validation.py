@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvfed.geometry.linear_classifier import LinearClassifier
+from curvfed.geometry.classifiers.linear_classifier import LinearClassifier
 
 GRID = tuple(10.0**power for power in range(-2, 6))
 FOLDS = 5

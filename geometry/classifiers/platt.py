@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.geometry.newton import minimise
+from curvfed.geometry.classifiers.newton import minimise
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

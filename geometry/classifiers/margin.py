@@ -5,7 +5,7 @@ import contextlib
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.geometry.newton import minimise
+from curvfed.geometry.classifiers.newton import minimise
 
 Array = NDArray[np.float64]
 
