@@ -73,7 +73,7 @@ def run_of(num: int = 4, **changes: object) -> Run:
             {"threshold": 5},
             "secure.threshold = 5 for 4 clients: it must be from 3, more than half of them, to 4, all of them, or auto",
         ),
-        ({"threshold": -1}, "threshold -1"),
+        ({"threshold": -1}, "secure.threshold = -1"),
         ({"neighbours": -1}, "neighbours -1"),
     ],
 )
@@ -609,7 +609,7 @@ def test_a_stored_client_fits_a_flower_record_and_holds_no_more_than_it_needs():
         ('"me":0,', "", "me: Field required"),
         ('"clients":[0,', '"clients":["0",', "session.clients.0: .* integer"),
         ('"clients":[0,', '"clients":[1,', "clients must be different"),
-        ('"threshold":0', '"threshold":1', "threshold 1"),
+        ('"threshold":0', '"threshold":1', "secure.threshold = 1"),
         ('"signature":""', '"signature":"AAAA"', "signature: .* 64 bytes"),
     ],
 )
