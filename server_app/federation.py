@@ -105,7 +105,7 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Feder
         data.
     """
     nodes = _connected(grid, max(config.min_replies, expected), NODE_WAIT if nodes_can_join(grid) else 0.0)
-    log.info("%d nodes are connected; asking for their data's descriptions", len(nodes))
+    log.info("%d nodes are connected; asking what data they have", len(nodes))
     header = Header(run, DESCRIBE, 0)
     replies, failures, _ = exchange(grid, {node: Request(header) for node in nodes}, config.round_timeout)
     refused = {f"node {node}": reason for node, reason in failures.items()}

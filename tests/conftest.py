@@ -11,13 +11,18 @@ from hypothesis import settings
 
 # A first example pays for imports inside functions: time says nothing about correctness here.
 # The same examples every time: a run of the tests says something of the change, not of the draw.
-settings.register_profile("curvfed", deadline=None, derandomize=True)
-settings.load_profile("curvfed")
+settings.register_profile("whole", deadline=None, derandomize=True)
+settings.register_profile("quick", settings.get_profile("whole"), max_examples=40)
 
 # A shell without job control starts what runs in its background with SIGINT ignored, and children inherit that: the
 # tests of interrupted runs would wait for an end that never comes.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The quick tier draws fewer examples than a run of chosen files, or of the longer tier."""
+    settings.load_profile("quick" if config.option.markexpr == "not long" else "whole")
 
 
 @pytest.fixture

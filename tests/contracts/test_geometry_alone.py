@@ -94,6 +94,7 @@ print((time.perf_counter() - start) / (middle - start))
 """
 
 
+@pytest.mark.long  # it is timed, and a busy machine would fail it
 def test_the_functions_are_imported_in_hardly_more_than_torch():
     assert min(float(python(IMPORTS)) for _ in range(2)) <= 1.3
 
