@@ -5,6 +5,7 @@ import time
 import traceback
 from collections.abc import Callable
 from functools import lru_cache, partial
+from importlib import import_module
 from typing import Any
 
 from flwr.app import Context, Message, RecordDict
@@ -97,7 +98,7 @@ def _masked_parameters(client: Client, request: Request, state: RecordDict) -> t
 def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Score the shared parameters received together with the client's personal ones."""
     if client.method.is_one_shot:
-        return _one_shot("evaluate")(client, request, state)
+        return _step("hull", "evaluate")(client, request, state)
     _end_secure_sum(client, state)
     _prepare(client, request)
     return {"metrics": client.scores() | _curvature_in_use(client)}
@@ -129,25 +130,11 @@ def _sums(client: Client, request: Request, state: RecordDict) -> dict[str, Any]
     return {"num_examples": num_examples, "arrays": {"sums": sums}}
 
 
-def _one_shot(step: str) -> Handler:
-    """A step of the one-shot protocol, which is imported when it is asked for."""
+def _step(module: str, name: str) -> Handler:
+    """A handler in another file of this folder, which is imported when a message asks for it."""
 
     def handler(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-        from curvfed.client_app import hull
-
-        found: dict[str, Any] = getattr(hull, step)(client, request, state)
-        return found
-
-    return handler
-
-
-def _secure(step: str) -> Handler:
-    """A step of a secure sum, which is imported when it is asked for."""
-
-    def handler(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-        from curvfed.client_app import secure
-
-        found: dict[str, Any] = getattr(secure, step)(client, request, state)
+        found: dict[str, Any] = getattr(import_module(f"curvfed.client_app.{module}"), name)(client, request, state)
         return found
 
     return handler
@@ -232,12 +219,12 @@ for phase, handler in {
     CURVATURE: _curvature,
     CALIBRATE: _sums,
     CCVR: _sums,
-    MEASURE: _one_shot("measure"),
-    HULLS: _one_shot("hulls"),
-    KEYS: _secure("keys"),
-    SHARES: _secure("shares"),
-    UNMASK: _secure("unmask"),
-    FORGET: _secure("forget"),
+    MEASURE: _step("hull", "measure"),
+    HULLS: _step("hull", "hulls"),
+    KEYS: _step("secure", "keys"),
+    SHARES: _step("secure", "shares"),
+    UNMASK: _step("secure", "unmask"),
+    FORGET: _step("secure", "forget"),
 }.items():
     app.query(phase)(partial(_answer, handler))
 
