@@ -47,11 +47,20 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, transpose: Tensor, x: Tensor) -> Tensor:
         ctx.transpose = transpose
-        return matrix @ x
+        return multiply(matrix, x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, Tensor]:
-        return None, None, ctx.transpose @ gradients[0]
+        return None, None, multiply(ctx.transpose, gradients[0])
+
+
+def multiply(matrix: Tensor, x: Tensor) -> Tensor:
+    """matrix @ x for a matrix in CSR or dense layout, without gradient: (N, M) and (M, d) -> (N, d).
+
+    `matrix @ x` fills two matrices with zeros and copies one onto the other first, which can take longer than the product.
+    """
+    out = x.new_empty(matrix.shape[0], x.shape[1])
+    return torch.addmm(out, matrix, x, beta=0, out=out)
 
 
 def normalized_adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype = torch.float32) -> Constant:

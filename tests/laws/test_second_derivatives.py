@@ -11,7 +11,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import hessian, jacrev, vmap
 
 from curvfed.geometry import lorentz, normal_coordinates, poincare
-from curvfed.tasks.graphs.lorentz.layers import convolve, distance_logits, exp0_factor, lorentz_linear
+from curvfed.tasks.graphs.lorentz.layers import convolve, distance_logits, exp0_factor, lift, lorentz_linear
 from curvfed.tasks.graphs.sparse import Constant
 from curvfed.tasks.heads import HEADS, HeadSpec, head_start, make_head
 
@@ -220,6 +220,10 @@ def test_heads(kind):
     assert gradgradcheck(logits, given)
 
 
+def first_of(operation, *given):
+    return operation(*given)[0]
+
+
 def layer_calls():
     def values(*shape):
         return torch.rand(*shape, generator=torch.Generator().manual_seed(0)).requires_grad_()
@@ -230,7 +234,8 @@ def layer_calls():
         "exp0_factor": partial(exp0_factor, values(3, 1), radius),
         "lorentz_linear": partial(lorentz_linear, values(3, 4), values(4, 4), bias, bias, radius),
         "distance_logits": partial(distance_logits, values(3, 4), values(4, 4), bias, radius),
-        "convolve": partial(convolve, values(3, 4), values(3, 1), bias, bias, radius, None, adjacency),
+        "convolve": partial(first_of, convolve, values(3, 4), values(3, 1), bias, bias, radius, None, adjacency),
+        "lift": partial(first_of, lift, values(3, 4), torch.ones(3, 1), radius),
     }
 
 

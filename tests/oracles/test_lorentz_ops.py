@@ -1,5 +1,7 @@
 """The Lorentz networks' operations against the geometry they are made of, their gradients against finite differences."""
 
+from functools import partial
+
 import mpmath
 import pytest
 import torch
@@ -7,7 +9,9 @@ from torch import Tensor
 
 from curvfed.geometry.lorentz import exp0, inner, lift, normalize
 from curvfed.geometry.safe_math import max_radius
+from curvfed.tasks.graphs.dropout import kept
 from curvfed.tasks.graphs.lorentz.layers import convolve, distance_logits, exp0_factor, lorentz_linear
+from curvfed.tasks.graphs.lorentz.layers import lift as lift_features
 from curvfed.tasks.graphs.sparse import Constant, normalized_adjacency
 
 NODES, WIDTH, CLASSES = 9, 5, 3
@@ -41,7 +45,7 @@ def test_convolution_is_linear_layer_centroid_and_mix(adjacency: Constant, radiu
     low = normalize(adjacency.matrix @ lift(space, -1 / radius), -1 / radius)[:, 1:]
     share = 1.0 if gate is None else gate
     expected = share * low + (1 - share) * (space - low)
-    found = convolve(
+    found, square = convolve(
         given @ weight.t(),
         given.square().sum(1, keepdim=True),
         bias,
@@ -50,13 +54,14 @@ def test_convolution_is_linear_layer_centroid_and_mix(adjacency: Constant, radiu
         None if gate is None else _scalar(gate),
         adjacency,
     )
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(found, expected.relu(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(square, found.square().sum(1, keepdim=True))
 
 
 def test_centroid_without_gate_lies_with_the_neighbours(adjacency: Constant) -> None:
-    alone = _values(NODES, WIDTH, seed=5)
+    alone = _values(NODES, WIDTH, seed=5).abs()
     zeros = torch.zeros(WIDTH, dtype=torch.float64)
-    found = convolve(alone, alone.square().sum(1, keepdim=True), zeros, zeros, _scalar(0.8), None, adjacency)
+    found, _ = convolve(alone, alone.square().sum(1, keepdim=True), zeros, zeros, _scalar(0.8), None, adjacency)
     torch.testing.assert_close(found[7:], alone[7:], rtol=1e-12, atol=1e-12)  # an isolated node is its own centroid
 
 
@@ -86,6 +91,32 @@ def test_factor_is_that_of_exp0(radius: float) -> None:
     torch.testing.assert_close(factor * rows, exp0(rows, -1 / radius)[:, 1:], rtol=1e-14, atol=0)
 
 
+def test_lifted_features_are_exp0_times_the_matrix() -> None:
+    rows, weight, radius = _values(NODES, 4).detach(), _values(WIDTH, 4, seed=1), _scalar(0.7)
+    rows[0] = 0
+    points = exp0(rows, -1 / radius.detach())[:, 1:]
+    norms = rows.norm(dim=1, keepdim=True)
+    for given in (norms, norms.clone().requires_grad_()):
+        product, square = lift_features(rows @ weight.t(), given, radius)
+        torch.testing.assert_close(product, points @ weight.t(), rtol=1e-13, atol=1e-13)
+        torch.testing.assert_close(square, points.square().sum(1, keepdim=True), rtol=1e-13, atol=0)
+
+
+def test_dropout_in_a_layer_is_dropout_of_its_result(adjacency: Constant) -> None:
+    given, zeros = _values(NODES, WIDTH).abs().detach(), torch.zeros(WIDTH, dtype=torch.float64)
+    call = partial(convolve, given.requires_grad_(), given.square().sum(1, keepdim=True), zeros, zeros, _scalar(0.8))
+    whole, _ = call(None, adjacency)
+    torch.manual_seed(3)
+    factors = kept(whole, 0.3)
+    torch.manual_seed(3)
+    found, square = call(None, adjacency, 0.3)
+    torch.testing.assert_close(found, whole * factors)
+    torch.testing.assert_close(square, found.square().sum(1, keepdim=True))
+    sums = (whole * factors).sum() + (whole * factors).square().sum()
+    expected, *_ = torch.autograd.grad(sums, given, retain_graph=True)
+    torch.testing.assert_close(torch.autograd.grad(found.sum() + square.sum(), given)[0], expected)
+
+
 def test_gradients(adjacency: Constant) -> None:
     norms = _values(NODES, 1).detach().abs()
     product, square = _values(NODES, WIDTH), norms.square().requires_grad_()
@@ -93,6 +124,8 @@ def test_gradients(adjacency: Constant) -> None:
     arguments = (product, square, *vectors, _scalar(0.7))
     assert torch.autograd.gradcheck(lambda *given: convolve(*given, adjacency), (*arguments, _scalar(0.8)))
     assert torch.autograd.gradcheck(lambda *given: convolve(*given, None, adjacency), arguments)
+    features = (product, norms, _scalar(0.7))
+    assert torch.autograd.gradcheck(lift_features, features)
     assert torch.autograd.gradcheck(exp0_factor, (norms.clone().requires_grad_(), _scalar(0.7)))
     layers = (product, _values(4, WIDTH, seed=5), _values(4, seed=6), _values(4, seed=7), _scalar(0.7))
     assert torch.autograd.gradcheck(lorentz_linear, layers)
@@ -107,7 +140,7 @@ def test_finite_at_the_origin_and_far_out(adjacency: Constant, size: float) -> N
     radius, gate = torch.tensor(1.0, requires_grad=True), torch.tensor(0.9, requires_grad=True)
     zeros = torch.zeros(WIDTH, requires_grad=True)
     square = given.square().sum(1, keepdim=True)
-    found = convolve(given, square, zeros, zeros, radius, gate, Constant(matrix, matrix))
+    found, _ = convolve(given, square, zeros, zeros, radius, gate, Constant(matrix, matrix))
     linear = lorentz_linear(given, torch.ones(WIDTH, WIDTH), zeros, torch.ones(WIDTH), radius)
     logits = distance_logits(found, torch.ones(CLASSES, WIDTH), torch.zeros(CLASSES), radius)
     (found.sum() + linear.sum() + logits.sum()).backward()

@@ -54,16 +54,15 @@ class Adam(NamedOptimizer):
     def step(self) -> None:
         """One step along the gradients; parameters without one are not changed."""
         for names, decay in self._groups:
-            moved = [name for name in names if self._parameters[name].grad is not None]
-            gradients = [gradient for name in moved if (gradient := self._parameters[name].grad) is not None]
-            states = [self._state[name] for name in moved]
+            moved = [self._as_stored(name) for name in names if self._parameters[name].grad is not None]
+            parameters, gradients, means, squares, steps = map(list, zip(*moved, strict=True)) if moved else [[]] * 5
             adam(
-                [self._parameters[name] for name in moved],
+                parameters,
                 gradients,
-                [state["exp_avg"] for state in states],
-                [state["exp_avg_sq"] for state in states],
+                means,
+                squares,
                 [],
-                [state["step"] for state in states],
+                steps,
                 fused=True,
                 amsgrad=False,
                 beta1=BETA1,
@@ -74,6 +73,23 @@ class Adam(NamedOptimizer):
                 maximize=False,
             )
 
+    def _as_stored(self, name: str) -> tuple[Tensor, ...]:
+        """Parameter, gradient, moments and step count; of a matrix stored (in, out) transposed.
+
+        The fused kernel is right for contiguous tensors alone.
+        """
+        parameter, state = self._parameters[name], self._state[name]
+        assert parameter.grad is not None
+        found: tuple[Tensor, ...] = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
+        if not parameter.is_contiguous():
+            found = tuple(tensor.t().contiguous() for tensor in found)
+        return (*found, state["step"])
+
     def state(self) -> dict[str, Tensor]:
         """Moments and step counts as "part/name"; the tensors in use, not copies."""
         return {f"{part}/{name}": state[part] for name, state in self._state.items() for part in _PARTS}
+
+
+def _as_stored(tensor: Tensor) -> Tensor:
+    """A matrix stored (in, out), which counts as transposed, in its own order: the fused kernel would copy it."""
+    return tensor if tensor.is_contiguous() else tensor.t()

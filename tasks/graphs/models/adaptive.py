@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from curvfed.tasks.graphs.dropout import dropout
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.label_propagation import propagate
 from curvfed.tasks.graphs.models.model_spec import start_all
@@ -152,7 +153,7 @@ class _MLP(nn.Module):
         first, *rest = self.layers
         x = first(x)
         for layer in rest:
-            x = layer(F.dropout(self.slope(x), self.dropout, self.training))
+            x = layer(dropout(self.slope(x), self.dropout, self.training))
         return x
 
 

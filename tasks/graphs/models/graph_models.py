@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from curvfed.tasks.graphs.dropout import dropout
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.lorentz.curvature import CurvedNet
 from curvfed.tasks.graphs.lorentz.layers import exp0_factor, lorentz_linear
@@ -146,6 +147,6 @@ class _LorentzHead(nn.Module):
 
     def forward(self, space: Tensor, radius: Tensor) -> Tensor:
         """Logits (G, C)."""
-        hidden = F.dropout(F.relu(self.hidden(space, radius)), self.dropout, self.training)
+        hidden = dropout(F.relu(self.hidden(space, radius)), self.dropout, self.training)
         logits: Tensor = self.out(hidden, radius)
         return logits

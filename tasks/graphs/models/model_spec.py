@@ -65,3 +65,12 @@ class TimedLinear(nn.Linear):
         super().__init__(num_in, num_out)
         self.time = nn.Parameter(torch.zeros(num_out))
         start(self.weight, self.bias)
+
+
+def store_by_input(weight: Tensor) -> None:
+    """Store the matrix that multiplies sparse features (in, out); its shape stays (out, in), which everybody else sees.
+
+    The sparse kernels would copy a matrix stored (out, in) in each step, and its gradient twice: a fifth of a GCN's step.
+    Heads are faster as they are.
+    """
+    weight.data = weight.data.t().contiguous().t()

@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from curvfed.tasks.graphs.dropout import dropout
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.models.model_spec import start_all
+from curvfed.tasks.graphs.models.model_spec import start_all, store_by_input
 from curvfed.tasks.graphs.sparse import Constant
 
 
@@ -61,12 +62,13 @@ class NeighbourGenerator(nn.Module):
         self.second = nn.Linear(spec.width, spec.width)
         self.count = nn.Linear(spec.width, 1)
         start_all(self.first, self.second, self.count)
+        store_by_input(self.first.weight)
         self.features = FeatureGenerator(spec)
 
     def encode(self, inputs: GraphInputs) -> Tensor:
         """The nodes' representations z, (N, width)."""
         hidden = F.relu(inputs.adjacency @ (inputs.features @ self.first.weight.t()) + self.first.bias)
-        hidden = F.dropout(hidden, self.dropout, self.training)
+        hidden = dropout(hidden, self.dropout, self.training)
         return F.relu(inputs.adjacency @ (hidden @ self.second.weight.t()) + self.second.bias)
 
     def counts(self, representations: Tensor) -> Tensor:

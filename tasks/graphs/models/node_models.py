@@ -8,10 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from curvfed.tasks.graphs.dropout import dropout
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.lorentz.curvature import CurvedNet
-from curvfed.tasks.graphs.lorentz.layers import convolve, distance_logits, exp0_factor
-from curvfed.tasks.graphs.models.model_spec import ModelSpec, TimedLinear, start, start_all
+from curvfed.tasks.graphs.lorentz.layers import convolve, distance_logits, lift
+from curvfed.tasks.graphs.models.model_spec import ModelSpec, TimedLinear, start, start_all, store_by_input
 from curvfed.tasks.graphs.sparse import Constant
 
 GATE_START = 3.0
@@ -28,11 +29,12 @@ class GCN(nn.Module):
         self.second = nn.Linear(spec.width, spec.width)
         self.head = nn.Linear(spec.width, spec.num_classes)
         start_all(self.first, self.second, self.head)
+        store_by_input(self.first.weight)
 
     def encode(self, inputs: GraphInputs) -> Tensor:
         """The output of the second convolution, (N, width)."""
         hidden = F.relu(inputs.adjacency @ (inputs.features @ self.first.weight.t()) + self.first.bias)
-        hidden = F.dropout(hidden, self.dropout, self.training)
+        hidden = dropout(hidden, self.dropout, self.training)
         return inputs.adjacency @ (hidden @ self.second.weight.t()) + self.second.bias
 
     def forward(self, inputs: GraphInputs) -> Tensor:
@@ -56,10 +58,12 @@ class LorentzLayer(nn.Module):
         self.gate = nn.Parameter(torch.tensor(GATE_START)) if gate else None
         start(self.weight, self.bias)
 
-    def forward(self, product: Tensor, square: Tensor, adjacency: Constant, radius: Tensor) -> Tensor:
-        """Space coordinates (N, width) of the layer's output; see `lorentz_ops.convolve`."""
+    def forward(
+        self, product: Tensor, square: Tensor, adjacency: Constant, radius: Tensor, dropout: float
+    ) -> tuple[Tensor, Tensor]:
+        """Space coordinates (N, width) of the layer's output after ReLU and dropout, and their squared norms (N, 1)."""
         gate = None if self.gate is None else torch.sigmoid(self.gate)
-        return convolve(product, square, self.bias, self.time, radius, gate, adjacency)
+        return convolve(product, square, self.bias, self.time, radius, gate, adjacency, dropout)
 
 
 class LorentzGCN(CurvedNet):
@@ -77,18 +81,16 @@ class LorentzGCN(CurvedNet):
         self.second = LorentzLayer(spec.width, spec.width, spec.gate)
         self.head = _DistanceHead(spec.width, spec.num_classes)
         start_all(self.head)
+        store_by_input(self.first.weight)
         self._add_curvature(spec)
 
     def forward(self, inputs: GraphInputs) -> Tensor:
         """Logits (N, C)."""
         radius = self.radius
-        # exp0 of the rows without making them dense: it is one factor per row.
-        factor = exp0_factor(inputs.norms, radius)
-        product = factor * (inputs.features @ self.first.weight.t())
-        space = F.relu(self.first(product, (factor * inputs.norms).square(), inputs.adjacency, radius))
-        space = F.dropout(space, self.dropout, self.training)
-        square = space.square().sum(dim=1, keepdim=True)
-        space = F.relu(self.second(space @ self.second.weight.t(), square, inputs.adjacency, radius))
+        product, square = lift(inputs.features @ self.first.weight.t(), inputs.norms, radius)
+        probability = self.dropout if self.training else 0.0
+        space, square = self.first(product, square, inputs.adjacency, radius, probability)
+        space, _ = self.second(space @ self.second.weight.t(), square, inputs.adjacency, radius, 0.0)
         logits: Tensor = self.head(space, radius)
         return logits
 
@@ -117,8 +119,8 @@ class SplitLayer(nn.Module):
         start(self.to_time, self.time_bias)
 
     def matrix(self) -> Tensor:
-        """Rows (1 + width, num_in), the time unit first."""
-        return torch.cat([self.to_time, self.weight])
+        """Columns (num_in, 1 + width), the time unit first."""
+        return torch.cat([self.to_time.t(), self.weight.t()], dim=1)
 
     def forward(self, product: Tensor, time: Tensor | None, adjacency: Constant) -> Tensor:
         """Output (N, 1 + width), time unit first, from the product of the input's space part with `matrix`."""
@@ -142,12 +144,13 @@ class SplitGCN(nn.Module):
         self.first = SplitLayer(spec.num_features, spec.width, spec.gate, first=True)
         self.second = SplitLayer(spec.width, spec.width, spec.gate, first=False)
         self.head = TimedLinear(spec.width, spec.num_classes)
+        store_by_input(self.first.weight)
 
     def forward(self, inputs: GraphInputs) -> Tensor:
         """Logits (N, C)."""
-        hidden = F.relu(self.first(inputs.features @ self.first.matrix().t(), None, inputs.adjacency))
-        hidden = F.dropout(hidden, self.dropout, self.training)
-        hidden = F.relu(self.second(hidden[:, 1:] @ self.second.matrix().t(), hidden[:, :1], inputs.adjacency))
+        hidden = F.relu(self.first(inputs.features @ self.first.matrix(), None, inputs.adjacency))
+        hidden = dropout(hidden, self.dropout, self.training)
+        hidden = F.relu(self.second(hidden[:, 1:] @ self.second.matrix(), hidden[:, :1], inputs.adjacency))
         logits: Tensor = self.head(hidden[:, 1:]) + hidden[:, :1] * self.head.time
         return logits
 
