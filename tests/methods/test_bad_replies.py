@@ -61,7 +61,7 @@ def test_a_bad_reply_is_dropped_with_the_reason_and_the_others_go_on(fault, tmp_
     assert [(row["replies"], row["dropped"], row["reasons"]) for row in found.rounds] == [
         ("3", "0", ""), ("2", "1", f"partition 1: {reason}"), ("3", "0", "")]  # fmt: skip
     (row,) = [row for row in found.clients if row["dropped"]]
-    assert (row["round"], row["partition"], row["dropped"], row["test"]) == ("2", "1", reason, "")
+    assert (row["round"], row["partition"], row["dropped"], row["score"]) == ("2", "1", reason, "")
     assert f"round 2: dropped the reply of partition 1: {reason}" in caplog.text
     assert all(np.isfinite(array).all() for array in found.model.values())
 
