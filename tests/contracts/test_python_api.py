@@ -275,7 +275,7 @@ def test_tables_have_their_dtypes():
     assert {str(made.clients[name].dtype) for name in ("phase", "dropped")} == {"string"}
     trained = made.clients[made.clients.phase == "train"]
     assert trained[["round", "partition"]].to_numpy().tolist() == [[1, 0], [1, 1], [2, 0], [2, 1]]
-    last = trained[trained["round"] == 2].test.mean()
+    last = trained[trained["round"] == 2].score.mean()
     assert last == pytest.approx(made.summary["personal_accuracy_mean"])
     assert made.rounds is made.rounds
 
