@@ -71,7 +71,7 @@ def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any
     before = client.scores()
     trained = client.fit(request.header.round)
     client.embed()
-    metrics = {f"{part}_before": value for part, value in before.items()} | client.scores()
+    metrics = {f"{name}_before": value for name, value in before.items()} | client.scores()
     if trained is not None:
         metrics |= {"loss": trained.loss, "steps": float(trained.steps)}
     metrics["seconds"] = time.perf_counter() - started
@@ -111,7 +111,7 @@ def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str,
     _prepare(client, request)
     before = client.task.scores(client.model)
     loss = client.fine_tune(request.header.round)
-    metrics = {f"{part}_before": value for part, value in before.items()} | client.task.scores(client.learner.tuned)
+    metrics = {f"{name}_before": value for name, value in before.items()} | client.task.scores(client.learner.tuned)
     if loss is not None:
         metrics["loss"] = loss
     return {"metrics": metrics | {"seconds": time.perf_counter() - started}}

@@ -88,7 +88,7 @@ def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, A
     groups, classes = len(classifier.groups), len(data.class_names)
     names = name_groups(classifier.predict(data.train_points), data.train_labels, groups, classes)
     score = accuracy(classifier.predict(data.test_points), data.test_labels, names)
-    return {"metrics": {"test": score}}
+    return {"metrics": {"score": score}}
 
 
 def _points(client: Client) -> ClientPoints:

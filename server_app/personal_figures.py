@@ -8,7 +8,7 @@ import numpy as np
 from curvfed.strategies.wire.messages import Description
 
 Scores = Mapping[int, Mapping[str, float]]
-"""Each client's scores by partition: test and val (by the data set's metric), accuracy, and *_before training."""
+"""Each client's scores by partition: score and validation (by the data set's metric), accuracy, and *_before training."""
 
 
 def mean_std(values: list[float]) -> tuple[float | None, float | None]:
@@ -28,19 +28,19 @@ def personal_figures(scores: Scores, descriptions: Mapping[int, Description]) ->
     numbers of test examples, where all clients share them.
     """
     metric = next(iter(descriptions.values())).metric
-    name = "test" if metric == "accuracy" else "accuracy"
+    name = "score" if metric == "accuracy" else "accuracy"
     accuracy = {partition: measured[name] for partition, measured in sorted(scores.items()) if name in measured}
     mean, std = mean_std(list(accuracy.values()))
     metrics: dict[str, Any] = {
         "personal_accuracy_before": mean_std(column(scores, f"{name}_before"))[0],
         "personal_accuracy_pooled": _pooled(accuracy, descriptions),
         "clients_left_out": len(descriptions) - len(accuracy),
-        "validation": mean_std(column(scores, "val"))[0],
+        "validation": mean_std(column(scores, "validation"))[0],
     }
     if metric != "accuracy":
-        metrics[metric], metrics[f"{metric}_std"] = mean_std(column(scores, "test"))
-        metrics[f"{metric}_before"] = mean_std(column(scores, "test_before"))[0]
-        metrics[f"{metric}_clients_left_out"] = len(descriptions) - len(column(scores, "test"))
+        metrics[metric], metrics[f"{metric}_std"] = mean_std(column(scores, "score"))
+        metrics[f"{metric}_before"] = mean_std(column(scores, "score_before"))[0]
+        metrics[f"{metric}_clients_left_out"] = len(descriptions) - len(column(scores, "score"))
     return {"personal_accuracy_mean": mean, "personal_accuracy_std": std, "metrics": metrics}
 
 

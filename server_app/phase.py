@@ -24,8 +24,8 @@ Check = Callable[[Reply], None]
 """Refuses a bad reply with a MessageError."""
 
 CLIENT_FIGURES = frozenset(
-    {"test", "val", "accuracy", "test_before", "val_before", "accuracy_before", "loss", "curvature", "seconds", "steps",
-     "clipped", "points", "revealed", "vertices", "moved", "thinned"}
+    {"score", "validation", "accuracy", "score_before", "validation_before", "accuracy_before", "loss", "curvature",
+     "seconds", "steps", "clipped", "points", "revealed", "vertices", "moved", "thinned"}
 )  # fmt: skip
 """The metrics of a client in `clients.csv`; its "seconds" are its own time, without the transfer."""
 
@@ -116,10 +116,7 @@ class Phase:
             "phase": self.header.phase,
             "personal_accuracy_mean": figures["personal_accuracy_mean"],
             "personal_accuracy_std": figures["personal_accuracy_std"],
-            "score": mean_std(column(scores, "test"))[0],
-            "score_before": mean_std(column(scores, "test_before"))[0],
-            "validation": mean_std(column(scores, "val"))[0],
-            "loss": mean_std(column(scores, "loss"))[0],
+            **{name: mean_std(column(scores, name))[0] for name in ("score", "score_before", "validation", "loss")},
             "replies": len(self.replies),
             "dropped": len(self.reasons),
             "bytes_up": sum(map(reply_size, self.replies.values())) / max(len(self.replies), 1),

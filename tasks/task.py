@@ -12,6 +12,8 @@ from curvfed.tasks.examples import Examples
 from curvfed.tasks.metrics import score
 
 PARTS = ("train", "val", "test")
+SCORED = {"val": "validation", "test": "score"}
+"""The name of the score of each part."""
 
 
 class Batch(NamedTuple):
@@ -106,12 +108,12 @@ class Task(ABC):
         Returns
         -------
         dict
-            "val" and "test", by the data set's own metric; where that is not accuracy, also "accuracy", of the test
-            examples. Scores that are not defined are left out.
+            "validation", and of the test examples "score", by the data set's own metric; where that is not accuracy, also
+            "accuracy", of the test examples. Scores that are not defined are left out.
         """
         logits = self.scored_logits(model)
         labels = {name: self.labels[self.parts[name]] for name in logits}
-        found = {name: score(self.metric, logits[name], labels[name]) for name in logits}
+        found = {SCORED[name]: score(self.metric, logits[name], labels[name]) for name in logits}
         if self.metric != "accuracy":
             found["accuracy"] = score("accuracy", logits["test"], labels["test"])
         return {name: value for name, value in found.items() if value is not None}

@@ -62,28 +62,28 @@ def make_image_run(
 
     for number in range(1, rounds + 1):
         level = 0.95 - 0.85 * np.exp(-number / 4)
-        test, note = scores(level + 0.02), (notes or {}).get(number, "")
+        score, note = scores(level + 0.02), (notes or {}).get(number, "")
         pull = rng.uniform(-0.2, 0.2, clients) / clients
         weight = data if note else np.maximum(data + pull - pull.mean(), 0)
         row = {
-            "round": number, "phase": "train", "seconds": 0.5, "personal_accuracy_mean": test.mean(),
-            "personal_accuracy_std": test.std(), "global_accuracy": level + rng.normal(0, 0.02) if global_test else None,
+            "round": number, "phase": "train", "seconds": 0.5, "personal_accuracy_mean": score.mean(),
+            "personal_accuracy_std": score.std(), "global_accuracy": level + rng.normal(0, 0.02) if global_test else None,
         }  # fmt: skip
         if weights:
             row |= {"weights": " ".join(f"{k}:{w:.4f}" for k, w in enumerate(weight)), "aggregation_note": note}
             row |= {"weights_l1": np.abs(weight - data).sum(), "norm_ratio": 1.0 if note else rng.uniform(0.85, 1)}
         told = [
-            {"round": number, "phase": "train", "partition": client, "test": test[client], "test_before": test[client] / 2,
-             "loss": 3 * (1 - level), "num_examples": int(examples[client])}
+            {"round": number, "phase": "train", "partition": client, "score": score[client],
+             "score_before": score[client] / 2, "loss": 3 * (1 - level), "num_examples": int(examples[client])}
             | ({"weight": weight[client]} if weights else {})
             for client in range(clients)
         ]  # fmt: skip
         directory.append(row, told)
         if number in fine_tuned:
-            test = scores(level + 0.03)
-            row = {"round": number, "phase": "fine-tune", "seconds": 0.7, "personal_accuracy_mean": test.mean()}
+            score = scores(level + 0.03)
+            row = {"round": number, "phase": "fine-tune", "seconds": 0.7, "personal_accuracy_mean": score.mean()}
             one = {"round": number, "phase": "fine-tune"}
-            directory.append(row, [one | {"partition": client, "test": test[client]} for client in range(clients)])
+            directory.append(row, [one | {"partition": client, "score": score[client]} for client in range(clients)])
     if calibrated:
         one = {"round": rounds, "phase": "calibrate"}
         directory.append(

@@ -66,7 +66,7 @@ class Examples(Task):
 
     def scores(self, model: nn.Module) -> dict[str, float]:
         with torch.no_grad():
-            return {"test": float((model(self.x).argmax(dim=1) == self.train_labels).double().mean())}
+            return {"score": float((model(self.x).argmax(dim=1) == self.train_labels).double().mean())}
 
 
 def learner(method: str, seed: int = 0, dtype: torch.dtype = torch.float64, batch_size: int = 2, examples: int = EXAMPLES,

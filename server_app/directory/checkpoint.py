@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from curvfed.server_app.directory.tables import renamed
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
@@ -129,6 +130,7 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
     federation = with_facts(federation, saved.pop("before"))
     for name in ("stamps", "latest", "examples"):  # JSON keys are text
         saved[name] = {int(partition): value for partition, value in saved[name].items()}
+    saved["latest"] = {partition: renamed(measured) for partition, measured in saved["latest"].items()}
     return State(**saved), Checkpoint.of(arrays), federation
 
 

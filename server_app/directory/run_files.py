@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.directory.global_test_file import GlobalTest
+from curvfed.server_app.directory.tables import renamed
 from curvfed.server_app.report.units import is_number
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
@@ -90,7 +91,7 @@ class RunFiles:
             class_names=_all_classes(clients),
             own_ends=bool(clients.get("facts", {}).get("own_ends", False)),
             rounds=load("rounds.csv", _columns),
-            scores=load("clients.csv", _columns),
+            scores=load("clients.csv", lambda path: renamed(_columns(path))),
             absent=absent,
             global_test=load("global_test.npz", GlobalTest.read) or None,
             hulls=load("hulls.npz", _hulls) or None,

@@ -17,14 +17,23 @@ TABLES = {
         "classifier_norm_gap", "reasons",
     ),
     "clients.csv": (
-        "round", "phase", "partition", "test", "val", "accuracy", "test_before", "val_before", "accuracy_before", "loss",
-        "num_examples", "weight", "steps", "curvature", "clipped", "points", "revealed", "vertices", "moved", "thinned",
-        "bytes_up", "bytes_down", "seconds", "dropped",
+        "round", "phase", "partition", "score", "validation", "accuracy", "score_before", "validation_before",
+        "accuracy_before", "loss", "num_examples", "weight", "steps", "curvature", "clipped", "points", "revealed",
+        "vertices", "moved", "thinned", "bytes_up", "bytes_down", "seconds", "dropped",
     ),
 }  # fmt: skip
 """Columns of each table; the method's own columns follow in `rounds.csv`, in the order of their first appearance."""
 
+RENAMED = {"test": "score", "val": "validation", "test_before": "score_before", "val_before": "validation_before"}
+"""Names that clients' scores had earlier, in `clients.csv`, checkpoints and specs of figures, and the names of now. No name
+of now is an earlier one, so files need no number to tell which they have."""
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+
+
+def renamed(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures of a client, or columns of `clients.csv`, by the names of now."""
+    return {RENAMED.get(name, name): value for name, value in figures.items()}
 
 
 def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -85,7 +94,10 @@ def truncate(path: Path, last_round: int) -> None:
 
 def _lines(path: Path) -> list[str]:
     """The complete lines; text after the last line end was being written when the run was killed."""
-    return path.read_text().split("\n")[:-1] if path.exists() else []
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    if lines and path.name == "clients.csv":
+        lines[0] = ",".join(renamed(dict.fromkeys(lines[0].split(","))))
+    return lines
 
 
 def _columns(path: Path) -> list[str]:

@@ -38,8 +38,8 @@ class Series(NamedTuple):
 
 def accuracy(run: RunFiles) -> Picture | None:
     """Accuracy of the global model and of the personal models by round, unless only the latter were measured."""
-    rounds, test = run.by_client("test")
-    personal = charts.row_means(charts.known(100 * test))
+    rounds, scores = run.by_client("score")
+    personal = charts.row_means(charts.known(100 * scores))
     scored = np.isfinite(personal)
     trained = Series("personal, after local training", rounds[scored], personal[scored], style.OTHER)
     series = [

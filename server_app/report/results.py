@@ -146,10 +146,10 @@ def client_table(run: RunFiles) -> tuple[list[str], list[tuple[str, ...]]]:
     if set(columns["training"]) == {"–"}:
         columns["training"] = [number(value, 0) for value in measured("num_examples", TRAIN)]
     scores = {
-        f"{name} before": measured("test_before"),
-        f"test {name}" if one_shot else f"{name} after": measured("test"),
-        "fine-tuned": measured("test", FINE_TUNE),
-        f"validation {name}": measured("val"),
+        f"{name} before": measured("score_before"),
+        f"test {name}" if one_shot else f"{name} after": measured("score"),
+        "fine-tuned": measured("score", FINE_TUNE),
+        f"validation {name}": measured("validation"),
         "accuracy": measured("accuracy"),
         "most frequent class": told("majority_accuracy"),
     }
@@ -167,8 +167,8 @@ def _last_values(run: RunFiles, name: str, *phases: str) -> dict[int, float]:
     values = run.by_client(name, *phases)[1]
     if not len(values):
         return {}
-    if name == "test_before":
-        rows = np.arange(len(values))[:, None] * np.isfinite(run.by_client("test")[1])
+    if name == "score_before":
+        rows = np.arange(len(values))[:, None] * np.isfinite(run.by_client("score")[1])
         values = np.take_along_axis(values, rows.max(axis=0, keepdims=True), axis=0)
     last = charts.known(values)[-1]
     return {partition: float(value) for partition, value in zip(run.partitions, last, strict=True) if is_number(value)}

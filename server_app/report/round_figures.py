@@ -50,7 +50,7 @@ def score(run: RunFiles) -> Picture | None:
     level = ("guessing", 0.5) if run.metric == "roc_auc" else None
     if run.metric == "accuracy" and units.is_number(metrics.get("majority_accuracy")):
         level = ("most frequent class alone", metrics["majority_accuracy"])
-    return _by_round(run, "test", f"test {run.metric_name} (%)", "score", level, best.get("round"))
+    return _by_round(run, "score", f"test {run.metric_name} (%)", "score", level, best.get("round"))
 
 
 def loss(run: RunFiles) -> Picture | None:
@@ -99,7 +99,7 @@ def _by_round(
     _draw_clients(axes, rounds[shown], factor * latest[shown], factor * values[shown])
     label = "mean" if clients > 1 else "the client"
     axes.plot(rounds[shown], factor * mean[shown], color=style.MEAN, linewidth=2.2, label=label)
-    validation = charts.row_means(charts.known(run.by_client("val")[1]))
+    validation = charts.row_means(charts.known(run.by_client("validation")[1]))
     if is_score and np.isfinite(validation).any():
         dashed = {"color": style.OTHER, "linewidth": 1.3, "label": "mean on validation data"}
         axes.plot(rounds[shown], factor * validation[shown], "--", **dashed)

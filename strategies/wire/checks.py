@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from curvfed.strategies.wire.arrays import MessageError
 
-SCORES = ("test", "val", "accuracy")
+SCORES = ("score", "validation", "accuracy")
 """Metrics that are shares in [0, 1]; each also exists for the model before training ("_before")."""
 
 HULL_METRICS = ("points", "revealed", "vertices", "moved", "thinned")

@@ -24,5 +24,5 @@ def with_own_and_neighbours(folder: Path) -> tuple[float, float]:
         party.receive(run.shared.sent_to(client))
         for scores, state in ((own, states[client]), (other, states[neighbour])):
             restore_state(state, party.personal, None)
-            scores.append(party.task.scores(party.model)["test"])
+            scores.append(party.task.scores(party.model)["score"])
     return statistics.mean(own), statistics.mean(other)

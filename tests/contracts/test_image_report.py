@@ -124,12 +124,12 @@ def test_accuracies_over_the_rounds_are_those_of_the_files(tmp_path: Path) -> No
     first, last = (100 * float(told["train", number]["global_accuracy"]) for number in "14")
     tuned = [100 * float(told["fine-tune", number]["personal_accuracy_mean"]) for number in "24"]
     trained = [row for row in rows(folder / "clients.csv") if row["phase"] == "train"]
-    test = [100 * np.mean([float(row["test"]) for row in trained if row["round"] == number]) for number in "14"]
+    score = [100 * np.mean([float(row["score"]) for row in trained if row["round"] == number]) for number in "14"]
     picture = draw(image_figures.accuracy, folder)
     assert picture.label == (
         f"Line chart of accuracy by round. Global: from {first:.2f}% in round 1 to {last:.2f}% in round 4. Personal, after "
-        f"local training: from {test[0]:.2f}% in round 1 to {test[1]:.2f}% in round 4. Global, calibrated: 96.12% in round "
-        f"4. Personal, fine-tuned: from {tuned[0]:.2f}% in round 2 to {tuned[1]:.2f}% in round 4."
+        f"local training: from {score[0]:.2f}% in round 1 to {score[1]:.2f}% in round 4. Global, calibrated: 96.12% in "
+        f"round 4. Personal, fine-tuned: from {tuned[0]:.2f}% in round 2 to {tuned[1]:.2f}% in round 4."
     )
     names = {"global", "global, calibrated", "personal, after local training", "personal, fine-tuned"}
     assert names <= set(picture.texts)
@@ -151,13 +151,15 @@ def test_fine_tuned_scores_do_not_mix_with_those_of_the_rounds(tmp_path: Path) -
     told = rows(folder / "clients.csv")
     run = RunFiles.read(folder)
     for phases, wanted, count in (((), "train", 4), (("fine-tune",), "fine-tune", 2)):
-        at, values = run.by_client("test", *phases)
+        at, values = run.by_client("score", *phases)
         assert values.shape == (count, 3)
         for row in told:
             if row["phase"] == wanted:
-                assert values[list(at).index(float(row["round"])), int(row["partition"])] == float(row["test"])
+                assert values[list(at).index(float(row["round"])), int(row["partition"])] == float(row["score"])
     table = section(run, "Clients").rows
-    last = {(row["phase"], row["partition"]): f"{100 * float(row['test']):.2f}%" for row in told if row["round"] == "4"}
+    last = {
+        (row["phase"], row["partition"]): f"{100 * float(row['score']):.2f}%" for row in told if row["round"] == "4"
+    }
     for client in "012":
         cells = dict(zip(table["client"], table[client], strict=True))
         assert cells["accuracy after"] == last["train", client]
@@ -328,7 +330,7 @@ def test_weights_are_drawn_over_shares(tmp_path: Path) -> None:
     told = rows(folder / "clients.csv")
     for row in told:
         if (row["round"], row["partition"]) == ("2", "1"):
-            row |= dict.fromkeys(("weight", "num_examples", "test", "loss"), "")
+            row |= dict.fromkeys(("weight", "num_examples", "score", "loss"), "")
         if row["partition"] == "3":
             row |= {"num_examples": "0", "weight": "0.0"}
     with (folder / "clients.csv").open("w", newline="") as file:

@@ -382,7 +382,7 @@ def test_a_damaged_archive_is_refused(data):
 
 
 def test_metrics_that_are_no_numbers_are_left_out():
-    content = RecordDict({"header": record(), "metrics": MetricRecord({"loss": 1, "test": [0.5, 0.5]})})
+    content = RecordDict({"header": record(), "metrics": MetricRecord({"loss": 1, "score": [0.5, 0.5]})})
     assert decode_reply(content, HEADER).metrics == {"loss": 1.0}
 
 
@@ -412,13 +412,13 @@ def test_arrays_that_do_not_fit_are_named(changes, words):
     assert str(caught.value) == words
 
 
-KNOWN = {"loss", "seconds", "test", "val_before"}
+KNOWN = {"loss", "seconds", "score", "validation_before"}
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("name", sorted(KNOWN))
 def test_metrics_must_be_finite(name, bad):
-    good = {"loss": 7.5, "seconds": 0.0, "test": 1.0, "val_before": 0.0}
+    good = {"loss": 7.5, "seconds": 0.0, "score": 1.0, "validation_before": 0.0}
     check_metrics(good, KNOWN)
     with pytest.raises(MessageError, match=f"{name} is {bad}; allowed is"):
         check_metrics(good | {name: bad}, KNOWN)
@@ -472,7 +472,7 @@ def test_names_of_data_are_short_and_printable(changes):
         decode_reply(encode_reply(reply), ASKED)
 
 
-@pytest.mark.parametrize(("name", "value"), [("test", 1.5), ("test", -0.1), ("val_before", 7.0)])
+@pytest.mark.parametrize(("name", "value"), [("score", 1.5), ("score", -0.1), ("validation_before", 7.0)])
 def test_scores_are_shares(name, value):
     with pytest.raises(MessageError, match=rf"{name} is {value}; allowed is a share in \[0, 1\]"):
         check_metrics({name: value}, KNOWN)

@@ -93,7 +93,7 @@ def test_predictions_are_those_of_the_model(runs, capsys):
 
 
 def test_personal_models_score_as_in_the_round_that_follows(runs, capsys, tmp_path):
-    """`test_before` of the next round is the client's own score of the aggregated parameters with its personal ones."""
+    """`score_before` of the next round is the client's own score of the aggregated parameters with its personal ones."""
     shutil.copytree(runs["flatland"].path, tmp_path / "flatland")
     answers = [ask(capsys, runs["flatland"].path, "trees", "--client", client) for client in range(CLIENTS)]
     settings = TRAINED | {"num_rounds": ROUNDS + 1}
@@ -105,9 +105,9 @@ def test_personal_models_score_as_in_the_round_that_follows(runs, capsys, tmp_pa
     for client, (code, _, said) in enumerate(answers):
         assert code == 0
         assert value(said, "model").endswith(f"the personal parameters of client {client} after round {ROUNDS}")
-        assert value(said, "accuracy on the test nodes") == f"{float(next_round[client]['test_before']):.4f}"
+        assert value(said, "accuracy on the test nodes") == f"{float(next_round[client]['score_before']):.4f}"
         assert value(said, "curvature") == f"{float(last[client]['curvature']):.4f}, learned by this client"
-    assert any(last[client]["test"] != next_round[client]["test_before"] for client in range(CLIENTS))
+    assert any(last[client]["score"] != next_round[client]["score_before"] for client in range(CLIENTS))
 
 
 def test_where_nothing_is_shared_the_score_is_that_of_the_run(runs, capsys):
@@ -115,7 +115,7 @@ def test_where_nothing_is_shared_the_score_is_that_of_the_run(runs, capsys):
     for client in range(CLIENTS):
         code, _, said = ask(capsys, runs["local"].path, "TREES", "--client", client)
         assert code == 0
-        assert value(said, "accuracy on the test nodes") == f"{float(last[client]['test']):.4f}"
+        assert value(said, "accuracy on the test nodes") == f"{float(last[client]['score']):.4f}"
 
 
 def test_a_run_that_was_moved_and_renamed_still_predicts(runs, capsys, tmp_path):
@@ -242,7 +242,7 @@ def test_predictions_of_graphs_score_as_in_the_round_that_follows(graph_runs, ca
         shutil.copytree(found.path, tmp_path / method)
         settings = {"clients": 2, "num_rounds": 4, "data_dir": str(found.path.parent), "dataset": SETS}
         longer = run(tmp_path, method, method=method, resume=True, **settings)
-        after = [float(row["test_before"]) for row in longer.clients if row["round"] == "4"]
+        after = [float(row["score_before"]) for row in longer.clients if row["round"] == "4"]
         assert [value(told, "accuracy on the test graphs") for told in said] == [f"{score:.4f}" for score in after]
 
 

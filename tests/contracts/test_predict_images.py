@@ -159,7 +159,7 @@ def test_the_classifier_from_before_the_calibration_scores_as_it_did(method, run
 )
 def test_a_clients_own_model_scores_as_in_the_run(method, phase, runs, capsys):
     found = runs(method)
-    scored = {row["partition"]: float(row["test"]) for row in found.clients if row["phase"] == phase}
+    scored = {row["partition"]: float(row["score"]) for row in found.clients if row["phase"] == phase}
     assert len(scored) == CLIENTS
     for client in range(CLIENTS):
         _, told = ask(capsys, found.path, "digits", "--client", client)
@@ -313,7 +313,7 @@ def test_a_real_node_uses_its_own_model_and_its_own_split(capsys, tmp_path):
         data = str(tmp_path / f"data{number}")
         nodes.append({"partition-id": number, "data-path": data, "state-path": str(tmp_path)})
     found = run(tmp_path / "results", "own", nodes=nodes, method="spherefed", num_rounds=1, dataset="digits")
-    tested = {row["partition"]: row["test"] for row in found.clients if row["phase"] == "fine-tune"}
+    tested = {row["partition"]: row["score"] for row in found.clients if row["phase"] == "fine-tune"}
     for number in range(2):
         arguments = (found.path, tmp_path / f"data{number}", "--client", number, "--state-path", tmp_path)
         _, told = ask(capsys, *arguments)

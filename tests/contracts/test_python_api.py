@@ -115,7 +115,7 @@ def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
     assert made.summary["dataset"] == files.summary["dataset"] == "own data of 3 nodes"
     for key in ("personal_accuracy_mean", "num_clients", "rounds", "bytes_up"):
         assert made.summary[key] == files.summary[key]
-    assert (made.clients.test.dropna() == pd.read_csv(files.path / "clients.csv").test.dropna()).all()
+    assert (made.clients.score.dropna() == pd.read_csv(files.path / "clients.csv").score.dropna()).all()
     assert not (here / "curvfed" / "personal" / "memory").exists()
     # And what is predicted of them.
     client = None if family in ("graphs", "points") else 2
@@ -275,7 +275,7 @@ def test_tables_have_their_dtypes():
     assert {str(made.clients[name].dtype) for name in ("phase", "dropped")} == {"string"}
     trained = made.clients[made.clients.phase == "train"]
     assert trained[["round", "partition"]].to_numpy().tolist() == [[1, 0], [1, 1], [2, 0], [2, 1]]
-    last = trained[trained["round"] == 2].test.mean()
+    last = trained[trained["round"] == 2].score.mean()
     assert last == pytest.approx(made.summary["personal_accuracy_mean"])
     assert made.rounds is made.rounds
 

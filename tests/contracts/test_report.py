@@ -98,7 +98,7 @@ def make_run(
         for partition in range(clients):
             row: dict[str, Any] = {"round": number, "phase": "train", "partition": partition, "bytes_down": 10}
             reason = (dropped or {}).get((number, partition))
-            scored = {"test": rng.random(), "val": rng.random(), "loss": rng.random(), "bytes_up": 10}
+            scored = {"score": rng.random(), "validation": rng.random(), "loss": rng.random(), "bytes_up": 10}
             if curvature and statistics:
                 scored["curvature"] = -1 - rng.random()
             rows.append(row | ({"dropped": reason} if reason else scored))
@@ -162,8 +162,8 @@ def test_figures_are_those_of_the_summary(tmp_path: Path) -> None:
 def test_the_last_figures_of_every_client_are_told(tmp_path: Path) -> None:
     folder = make_run(tmp_path, dropped={(3, 1): "no reply within 600 s"})
     lines = [line.split(",") for line in (folder / "clients.csv").read_text().splitlines()]
-    test = lines[0].index("test")
-    last = {line[2]: float(line[test]) for line in lines[1:] if line[test]}
+    score = lines[0].index("score")
+    last = {line[2]: float(line[score]) for line in lines[1:] if line[score]}
     page = report(folder)
     for partition, value in last.items():
         assert f"{100 * value:.2f}%" in page.rows[partition]
@@ -318,9 +318,9 @@ def test_several_data_sets_are_named(tmp_path: Path) -> None:
     assert [text for text in drawings[cells] if ":" in text] == ["MUTAG: 0", "MUTAG: 1", "PROTEINS: 0", "PROTEINS: 1"]
     # At the ends of the lines of accuracy, from the client with the least to that with the most.
     last = [line.split(",") for line in (folder / "clients.csv").read_text().splitlines()]
-    test = last[0].index("test")
+    score = last[0].index("score")
     order = [
-        ("MUTAG", "PROTEINS", "MUTAG")[int(line[2])] for line in sorted(last[-3:], key=lambda line: float(line[test]))
+        ("MUTAG", "PROTEINS", "MUTAG")[int(line[2])] for line in sorted(last[-3:], key=lambda line: float(line[score]))
     ]
     assert [text for text in drawings[page.labels[0]] if text in ("MUTAG", "PROTEINS")] == order
     # What touches features and classes stays with the client in any method.

@@ -52,7 +52,7 @@ def plan_of(path: Path, scale: str) -> Plan:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run directory that has something of everything: scores of clients and rounds, classes, curvatures, hulls."""
     made = make_hull_run(tmp_path_factory.mktemp("runs"))
-    told = {"accuracy": 0.7, "test": 0.7, "curvature": -1.0, "personal_accuracy_mean": 0.7, "global_accuracy": 0.6}
+    told = {"accuracy": 0.7, "score": 0.7, "curvature": -1.0, "personal_accuracy_mean": 0.7, "global_accuracy": 0.6}
     numbers = dict.fromkeys((*TABLES["rounds.csv"], *TABLES["clients.csv"]), 0.5) | told
     rows = [{"round": one, "phase": "train"} for one in (1, 2, 3)]
     write(made / "rounds.csv", TABLES["rounds.csv"], [numbers | row for row in rows])

@@ -5,12 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from app_runs import run
+from app_runs import rows, run
+from report_page import Page
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
+import curvfed
 from curvfed.deployments.pairs import read_pairs
 from curvfed.deployments.sweep.plan import read_plan
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.directory.tables import RENAMED, TABLES
+from curvfed.server_app.report.page import write_report
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.settings_file import AUTO_IN_FORMAT_1, HEADING, read_settings
@@ -35,6 +40,31 @@ def test_a_run_of_format_1_goes_on(begun, tmp_path):
     for name, array in made.model.items():  # begun on another machine, which may round otherwise
         np.testing.assert_allclose(array, whole.model[name], rtol=1e-3, atol=1e-5)
     assert any(not np.array_equal(array, before[name]) for name, array in made.model.items() if name in before)
+
+
+def test_scores_of_earlier_names_are_read_by_those_of_now(begun):
+    told = rows(begun / "clients.csv")
+    for earlier, name in RENAMED.items():
+        values = [float(row[earlier]) for row in told]
+        assert RunFiles.read(begun).by_client(name)[1].tolist() == [values]
+        assert curvfed.load(begun).clients[name].tolist() == pytest.approx(values, rel=1e-15)  # pandas rounds
+    page = Page(write_report(begun))
+    for row in told:
+        assert {f"{100 * float(row[name]):.2f}%" for name in ("test", "val")} <= set(page.rows[row["partition"]])
+
+
+def test_a_run_with_earlier_names_goes_on_with_those_of_now(begun, tmp_path):
+    told, whole = rows(begun / "clients.csv"), rows(begun / "rounds.csv")[0]
+    made = run(
+        tmp_path, "begun", clients=2, resume=True, num_rounds=1, **BEGUN
+    )  # the figures are those of the checkpoint
+    assert made.summary["personal_accuracy_mean"] == float(whole["score"])
+    assert made.summary["metrics"]["personal_accuracy_before"] == float(whole["score_before"])
+    assert made.summary["metrics"]["validation"] == float(whole["validation"])
+    made = run(tmp_path, "begun", clients=2, resume=True, num_rounds=2, **BEGUN)
+    assert tuple(made.clients[0]) == TABLES["clients.csv"]
+    assert made.clients[:2] == [{RENAMED.get(name, name): cell for name, cell in row.items()} for row in told]
+    assert all(row[name] for row in made.clients for name in RENAMED.values())
 
 
 def test_what_is_written_now_has_the_number(tmp_path):

@@ -48,9 +48,9 @@ def test_as_many_clients_as_nodes(tmp_path):
     write_user_graph(tmp_path / "own.pt")
     found = run(tmp_path, clients=57, dataset=str(tmp_path / "own.pt"), method="flatland")
     left_out = found.summary["metrics"]["clients_left_out"]
-    tested = [row for row in found.clients if row["round"] == "2" and row["test"]]
+    tested = [row for row in found.clients if row["round"] == "2" and row["score"]]
     assert 0 < left_out == 57 - len(tested)
-    assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean([float(row["test"]) for row in tested]))
+    assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean([float(row["score"]) for row in tested]))
 
 
 def test_a_federation_of_one(tmp_path):
@@ -68,7 +68,7 @@ def test_a_client_without_training_nodes_weighs_nothing(method, tmp_path):
     found = run(tmp_path, nodes=nodes, method=method)
     rows = [row for row in found.clients if row["partition"] == "2"]
     assert [(row["num_examples"], row["loss"], row["dropped"]) for row in rows] == [("0", "", "")] * 2
-    assert all(row["test"] for row in rows)
+    assert all(row["score"] for row in rows)
     assert found.summary["metrics"]["clients_left_out"] == 0
     others = run(tmp_path, "others", nodes=nodes[:2], method=method)
     if method == "fedavg":
@@ -90,7 +90,7 @@ def test_a_client_without_test_nodes_is_left_out(tmp_path):
     train = {"train_mask": torch.ones(60, dtype=torch.bool), "val_mask": torch.zeros(60, dtype=torch.bool),
              "test_mask": torch.zeros(60, dtype=torch.bool)}  # fmt: skip
     found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1), graph(2, **train), graph(3)]))
-    last = [float(row["test"]) for row in found.clients if row["round"] == "2" and row["test"]]
+    last = [float(row["score"]) for row in found.clients if row["round"] == "2" and row["score"]]
     assert len(last) == 2
     assert found.summary["metrics"]["clients_left_out"] == 1
     assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean(last))
@@ -129,7 +129,7 @@ def test_roc_auc_of_a_client_with_one_class_is_left_out(minesweeper_dir, tmp_pat
     """Twenty nodes a client, a fifth of them mines: some clients have none to test on."""
     found = run(tmp_path, clients=20, dataset="minesweeper", data_dir=str(minesweeper_dir), num_rounds=1)
     figures = found.summary["metrics"]
-    defined = [float(row["test"]) for row in found.clients if row["test"]]
+    defined = [float(row["score"]) for row in found.clients if row["score"]]
     assert 0 < len(defined) < 20
     assert figures["roc_auc_clients_left_out"] == 20 - len(defined)
     assert figures["roc_auc"] == pytest.approx(np.mean(defined))

@@ -38,7 +38,7 @@ FAULTS = {
                  "parameters do not match: unexpected ['k'], missing []"),
     "missing": (forged(lambda r: without(r, "head.bias")),
                 "parameters do not match: unexpected [], missing ['head.bias']"),
-    "metric": (forged(lambda r: metrics(r, test=math.nan)), "test is nan; allowed is a share in [0, 1]"),
+    "metric": (forged(lambda r: metrics(r, score=math.nan)), "score is nan; allowed is a share in [0, 1]"),
     "examples": (forged(lambda r: replace(r, num_examples=-5)), "num_examples is -5; allowed is 0 or more"),
     "identity": (forged(lambda r: replace(r, partition=2)), "it has changed its partition-id to 2"),
     "round": (forged(lambda r: replace(r, header=replace(r.header, round=1))), "the reply has round 1, expected 2"),
@@ -61,14 +61,14 @@ def test_a_bad_reply_is_dropped_with_the_reason_and_the_others_go_on(fault, tmp_
     assert [(row["replies"], row["dropped"], row["reasons"]) for row in found.rounds] == [
         ("3", "0", ""), ("2", "1", f"partition 1: {reason}"), ("3", "0", "")]  # fmt: skip
     (row,) = [row for row in found.clients if row["dropped"]]
-    assert (row["round"], row["partition"], row["dropped"], row["test"]) == ("2", "1", reason, "")
+    assert (row["round"], row["partition"], row["dropped"], row["score"]) == ("2", "1", reason, "")
     assert f"round 2: dropped the reply of partition 1: {reason}" in caplog.text
     assert all(np.isfinite(array).all() for array in found.model.values())
 
 
 def test_a_round_that_lacks_a_client_is_not_the_best(tmp_path):
     """However well the others do in it."""
-    perfect = forged(lambda r: metrics(r, val=1.0, test=1.0))
+    perfect = forged(lambda r: metrics(r, validation=1.0, score=1.0))
     faults = [Fault(0, perfect, round=2), Fault(1, perfect, round=2), Fault(2, FAULTS["NaN"][0], round=2)]
 
     def intercept(request, handle):

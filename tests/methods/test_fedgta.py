@@ -252,7 +252,9 @@ def test_a_run_at_threshold_1_is_training_alone(tmp_path):
     settings = {"num_rounds": 3, "optimizer_state": "fresh"}
     gta = run(tmp_path, "gta", method="fedgta", fedgta__threshold=1.0, **settings)
     local = run(tmp_path, "local", method="local", **settings)
-    assert [(row["test"], row["loss"]) for row in gta.clients] == [(row["test"], row["loss"]) for row in local.clients]
+    assert [(row["score"], row["loss"]) for row in gta.clients] == [
+        (row["score"], row["loss"]) for row in local.clients
+    ]
     assert gta.summary["metrics"]["models_per_start"] == 1
 
 

@@ -178,8 +178,8 @@ def test_without_selection_it_is_flatland_shared_at_constant_curvature(dataset, 
     part = run(tmp_path, "part", method="fedhgcn", fedhgcn__ratio=0.5, **settings)
     assert whole.model.keys() == flatland.model.keys()
     assert all(np.array_equal(array, whole.model[name]) for name, array in flatland.model.items())
-    assert [(row["test"], row["loss"]) for row in whole.clients] == [
-        (row["test"], row["loss"]) for row in flatland.clients
+    assert [(row["score"], row["loss"]) for row in whole.clients] == [
+        (row["score"], row["loss"]) for row in flatland.clients
     ]
     assert [row["loss"] for row in part.clients] != [row["loss"] for row in whole.clients]
     assert float(part.model["k"]) == 0
@@ -197,5 +197,5 @@ def test_predictions_of_graphs_see_the_nodes_that_training_saw(tmp_path, capsys)
         said = capsys.readouterr().err
         told += [line.split(": ")[1] for line in said.splitlines() if line.startswith("accuracy on the test graphs")]
     longer = run(tmp_path, clients=2, num_rounds=13, resume=True, **settings)
-    after = [float(row["test_before"]) for row in longer.clients if row["round"] == "13"]
+    after = [float(row["score_before"]) for row in longer.clients if row["round"] == "13"]
     assert told == [f"{score:.4f}" for score in after]

@@ -149,7 +149,7 @@ def test_the_average_is_weighted_by_training_graphs(method, sets, tmp_path):
     for name, array in found.model.items():
         exact = np.average([arrays[name].astype(np.float64) for arrays in sent], axis=0, weights=weights)
         np.testing.assert_allclose(array, exact, rtol=2 * np.finfo(np.float32).eps, atol=1e-9)
-    last = [float(row["test"]) for row in found.clients]
+    last = [float(row["score"]) for row in found.clients]
     assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean(last), abs=1e-15)
 
 
@@ -196,7 +196,7 @@ def test_batches_change_the_training_and_nothing_else(sets, tmp_path):
     steps = {size: int(run(tmp_path, f"kept{size}", batch_size=size, optimizer_state="kept", **settings)
                        .personal(0)["optimizer/step/input.bias"]) for size in (0, 1, 4)}  # fmt: skip
     assert steps == {0: 1, 1: 5, 4: 2}
-    before = {size: float(run.clients[0]["test_before"]) for size, run in found.items()}
+    before = {size: float(run.clients[0]["score_before"]) for size, run in found.items()}
     assert len(set(before.values())) == 1
 
 
@@ -224,7 +224,7 @@ def test_a_client_without_training_graphs_weighs_nothing(method, tmp_path):
     found = run(tmp_path, nodes=nodes, method=method)
     last = [row for row in found.clients if row["partition"] == "2"]
     assert [(row["num_examples"], row["loss"], row["dropped"]) for row in last] == [("0", "", "")] * 2
-    assert all(row["test"] for row in last)
+    assert all(row["score"] for row in last)
     others = run(tmp_path, "others", nodes=nodes[:2], method=method)
     assert same(others.model, found.model)
 
@@ -249,7 +249,7 @@ def test_one_graph_per_client(method, sets, tmp_path):
     assert found.summary["status"] == "completed"
     assert found.summary["metrics"]["replies_dropped"] == 0
     assert sorted(row["num_examples"] for row in found.clients if row["round"] == "2") == ["0"] * 10 + ["1"] * 2
-    tested = [row for row in found.clients if row["round"] == "2" and row["test"]]
+    tested = [row for row in found.clients if row["round"] == "2" and row["score"]]
     assert found.summary["metrics"]["clients_left_out"] == 12 - len(tested) == 12 - 5
 
 

@@ -45,7 +45,7 @@ def test_the_messages_have_these_values_and_no_others(tmp_path):
         for request in recorder.requests(phase):
             assert value_names(request) == ASKED | {f"parts.{name}" for name in asked} | arrays[0]
         for reply in recorder.replies(phase):
-            own = {"metrics.test"} if phase == "evaluate" else set()
+            own = {"metrics.score"} if phase == "evaluate" else set()
             assert value_names(reply) == TOLD | {f"parts.{name}" for name in told} | arrays[1] | own
 
 

@@ -121,13 +121,13 @@ def test_every_method_runs_and_leaves_what_is_promised(method, tmp_path):
 def test_last_row_and_summary_say_the_same(tmp_path):
     found = run(tmp_path, num_rounds=3)
     last = found.rounds[-1]
-    tests = [float(row["test"]) for row in found.clients if row["round"] == "3"]
-    assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean(tests), abs=1e-15)
-    assert found.summary["personal_accuracy_std"] == pytest.approx(np.std(tests), abs=1e-15)
+    scores = [float(row["score"]) for row in found.clients if row["round"] == "3"]
+    assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean(scores), abs=1e-15)
+    assert found.summary["personal_accuracy_std"] == pytest.approx(np.std(scores), abs=1e-15)
     assert float(last["personal_accuracy_mean"]) == found.summary["personal_accuracy_mean"]
     validation = {}
     for row in found.clients:
-        validation.setdefault(int(row["round"]), []).append(float(row["val"]))
+        validation.setdefault(int(row["round"]), []).append(float(row["validation"]))
     means = {number: np.mean(values) for number, values in validation.items()}
     assert found.summary["best_validation"]["round"] == max(means, key=lambda number: (means[number], -number))
 
@@ -179,8 +179,8 @@ def test_scores_are_those_of_the_shared_and_the_personal_parameters_together(tmp
         graph = load_client(GraphSpec("trees", tmp_path), partition, 3, tmp_path)
         logits = NodeTask(graph, graph.class_names, torch.device("cpu")).logits(model)
         right = logits.argmax(dim=1) == graph.labels
-        assert reply["metrics"]["test"] == pytest.approx(float(right[graph.test].double().mean()), abs=1e-15)
-        assert reply["metrics"]["val"] == pytest.approx(float(right[graph.val].double().mean()), abs=1e-15)
+        assert reply["metrics"]["score"] == pytest.approx(float(right[graph.test].double().mean()), abs=1e-15)
+        assert reply["metrics"]["validation"] == pytest.approx(float(right[graph.val].double().mean()), abs=1e-15)
 
 
 def test_fedprox_without_its_term_is_fedavg(tmp_path):
@@ -304,7 +304,7 @@ def test_part_of_the_clients_train_and_all_are_scored_in_the_end(method, tmp_pat
     scored = [int(row["partition"]) for row in found.clients if row["round"] == "4" and row["phase"] == "evaluate"]
     assert sorted(scored + trained[4]) == list(range(5))
     assert found.summary["metrics"]["clients_left_out"] == 0
-    last = [float(row["test"]) for row in found.clients if row["round"] == "4"]
+    last = [float(row["score"]) for row in found.clients if row["round"] == "4"]
     assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean(last), abs=1e-15)
     assert [row["phase"] for row in found.rounds] == ["train"] * 4 + ["evaluate"]
 

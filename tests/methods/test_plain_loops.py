@@ -21,9 +21,9 @@ GRAPH = {"dataset": "trees", "local-epochs": 2}
 )
 def test_a_plain_loop_trains_as_a_run_does(own_home, tmp_path, settings):
     whole = run(tmp_path, clients=CLIENTS, num_rounds=3, **{key.replace("-", "_"): v for key, v in settings.items()})
-    told = [float(row["test"]) for row in whole.clients if row["round"] == "3" and row["phase"] == "train"]
+    told = [float(row["score"]) for row in whole.clients if row["round"] == "3" and row["phase"] == "train"]
     plain = PlainLoop(parse(flatten(parse({})) | {"embedding-dim": 8, "num-rounds": 3} | settings), CLIENTS).run()
-    assert told == [scores["test"] for scores in plain]
+    assert told == [scores["score"] for scores in plain]
 
 
 def test_plain_steps_are_as_many_on_as_many_images(own_home):

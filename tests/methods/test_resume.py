@@ -339,7 +339,7 @@ def test_a_node_that_does_not_come_back_is_waited_for_and_then_done_without(tmp_
     found = run(tmp_path, nodes=nodes[:2], resume=True, num_rounds=3)
     assert (found.summary["status"], found.summary["num_clients"], found.summary["rounds"]) == ("completed", 2, 3)
     assert "2 nodes are connected; waiting up to 0.6 s for 3" in caplog.text
-    last = [float(row["test"]) for row in found.clients if row["round"] == "3"]
+    last = [float(row["score"]) for row in found.clients if row["round"] == "3"]
     assert found.summary["personal_accuracy_mean"] == pytest.approx(sum(last) / 2)
     assert found.summary["metrics"]["clients_left_out"] == 0
 

@@ -158,7 +158,7 @@ def test_logits_features_and_scores(monkeypatch, batch):
     task = task_of(client, 4)
     reference = copy.deepcopy(model).eval()
     found = task.scores(model)
-    for part in ("train", "val", "test"):
+    for part, name in (("train", ""), ("val", "validation"), ("test", "score")):
         chosen = getattr(client, part).nonzero().squeeze(1)
         features = reference.features(normalised(client, chosen))
         labels = torch.tensor([NUMBERS[label] for label in client.labels[chosen]])
@@ -169,9 +169,9 @@ def test_logits_features_and_scores(monkeypatch, batch):
         assert torch.equal(got_labels, labels)
         logits = reference.head(features)
         torch.testing.assert_close(task.logits(model, part), logits, rtol=1e-4, atol=1e-5)
-        if part != "train":
-            assert found[part] == pytest.approx((logits.argmax(dim=1) == labels).double().mean().item())
-    assert found.keys() == {"val", "test"}
+        if name:
+            assert found[name] == pytest.approx((logits.argmax(dim=1) == labels).double().mean().item())
+    assert found.keys() == {"validation", "score"}
     assert not model.training
 
 
@@ -196,8 +196,8 @@ def test_a_client_without_images():
 
 
 def test_scores_leave_out_what_has_no_images():
-    assert task_of(client_of(3, 0, 4), 0).scores(net_of()).keys() == {"test"}
-    assert task_of(client_of(3, 4, 0), 0).scores(net_of()).keys() == {"val"}
+    assert task_of(client_of(3, 0, 4), 0).scores(net_of()).keys() == {"score"}
+    assert task_of(client_of(3, 4, 0), 0).scores(net_of()).keys() == {"validation"}
 
 
 def test_an_unknown_class_is_refused_by_name():
@@ -273,7 +273,7 @@ def test_logits_that_are_not_finite_are_wrong():
     labels, predicted, _ = evaluate(model, client, FEDERATION, CPU)
     assert predicted.tolist() == [-1] * 6
     assert not (labels == predicted).any()
-    assert task_of(client, 0).scores(model) == {"test": 0.0}
+    assert task_of(client, 0).scores(model) == {"score": 0.0}
 
 
 def test_an_evaluation_without_test_images_is_refused():

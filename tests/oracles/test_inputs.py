@@ -249,19 +249,19 @@ def test_scores_are_the_shares_of_right_answers(batch_size):
     assert torch.equal(logits, model.table)
     assert not logits.requires_grad
     scores = task.scores(model)
-    assert scores.keys() == {"val", "test"}
-    for name, score in scores.items():
-        of_part = [number for number in range(41) if getattr(client, name)[number]]
+    assert scores.keys() == {"validation", "score"}
+    for name, part in (("validation", client.val), ("score", client.test)):
+        of_part = [number for number in range(41) if part[number]]
         right = [int(model.table[number].argmax()) == int(client.labels[number]) for number in of_part]
-        assert score == pytest.approx(sum(right) / len(right))
-        assert 0 < score < 1
+        assert scores[name] == pytest.approx(sum(right) / len(right))
+        assert 0 < scores[name] < 1
     assert not any(model.trains)
 
 
 def test_scores_of_no_examples_are_left_out():
     client = many_graphs(3)  # two to train, one for validation
     task, model = WholeGraphTask(client, NAMES, CPU), Lookup(client, 3)
-    assert task.scores(model).keys() == {"val"}
+    assert task.scores(model).keys() == {"validation"}
     without = WholeGraphTask(replace(client, val=client.test), NAMES, CPU)
     assert without.scores(model) == {}
     idle = WholeGraphTask(replace(client, train=client.test), NAMES, CPU, 2)
@@ -303,10 +303,10 @@ def test_nodes_are_one_step_over_the_whole_graph(names):
     assert (task.num_examples, task.num_steps) == (10, 1)
     scores = task.scores(model)
     answers = model.table.argmax(dim=1).tolist()
-    for start, name in ((1, "val"), (2, "test")):
+    for start, name in ((1, "validation"), (2, "score")):
         right = [answers[node] == labels[node] for node in range(start, 30, 3)]
         assert scores[name] == pytest.approx(sum(right) / 10)
-    assert scores.keys() == {"val", "test"}
+    assert scores.keys() == {"validation", "score"}
     assert torch.equal(task.logits(model), model.table)
     (trained, trains), *scored = model.asked
     assert trains
@@ -324,8 +324,8 @@ def test_where_the_metric_is_another_the_accuracy_is_scored_beside_it():
     margin = (model.table[:, 1] - model.table[:, 0]).tolist()
     tested = range(2, 30, 3)
     pairs = [margin[i] > margin[j] for i in tested for j in tested if graph.labels[i] == 1 and graph.labels[j] == 0]
-    assert scores.keys() == {"val", "test", "accuracy"}
-    assert scores["test"] == pytest.approx(sum(pairs) / len(pairs))
+    assert scores.keys() == {"validation", "score", "accuracy"}
+    assert scores["score"] == pytest.approx(sum(pairs) / len(pairs))
     assert scores["accuracy"] == pytest.approx(
         np.mean([(margin[node] > 0) == (graph.labels[node] == 1) for node in tested])
     )

@@ -15,17 +15,18 @@ from curvfed.deployments.report.selection import Run, grouped, keys_of
 from curvfed.deployments.report.values import split, told_of_data
 from curvfed.deployments.report.words import Names, quantity
 from curvfed.server_app.directory.run_files import IN_ROUNDS, RunFiles, class_counts, curvatures
+from curvfed.server_app.directory.tables import RENAMED
 from curvfed.server_app.report import charts, labels, style
 from curvfed.strategies.wire.messages import FINE_TUNE
 
 CLIENTS = {"bars", "panels", "at", "column", "base"}
 """`bars`, `panels`: keys that tell them apart, the method if there are no `bars`. `at`: "last", what each client measured
-last, by default, or "best", in the round of best validation. `column`: of `clients.csv`, "test" by default, by the data
-set's own metric, or "test_before", before local training. `base`: where the axis begins, in percent, 0 by default. Clients
+last, by default, or "best", in the round of best validation. `column`: of `clients.csv`, "score" by default, by the data
+set's own metric, or "score_before", before local training. `base`: where the axis begins, in percent, 0 by default. Clients
 of different seeds have different data: one seed is drawn, the first that most bars have."""
 
 AT = {"last": "", "best": ", best validation"}
-COLUMNS = {"test": "", "test_before": ", before training"}
+COLUMNS = {"score": "", "score_before": ", before training"}
 
 CLASSES = {"panels"}
 """`panels`: keys that tell them apart, the data set and alpha if left out. Of several seeds the first is drawn."""
@@ -64,7 +65,8 @@ def draw_clients(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> A
 
 def _choice(spec: Mapping[str, Any], part: str, allowed: Mapping[str, str], source: str) -> str:
     """Read a part of a spec that is one of a few words, the first of them by default."""
-    found = str(spec.get(part, next(iter(allowed))))
+    given = str(spec.get(part, next(iter(allowed))))
+    found = RENAMED.get(given, given)
     if found not in allowed:
         kind, words = spec["kind"], ", ".join(allowed)
         raise UsageError(f"{source}: {part} = {found!r} in a figure of kind {kind}; allowed are {words}")
