@@ -100,7 +100,7 @@ class Client:
             return {}
         from curvfed.client_app.curvature import ricci
 
-        return {"ricci": ricci(self.data, self.config.flatland)}
+        return {"ricci": ricci(self.data, self.config.table("flatland"))}
 
     def prepare(self, facts: Facts, stamp: int) -> None:
         """Set the model up, once, and load the personal state of round `stamp`; state of later rounds is discarded.
@@ -179,7 +179,7 @@ class Client:
             if "k" in self.personal and self.method.learns_curvature and CURVATURE in self.method.before:
                 from curvfed.client_app.curvature import start_curvature
 
-                start_curvature(self.parameters, self.data, self.config.flatland, self._ready_for)
+                start_curvature(self.parameters, self.data, self.config.table("flatland"), self._ready_for)
             self.optimizer.reset()
         else:
             arrays, metadata = self.store.load(stamp)

@@ -107,7 +107,7 @@ def _public_parameters(client: Client, request: Request, num_clients: int) -> Pu
 def _hulls(client: Client, public: PublicParameters) -> LocalHulls:
     data = _points(client)
     labels = data.train_labels
-    if client.config.hull.switch_labels and not client.owns_data:
+    if client.config["hull.switch-labels"] and not client.owns_data:
         generator = np.random.default_rng([client.config.seed, client.partition, 0x5A17C4])
         labels = generator.permutation(len(data.class_names))[labels]
     try:

@@ -35,7 +35,7 @@ def check_secure_sums(config: RunConfig, number: int) -> list[str]:
 def _known_classes(config: RunConfig) -> int:
     """The number of classes of a run on points; 0 if only the data tell it."""
     built_in = 2 if config.dataset.lower() == "uniform" else 0
-    return config.hull.num_classes or len(point_spec(config).kept) or built_in
+    return config.table("hull").num_classes or len(point_spec(config).kept) or built_in
 
 
 def _what_hulls_cost(values: PublicParameters) -> str:

@@ -45,7 +45,7 @@ def class_names(data: ClientGraph, config: RunConfig) -> tuple[str, ...]:
 
 def statistics(data: ClientGraph, config: RunConfig) -> Mapping[str, Any]:
     """Figures about the data, by name."""
-    return client_task.statistics(data, config.flatland.triangles)
+    return client_task.statistics(data, bool(config["flatland.triangles"]))
 
 
 def make_task(

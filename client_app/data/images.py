@@ -53,13 +53,14 @@ def make_task(
     data: ClientImages, config: RunConfig, names: tuple[str, ...], device: torch.device, model: nn.Module
 ) -> Task:
     """The data on their device, with the run's loss."""
-    keys, wanted = config.hyperfed, config.images.augment
+    wanted = config.images.augment
+    margin, negatives, mixup = (config[f"hyperfed.{key}"] for key in ("margin", "negatives", "mixup"))
     return ImageTask(
         data,
         names,
         device,
         config.batch_size,
-        objective(config.loss, keys.margin, keys.negatives, keys.mixup),
+        objective(config.loss, float(margin), str(negatives), float(mixup)),
         augment=data.augments if wanted is None else wanted == "crop-flip",
         mixed_precision=config.mixed_precision,
         has_batch_norm=has_batch_norm(model),

@@ -245,7 +245,7 @@ def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
         }
     except FileNotFoundError:
         dry = "this was a dry run (hull.dry-run), which trains nothing"
-        told = dry if config.hull.dry_run else "the run has not come to its end; go on with it by resume=true"
+        told = dry if config["hull.dry-run"] else "the run has not come to its end; go on with it by resume=true"
         raise PredictError(f"no {path}: {told}") from None
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise PredictError(f"{path} is not the model of a run ({type(error).__name__})") from None

@@ -80,7 +80,7 @@ class HullRun(Run):
         """The public parameters, from the configuration and the clients' descriptions."""
         if num_clients < 2:
             raise ConfigError(f"{num_clients} client can take part; a sum over fewer than 2 hides nothing")
-        classes, keys = len(self.federation.facts.class_names), self.config.hull
+        classes, keys = len(self.federation.facts.class_names), self.config.table("hull")
         if classes < 2:
             raise ConfigError(f"classes of all clients: {classes}; at least 2 are needed")
         if keys.num_classes not in (None, classes):
@@ -127,7 +127,7 @@ class HullRun(Run):
             "epsilon = %g: %d bins, sums modulo %d; every client sends %d numbers; the sum shows all hulls, but not which "
             "client has which", public.epsilon, public.quantizer.num_bins, public.prime, public.length,
         )  # fmt: skip
-        if self.config.hull.dry_run:
+        if self.config["hull.dry-run"]:
             log.info("hull.dry-run = true: %d clients have reported, and nothing else was sent", len(able))
             return None
         try:
@@ -208,7 +208,7 @@ class HullRun(Run):
         self.directory.write_model(arrays, about)
         content = hull_arrays(learned, known, found, self.public)
         self._write(content)
-        if self.config.hull.sweep:
+        if self.config["hull.sweep"]:
             self._write(content | sweep(known, self.config))
 
     def _write(self, content: dict[str, Any]) -> None:

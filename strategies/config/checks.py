@@ -176,7 +176,7 @@ def _check_secure_sum(config: RunConfig) -> None:
         raise ConfigError(
             f'secure-sum = true: allowed with another method, for "{config.method}" asks every client for sums of its own'
         )
-    if CALIBRATE in method.after and not config.spherefed.normalize:
+    if CALIBRATE in method.after and not config["spherefed.normalize"]:
         raise ConfigError(
             "secure-sum = true: allowed with spherefed.normalize = true, for other features have no bound"
         )
@@ -187,7 +187,7 @@ def _check_points(config: RunConfig) -> None:
     from curvfed.geometry.quantizer import PoincareQuantizer
     from curvfed.strategies.config.point_data import point_spec
 
-    keys = config.hull
+    keys = config.table("hull")
     try:
         spec = point_spec(config)
     except DataError as error:

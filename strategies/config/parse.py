@@ -39,12 +39,11 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
         raise ConfigError(f'{EXTRA} = "{raw[EXTRA]}": {error}') from None
     _check_names(raw, every)
     method = raw.get("method", every["method"])
-    kind = config_class(_row(method), str(raw.get("aggregation"))) if isinstance(method, str) else RunConfig
+    given = {key: value for key, value in raw.items() if not _is(value, every[key])}
+    kind = config_class(_row(method), str(raw.get("aggregation")), given) if isinstance(method, str) else RunConfig
     known = dict(fields(kind))
     config, wrong = _read(kind, {key: value for key, value in raw.items() if key in known}, known)
-    wrong += _wrong_of_others(
-        {key: value for key, value in raw.items() if key not in known and not _is(value, every[key])}
-    )
+    wrong += _wrong_of_others({key: value for key, value in given.items() if key not in known})
     if config is None or wrong:
         raise ConfigError("\n".join(wrong))
     check_method(config)

@@ -39,7 +39,7 @@ def public_parameters(
     ConfigError
         If they are out of range or do not fit together.
     """
-    keys, curvature = config.hull, config.points.curvature
+    keys, curvature = config.table("hull"), config.points.curvature
     try:
         return PublicParameters(
             curvature=curvature,

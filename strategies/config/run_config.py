@@ -1,6 +1,6 @@
 """The configuration of a run: the keys of every run, and a table for each part that has keys of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,8 @@ from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.data_keys import Images, Points, Secure
 from curvfed.strategies.config.sink_keys import MLflow
+from curvfed.strategies.method_index import DEFAULTS
 from curvfed.strategies.methods import METHODS, table_of
-from curvfed.strategies.methods.flatland import Keys as FlatLand
-from curvfed.strategies.methods.hull import Keys as Hull
-from curvfed.strategies.methods.hyperfed import Keys as HyperFed
-from curvfed.strategies.methods.spherefed import Keys as SphereFed
 
 if TYPE_CHECKING:
     from curvfed.strategies.base.calibration import Calibration
@@ -26,20 +23,19 @@ if TYPE_CHECKING:
 HOMES = {"consistent": "hyperfed", "fednova": "fednova", "fedopt": "fedopt"}
 """Aggregations that other methods can use too, and the method that each comes from."""
 
+SYSTEMS = ("flatland", "hyperfed", "spherefed", "hull")
+"""Tables that models, losses and data of other methods use too: every run accepts their keys."""
+
 
 class RunConfig(RunKeys):
     """The configuration of a run. Frozen and hashable; server and clients each parse it once.
 
-    Every run has the tables of the data and of the four systems, which models and losses of other methods use too.
-    `config_class` adds the method's own tables.
+    `config_class` adds the method's own tables, and those of `SYSTEMS` that the run is given keys of. The others of
+    these have their defaults, which `curvfed.strategies.method_index` knows without the methods' files.
     """
 
-    flatland: FlatLand = FlatLand()
     images: Images = Images()
-    hyperfed: HyperFed = HyperFed()
-    spherefed: SphereFed = SphereFed()
     points: Points = Points()
-    hull: Hull = Hull()
     secure: Secure = Secure()
     flower: Flower = Flower()
     mlflow: MLflow = MLflow()
@@ -56,7 +52,13 @@ class RunConfig(RunKeys):
 
     def keys_of(self, method: Method) -> Table:
         """The first table of a method, which both halves receive; an empty table for a method without keys."""
-        return getattr(self, _field(next(iter(method.keys)))) if method.keys else Table()
+        found: Table = self.table(next(iter(method.keys))) if method.keys else Table()
+        return found
+
+    def table(self, name: str) -> Any:
+        """The table of this name; one that the run was given no keys of is imported, and has its defaults."""
+        own = getattr(self, _field(name), None)
+        return table_of(name)() if own is None else own
 
     @property
     def calibration(self) -> "Calibration":
@@ -65,7 +67,7 @@ class RunConfig(RunKeys):
             return self.row.calibration(self.keys_of(self.row), self)
         from curvfed.strategies.methods.spherefed import ClosedForm
 
-        return ClosedForm(self.spherefed, self)
+        return ClosedForm(self.table("spherefed"), self)
 
     @property
     def proximal(self) -> float:
@@ -91,7 +93,7 @@ class RunConfig(RunKeys):
     @property
     def loss(self) -> str:
         """The local loss of an image run."""
-        return self.spherefed.loss if self.method == "spherefed" else self.row.loss
+        return str(self["spherefed.loss"]) if self.method == "spherefed" else self.row.loss
 
     @property
     def fixed_by_num_rounds(self) -> tuple[int, ...]:
@@ -112,11 +114,12 @@ class RunConfig(RunKeys):
         return results_folder(self.results_dir)
 
 
-def config_class(method: Method, aggregation: str) -> type[RunConfig]:
-    """The class of configuration for a method: with its own tables, those of keys that its row names, and
-    that of the aggregation."""
+def config_class(method: Method, aggregation: str, given: Iterable[str] = ()) -> type[RunConfig]:
+    """The class of configuration for a method: with its own tables, those of keys that its row names, that of the
+    aggregation, and those of `SYSTEMS` that `given`, keys with other values than their defaults, are in."""
     base = METHODS[HOMES[aggregation]].keys if aggregation in HOMES else {}
     named = {key.partition(".")[0] for key in (method.proximal, method.sparsity, method.selection) if "." in key}
+    named |= {key.partition(".")[0] for key in given} & set(SYSTEMS)
     others = {table: table_of(table) for table in sorted(named - method.keys.keys())}
     return _with_tables(tuple({**base, **others, **method.keys}.items()))
 
@@ -154,5 +157,6 @@ def _values(config: RunConfig) -> Mapping[str, Any]:
 
 def flatten(config: RunConfig) -> dict[str, Scalar]:
     """The configuration as dotted keys; `parse` is its inverse."""
-    values = dotted(config.model_dump(by_alias=True, warnings=False))
+    tables = config.model_dump(by_alias=True, warnings=False)
+    values = dotted(tables | {table: DEFAULTS[table] for table in SYSTEMS if table not in tables})
     return {key: AUTO if value is None else value for key, value in values.items()}
