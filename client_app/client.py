@@ -14,15 +14,13 @@ from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local, load_arrays, to_numpy
-from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
-from curvfed.strategies.base.training import Trained, TrainingError, make_optimizer, seed_dropout
-from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.base.training import Trained, TrainingError, learning_rate, make_optimizer, seed_dropout
 from curvfed.strategies.config.halves import learner_class
 from curvfed.strategies.config.model_spec import is_fixed, model_spec, own_head
-from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.config.schedule import learning_rate
+from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, Description, Facts
 from curvfed.strategies.wire.store import Store, StoreError

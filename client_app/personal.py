@@ -15,7 +15,7 @@ from torch import Tensor
 
 from curvfed.client_app.node_config import absolute
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer, copy_into
-from curvfed.strategies.config.run_config import home
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.store import StoreError
 from curvfed.tasks.atomic_file import write_atomically

@@ -13,11 +13,10 @@ from curvfed.deployments.request import Request, read_request
 from curvfed.deployments.secure_sum_check import check_secure_sums
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.keys_in_use import is_in_use
 from curvfed.strategies.config.model_spec import encoder
 from curvfed.strategies.config.parse import all_fields, allowed
-from curvfed.strategies.config.run_config import flatten
+from curvfed.strategies.config.run_config import flatten, settled
 from curvfed.tasks.images.sources import source_of
 
 

@@ -8,8 +8,8 @@ from curvfed.client_app.data.load import Data, load_data, size
 from curvfed.deployments.request import Request
 from curvfed.server_app.directory.run_directory import check_name
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device
-from curvfed.strategies.config.run_config import home
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.sources import SOURCES

@@ -22,8 +22,8 @@ from curvfed.server_app.directory.tables import TABLES
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
+from curvfed.strategies.base.run_keys import results_folder
 from curvfed.strategies.config.device import pick_device
-from curvfed.strategies.config.run_config import results_folder
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.run_log import log_to_stdout
 

@@ -8,9 +8,8 @@ from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_sup
 from curvfed.server_app.sinks.sinks import check_installed
 from curvfed.strategies.base.dotted import EXTRA
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.run_config import RunConfig, flatten, settled
 from curvfed.tasks.graphs.data.tu import graph_dataset_names
 from curvfed.tasks.registry import tasks_of
 

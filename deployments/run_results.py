@@ -11,8 +11,7 @@ from rich.markup import escape
 
 from curvfed.deployments.pairs import Value
 from curvfed.deployments.tables import summary_table
-from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.config.run_config import results_folder
+from curvfed.strategies.base.run_keys import RunKeys, results_folder
 
 COMPLETED = "finished:completed"
 """Flower's status of a completed run."""

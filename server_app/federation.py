@@ -12,9 +12,8 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from curvfed.strategies.base.method import ENDS
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.model_spec import model_spec
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.checks import MAX_CLASSES
 from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, DESCRIBE, Description, Facts, Header, Request

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.base.named_arrays import named_state
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device, placed
 from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import build_model, model_spec
-from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import PoincareHead

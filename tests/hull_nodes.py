@@ -12,9 +12,9 @@ from flwr.app import Message
 from curvfed.geometry.hull import convex_hull
 from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.point_data import point_spec
+from curvfed.strategies.config.run_config import settled
 from curvfed.tasks.points.data import load_client
 
 Points = tuple[np.ndarray, np.ndarray]

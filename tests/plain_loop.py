@@ -11,13 +11,13 @@ import torch.nn.functional as F
 from curvfed.client_app.client import Client
 from curvfed.client_app.data.load import load_data, make_task
 from curvfed.strategies.base.aggregation import Update
-from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.base.named_arrays import named_state
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.training import Proximal, make_optimizer, seed_dropout, train
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.halves import aggregation
 from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import build_model, fixed_head, has_fixed_head, is_fixed, model_spec
-from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.images.client_task import evaluate

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.graphs import client_task
 from curvfed.tasks.graphs.data import clients
 from curvfed.tasks.graphs.data.client_graph import ClientGraph

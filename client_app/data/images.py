@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.image_data import image_spec
-from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.examples import example_statistics
 from curvfed.tasks.images import data as images
 from curvfed.tasks.images.client_images import ClientImages

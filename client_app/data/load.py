@@ -12,8 +12,7 @@ from torch import nn
 
 from curvfed.client_app.node_config import IN_MEMORY, absolute
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.defaults import settled
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.datasets import ENDINGS

@@ -14,13 +14,12 @@ from curvfed.client_app.personal import PARAMETER, restore_state
 from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.base.learner import load_arrays, to_numpy
-from curvfed.strategies.base.model_state import named_state
-from curvfed.strategies.base.named_arrays import select_prefix
+from curvfed.strategies.base.named_arrays import named_state, select_prefix
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.halves import learner_class
 from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import build_model, model_spec
-from curvfed.strategies.config.run_config import home
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.client_images import ClientImages, client_images

@@ -9,7 +9,7 @@ import torch
 
 from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
-from curvfed.strategies.config.data_keys import Points
+from curvfed.strategies.base.shared_tables import Points
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.tasks.in_memory import Raw

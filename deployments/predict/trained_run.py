@@ -15,11 +15,10 @@ from curvfed.server_app.directory.checkpoint import Checkpoint
 from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.method import ONE_SHOT
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.halves import aggregation, kept_patterns
 from curvfed.strategies.config.model_spec import is_fixed
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.wire.messages import Description, Facts
 from curvfed.strategies.wire.records import tuples

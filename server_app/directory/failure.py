@@ -9,7 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.atomic_file import write_atomically
 
 

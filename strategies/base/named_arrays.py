@@ -1,11 +1,26 @@
-"""Dictionaries of arrays whose names have a prefix, such as "variate/head.weight" or "client/3/head.weight"."""
+"""Arrays by name: those of a model, and those whose names have a prefix, such as "client/3/head.weight"."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from curvfed.strategies.base.average import Arrays
+
+BUFFERS = ("running_mean", "running_var")
+"""Suffixes of the names of batch normalisation's running statistics. They have no gradient and are always averaged."""
+
+
+def is_buffer(name: str) -> bool:
+    """Whether the array of this name is a running statistic, which is not trained."""
+    return name.endswith(BUFFERS)
+
+
+def named_state(model: nn.Module) -> dict[str, Tensor]:
+    """All tensors that a model computes with: its parameters, and the running statistics of its batch normalisation."""
+    running = {name: buffer for name, buffer in model.named_buffers() if is_buffer(name)}
+    return dict(model.named_parameters()) | running
 
 
 def add_prefix(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:

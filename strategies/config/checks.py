@@ -4,11 +4,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.flower_keys import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.base.keys import Table, kebab
 from curvfed.strategies.base.method import ONE_SHOT
-from curvfed.strategies.config.defaults import BUILT_IN, settled
-from curvfed.strategies.config.run_config import HOMES, RunConfig
+from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
+from curvfed.strategies.config.run_config import BUILT_IN, HOMES, RunConfig, settled
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError

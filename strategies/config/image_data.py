@@ -6,7 +6,7 @@ from curvfed.tasks.images.label_partition import Deal
 
 
 def image_spec(config: RunConfig) -> ImageSpec:
-    """The specification of a run's images; `config` is settled (`curvfed.strategies.config.defaults`)."""
+    """The specification of a run's images; `config` is settled (`curvfed.strategies.config.run_config`)."""
     return ImageSpec(
         dataset=config.dataset,
         data_dir=config.data_path,

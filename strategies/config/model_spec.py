@@ -34,7 +34,7 @@ IMAGE_ENCODERS = {1: "cnn", 3: "convnet"}
 def model_spec(
     config: RunConfig, facts: Facts, num_features: int = 1, num_classes: int = 1
 ) -> "ModelSpec | ImageModelSpec":
-    """The model that this run trains; `config` is settled (`curvfed.strategies.config.defaults`).
+    """The model that this run trains; `config` is settled (`curvfed.strategies.config.run_config`).
 
     Parameters
     ----------

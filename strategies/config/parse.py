@@ -14,8 +14,7 @@ from curvfed.strategies.base.keys import AUTO, Form, Table, kebab, value_type
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.all_keys import brought_tables, defaults
 from curvfed.strategies.config.checks import check_data, check_method, check_together
-from curvfed.strategies.config.defaults import BUILT_IN
-from curvfed.strategies.config.run_config import RunConfig, config_class
+from curvfed.strategies.config.run_config import BUILT_IN, RunConfig, config_class
 from curvfed.strategies.method_index import DEFAULTS
 from curvfed.strategies.methods import METHODS, brought, table_of
 from curvfed.tasks import plugins

@@ -7,7 +7,7 @@ from curvfed.tasks.points.data import PointSpec
 
 
 def point_spec(config: RunConfig) -> PointSpec:
-    """The specification of a run's points; `config` is settled (`curvfed.strategies.config.defaults`)."""
+    """The specification of a run's points; `config` is settled (`curvfed.strategies.config.run_config`)."""
     keys = config.points
     return PointSpec(
         dataset=config.dataset,

@@ -1,19 +1,16 @@
-"""The configuration of a run: the keys of every run, and a table for each part that has keys of its own."""
+"""The configuration of a run: the keys of every run, a table for each part that has keys of its own, and what "auto" is."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import create_model
 
 from curvfed.strategies.base.dotted import Scalar, dotted
-from curvfed.strategies.base.flower_keys import Flower
 from curvfed.strategies.base.keys import AUTO, Table
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.config.data_keys import Images, Points, Secure
-from curvfed.strategies.config.sink_keys import MLflow
+from curvfed.strategies.base.shared_tables import Flower, Images, MLflow, Points, Secure
 from curvfed.strategies.method_index import DEFAULTS
 from curvfed.strategies.methods import METHODS, table_of
 
@@ -25,6 +22,39 @@ HOMES = {"consistent": "hyperfed", "fednova": "fednova", "fedopt": "fedopt"}
 
 SYSTEMS = ("flatland", "hyperfed", "spherefed", "hull")
 """Tables that models, losses and data of other methods use too: every run accepts their keys."""
+
+BUILT_IN = {"nodes": "trees", "graphs": "trees", "images": "digits", "points": "uniform"}
+"""Data sets that need no files."""
+
+_GRAPHS: dict[str, Any] = {
+    "local_epochs": 1,
+    "optimizer": "adam",
+    "learning_rate": 0.01,
+    "embedding_dim": 128,
+    "partition": "metis",
+    "train_size": 0.2,
+    "test_size": 0.4,
+    "fine_tune_epochs": 0,
+    "clip_norm": 0.0,
+}
+_IMAGES: dict[str, Any] = {
+    "local_epochs": 5,
+    "optimizer": "sgd",
+    "learning_rate": 0.02,
+    "embedding_dim": 20,
+    "partition": "dirichlet",
+    "train_size": 0.75,
+    "test_size": 0.25,
+    "fine_tune_epochs": 2,
+    "clip_norm": 0.0,
+}
+_POINTS: dict[str, Any] = _IMAGES | {
+    "partition": "stratified",
+    "test_size": 0.15,
+    "fine_tune_epochs": 0,
+}
+_OF_TASK = {"nodes": _GRAPHS, "graphs": _GRAPHS, "images": _IMAGES, "points": _POINTS}
+_OTHER_LOSS_RATE = 0.1  # squared errors and distances have smaller gradients than cross-entropy
 
 
 class RunConfig(RunKeys):
@@ -103,16 +133,6 @@ class RunConfig(RunKeys):
             found.append(self.row.rounds_set(self.keys_of(self.row), self.num_rounds))
         return tuple(found)
 
-    @property
-    def data_path(self) -> Path:
-        """Folder of the public data sets."""
-        return _folder(self.data_dir, "data")
-
-    @property
-    def results_path(self) -> Path:
-        """Folder of the run directories."""
-        return results_folder(self.results_dir)
-
 
 def config_class(method: Method, aggregation: str, given: Iterable[str] = ()) -> type[RunConfig]:
     """The class of configuration for a method: with its own tables, those of keys that its row names, that of the
@@ -131,22 +151,28 @@ def _with_tables(tables: tuple[tuple[str, type[Table]], ...]) -> type[RunConfig]
     return create_model("RunConfig", __base__=RunConfig, **own) if own else RunConfig
 
 
+def settled(config: RunConfig, task: str) -> RunConfig:
+    """The configuration with a value for every key that the task or the method chooses.
+
+    FlatLand's Appendix E.2 is what graphs get. Images get the five local epochs, d = 20 and the split of HyperFed's
+    Section 5.1, SphereFed's SGD with momentum .9, and rates that suit networks without normalisation too.
+    """
+    method = config.row
+    choices = _OF_TASK[task] | {
+        "aggregation": method.aggregation,
+        "fine_tune": method.fine_tune,
+        "weights": "examples",
+    }
+    if task == "images" and config.loss != "cross-entropy":
+        choices["learning_rate"] = _OTHER_LOSS_RATE
+    choices |= method.settings.get(task, {})
+    if task == "points":
+        choices["train_size"] = 1 - (choices["test_size"] if config.test_size is None else config.test_size)
+    return config.model_copy(update={name: value for name, value in choices.items() if getattr(config, name) is None})
+
+
 def _field(table: str) -> str:
     return table.replace("-", "_")
-
-
-def home() -> Path:
-    """The folder of everything the app keeps for a user: results, data, prepared partitions, personal state."""
-    return Path.home() / "curvfed"
-
-
-def results_folder(setting: str = "") -> Path:
-    """The folder of the run directories that `results-dir` names; by default one below the user's home."""
-    return _folder(setting, "results")
-
-
-def _folder(setting: str, default: str) -> Path:
-    return Path(setting).expanduser() if setting else home() / default
 
 
 @lru_cache(maxsize=64)

@@ -15,11 +15,10 @@ from curvfed.deployments.command import main
 from curvfed.deployments.pairs import UsageError, pop_supernodes, read_pairs
 from curvfed.deployments.tables import LABELS, summary_table
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.keys_in_use import is_in_use
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.point_data import public_parameters
-from curvfed.strategies.config.run_config import flatten
+from curvfed.strategies.config.run_config import flatten, settled
 from curvfed.strategies.hull.baselines import NAMES as BASELINES
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.data.sources import SOURCES

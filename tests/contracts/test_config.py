@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.flower_keys import FLOWER, NEED_ONLY_MEAN, FlowerName
 from curvfed.strategies.base.keys import Table, value_type
 from curvfed.strategies.base.run_keys import SHARED_TABLES
+from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN, FlowerName
 from curvfed.strategies.config.all_keys import SHARED, defaults
 from curvfed.strategies.config.checks import BASES
 from curvfed.strategies.config.parse import all_fields, allowed, parse
