@@ -24,7 +24,7 @@ from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.lorentz.layers import lorentz_linear
 from curvfed.tasks.graphs.models.node_models import LorentzLayer
-from curvfed.tasks.registry import tasks_of
+from curvfed.tasks.names import tasks_of
 
 STEPS, WIDTH = 50, 128
 GOALS = {"flatland": 1.15, "hyperfed": 1.05, "spherefed": 1.05}  # of a method as it is by default

@@ -16,7 +16,6 @@ from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes
 from curvfed.deployments.preflight import preflight
 from curvfed.deployments.request import checked
 from curvfed.deployments.simulate import simulate as simulate_in_process
-from curvfed.deployments.tables import summary_table
 from curvfed.server_app.directory.run_directory import check_name, default_name
 from curvfed.server_app.directory.tables import TABLES
 from curvfed.strategies.base.dotted import dotted
@@ -135,6 +134,8 @@ class Run:
     def _repr_html_(self) -> str:
         """The table of figures that the command prints, and a link to the report."""
         import pandas
+
+        from curvfed.deployments.tables import summary_table
 
         told = {str(column.header): list(column.cells) for column in summary_table(self.summary).columns}
         with pandas.option_context("display.max_colwidth", None):

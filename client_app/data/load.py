@@ -4,7 +4,6 @@ Each kind of data has a file beside this one, which is imported where a run has 
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,8 +14,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.datasets import ENDINGS
-from curvfed.tasks.registry import tasks_of
+from curvfed.tasks.names import kind_of_path, tasks_of
 from curvfed.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -47,7 +45,7 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
         return data
     if "data-path" in node_config:
         path = absolute(str(node_config["data-path"]))
-        task = _task_of_path(path)
+        task = kind_of_path(path)
         data = _kind(task).load_own(path, settled(config, task))
         return data
     if "num-partitions" not in node_config:
@@ -116,11 +114,3 @@ def _kind(task: str) -> Any:
     from curvfed.client_app.data import graphs
 
     return graphs
-
-
-def _task_of_path(path: Path) -> str:
-    if path.suffix.lower() in ENDINGS:
-        return "points"
-    from curvfed.tasks.images.folder import is_image_folder
-
-    return "images" if is_image_folder(path) else "graphs"

@@ -12,6 +12,7 @@ from curvfed.strategies.base.optimizers.adam import Adam
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
 from curvfed.strategies.base.optimizers.sgd import SGD
 from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.tasks.errors import SafeError
 from curvfed.tasks.task import Batch, Task
 
 Loss = Callable[[nn.Module, Batch], Tensor]
@@ -21,7 +22,7 @@ GradientTerm = Callable[[], None]
 """Adds a term to the gradients of a step, after the backward pass and before the optimiser's step."""
 
 
-class TrainingError(RuntimeError):
+class TrainingError(SafeError, RuntimeError):
     """Local training that failed; the text holds no data and may be sent."""
 
 

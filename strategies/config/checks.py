@@ -11,8 +11,7 @@ from curvfed.strategies.config.run_config import BUILT_IN, HOMES, RunConfig, set
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.model_names import MODELS
-from curvfed.tasks.registry import tasks_of
+from curvfed.tasks.names import MODELS, tasks_of
 
 BASES = ("average", *HOMES, *FLOWER)
 """Aggregations with one model for all clients; a method with one of them can use any other."""

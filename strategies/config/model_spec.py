@@ -14,7 +14,7 @@ from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import CURVATURE, Facts
 from curvfed.tasks import plugins
 from curvfed.tasks.graphs.models.model_spec import ModelSpec
-from curvfed.tasks.model_names import MODELS
+from curvfed.tasks.names import MODELS
 
 if TYPE_CHECKING:
     from curvfed.tasks.images.models import ImageModelSpec

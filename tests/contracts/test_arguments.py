@@ -278,7 +278,7 @@ def said(capsys, *arguments: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch):
-    monkeypatch.setattr("curvfed.tasks.download.fetch", lambda *_: pytest.fail("check must not download"))
+    monkeypatch.setattr("curvfed.tasks.public_data.fetch", lambda *_: pytest.fail("check must not download"))
 
 
 def test_check_looks_at_graphs(capsys, cora_dir, tmp_path):
