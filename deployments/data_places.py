@@ -70,12 +70,12 @@ def test_data(request: Request) -> str:
         from curvfed.tasks.images import data as images
         from curvfed.tasks.images.datasets import locate_folder
 
-        folders = _folders(locate_folder(path).files)
-        return f"test data: {size(images.load_test_folder(path, image_spec(config), home() / 'cache'))}, in {folders}"
+        spec, folders = image_spec(config, config.images), _folders(locate_folder(path).files)
+        return f"test data: {size(images.load_test_folder(path, spec, home() / 'cache'))}, in {folders}"
     from curvfed.strategies.config.point_data import point_spec
     from curvfed.tasks.points import data as points
 
-    test = points.load_test_file(path, point_spec(config))
+    test = points.load_test_file(path, point_spec(config, config.points))
     return f"test data: {size(test) if test else 'no points'}, in {path}"
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.client_app.node_config import IN_MEMORY
+from curvfed.deployments.inprocess import simulate as simulate_in_process
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes
 from curvfed.deployments.preflight import preflight
 from curvfed.deployments.request import checked
-from curvfed.deployments.simulate import simulate as simulate_in_process
 from curvfed.server_app.directory.run_directory import check_name, default_name
 from curvfed.server_app.directory.tables import TABLES
 from curvfed.strategies.base.dotted import dotted

@@ -29,13 +29,15 @@ def check_secure_sums(config: RunConfig, number: int) -> list[str]:
         f"{session.degree} others"
     ]
     classes = _known_classes(config) if one_shot else 0
-    return told + ([_what_hulls_cost(public_parameters(config, classes, number))] if classes else [])
+    if classes:
+        told.append(_what_hulls_cost(public_parameters(config.table("hull"), config.points, classes, number)))
+    return told
 
 
 def _known_classes(config: RunConfig) -> int:
     """The number of classes of a run on points; 0 if only the data tell it."""
     built_in = 2 if config.dataset.lower() == "uniform" else 0
-    return config.table("hull").num_classes or len(point_spec(config).kept) or built_in
+    return config.table("hull").num_classes or len(point_spec(config, config.points).kept) or built_in
 
 
 def _what_hulls_cost(values: PublicParameters) -> str:

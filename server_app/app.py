@@ -8,8 +8,8 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from curvfed.server_app.directory.failure import failed_summary, write_failure
 from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.directory.summary import failed_summary, write_failure
 from curvfed.server_app.rounds import Rounds
 from curvfed.server_app.run import Run
 from curvfed.server_app.sinks.sinks import check_installed

@@ -124,14 +124,14 @@ class GlobalModel:
 
 
 def _test_images(config: RunConfig, federation: Federation) -> ClientImages | None:
-    facts = federation.facts
+    facts, spec = federation.facts, image_spec(config, config.images)
     if config.test_data == "none":
         return None
     try:
         if config.test_data != "auto":
-            test = load_test_folder(Path(config.test_data).expanduser(), image_spec(config), home() / "cache")
+            test = load_test_folder(Path(config.test_data).expanduser(), spec, home() / "cache")
         elif all(about.partition_digest for about in federation.descriptions.values()):
-            test = load_test(image_spec(config), home() / "cache")
+            test = load_test(spec, home() / "cache")
         else:
             log.info("global accuracy: none, for the server has no test data (test-data)")
             return None

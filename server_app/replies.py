@@ -1,8 +1,10 @@
-"""Checks of a well-formed reply: is it possible that this client did this work?"""
+"""What a well-formed reply says: is it possible that this client did this work, and what is its update?"""
+
+import math
 
 import numpy as np
 
-from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.average import Arrays, Update
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.checks import check_steps, check_variances
@@ -35,6 +37,13 @@ def check_work(reply: Reply, known: int | None, config: RunKeys) -> None:
         check_variances(reply.arrays)
     elif known is not None and reply.num_examples > known:
         raise MessageError(f"num_examples is {reply.num_examples}; {known} were trained on")
+
+
+def update_of(reply: Reply) -> Update:
+    """What a client contributes to the aggregation."""
+    metrics = reply.metrics
+    steps, loss = int(metrics.get("steps", 0)), metrics.get("loss", math.nan)
+    return Update(reply.num_examples, dict(reply.arrays), steps, loss)
 
 
 def not_finite(arrays: Arrays) -> str:

@@ -17,14 +17,13 @@ from curvfed.server_app.directory.summary import LAST
 from curvfed.server_app.personal_figures import personal_figures
 from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.progress import PHASE_SILENCE, ROUND_SILENCE, Progress, in_words, percent
-from curvfed.server_app.replies import check_work, not_finite
+from curvfed.server_app.replies import check_work, not_finite, update_of
 from curvfed.server_app.run import RoundError, Run, check_enough
 from curvfed.strategies.base.aggregation import Aggregation, Average, Update, reweighted
 from curvfed.strategies.base.average import AggregationError, Arrays
 from curvfed.strategies.config.halves import aggregation
 from curvfed.strategies.config.model_spec import fixed_parameters, model_spec
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import CALIBRATE, EVALUATE, FINE_TUNE, TRAIN, Header, Parts, Reply
 
@@ -60,9 +59,11 @@ class Rounds(Run):
         if self.config.secure_sum:
             from curvfed.server_app.secure.secure_sum import check_session
 
-            check_session(self.header(TRAIN), self._cohort(1), self.config)
+            asked = {TRAIN: self._cohort(1)}
             if CALIBRATE in self.config.row.after:
-                check_session(self.header(CALIBRATE), list(self.federation.nodes), self.config)
+                asked[CALIBRATE] = list(self.federation.nodes)
+            for name, clients in asked.items():
+                check_session(self.header(name), clients, self.config, self.config.secure)
         self.directory.start_writing(last)
         self.directory.write_clients(self.federation.record())
         self.sinks.start()
@@ -158,26 +159,15 @@ class Rounds(Run):
 
     def _train(self, number: int, cohort: list[int]) -> tuple[Phase, dict[int, Update]]:
         """A round's training: the update of each client, or in a secure sum one update for all of them."""
-        shared = self.model.sent_to(0) if self.config.secure_sum else {}
-        if shared:
+        updates: dict[int, Update] = {}
+        if self.config.secure_sum and (shared := self.model.sent_to(0)):
             from curvfed.server_app.secure.secure_sum import masked_training
 
-            try:
-                phase, update = masked_training(self._ask, self.header(TRAIN, number), cohort, shared, self.config)
-            except SecureSumError as error:
-                raise RoundError(f"round {number}: {error}") from None
-            updates = {0: update}
+            header, keys = self.header(TRAIN, number), self.config.secure
+            phase, updates[0] = masked_training(self._ask, header, cohort, shared, self.config, keys)
         else:
             phase = self._phase(TRAIN, number, cohort)
-            updates = {
-                p: Update(
-                    reply.num_examples,
-                    dict(reply.arrays),
-                    int(reply.metrics.get("steps", 0)),
-                    reply.metrics.get("loss", np.nan),
-                )
-                for p, reply in phase.replies.items()
-            }
+            updates = {partition: update_of(reply) for partition, reply in phase.replies.items()}
         check_enough(phase, self.config.min_replies)
         return phase, updates
 
@@ -226,7 +216,7 @@ class Rounds(Run):
 
         try:
             self._calibrate(name, number)
-        except (CalibrationError, RoundError, SecureSumError) as error:
+        except (CalibrationError, RoundError) as error:
             log.warning("the classifier is not calibrated: %s", error)
             self.state.scored["not_calibrated"] = str(error)
 
@@ -242,7 +232,9 @@ class Rounds(Run):
             from curvfed.server_app.secure.secure_sum import masked_sums
 
             ask = partial(self._ask, in_round=False)
-            phase, total, noise = masked_sums(ask, header, clients, template[SUMS].size, self.config)
+            phase, total, noise = masked_sums(
+                ask, header, clients, template[SUMS].size, self.config, self.config.secure
+            )
         else:
             phase = checked(calibration, self._phase(name, number, self.federation.nodes, template), model)
             check_enough(phase, self.config.min_replies)

@@ -55,7 +55,7 @@ class PlainLoop:
         self.keeps_optimizer = any(is_personal(name) for name, p in self.start.named_parameters() if p.requires_grad)
         self.shared = [n for n in named_state(self.start) if not is_personal(n) and not is_fixed(config, n)]
         self.curvatures = np.array([one.forman for one in data]) if task == "nodes" else None
-        self.test = load_test(image_spec(config), home() / "cache") if task == "images" else None
+        self.test = load_test(image_spec(config, config.images), home() / "cache") if task == "images" else None
 
     def run(self) -> list[dict[str, Any]]:
         """All rounds from the start, each scored as a run scores it; the scores of the last."""

@@ -22,17 +22,17 @@ from curvfed.tasks.task import Task
 
 def own(raw: RawImages, config: RunConfig) -> ClientImages:
     """Data in memory; `config` is settled, here and below."""
-    return images.own(raw, image_spec(config))
+    return images.own(raw, image_spec(config, config.images))
 
 
 def load_own(path: Path, config: RunConfig) -> ClientImages:
     """A folder of the client's own."""
-    return images.load_own(path, image_spec(config), home() / "cache")
+    return images.load_own(path, image_spec(config, config.images), home() / "cache")
 
 
 def load_part(config: RunConfig, partition: int, num_partitions: int) -> ClientImages:
     """A part of the run's data set."""
-    return images.load_client(image_spec(config), partition, num_partitions, home() / "cache")
+    return images.load_client(image_spec(config, config.images), partition, num_partitions, home() / "cache")
 
 
 def size(data: ClientImages) -> str:

@@ -20,17 +20,17 @@ from curvfed.tasks.task import Task
 
 def own(raw: RawPoints, config: RunConfig) -> ClientPoints:
     """Data in memory; `config` is settled, here and below."""
-    return points.own(raw, point_spec(config))
+    return points.own(raw, point_spec(config, config.points))
 
 
 def load_own(path: Path, config: RunConfig) -> ClientPoints:
     """A file of the client's own."""
-    return points.load_own(path, point_spec(config))
+    return points.load_own(path, point_spec(config, config.points))
 
 
 def load_part(config: RunConfig, partition: int, num_partitions: int) -> ClientPoints:
     """A part of the run's data set."""
-    return points.load_client(point_spec(config), partition, num_partitions)
+    return points.load_client(point_spec(config, config.points), partition, num_partitions)
 
 
 def size(data: ClientPoints) -> str:

@@ -68,7 +68,7 @@ def predict_images(
 def _own(run: TrainedRun, data: str, client: int | None) -> Examples:
     """A client's part of the run's data set, else its global test set."""
     if client is None:
-        spec, cache, path = image_spec(run.config), home() / "cache", run.config.test_data
+        spec, cache, path = image_spec(run.config, run.config.images), home() / "cache", run.config.test_data
         own = path in ("auto", "none")
         images = load_test(spec, cache) if own else load_test_folder(Path(path).expanduser(), spec, cache)
         return _examples(images, images.test, "the global test images")
@@ -160,7 +160,7 @@ def _to_score(run: TrainedRun, folder: Path, raw: RawImages, has_test: bool) -> 
     """The images to score on: the test images of a folder that has any or on which a client trained, else all images."""
     if any(not record.partition_digest for record in run.clients.values()):
         try:
-            own = load_own(folder, image_spec(run.config))
+            own = load_own(folder, image_spec(run.config, run.config.images))
         except DataError:  # no client can have such data
             own = None
         if own is not None and own.digest in {record.digest for record in run.clients.values()}:

@@ -187,7 +187,7 @@ def _check_points(config: RunConfig) -> None:
 
     keys = config.table("hull")
     try:
-        spec = point_spec(config)
+        spec = point_spec(config, config.points)
     except DataError as error:
         raise ConfigError(str(error)) from None
     named = f'"{config.points.classes}"'

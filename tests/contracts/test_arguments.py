@@ -424,7 +424,8 @@ def test_check_looks_at_points(capsys, tmp_path):
 def test_check_says_what_hulls_would_cost(capsys, arguments, classes, clients):
     settings = read_pairs(["method=hull", *arguments], DEFAULTS | {"num-supernodes": 10})
     settings.pop("num-supernodes", None)
-    values = public_parameters(settled(parse(settings), "points"), classes, clients)
+    config = settled(parse(settings), "points")
+    values = public_parameters(config.table("hull"), config.points, classes, clients)
     last = said(capsys, "method=hull", *arguments)[-1]
     assert f"makes {values.quantizer.num_bins:,} bins; for {classes} classes" in last
     assert f"sends {values.length:,} numbers modulo {values.prime} ({values.length * 8 / 1000:,.1f} kB)" in last
