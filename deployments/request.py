@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
-from curvfed.server_app.sinks.sinks import check_installed
+from curvfed.server_app.sinks import check_installed
 from curvfed.strategies.base.dotted import EXTRA
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse

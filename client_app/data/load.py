@@ -4,6 +4,7 @@ Each kind of data has a file beside this one, which is imported where a run has 
 """
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -103,14 +104,4 @@ def make_task(
 
 def _kind(task: str) -> Any:
     """The file beside this one for a task."""
-    if task == "points":
-        from curvfed.client_app.data import points
-
-        return points
-    if task == "images":
-        from curvfed.client_app.data import images
-
-        return images
-    from curvfed.client_app.data import graphs
-
-    return graphs
+    return import_module(f"{__package__}.{task if task in ('points', 'images') else 'graphs'}")

@@ -145,13 +145,10 @@ def masked_sums(
 
     Raises
     ------
-    RoundError
-        As `masked_training`.
+    SecureSumError
+        If fewer clients than the threshold stay to the end.
     """
-    try:
-        phase, total = secure_sum(ask, header, clients, SUM_PRIME, length, run, keys)
-    except SecureSumError as error:
-        raise RoundError(str(error)) from None
+    phase, total = secure_sum(ask, header, clients, SUM_PRIME, length, run, keys)
     encoding = feature_sums(len(clients))
     return phase, encoding.decode(total), encoding.error
 

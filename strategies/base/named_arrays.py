@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -15,6 +16,12 @@ BUFFERS = ("running_mean", "running_var")
 def is_buffer(name: str) -> bool:
     """Whether the array of this name is a running statistic, which is not trained."""
     return name.endswith(BUFFERS)
+
+
+def not_finite(arrays: Arrays) -> str:
+    """Which arrays are not finite, in words; "" if all are. Sums of finite replies can exceed float32."""
+    broken = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+    return f"{', '.join(broken[:3])} {'is' if len(broken) == 1 else 'are'} not finite" if broken else ""
 
 
 def named_state(model: nn.Module) -> dict[str, Tensor]:

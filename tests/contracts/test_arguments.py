@@ -11,11 +11,11 @@ from graph_fixtures import user_fields, user_graphs, write_tu, write_user_graph
 from image_fixtures import write_classes, write_idx
 from rich.console import Console
 
+from curvfed.deployments.check import is_in_use
 from curvfed.deployments.command import main
 from curvfed.deployments.pairs import UsageError, pop_supernodes, read_pairs
 from curvfed.deployments.tables import LABELS, summary_table
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.keys_in_use import is_in_use
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.config.run_config import flatten, settled
