@@ -39,7 +39,8 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     _check_names(raw, every)
     method = raw.get("method", every["method"])
     given = {key: value for key, value in raw.items() if not _is(value, every[key])}
-    kind = config_class(_row(method), str(raw.get("aggregation")), given) if isinstance(method, str) else RunConfig
+    changed = [key for key, value in given.items() if value != every[key]]  # not 0 where the default is 0.0
+    kind = config_class(_row(method), str(raw.get("aggregation")), changed) if isinstance(method, str) else RunConfig
     known = dict(fields(kind))
     config, wrong = _read(kind, {key: value for key, value in raw.items() if key in known}, known)
     wrong += _wrong_of_others({key: value for key, value in given.items() if key not in known})
