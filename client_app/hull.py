@@ -101,8 +101,8 @@ def _public_parameters(client: Client, request: Request, num_clients: int) -> Pu
     """The public parameters, from this client's own configuration."""
     if request.facts is None:
         raise MessageError('the record "facts" is missing')
-    keys, points = client.config.table("hull"), client.config.points
-    return public_parameters(keys, points, len(request.facts.class_names), num_clients)
+    config, classes = client.config, len(request.facts.class_names)
+    return public_parameters(config.table("hull"), config.points, classes, num_clients)
 
 
 def _hulls(client: Client, public: PublicParameters) -> LocalHulls:

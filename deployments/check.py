@@ -56,7 +56,7 @@ def key_table(request: Request, data: Data | None, everything: bool) -> Table:
     run = settled(request.config, task)
     others = defaults() | request.settings  # with the keys of other methods
     given = others | flatten(request.config)
-    in_effect = others | flatten(run) | {"model": _model(request, task, data)}
+    in_effect = others | flatten(run) | {"model": _model(run, task, data)}
     for key, field in all_fields():
         chosen = in_effect[key] != given[key]
         origin = "auto" if chosen else "set" if key in request.settings else "default"
@@ -87,9 +87,8 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
     return any(name == table or name.startswith((f"{table}-", f"{table}+")) for name in tables)
 
 
-def _model(request: Request, task: str, data: Data | None) -> str:
+def _model(config: RunConfig, task: str, data: Data | None) -> str:
     """The network, as far as it is known: for images it depends on their channels."""
-    config = settled(request.config, task)
     source = source_of(config.dataset)
     channels: int = config.images.channels or (source.channels if source else 0)
     if data is not None and data.shape:

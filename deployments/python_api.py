@@ -21,7 +21,7 @@ from curvfed.server_app.directory.tables import TABLES
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
-from curvfed.strategies.base.run_keys import results_folder
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.run_log import log_to_stdout
@@ -282,7 +282,7 @@ def load(path: str | os.PathLike[str]) -> Run:
     >>> curvfed.load("mine").summary["rounds"]
     1
     """
-    places = [Path(path).expanduser(), results_folder() / path]
+    places = [Path(path).expanduser(), home() / "results" / path]
     for place in places:
         if (place / "summary.json").is_file() or (place / "config.toml").is_file():
             return Run(place.resolve())

@@ -5,15 +5,11 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from flwr.serverapp import Grid
-
-from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.progress import PHASE_SILENCE, Progress
 from curvfed.server_app.run import Run
 from curvfed.strategies.base.aggregation import Aggregation, Average, Update
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.checks import check_steps, check_variances
 from curvfed.strategies.wire.messages import TRAIN, Header, Parts, Reply
@@ -30,11 +26,9 @@ class RoundPhases(Run):
     progress : Progress
     """
 
-    def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
-        super().__init__(config, grid, directory)
-        self.model: Aggregation = Average({})
-        self.fixed: Arrays = {}
-        self.progress = Progress(config.num_rounds)
+    model: Aggregation = Average({})
+    fixed: Arrays
+    progress: Progress
 
     def ask(
         self,

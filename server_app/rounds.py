@@ -14,7 +14,7 @@ from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.directory.summary import LAST
 from curvfed.server_app.personal_figures import personal_figures
 from curvfed.server_app.phase import Phase
-from curvfed.server_app.progress import ROUND_SILENCE, in_words, percent
+from curvfed.server_app.progress import ROUND_SILENCE, Progress, in_words, percent
 from curvfed.server_app.round_phases import RoundPhases, update_of
 from curvfed.server_app.run import RoundError, check_enough
 from curvfed.strategies.base.aggregation import Aggregation, Update, reweighted
@@ -42,8 +42,9 @@ class Rounds(RoundPhases):
         ------
         FederationError, RoundError, ConfigError
         """
+        self.fixed, self.calibrated, self.progress = {}, Arrays(), Progress(self.config.num_rounds)
         self.connect()
-        self.model, self.calibrated = self._aggregation(), Arrays()
+        self.model = self._aggregation()
         last = self._resume() if self.config.resume else -1
         self.fixed = self.fixed or fixed_parameters(self.config, self.federation.facts)
         self.global_model = self._global_model()
@@ -152,8 +153,9 @@ class Rounds(RoundPhases):
         if self.config.secure_sum and (shared := self.model.sent_to(0)):
             from curvfed.server_app.secure.secure_sum import masked_training
 
-            header, keys = self.header(TRAIN, number), self.config.secure
-            phase, updates[0] = masked_training(self.ask, header, cohort, shared, self.config, keys)
+            phase, updates[0] = masked_training(
+                self.ask, self.header(TRAIN, number), cohort, shared, self.config, self.config.secure
+            )
         else:
             phase = self.ask_round(TRAIN, number, cohort)
             updates = {partition: update_of(reply) for partition, reply in phase.replies.items()}

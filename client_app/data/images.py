@@ -55,13 +55,17 @@ def make_task(
 ) -> Task:
     """The data on their device, with the run's loss."""
     wanted = config.images.augment
-    margin, negatives, mixup = (config[f"hyperfed.{key}"] for key in ("margin", "negatives", "mixup"))
     return ImageTask(
         data,
         names,
         device,
         config.batch_size,
-        objective(config.loss, float(margin), str(negatives), float(mixup)),
+        objective(
+            config.loss,
+            float(config["hyperfed.margin"]),
+            str(config["hyperfed.negatives"]),
+            float(config["hyperfed.mixup"]),
+        ),
         augment=data.augments if wanted is None else wanted == "crop-flip",
         mixed_precision=config.mixed_precision,
         has_batch_norm=has_batch_norm(model),

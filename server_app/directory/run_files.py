@@ -5,6 +5,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -216,13 +217,9 @@ def _number(cell: str) -> float:
 def _arrays(path: Path) -> "GlobalTest | HullFile | None":
     if not path.exists():  # most runs have none
         return None
-    if path.name == "hulls.npz":
-        from curvfed.server_app.directory.hull_file import HullFile
-
-        return HullFile.read(path)
-    from curvfed.server_app.directory.global_test_file import GlobalTest
-
-    return GlobalTest.read(path)
+    file, name = {"hulls.npz": ("hull_file", "HullFile")}.get(path.name, ("global_test_file", "GlobalTest"))
+    found: GlobalTest | HullFile | None = getattr(import_module(f"{__package__}.{file}"), name).read(path)
+    return found
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -246,17 +246,12 @@ class RunKeys(Table):
     @property
     def results_path(self) -> Path:
         """Folder of the run directories."""
-        return results_folder(self.results_dir)
+        return _folder(self.results_dir, "results")
 
 
 def home() -> Path:
     """The folder of everything the app keeps for a user: results, data, prepared partitions, personal state."""
     return Path.home() / "curvfed"
-
-
-def results_folder(setting: str = "") -> Path:
-    """The folder of the run directories that `results-dir` names; by default one below the user's home."""
-    return _folder(setting, "results")
 
 
 def _folder(setting: str, default: str) -> Path:

@@ -39,7 +39,7 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     _check_names(raw, every)
     method = raw.get("method", every["method"])
     given = {key: value for key, value in raw.items() if not _is(value, every[key])}
-    changed = [key for key, value in given.items() if value != every[key]]  # not 0 where the default is 0.0
+    changed = (key for key, value in given.items() if value != every[key])  # not 0 where the default is 0.0
     kind = config_class(_row(method), str(raw.get("aggregation")), changed) if isinstance(method, str) else RunConfig
     known = dict(fields(kind))
     config, wrong = _read(kind, {key: value for key, value in raw.items() if key in known}, known)

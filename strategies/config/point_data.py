@@ -40,11 +40,10 @@ def public_parameters(
     ConfigError
         If they are out of range or do not fit together.
     """
-    curvature = points.curvature
     try:
         return PublicParameters(
-            curvature=curvature,
-            radius=keys.radius / (-curvature) ** 0.5,
+            curvature=points.curvature,
+            radius=keys.radius / (-points.curvature) ** 0.5,
             epsilon=keys.epsilon if epsilon is None else epsilon,
             num_classes=num_classes,
             num_clients=num_clients,
