@@ -18,13 +18,13 @@ from one_client import Settings, a_client, a_fine_tuning, a_round, own_graph
 from plain_loop import plain_steps
 
 from benchmarks.measure import Pair, Place, Row
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.lorentz.layers import lorentz_linear
 from curvfed.tasks.graphs.models.node_models import LorentzLayer
-from curvfed.tasks.registry import tasks_of
+from curvfed.tasks.names import tasks_of
 
 STEPS, WIDTH = 50, 128
 GOALS = {"flatland": 1.15, "hyperfed": 1.05, "spherefed": 1.05}  # of a method as it is by default

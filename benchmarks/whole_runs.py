@@ -20,7 +20,7 @@ from plain_loop import PlainLoop
 
 from benchmarks import TESTS
 from benchmarks.measure import Pair, Place, Row
-from curvfed.deployments.simulate import simulate
+from curvfed.deployments.inprocess import simulate
 from curvfed.strategies.config.parse import parse
 
 CLIENTS, NODES = 10, 3

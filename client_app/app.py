@@ -15,13 +15,9 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
 from curvfed.client_app.node_config import is_real, partition_id, public_text
 from curvfed.client_app.resources import memory_errors
-from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.hull.errors import HullError
 from curvfed.strategies.run_log import log_to_stdout
-from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
@@ -41,14 +37,10 @@ from curvfed.strategies.wire.messages import (
     decode_request,
     encode_reply,
 )
-from curvfed.strategies.wire.store import StoreError
 from curvfed.strategies.wire.wake_up import wait_for_slot
-from curvfed.tasks.errors import DataError
+from curvfed.tasks.errors import SafeError
 
 log = logging.getLogger("curvfed")
-
-SAFE_ERRORS = (ConfigError, DataError, HullError, MessageError, SecureSumError, StoreError, TrainingError)
-"""Errors whose texts are safe to send. Of any other error the server is told the class alone."""
 
 app = ClientApp()
 
@@ -176,7 +168,7 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
             client = get_client(config, header.run, partition, node_config)
             content = handler(client, request, context.state)
         return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
-    except SAFE_ERRORS as error:
+    except SafeError as error:
         # In a simulation the server logs it, into the same log.
         level = logging.WARNING if is_real(node_config) else logging.DEBUG
         log.log(level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error)

@@ -9,23 +9,20 @@ from numpy.typing import NDArray
 
 from curvfed.client_app.data.load import check_fits, class_names, load_data, make_task, statistics
 from curvfed.client_app.node_config import check_names, flag, is_real
-from curvfed.client_app.personal import STATE_HINT, FixedFile, collect_state, restore_state, state_folder
+from curvfed.client_app.personal import ClientFiles, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local, load_arrays, to_numpy
-from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
-from curvfed.strategies.base.training import Trained, TrainingError, make_optimizer, seed_dropout
-from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.base.training import Trained, TrainingError, learning_rate, make_optimizer, seed_dropout
 from curvfed.strategies.config.halves import learner_class
 from curvfed.strategies.config.model_spec import is_fixed, model_spec, own_head
-from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.config.schedule import learning_rate
+from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, Description, Facts
-from curvfed.strategies.wire.store import Store, StoreError
 
 ROUND, FINE_TUNING, NOISE = 0, 1, 2
 """Random streams of a client, one for each purpose."""
@@ -74,8 +71,8 @@ class Client:
         self.data = load_data(config, partition, node_config)
         self.config = settled(config, self.data.task)
         self.device = device_of(config, node_config)
-        folder = state_folder(config.results_path, run, partition, node_config)
-        self.store, self.tuned, self._fixed_file = Store(folder), Store(folder / "tuned"), FixedFile(folder)
+        binding = {"run": run, "partition": partition, "method": config.method, "data": self.data.digest}
+        self.files = ClientFiles(state_folder(config.results_path, run, partition, node_config), binding)
         self._ready_for: Facts | None = None
         self._stamp: int | None = None
 
@@ -100,7 +97,7 @@ class Client:
             return {}
         from curvfed.client_app.curvature import ricci
 
-        return {"ricci": ricci(self.data, self.config.flatland)}
+        return {"ricci": ricci(self.data, self.config.table("flatland"))}
 
     def prepare(self, facts: Facts, stamp: int) -> None:
         """Set the model up, once, and load the personal state of round `stamp`; state of later rounds is discarded.
@@ -179,22 +176,11 @@ class Client:
             if "k" in self.personal and self.method.learns_curvature and CURVATURE in self.method.before:
                 from curvfed.client_app.curvature import start_curvature
 
-                start_curvature(self.parameters, self.data, self.config.flatland, self._ready_for)
+                start_curvature(self.parameters, self.data, self.config.table("flatland"), self._ready_for)
             self.optimizer.reset()
         else:
-            arrays, metadata = self.store.load(stamp)
-            differ = [name for name, value in self._binding.items() if metadata.get(name) != value]
-            if differ:
-                raise StoreError(
-                    f"the state of round {stamp} in {self.store.folder} belongs to another {' and '.join(differ)}: "
-                    f"{STATE_HINT}"
-                )
-            restore_state(arrays, self.personal, self.kept_optimizer)
+            self.files.load(stamp, self.personal, self.kept_optimizer)
         self._stamp = stamp
-
-    @property
-    def _binding(self) -> dict[str, Any]:
-        return {"run": self.run, "partition": self.partition, "method": self.config.method, "data": self.data.digest}
 
     def receive(self, arrays: Arrays, fixed: Mapping[str, NDArray[Any]] | None = None) -> None:
         """Copy the parameters received into the model; fixed ones are sent once, and kept on the disk.
@@ -209,8 +195,8 @@ class Client:
         if self.fixed:
             if fixed:
                 check_arrays(fixed, {name: to_numpy(tensor) for name, tensor in self.fixed.items()})
-                self._fixed_file.write(fixed, self.run)
-            load_arrays(fixed or self._fixed_file.read(self.run), self.tensors)
+                self.files.fixed.write(fixed, self.run)
+            load_arrays(fixed or self.files.fixed.read(self.run), self.tensors)
         self.learner.receive(arrays)
 
     def fit(self, round_number: int) -> Trained | None:
@@ -250,8 +236,7 @@ class Client:
         tuned = named_state(self.learner.tuned)
         if not all(bool(tensor.isfinite().all()) for tensor in tuned.values()):
             raise TrainingError("parameters are not finite after fine-tuning")
-        self.tuned.discard_after(round_number)
-        self.tuned.save(round_number, collect_state(tuned, None), self._binding, base=round_number)
+        self.files.save_tuned(round_number, tuned)
         return loss
 
     def _seed(self, round_number: int, stream: int) -> None:
@@ -291,7 +276,7 @@ class Client:
     def commit(self, round_number: int, base: int) -> None:
         """Write the personal state of this round, and keep that of round `base`, which the server may still ask for."""
         if self.is_stateful:
-            self.store.save(round_number, collect_state(self.personal, self.kept_optimizer), self._binding, base)
+            self.files.save(round_number, self.personal, self.kept_optimizer, base)
         self._stamp = round_number
 
     def scores(self) -> dict[str, float]:

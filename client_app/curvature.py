@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from curvfed.client_app.data.load import Data
-from curvfed.strategies.config.run_config import home
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.methods.flatland import Keys
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.errors import DataError

@@ -101,13 +101,14 @@ def _public_parameters(client: Client, request: Request, num_clients: int) -> Pu
     """The public parameters, from this client's own configuration."""
     if request.facts is None:
         raise MessageError('the record "facts" is missing')
-    return public_parameters(client.config, len(request.facts.class_names), num_clients)
+    config, classes = client.config, len(request.facts.class_names)
+    return public_parameters(config.table("hull"), config.points, classes, num_clients)
 
 
 def _hulls(client: Client, public: PublicParameters) -> LocalHulls:
     data = _points(client)
     labels = data.train_labels
-    if client.config.hull.switch_labels and not client.owns_data:
+    if client.config["hull.switch-labels"] and not client.owns_data:
         generator = np.random.default_rng([client.config.seed, client.partition, 0x5A17C4])
         labels = generator.permutation(len(data.class_names))[labels]
     try:

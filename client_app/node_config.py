@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.run_config import home
+from curvfed.strategies.base.run_keys import home
 
 
 def flag(node_config: Mapping[str, Any], key: str) -> bool | None:

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from curvfed.client_app.node_config import absolute
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer, copy_into
-from curvfed.strategies.config.run_config import home
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.wire.arrays import MessageError
-from curvfed.strategies.wire.store import StoreError
+from curvfed.strategies.wire.store import Store, StoreError
 from curvfed.tasks.atomic_file import write_atomically
 
 PARAMETER, OPTIMIZER = "parameter/", "optimizer/"
@@ -113,3 +113,49 @@ class FixedFile:
             except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
                 raise StoreError(f"the fixed parameters of this run are not stored ({type(error).__name__})") from None
         return self._arrays
+
+
+class ClientFiles:
+    """All files of a client.
+
+    Parameters
+    ----------
+    folder : Path
+    binding : dict
+        What the stored state belongs to: the run, the partition, the method and the data.
+
+    Attributes
+    ----------
+    store : Store
+        The personal state by round.
+    fixed : FixedFile
+    """
+
+    def __init__(self, folder: Path, binding: dict[str, Any]) -> None:
+        self.store, self.fixed = Store(folder), FixedFile(folder)
+        self._tuned, self._binding = Store(folder / "tuned"), binding
+
+    def load(self, stamp: int, personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None) -> None:
+        """Restore the state of round `stamp`.
+
+        Raises
+        ------
+        StoreError
+            If there is none, or it belongs to something else.
+        """
+        arrays, metadata = self.store.load(stamp)
+        differ = [name for name, value in self._binding.items() if metadata.get(name) != value]
+        if differ:
+            raise StoreError(
+                f"the state of round {stamp} in {self.store.folder} belongs to another {' and '.join(differ)}: {STATE_HINT}"
+            )
+        restore_state(arrays, personal, optimizer)
+
+    def save(self, stamp: int, personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None, base: int) -> None:
+        """Store the state of round `stamp`, and keep that of round `base`."""
+        self.store.save(stamp, collect_state(personal, optimizer), self._binding, base)
+
+    def save_tuned(self, stamp: int, model: Mapping[str, Tensor]) -> None:
+        """Store a fine-tuned model of round `stamp`; those of later rounds belong to a run that was resumed before them."""
+        self._tuned.discard_after(stamp)
+        self._tuned.save(stamp, collect_state(model, None), self._binding, base=stamp)

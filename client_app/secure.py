@@ -26,7 +26,7 @@ Answer = dict[str, Any]
 
 def keys(client: Client, request: Request, state: RecordDict) -> Answer:
     """Advertise fresh public keys for the sum that the server announces."""
-    session = Opening.from_parts(request.parts).session(request.header, client.config)
+    session = Opening.from_parts(request.parts).session(request.header, client.config, client.config.secure)
     last = _stored(state)
     if last and _is_repeated(last.state.session, session):
         raise SecureSumError(

@@ -17,10 +17,10 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
-from curvfed.server_app.replies import not_finite
 from curvfed.strategies.base.aggregation import Aggregation, Update, reweighted
 from curvfed.strategies.base.average import AggregationError, Arrays, weighted_sum
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.named_arrays import not_finite
 from curvfed.strategies.methods.fednova import FedNovaServer
 from curvfed.strategies.wire.arrays import MessageError, check_arrays, encode_arrays
 

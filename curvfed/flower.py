@@ -19,9 +19,9 @@ from curvfed.aggregation_strategy import AggregationStrategy
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.halves import made
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.methods.hyperfed import Consistent
 

@@ -13,12 +13,13 @@ from curvfed.deployments.request import Request, read_request
 from curvfed.deployments.secure_sum_check import check_secure_sums
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.defaults import settled
-from curvfed.strategies.config.keys_in_use import is_in_use
 from curvfed.strategies.config.model_spec import encoder
 from curvfed.strategies.config.parse import all_fields, allowed
-from curvfed.strategies.config.run_config import flatten
+from curvfed.strategies.config.run_config import RunConfig, flatten, settled
 from curvfed.tasks.images.sources import source_of
+
+PARTS = {"lorentz": "flatland", "split": "flatland", "consistent": "hyperfed"}
+"""Encoders and aggregations that several methods use: their keys stand in the table of the method they come from."""
 
 
 def main(pairs: Sequence[str], everything: bool = False) -> int:
@@ -55,7 +56,7 @@ def key_table(request: Request, data: Data | None, everything: bool) -> Table:
     run = settled(request.config, task)
     others = defaults() | request.settings  # with the keys of other methods
     given = others | flatten(request.config)
-    in_effect = others | flatten(run) | {"model": _model(request, task, data)}
+    in_effect = others | flatten(run) | {"model": _model(run, task, data)}
     for key, field in all_fields():
         chosen = in_effect[key] != given[key]
         origin = "auto" if chosen else "set" if key in request.settings else "default"
@@ -67,9 +68,27 @@ def key_table(request: Request, data: Data | None, everything: bool) -> Table:
     return table
 
 
-def _model(request: Request, task: str, data: Data | None) -> str:
+def is_in_use(key: str, config: RunConfig, task: str) -> bool:
+    """Whether a run uses the key, or at least the table that it is in; `config` is settled.
+
+    A method's table is called as the method is, or as those that it is an ablation or a variant of, `hyperfed-fixed` or
+    `fedsage+`, as one of the parts of its row, or as what comes before the dot in a key that the row names.
+    """
+    table, dot, _ = key.partition(".")
+    if not dot:
+        return True
+    row = config.row
+    keys = (named.partition(".")[0] for named in (row.proximal, row.sparsity, row.selection))
+    aggregation = config.aggregation.partition(":")[0]
+    parts = {config.method, aggregation, encoder(config, task), *row.after, *keys}
+    tables = {task, *row.keys, *config.sinks.split(","), *(PARTS.get(part, part) for part in parts)}
+    if config.is_masked:
+        tables.add("secure")
+    return any(name == table or name.startswith((f"{table}-", f"{table}+")) for name in tables)
+
+
+def _model(config: RunConfig, task: str, data: Data | None) -> str:
     """The network, as far as it is known: for images it depends on their channels."""
-    config = settled(request.config, task)
     source = source_of(config.dataset)
     channels: int = config.images.channels or (source.channels if source else 0)
     if data is not None and data.shape:

@@ -1,17 +1,27 @@
-"""A Grid that calls the ClientApp directly, without SuperLink, Ray or transport; for tests, sweeps and quick runs.
+"""Runs in this process: a Grid that calls the ClientApp directly, without SuperLink, Ray or transport.
 
 Flower gives messages their ids, and processes their identity, through internals. Only this module touches them, and it
 says so if a Flower version has moved them.
 """
 
+import contextlib
 import copy
 import uuid
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
+
+from curvfed.client_app.app import app as client_app
+from curvfed.deployments.pairs import NUM_SUPERNODES, Value
+from curvfed.server_app.app import main as server_main
+from curvfed.server_app.directory.run_directory import default_name
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.parse import parse
 
 try:
     from flwr.supercore.task_identity import TaskIdentity
@@ -129,3 +139,40 @@ class InProcessGrid(Grid):
 def simulated_nodes(number: int) -> list[dict[str, Any]]:
     """The node configurations that Flower's simulation gives."""
     return [{"partition-id": index, "num-partitions": number} for index in range(number)]
+
+
+def simulate(
+    settings: dict[str, Value], num_supernodes: int = NUM_SUPERNODES, node_configs: list[dict[str, Any]] | None = None,
+    intercept: Any = None,
+) -> Path:  # fmt: skip
+    """Run in-process.
+
+    Parameters
+    ----------
+    settings : dict
+        Run-config keys that differ from their defaults.
+    num_supernodes : int
+    node_configs : list of dict, optional
+        Node configurations, as real nodes have them; default: those of simulated nodes.
+    intercept : callable, optional
+        See `InProcessGrid`.
+
+    Returns
+    -------
+    Path
+        The run directory.
+
+    Raises
+    ------
+    Exception
+        Any error that ended the run; its summary is written.
+    """
+    nodes = simulated_nodes(num_supernodes) if node_configs is None else node_configs
+    run_config = defaults() | settings
+    if not run_config["run-name"] and not run_config["resume"]:
+        with contextlib.suppress(ConfigError):  # the ServerApp refuses it, and leaves a summary that says so
+            run_config["run-name"] = default_name(parse(run_config))
+    grid = InProcessGrid(client_app, run_config, nodes, intercept)
+    server_main(grid, Context(1, 1, {}, RecordDict(), run_config))
+    config = parse(run_config)
+    return config.results_path / config.run_name

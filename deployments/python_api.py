@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.client_app.node_config import IN_MEMORY
+from curvfed.deployments.inprocess import simulate as simulate_in_process
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes
 from curvfed.deployments.preflight import preflight
 from curvfed.deployments.request import checked
-from curvfed.deployments.simulate import simulate as simulate_in_process
-from curvfed.deployments.tables import summary_table
 from curvfed.server_app.directory.run_directory import check_name, default_name
 from curvfed.server_app.directory.tables import RENAMED, TABLES
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device
-from curvfed.strategies.config.run_config import results_folder
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.run_log import log_to_stdout
 
@@ -135,6 +134,8 @@ class Run:
     def _repr_html_(self) -> str:
         """The table of figures that the command prints, and a link to the report."""
         import pandas
+
+        from curvfed.deployments.tables import summary_table
 
         told = {str(column.header): list(column.cells) for column in summary_table(self.summary).columns}
         with pandas.option_context("display.max_colwidth", None):
@@ -281,7 +282,7 @@ def load(path: str | os.PathLike[str]) -> Run:
     >>> curvfed.load("mine").summary["rounds"]
     1
     """
-    places = [Path(path).expanduser(), results_folder() / path]
+    places = [Path(path).expanduser(), home() / "results" / path]
     for place in places:
         if (place / "summary.json").is_file() or (place / "config.toml").is_file():
             return Run(place.resolve())

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
-from curvfed.server_app.sinks.sinks import check_installed
+from curvfed.server_app.sinks import check_installed
 from curvfed.strategies.base.dotted import EXTRA
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten
-from curvfed.tasks.graphs.data.tu import graph_dataset_names
-from curvfed.tasks.registry import tasks_of
+from curvfed.strategies.config.run_config import RunConfig, flatten, settled
+from curvfed.tasks.names import num_sets, tasks_of
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ def checked(settings: dict[str, Value], number: int) -> Request:
         settings |= {key: value for key, value in flatten(config).items() if value != every[key]}
     request = Request(settings, number, config)
     check_installed(config.sinks)
-    sets = len(graph_dataset_names(config.dataset) or [""])  # client p holds a part of data set p modulo their number
+    sets = num_sets(config.dataset)  # client p holds a part of data set p modulo their number
     if number % sets:
         raise UsageError(f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}")
     if request.settled.is_masked:

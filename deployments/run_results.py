@@ -11,8 +11,7 @@ from rich.markup import escape
 
 from curvfed.deployments.pairs import Value
 from curvfed.deployments.tables import summary_table
-from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.config.run_config import results_folder
+from curvfed.strategies.base.run_keys import RunKeys, home
 
 COMPLETED = "finished:completed"
 """Flower's status of a completed run."""
@@ -23,7 +22,7 @@ def named(settings: Mapping[str, Value], config: RunKeys) -> dict[str, Value]:
     from curvfed.server_app.directory.run_directory import default_name  # takes a while to import
 
     name = config.run_name or default_name(config)
-    return dict(settings) | {"results-dir": str(results_folder(config.results_dir).absolute()), "run-name": name}
+    return dict(settings) | {"results-dir": str(config.results_path.absolute()), "run-name": name}
 
 
 def toml_pairs(config: Mapping[str, Value]) -> str:
@@ -61,7 +60,7 @@ class ExpectedSummary:
 
     def __init__(self, config: Mapping[str, Value]) -> None:
         # The app writes to the default folder if it cannot write to the given one.
-        folders = [Path(str(config["results-dir"])), results_folder()]
+        folders = [Path(str(config["results-dir"])), home() / "results"]
         places = [folder / str(config["run-name"]) / "summary.json" for folder in folders]
         self.directory = places[0].parent
         self._before = {path: _stamp(path) for path in places}

@@ -3,7 +3,6 @@
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.point_data import point_spec, public_parameters
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.secure_sum.session import Session
@@ -29,16 +28,17 @@ def check_secure_sums(config: RunConfig, number: int) -> list[str]:
         f"{session.degree} others"
     ]
     classes = _known_classes(config) if one_shot else 0
-    return told + ([_what_hulls_cost(public_parameters(config, classes, number))] if classes else [])
+    return told + ([_what_hulls_cost(config, classes, number)] if classes else [])
 
 
 def _known_classes(config: RunConfig) -> int:
     """The number of classes of a run on points; 0 if only the data tell it."""
     built_in = 2 if config.dataset.lower() == "uniform" else 0
-    return config.hull.num_classes or len(point_spec(config).kept) or built_in
+    return config.table("hull").num_classes or len(point_spec(config, config.points).kept) or built_in
 
 
-def _what_hulls_cost(values: PublicParameters) -> str:
+def _what_hulls_cost(config: RunConfig, classes: int, number: int) -> str:
+    values = public_parameters(config.table("hull"), config.points, classes, number)
     form = "a sum for every bin" if values.is_dense else "power sums"
     return (
         f"hulls: epsilon = {values.epsilon:g} makes {values.quantizer.num_bins:,} bins; for {values.num_classes} classes "

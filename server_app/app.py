@@ -8,11 +8,11 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from curvfed.server_app.directory.failure import failed_summary, write_failure
 from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.directory.summary import failed_summary, write_failure
 from curvfed.server_app.rounds import Rounds
 from curvfed.server_app.run import Run
-from curvfed.server_app.sinks.sinks import check_installed
+from curvfed.server_app.sinks import check_installed
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse

@@ -12,9 +12,8 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from curvfed.strategies.base.method import ENDS
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.model_spec import model_spec
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.checks import MAX_CLASSES
 from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, DESCRIBE, Description, Facts, Header, Request
@@ -246,7 +245,7 @@ def _facts(described: dict[int, Description]) -> Facts:
 
 def _ask_curvature(grid: Grid, config: RunConfig, run: str, federation: Federation) -> Federation:
     """FlatLand's query phase for the Ricci curvatures, which are standardised over the clients before they set k."""
-    if CURVATURE not in config.row.before or config.flatland.curvature_init in ("constant", "mlp"):
+    if CURVATURE not in config.row.before or config["flatland.curvature-init"] in ("constant", "mlp"):
         return federation
     if model_spec(settled(config, federation.facts.task), federation.facts).kind != "lorentz":  # a model without k
         return federation

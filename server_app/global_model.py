@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.base.named_arrays import named_state
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device, placed
 from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import build_model, model_spec
-from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import PoincareHead
@@ -123,14 +124,14 @@ class GlobalModel:
 
 
 def _test_images(config: RunConfig, federation: Federation) -> ClientImages | None:
-    facts = federation.facts
+    facts, spec = federation.facts, image_spec(config, config.images)
     if config.test_data == "none":
         return None
     try:
         if config.test_data != "auto":
-            test = load_test_folder(Path(config.test_data).expanduser(), image_spec(config), home() / "cache")
+            test = load_test_folder(Path(config.test_data).expanduser(), spec, home() / "cache")
         elif all(about.partition_digest for about in federation.descriptions.values()):
-            test = load_test(image_spec(config), home() / "cache")
+            test = load_test(spec, home() / "cache")
         else:
             log.info("global accuracy: none, for the server has no test data (test-data)")
             return None

@@ -2,31 +2,29 @@
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flwr.serverapp import Grid
 
 from curvfed.server_app.alignment import alignment
 from curvfed.server_app.directory import checkpoint as checkpoints
-from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import LAST
 from curvfed.server_app.personal_figures import personal_figures
-from curvfed.server_app.phase import Check, ClientRequest, Phase
-from curvfed.server_app.progress import PHASE_SILENCE, ROUND_SILENCE, Progress, in_words, percent
-from curvfed.server_app.replies import check_work, not_finite
-from curvfed.server_app.run import RoundError, Run, check_enough
-from curvfed.strategies.base.aggregation import Aggregation, Average, Update, reweighted
+from curvfed.server_app.phase import Phase
+from curvfed.server_app.progress import ROUND_SILENCE, Progress, in_words, percent
+from curvfed.server_app.round_phases import RoundPhases, update_of
+from curvfed.server_app.run import RoundError, check_enough
+from curvfed.strategies.base.aggregation import Aggregation, Update, reweighted
 from curvfed.strategies.base.average import AggregationError, Arrays
+from curvfed.strategies.base.named_arrays import not_finite
 from curvfed.strategies.config.halves import aggregation
 from curvfed.strategies.config.model_spec import fixed_parameters, model_spec
-from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.exchange import sample
-from curvfed.strategies.wire.messages import CALIBRATE, EVALUATE, FINE_TUNE, TRAIN, Header, Parts, Reply
+from curvfed.strategies.wire.messages import CALIBRATE, EVALUATE, FINE_TUNE, TRAIN
+from curvfed.tasks.errors import SafeError
 
 if TYPE_CHECKING:
     from curvfed.server_app.global_model import GlobalModel
@@ -34,16 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("curvfed")
 
 
-class Rounds(Run):
+class Rounds(RoundPhases):
     """A run of rounds."""
-
-    def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
-        super().__init__(config, grid, directory)
-        self.model: Aggregation = Average({})
-        self.fixed: Arrays = {}
-        self.calibrated: Arrays = {}
-        self.global_model: GlobalModel | None = None
-        self._progress = Progress(config.num_rounds)
 
     def run(self) -> None:
         """Connect the clients, train, evaluate, and store the model.
@@ -52,6 +42,7 @@ class Rounds(Run):
         ------
         FederationError, RoundError, ConfigError
         """
+        self.fixed, self.calibrated, self.progress = {}, Arrays(), Progress(self.config.num_rounds)
         self.connect()
         self.model = self._aggregation()
         last = self._resume() if self.config.resume else -1
@@ -60,9 +51,9 @@ class Rounds(Run):
         if self.config.secure_sum:
             from curvfed.server_app.secure.secure_sum import check_session
 
-            check_session(self.header(TRAIN), self._cohort(1), self.config)
+            check_session(self.header(TRAIN), self._cohort(1), self.config, self.config.secure)
             if CALIBRATE in self.config.row.after:
-                check_session(self.header(CALIBRATE), list(self.federation.nodes), self.config)
+                check_session(self.header(CALIBRATE), list(self.federation.nodes), self.config, self.config.secure)
         self.directory.start_writing(last)
         self.directory.write_clients(self.federation.record())
         self.sinks.start()
@@ -136,7 +127,7 @@ class Rounds(Run):
             "global_accuracy": self._score_globally(number),
             "seconds": time.monotonic() - started,
         } | alignment(updates)  # fmt: skip
-        self._record(phase, row)
+        self.record_phase(phase, row)
         for partition, reply in phase.replies.items():
             self.state.stamps[partition] = number
             self.state.examples[partition] = reply.num_examples
@@ -151,33 +142,23 @@ class Rounds(Run):
         checkpoints.save(self.directory.checkpoints, self.state, arrays, self.federation)
         self.sinks.flush()
         is_last = number == self.config.num_rounds
-        self._progress.say(number, in_words(row, self.federation.metric), 0 if is_last else ROUND_SILENCE)
+        self.progress.say(number, in_words(row, self.federation.metric), 0 if is_last else ROUND_SILENCE)
 
     def _cohort(self, number: int) -> list[int]:
         return sample(list(self.federation.nodes), self.config.fraction_train, self.config.seed, number)
 
     def _train(self, number: int, cohort: list[int]) -> tuple[Phase, dict[int, Update]]:
         """A round's training: the update of each client, or in a secure sum one update for all of them."""
-        shared = self.model.sent_to(0) if self.config.secure_sum else {}
-        if shared:
+        updates: dict[int, Update] = {}
+        if self.config.secure_sum and (shared := self.model.sent_to(0)):
             from curvfed.server_app.secure.secure_sum import masked_training
 
-            try:
-                phase, update = masked_training(self._ask, self.header(TRAIN, number), cohort, shared, self.config)
-            except SecureSumError as error:
-                raise RoundError(f"round {number}: {error}") from None
-            updates = {0: update}
+            phase, updates[0] = masked_training(
+                self.ask, self.header(TRAIN, number), cohort, shared, self.config, self.config.secure
+            )
         else:
-            phase = self._phase(TRAIN, number, cohort)
-            updates = {
-                p: Update(
-                    reply.num_examples,
-                    dict(reply.arrays),
-                    int(reply.metrics.get("steps", 0)),
-                    reply.metrics.get("loss", np.nan),
-                )
-                for p, reply in phase.replies.items()
-            }
+            phase = self.ask_round(TRAIN, number, cohort)
+            updates = {partition: update_of(reply) for partition, reply in phase.replies.items()}
         check_enough(phase, self.config.min_replies)
         return phase, updates
 
@@ -222,11 +203,9 @@ class Rounds(Run):
 
     def _try_to_calibrate(self, name: str, number: int) -> None:
         """If the calibration fails, log the reason and keep the classifier: the run must not lose its model."""
-        from curvfed.strategies.base.calibration import CalibrationError
-
         try:
             self._calibrate(name, number)
-        except (CalibrationError, RoundError, SecureSumError) as error:
+        except (RoundError, SafeError) as error:
             log.warning("the classifier is not calibrated: %s", error)
             self.state.scored["not_calibrated"] = str(error)
 
@@ -241,18 +220,20 @@ class Rounds(Run):
             header, clients = self.header(name, number), list(self.federation.nodes)
             from curvfed.server_app.secure.secure_sum import masked_sums
 
-            ask = partial(self._ask, in_round=False)
-            phase, total, noise = masked_sums(ask, header, clients, template[SUMS].size, self.config)
+            ask = partial(self.ask, in_round=False)
+            phase, total, noise = masked_sums(
+                ask, header, clients, template[SUMS].size, self.config, self.config.secure
+            )
         else:
-            phase = checked(calibration, self._phase(name, number, self.federation.nodes, template), model)
+            phase = checked(calibration, self.ask_round(name, number, self.federation.nodes, template), model)
             check_enough(phase, self.config.min_replies)
             total = total_in_the_open(phase)
         self.calibrated = calibrated_head(calibration, phase, total, model, noise)
         score = None if self.global_model is None else self.global_model.score(self._whole_model() | self.calibrated)
         self.state.scored["calibrated"] = score
         seconds = time.monotonic() - started
-        self._record(phase, phase.row(self.federation) | {"global_accuracy": score, "seconds": seconds})
-        self._progress.say(number, f"{name}: global accuracy {percent(score)}")
+        self.record_phase(phase, phase.row(self.federation) | {"global_accuracy": score, "seconds": seconds})
+        self.progress.say(number, f"{name}: global accuracy {percent(score)}")
 
     def _score(self, name: str, number: int, partitions: list[int]) -> None:
         """Evaluate clients with the current parameters, before or after fine-tuning."""
@@ -260,65 +241,8 @@ class Rounds(Run):
             self.state.latest.pop(partition, None)
         if partitions:
             started = time.monotonic()
-            phase = self._phase(name, number, partitions)
-            self._record(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started})
-
-    def _ask(
-        self,
-        header: Header,
-        parts: Mapping[int, Parts],
-        check: Check,
-        awaited: Arrays | None = None,
-        in_round: bool = True,
-    ) -> Phase:
-        """Run a phase of a secure sum; the masked phase itself is recorded by the caller."""
-        if awaited is not None:
-            return self._phase(header.phase, header.round, parts, awaited, parts, check)
-        started = time.monotonic()
-        phase = self.send(header, {partition: ClientRequest(parts=one) for partition, one in parts.items()}, check)
-        self._record(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started}, in_round)
-        return phase
-
-    def _phase(
-        self,
-        name: str,
-        number: int,
-        partitions: Iterable[int],
-        template: Arrays | None = None,
-        parts: Mapping[int, Parts] | None = None,
-        check: Check | None = None,
-    ) -> Phase:
-        told = set(self.state.told)
-        requests = {
-            partition: ClientRequest(
-                self.model.sent_to(partition),
-                self.state.stamps.get(partition, 0),
-                self.fixed if partition not in told else {},
-                (parts or {}).get(partition, {}),
-                template or (self.model.expected_reply(partition) if name == TRAIN else {}),
-            )
-            for partition in partitions
-        }
-        phase = self.send(
-            self.header(name, number),
-            requests,
-            lambda reply: self._check_reply(reply, check),
-            lambda done, asked: self._progress.say(number, f"{name}: {done} of {asked} clients", PHASE_SILENCE),
-        )
-        # Clients that failed may have lost the fixed parameters, which are sent to them again.
-        self.state.told = sorted((told | phase.replies.keys()) - phase.reasons.keys()) if self.fixed else []
-        return phase
-
-    def _check_reply(self, reply: Reply, further: Check | None) -> None:
-        known = self.state.examples.get(reply.partition)
-        if known is None and reply.header.phase == TRAIN:
-            known = self.federation.descriptions[reply.partition].statistics.get("num_train")
-        check_work(reply, known, self.config)
-        if further is not None:
-            further(reply)
-
-    def _record(self, phase: Phase, row: Mapping[str, Any], in_round: bool = True) -> None:
-        self.record(phase, row, self.model.weights() if phase.header.phase == TRAIN else {}, in_round)
+            phase = self.ask_round(name, number, partitions)
+            self.record_phase(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started})
 
     def _note_best(self, number: int) -> None:
         self.state.note_best({"round": number} | personal_figures(self.state.latest, self.federation.descriptions))

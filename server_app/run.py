@@ -12,9 +12,8 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.phase import Check, ClientRequest, Phase, run_phase
-from curvfed.server_app.sinks.sinks import Sinks
-from curvfed.strategies.config.defaults import settled
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.server_app.sinks import Sinks
+from curvfed.strategies.config.run_config import RunConfig, flatten, settled
 from curvfed.strategies.wire.messages import HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
 
 WITHIN_ROUND = (TRAIN, KEYS, SHARES, UNMASK, MEASURE, HULLS)

@@ -1,14 +1,18 @@
-"""The error for unfit data, and the hint at a similar name."""
+"""The error for unfit data, what all errors are whose texts may be sent, and the hint at a similar name."""
 
 import contextlib
 import difflib
 from collections.abc import Iterable, Iterator
 
 
-class DataError(ValueError):
+class SafeError(Exception):
+    """An error whose text is safe to send. Of any other error the server is told the class alone."""
+
+
+class DataError(SafeError, ValueError):
     """Data that are absent, unreadable or unfit for a run.
 
-    The text is sent to the server: it names files, shapes and what is allowed, never a value of the data. A node with data
+    The text names files, shapes and what is allowed, never a value of the data. A node with data
     of its own removes the names of files and columns before it sends the text.
 
     Parameters

@@ -1,7 +1,6 @@
 """Methods, models and data sets of other packages, found by their entry points and imported when they are needed."""
 
 import logging
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.public_data import Located
 
 TASKS = ("nodes", "graphs", "images", "points")
 
@@ -137,28 +135,3 @@ def data_set(name: str) -> DataSet | None:
                 f'the data set "{spelled}" is {own!r}; allowed is a curvfed.tasks.plugins.DataSet of {", ".join(TASKS)}'
             )
     return None
-
-
-def located(name: str, data_dir: Path, *kinds: type) -> Located[Any] | None:
-    """The files of a data set of another package, its module among them, and their reader; None if no package has it.
-
-    Parameters
-    ----------
-    name : str
-    data_dir : Path
-    *kinds : type
-        The classes that it may be read as.
-    """
-    own, folder = data_set(name), data_dir.expanduser()
-    if own is None:
-        return None
-    (entry,) = next(entries for spelled, entries in found("datasets").items() if spelled.lower() == name.lower())
-
-    def read() -> Any:
-        raw = own.load(folder)
-        if not isinstance(raw, kinds):
-            allowed = " or ".join(kind.__name__ for kind in kinds)
-            raise DataError(f'the data set "{name}" is loaded as {type(raw).__name__}; allowed is {allowed}')
-        return raw
-
-    return Located((*own.files(folder), Path(str(sys.modules[entry.module].__file__))), read)

@@ -1,15 +1,25 @@
-"""Where the files of a data set lie, and how those of a public one are downloaded."""
+"""Where the files of a data set lie, and how those of a public one are downloaded, with the packages that publish them."""
 
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from curvfed.tasks import download
+from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 
 Raw = TypeVar("Raw")
 Found = TypeVar("Found")
+
+PROBE_URL = "https://github.com"
+PROBE_SECONDS = 8.0
+DOWNLOAD_SECONDS = 600.0
+
+_PROBE = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=float(sys.argv[2])).close()"
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,7 @@ class PublicData:
         first = Path(self.folders[0])
         try:
             folder = first.relative_to(self.root).parts[0]
-            download.fetch(f"import sys; {self.fetch.format(root='sys.argv[1]')}", top / self.root, folder)
+            fetch(f"import sys; {self.fetch.format(root='sys.argv[1]')}", top / self.root, folder)
             reason = "the download lacks some"
         except OSError as error:
             reason = str(error)
@@ -114,3 +124,72 @@ def find_path(dataset: str, data_dir: Path, is_there: Callable[[Path], bool] = P
     if path is None:
         raise DataError(f"no {'file' if is_there is Path.is_file else 'folder'} {given}, nor {data_dir / given}")
     return path
+
+
+def brought(name: str, data_dir: Path, *kinds: type) -> Located[Any] | None:
+    """The files of a data set of another package, its module among them, and their reader; None if no package has it.
+
+    Parameters
+    ----------
+    name : str
+    data_dir : Path
+    *kinds : type
+        The classes that it may be read as.
+    """
+    own, folder = plugins.data_set(name), data_dir.expanduser()
+    if own is None:
+        return None
+    (entry,) = next(
+        entries for spelled, entries in plugins.found("datasets").items() if spelled.lower() == name.lower()
+    )
+
+    def read() -> Any:
+        raw = own.load(folder)
+        if not isinstance(raw, kinds):
+            allowed = " or ".join(kind.__name__ for kind in kinds)
+            raise DataError(f'the data set "{name}" is loaded as {type(raw).__name__}; allowed is {allowed}')
+        return raw
+
+    return Located((*own.files(folder), Path(str(sys.modules[entry.module].__file__))), read)
+
+
+def fetch(code: str, root: Path, folder: str) -> None:
+    """Run `code`, which downloads files into `folder` below its argument, and move these into `root/folder`.
+
+    A file appears there whole or not at all. The packages have no time limit and write processed files next to the raw
+    ones, so the code runs in a process of its own, in a temporary folder, and only after a short probe of the network.
+
+    Raises
+    ------
+    OSError
+        No network, no such package, a failed download, or a folder that cannot be written; the text says which.
+    """
+    _python(_PROBE, PROBE_URL, str(PROBE_SECONDS), seconds=PROBE_SECONDS)
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root, prefix=".download-") as scratch:
+        _python(code, scratch, seconds=DOWNLOAD_SECONDS)
+        fetched = Path(scratch) / folder
+        for path in sorted(fetched.rglob("*")):
+            place = path.relative_to(fetched)
+            if path.is_file() and place.parts[0] != "processed":
+                target = root / folder / place
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(path, target)
+
+
+def _python(code: str, *arguments: str, seconds: float) -> None:
+    """Run Python code in a process of its own; OSError, with its last line, where it fails or takes too long."""
+    try:
+        # Without standard input: a package that asks a question fails rather than waits for an answer.
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        raise OSError(f"no answer within {seconds:g} s") from None
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        raise OSError(lines[-1] if lines else f"exit code {done.returncode}")

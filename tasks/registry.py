@@ -1,4 +1,4 @@
-"""The kinds of task that a data set can be for, told by its name, or for a path by a look at the files."""
+"""All data sets: their names, their tasks and where they are from."""
 
 from pathlib import Path
 
@@ -14,24 +14,9 @@ from curvfed.tasks.points.datasets import NAMES as POINTS
 BUILT_IN = ("trees", *SOURCES, *GROUPS, *NAMES, *IMAGES, *ALIASES, *POINTS)
 """The names of our data sets."""
 
-plugins.leave_out("datasets", BUILT_IN)
 
-
-def tasks_of(dataset: str) -> tuple[str, ...]:
-    """The tasks of a named data set, or of a user's file or folder.
-
-    Returns
-    -------
-    tuple of str
-        "nodes": classification of the nodes of graphs; "graphs": of whole graphs; "images"; "points". A `.pt` file may hold
-        either kind of graphs. A folder that is not here, such as another machine's, may hold graphs or images.
-
-    Raises
-    ------
-    ValueError
-        If the name is neither a data set nor a path of a readable kind, or if a list has data sets of more than one task;
-        names the nearest data set.
-    """
+def look_up(dataset: str) -> tuple[str, ...]:
+    """`curvfed.tasks.names.tasks_of` for any name."""
     name = dataset.lower()
     if name.endswith(".pt"):
         return ("nodes", "graphs")

@@ -12,7 +12,7 @@ from flwr.app import Message, RecordDict
 from numpy.typing import NDArray
 from safetensors.numpy import load, load_file
 
-from curvfed.deployments.simulate import simulate
+from curvfed.deployments.inprocess import simulate
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import Header, Reply, decode_reply, encode_reply
 

@@ -24,9 +24,9 @@ def main(settings: dict) -> str:
     from flwr.supercore.task_identity import TaskIdentity
 
     from curvfed.strategies.config.all_keys import defaults
-    from curvfed.strategies.config.defaults import settled
     from curvfed.strategies.config.model_spec import build_model, model_spec
     from curvfed.strategies.config.parse import parse
+    from curvfed.strategies.config.run_config import settled
     from curvfed.strategies.methods import METHODS
     from curvfed.strategies.wire.arrays import encode_arrays
     from curvfed.strategies.wire.messages import Facts, Header, Request, encode_request

@@ -8,7 +8,7 @@ NAMES = ("tasks.py", "geometry.py", "strategies/__init__.py", "server_app.py", "
 
 PROBE = """
 import json, sys
-from curvfed.deployments.simulate import simulate
+from curvfed.deployments.inprocess import simulate
 small = {"num-rounds": 1, "images.train-subset": 200, "images.test-subset": 100, "points.num": 400}
 simulate(dict(pair.split("=") for pair in sys.argv[2:]) | small, 2)
 files = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}

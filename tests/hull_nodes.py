@@ -12,9 +12,9 @@ from flwr.app import Message
 from curvfed.geometry.hull import convex_hull
 from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.point_data import point_spec
+from curvfed.strategies.config.run_config import settled
 from curvfed.tasks.points.data import load_client
 
 Points = tuple[np.ndarray, np.ndarray]
@@ -34,7 +34,8 @@ def hull_run(folder: Path, name: str = "run", **settings: Any) -> Run:
 def parts_of(clients: int, **settings: Any) -> list[Points]:
     """Training points and labels of the clients of `hull_run` with these settings."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in (QUICK | settings).items()}
-    spec = point_spec(settled(parse(defaults() | keys), "points"))
+    config = settled(parse(defaults() | keys), "points")
+    spec = point_spec(config, config.points)
     data = [load_client(spec, partition, clients) for partition in range(clients)]
     return [(one.train_points, one.train_labels) for one in data]
 

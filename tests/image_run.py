@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.server_app.directory.failure import failed_summary
 from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.directory.summary import failed_summary
 from curvfed.strategies.config.parse import parse
 
 

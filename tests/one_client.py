@@ -11,12 +11,12 @@ from curvfed.client_app.client import Client
 from curvfed.strategies.base.aggregation import reweighted
 from curvfed.strategies.base.average import Update
 from curvfed.strategies.base.learner import load_arrays
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.training import make_optimizer, train
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.halves import aggregation
 from curvfed.strategies.config.model_spec import build_model, fixed_head, model_spec
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import home
+from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.data.client_graph import ClientGraph

@@ -11,18 +11,18 @@ import torch.nn.functional as F
 from curvfed.client_app.client import Client
 from curvfed.client_app.data.load import load_data, make_task
 from curvfed.strategies.base.aggregation import Update
-from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.base.named_arrays import named_state
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.training import Proximal, make_optimizer, seed_dropout, train
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.halves import aggregation
 from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import build_model, fixed_head, has_fixed_head, is_fixed, model_spec
-from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.data import load_test
-from curvfed.tasks.registry import tasks_of
+from curvfed.tasks.names import tasks_of
 
 
 class PlainLoop:
@@ -55,7 +55,7 @@ class PlainLoop:
         self.keeps_optimizer = any(is_personal(name) for name, p in self.start.named_parameters() if p.requires_grad)
         self.shared = [n for n in named_state(self.start) if not is_personal(n) and not is_fixed(config, n)]
         self.curvatures = np.array([one.forman for one in data]) if task == "nodes" else None
-        self.test = load_test(image_spec(config), home() / "cache") if task == "images" else None
+        self.test = load_test(image_spec(config, config.images), home() / "cache") if task == "images" else None
 
     def run(self) -> list[dict[str, Any]]:
         """All rounds from the start, each scored as a run scores it; the scores of the last."""

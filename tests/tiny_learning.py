@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from curvfed.strategies.base.learner import Learner, Local, to_numpy
-from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.training import make_optimizer
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.halves import learner_class
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.task import Batch, Task
 

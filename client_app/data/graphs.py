@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.graphs import client_task
 from curvfed.tasks.graphs.data import clients
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
@@ -45,7 +46,7 @@ def class_names(data: ClientGraph, config: RunConfig) -> tuple[str, ...]:
 
 def statistics(data: ClientGraph, config: RunConfig) -> Mapping[str, Any]:
     """Figures about the data, by name."""
-    return client_task.statistics(data, config.flatland.triangles)
+    return client_task.statistics(data, bool(config["flatland.triangles"]))
 
 
 def make_task(

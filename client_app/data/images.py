@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.image_data import image_spec
-from curvfed.strategies.config.run_config import RunConfig, home
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.examples import example_statistics
 from curvfed.tasks.images import data as images
 from curvfed.tasks.images.client_images import ClientImages
@@ -21,17 +22,17 @@ from curvfed.tasks.task import Task
 
 def own(raw: RawImages, config: RunConfig) -> ClientImages:
     """Data in memory; `config` is settled, here and below."""
-    return images.own(raw, image_spec(config))
+    return images.own(raw, image_spec(config, config.images))
 
 
 def load_own(path: Path, config: RunConfig) -> ClientImages:
     """A folder of the client's own."""
-    return images.load_own(path, image_spec(config), home() / "cache")
+    return images.load_own(path, image_spec(config, config.images), home() / "cache")
 
 
 def load_part(config: RunConfig, partition: int, num_partitions: int) -> ClientImages:
     """A part of the run's data set."""
-    return images.load_client(image_spec(config), partition, num_partitions, home() / "cache")
+    return images.load_client(image_spec(config, config.images), partition, num_partitions, home() / "cache")
 
 
 def size(data: ClientImages) -> str:
@@ -53,13 +54,18 @@ def make_task(
     data: ClientImages, config: RunConfig, names: tuple[str, ...], device: torch.device, model: nn.Module
 ) -> Task:
     """The data on their device, with the run's loss."""
-    keys, wanted = config.hyperfed, config.images.augment
+    wanted = config.images.augment
     return ImageTask(
         data,
         names,
         device,
         config.batch_size,
-        objective(config.loss, keys.margin, keys.negatives, keys.mixup),
+        objective(
+            config.loss,
+            float(config["hyperfed.margin"]),
+            str(config["hyperfed.negatives"]),
+            float(config["hyperfed.mixup"]),
+        ),
         augment=data.augments if wanted is None else wanted == "crop-flip",
         mixed_precision=config.mixed_precision,
         has_batch_norm=has_batch_norm(model),

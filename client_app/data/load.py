@@ -4,7 +4,7 @@ Each kind of data has a file beside this one, which is imported where a run has 
 """
 
 from collections.abc import Mapping
-from pathlib import Path
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,12 +12,10 @@ from torch import nn
 
 from curvfed.client_app.node_config import IN_MEMORY, absolute
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.defaults import settled
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.datasets import ENDINGS
-from curvfed.tasks.registry import tasks_of
+from curvfed.tasks.names import kind_of_path, tasks_of
 from curvfed.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
         return data
     if "data-path" in node_config:
         path = absolute(str(node_config["data-path"]))
-        task = _task_of_path(path)
+        task = kind_of_path(path)
         data = _kind(task).load_own(path, settled(config, task))
         return data
     if "num-partitions" not in node_config:
@@ -106,22 +104,4 @@ def make_task(
 
 def _kind(task: str) -> Any:
     """The file beside this one for a task."""
-    if task == "points":
-        from curvfed.client_app.data import points
-
-        return points
-    if task == "images":
-        from curvfed.client_app.data import images
-
-        return images
-    from curvfed.client_app.data import graphs
-
-    return graphs
-
-
-def _task_of_path(path: Path) -> str:
-    if path.suffix.lower() in ENDINGS:
-        return "points"
-    from curvfed.tasks.images.folder import is_image_folder
-
-    return "images" if is_image_folder(path) else "graphs"
+    return import_module(f"{__package__}.{task if task in ('points', 'images') else 'graphs'}")

@@ -20,17 +20,17 @@ from curvfed.tasks.task import Task
 
 def own(raw: RawPoints, config: RunConfig) -> ClientPoints:
     """Data in memory; `config` is settled, here and below."""
-    return points.own(raw, point_spec(config))
+    return points.own(raw, point_spec(config, config.points))
 
 
 def load_own(path: Path, config: RunConfig) -> ClientPoints:
     """A file of the client's own."""
-    return points.load_own(path, point_spec(config))
+    return points.load_own(path, point_spec(config, config.points))
 
 
 def load_part(config: RunConfig, partition: int, num_partitions: int) -> ClientPoints:
     """A part of the run's data set."""
-    return points.load_client(point_spec(config), partition, num_partitions)
+    return points.load_client(point_spec(config, config.points), partition, num_partitions)
 
 
 def size(data: ClientPoints) -> str:
@@ -41,7 +41,7 @@ def size(data: ClientPoints) -> str:
 def class_names(data: ClientPoints, config: RunConfig) -> tuple[str, ...]:
     """The names of the classes that the server is told; numbers where only the number of classes is public."""
     if _hides_classes(data, config):
-        return tuple(f"class {number}" for number in range(config.hull.num_classes or 0))
+        return tuple(f"class {number}" for number in range(config.table("hull").num_classes or 0))
     return data.class_names
 
 
@@ -65,4 +65,4 @@ def make_task(
 
 
 def _hides_classes(data: ClientPoints, config: RunConfig) -> bool:
-    return config.hull.num_classes is not None and not data.partition_digest
+    return config.table("hull").num_classes is not None and not data.partition_digest

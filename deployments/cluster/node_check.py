@@ -15,8 +15,8 @@ from curvfed.client_app.node_config import KEYS, PATHS, absolute, check_values, 
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 from curvfed.deployments.run_results import toml_pairs
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import home
 
 LEAST_FREE = 512 * 2**20
 """Free bytes that the disk of a node's personal state needs: for two rounds of the largest network and its optimiser."""

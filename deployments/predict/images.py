@@ -14,13 +14,12 @@ from curvfed.client_app.personal import PARAMETER, restore_state
 from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.base.learner import load_arrays, to_numpy
-from curvfed.strategies.base.model_state import named_state
-from curvfed.strategies.base.named_arrays import select_prefix
+from curvfed.strategies.base.named_arrays import named_state, select_prefix
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.halves import learner_class
 from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import build_model, model_spec
-from curvfed.strategies.config.run_config import home
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.client_images import ClientImages, client_images
@@ -69,7 +68,7 @@ def predict_images(
 def _own(run: TrainedRun, data: str, client: int | None) -> Examples:
     """A client's part of the run's data set, else its global test set."""
     if client is None:
-        spec, cache, path = image_spec(run.config), home() / "cache", run.config.test_data
+        spec, cache, path = image_spec(run.config, run.config.images), home() / "cache", run.config.test_data
         own = path in ("auto", "none")
         images = load_test(spec, cache) if own else load_test_folder(Path(path).expanduser(), spec, cache)
         return _examples(images, images.test, "the global test images")
@@ -161,7 +160,7 @@ def _to_score(run: TrainedRun, folder: Path, raw: RawImages, has_test: bool) -> 
     """The images to score on: the test images of a folder that has any or on which a client trained, else all images."""
     if any(not record.partition_digest for record in run.clients.values()):
         try:
-            own = load_own(folder, image_spec(run.config))
+            own = load_own(folder, image_spec(run.config, run.config.images))
         except DataError:  # no client can have such data
             own = None
         if own is not None and own.digest in {record.digest for record in run.clients.values()}:

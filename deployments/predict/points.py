@@ -9,7 +9,7 @@ import torch
 
 from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
-from curvfed.strategies.config.data_keys import Points
+from curvfed.strategies.base.shared_tables import Points
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.tasks.in_memory import Raw
@@ -80,7 +80,7 @@ def _classifier(run: TrainedRun) -> Classifier:
 
 def _own(run: TrainedRun, data: str) -> Examples:
     """The global test points, as the run's server had them."""
-    spec, path = point_spec(run.config), run.config.test_data
+    spec, path = point_spec(run.config, run.config.points), run.config.test_data
     test = load_test(spec) if path in ("auto", "none") else load_test_file(Path(path), spec)
     if test is None:
         raise PredictError(f"{data} has no test points")
@@ -98,7 +98,7 @@ def _given(run: TrainedRun, path: Path, kinds: list[str]) -> Examples:
     if path.suffix.lower() not in READERS or not path.is_file():
         allowed = ", or ".join([*kinds, "a file of points"])
         raise PredictError(f'DATA is "{path}"; allowed is {allowed}: {", ".join(READERS)}')
-    spec = point_spec(run.config)
+    spec = point_spec(run.config, run.config.points)
     if (bare := _bare(path, run.config.points)) is not None:
         return _unlabelled(str(path), bare, spec.curvature)
     raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key)

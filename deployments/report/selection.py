@@ -11,8 +11,8 @@ from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.report.words import NAMED, Place
 from curvfed.deployments.sweep.plan import DEFAULTS, Plan, Planned
 from curvfed.deployments.sweep.results import COMPLETED, FAILED, Results
-from curvfed.server_app.directory.failure import failed_summary
 from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.directory.summary import failed_summary
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.wire.messages import TRAIN
 

@@ -18,7 +18,7 @@ from curvfed.deployments.sweep.plan import Plan, read_plan
 from curvfed.deployments.sweep.progress import Progress
 from curvfed.deployments.sweep.results import FILE, Results
 from curvfed.deployments.sweep.runner import Resources, carry_out, held
-from curvfed.strategies.config.run_config import home
+from curvfed.strategies.base.run_keys import home
 
 
 def default_results() -> Path:

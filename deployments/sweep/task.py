@@ -11,10 +11,10 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from curvfed.client_app.clients_in_memory import forget_all
+from curvfed.deployments.inprocess import simulate
 from curvfed.deployments.pairs import UsageError, Value
 from curvfed.deployments.preflight import preflight
 from curvfed.deployments.request import checked
-from curvfed.deployments.simulate import simulate
 from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE, completed
 from curvfed.server_app.app import reason
 from curvfed.server_app.directory.run_lock import PATIENCE, RunLock

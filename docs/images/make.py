@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from curvfed.deployments.simulate import simulate
+from curvfed.deployments.inprocess import simulate
 from curvfed.strategies.config.run_config import RunConfig
 
 METHODS = {"flatland": "#0072b2", "fedavg": "#d55e00", "local": "#777777"}

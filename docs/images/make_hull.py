@@ -12,7 +12,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Polygon
 
-from curvfed.deployments.simulate import simulate
+from curvfed.deployments.inprocess import simulate
 from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.report.disc import outline
 from curvfed.strategies.base.dotted import dotted

@@ -14,7 +14,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from curvfed.deployments.simulate import simulate
+from curvfed.deployments.inprocess import simulate
 from curvfed.server_app.directory.global_test_file import GlobalTest
 from curvfed.server_app.report.projection import project
 from curvfed.strategies.base.dotted import dotted

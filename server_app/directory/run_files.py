@@ -5,19 +5,20 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.server_app.directory.global_test_file import GlobalTest
 from curvfed.server_app.directory.tables import renamed
 from curvfed.server_app.report.units import is_number
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
 
 if TYPE_CHECKING:
+    from curvfed.server_app.directory.global_test_file import GlobalTest
     from curvfed.server_app.directory.hull_file import HullFile
 
 Columns = Mapping[str, tuple[str, ...]]
@@ -66,7 +67,7 @@ class RunFiles:
     rounds: Columns = field(default_factory=dict)
     scores: Columns = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
-    global_test: GlobalTest | None = None
+    global_test: "GlobalTest | None" = None
     hulls: "HullFile | None" = None
 
     @classmethod
@@ -93,8 +94,8 @@ class RunFiles:
             rounds=load("rounds.csv", _columns),
             scores=load("clients.csv", lambda path: renamed(_columns(path))),
             absent=absent,
-            global_test=load("global_test.npz", GlobalTest.read) or None,
-            hulls=load("hulls.npz", _hulls) or None,
+            global_test=load("global_test.npz", _arrays) or None,
+            hulls=load("hulls.npz", _arrays) or None,
         )
 
     def by_client(self, name: str, *phases: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -214,12 +215,12 @@ def _number(cell: str) -> float:
         return float("nan")
 
 
-def _hulls(path: Path) -> "HullFile | None":
+def _arrays(path: Path) -> "GlobalTest | HullFile | None":
     if not path.exists():  # most runs have none
         return None
-    from curvfed.server_app.directory.hull_file import HullFile
-
-    return HullFile.read(path)
+    file, name = {"hulls.npz": ("hull_file", "HullFile")}.get(path.name, ("global_test_file", "GlobalTest"))
+    found: GlobalTest | HullFile | None = getattr(import_module(f"{__package__}.{file}"), name).read(path)
+    return found
 
 
 def _json(path: Path) -> dict[str, Any]:

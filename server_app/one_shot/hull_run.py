@@ -18,12 +18,13 @@ from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.secure_sum import check_session, secure_sum
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.point_data import public_parameters
+from curvfed.strategies.config.point_data import point_spec, public_parameters
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.hull.codec import DecodedHulls, decode_hulls
 from curvfed.strategies.hull.errors import HullError
 from curvfed.strategies.hull.learn import learn
 from curvfed.strategies.hull.public_parameters import PublicParameters
+from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.checks import check_hull_metrics
 from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, Header, Parts
@@ -44,6 +45,7 @@ class HullRun(Run):
 
     def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
         super().__init__(config, grid, directory)
+        self.keys: Keys = config.table("hull")
         self.metrics: dict[str, Any] = {}
         self.summed: list[int] = []
         self._answered = 0
@@ -57,7 +59,10 @@ class HullRun(Run):
         FederationError, ConfigError, RoundError
         """
         self.connect()
-        known = KnownPoints.read(self.config, self.federation)  # before the clients are asked to reveal anything
+        spec = point_spec(self.config, self.config.points)
+        known = KnownPoints.read(
+            spec, self.config.test_data, self.federation
+        )  # before the clients are asked to reveal anything
         hulls = self._stored() if self.config.resume else None
         self.directory.start_writing(PROTOCOL if hulls else PROTOCOL - 1)
         self.directory.write_clients(self.federation.record())
@@ -80,7 +85,7 @@ class HullRun(Run):
         """The public parameters, from the configuration and the clients' descriptions."""
         if num_clients < 2:
             raise ConfigError(f"{num_clients} client can take part; a sum over fewer than 2 hides nothing")
-        classes, keys = len(self.federation.facts.class_names), self.config.hull
+        classes, keys = len(self.federation.facts.class_names), self.keys
         if classes < 2:
             raise ConfigError(f"classes of all clients: {classes}; at least 2 are needed")
         if keys.num_classes not in (None, classes):
@@ -103,12 +108,12 @@ class HullRun(Run):
                 f'hull.grouping = "kernighan-lin" makes 2 groups, and there are {classes} classes; allowed are assignment '
                 "and spectral"
             )
-        return public_parameters(self.config, classes, num_clients)
+        return public_parameters(keys, self.config.points, classes, num_clients)
 
     def _sum_hulls(self) -> DecodedHulls | None:
         """All clients' hulls, by the secure sum; None if the run is to stop before it."""
         public = self._public_parameters(len(self.federation.nodes))
-        check_session(self.header(HULLS, PROTOCOL), list(self.federation.nodes), self.config)
+        check_session(self.header(HULLS, PROTOCOL), list(self.federation.nodes), self.config, self.config.secure)
         parts = {"clients": public.num_clients, "digest": public.digest}
         measured = self._ask(
             self.header(MEASURE, PROTOCOL),
@@ -127,12 +132,18 @@ class HullRun(Run):
             "epsilon = %g: %d bins, sums modulo %d; every client sends %d numbers; the sum shows all hulls, but not which "
             "client has which", public.epsilon, public.quantizer.num_bins, public.prime, public.length,
         )  # fmt: skip
-        if self.config.hull.dry_run:
+        if self.keys.dry_run:
             log.info("hull.dry-run = true: %d clients have reported, and nothing else was sent", len(able))
             return None
         try:
             phase, total = secure_sum(
-                self._ask, self.header(HULLS, PROTOCOL), able, public.prime, public.length, self.config
+                self._ask,
+                self.header(HULLS, PROTOCOL),
+                able,
+                public.prime,
+                public.length,
+                self.config,
+                self.config.secure,
             )
         except SecureSumError as error:
             raise RoundError(f"the secure sum ends without a result: {error}") from None
@@ -175,7 +186,7 @@ class HullRun(Run):
             return None
         self.federation = with_facts(self.federation, metadata["before"])
         agreed = metadata["agreed"]
-        self.public = public_parameters(self.config, agreed["classes"], agreed["clients"])
+        self.public = public_parameters(self.keys, self.config.points, agreed["classes"], agreed["clients"])
         self.metrics, self.state.totals, self.summed = (metadata[name] for name in ("metrics", "totals", "summed"))
         log.info("resuming with the hulls that were decoded before")
         return DecodedHulls(np.split(arrays["bins"], np.cumsum(arrays["sizes"]))[:-1], arrays["clients"])
@@ -184,7 +195,7 @@ class HullRun(Run):
         """Group and train without labels; then use the labels to score."""
         started = time.monotonic()
         try:
-            learned = learn(hulls, self.public, learn_settings(self.config))
+            learned = learn(hulls, self.public, learn_settings(self.keys, self.config.seed))
         except ValueError as error:
             raise RoundError(str(error)) from None
         seconds = time.monotonic() - started
@@ -194,7 +205,7 @@ class HullRun(Run):
         arrays = learned.classifier.arrays()
         scored = self._ask(self.header(EVALUATE, EVALUATION), {p: {} for p in self.federation.nodes}, arrays=arrays)
         self.state.latest = {p: dict(measured) for p, measured in scored.scores.items() if measured}
-        found = scores(learned, known, self.summed, self.public, self.config)
+        found = scores(learned, known, self.summed, self.public, self.keys, self.config.seed)
         self.metrics |= found.metrics
         self.state.scored["last"] = [found.accuracy] if found.accuracy is not None else []
         about = {
@@ -208,8 +219,8 @@ class HullRun(Run):
         self.directory.write_model(arrays, about)
         content = hull_arrays(learned, known, found, self.public)
         self._write(content)
-        if self.config.hull.sweep:
-            self._write(content | sweep(known, self.config))
+        if self.keys.sweep:
+            self._write(content | sweep(known, self.keys, self.config.points, self.config.seed))
 
     def _write(self, content: dict[str, Any]) -> None:
         file = BytesIO()

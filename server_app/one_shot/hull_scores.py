@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.point_data import point_spec, public_parameters
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.base.shared_tables import Points
+from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.hull import baselines
 from curvfed.strategies.hull.classifier import Kind
 from curvfed.strategies.hull.learn import Learned, Settings
@@ -20,9 +20,10 @@ from curvfed.strategies.hull.local import LocalHulls, local_hulls
 from curvfed.strategies.hull.naming import NONE, accuracy, name_groups
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.hull.trial import trial
+from curvfed.strategies.methods.hull import Keys
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import ClientPoints
-from curvfed.tasks.points.data import load_client, load_pooled, load_test, load_test_file
+from curvfed.tasks.points.data import PointSpec, load_client, load_pooled, load_test, load_test_file
 
 log = logging.getLogger("curvfed")
 
@@ -51,24 +52,23 @@ class KnownPoints:
     clients: Mapping[int, ClientPoints]
 
     @classmethod
-    def read(cls, config: RunConfig, federation: Federation) -> "KnownPoints":
-        """Read them; `config` is settled.
+    def read(cls, spec: PointSpec, test_data: str, federation: Federation) -> "KnownPoints":
+        """Read them; `test_data` is the key of that name.
 
         Raises
         ------
         ConfigError
             If the test data or a simulation's data cannot be read.
         """
-        spec = point_spec(config)
         described = federation.descriptions
         simulated = all(about.partition_digest for about in described.values())
         test = None
-        if config.test_data not in ("auto", "none"):
+        if test_data not in ("auto", "none"):
             try:
-                test = load_test_file(Path(config.test_data), spec)
+                test = load_test_file(Path(test_data), spec)
             except DataError as error:
-                raise ConfigError(f'test-data = "{config.test_data}": {error}') from None
-        elif simulated and config.test_data == "auto":
+                raise ConfigError(f'test-data = "{test_data}": {error}') from None
+        elif simulated and test_data == "auto":
             test = load_test(spec)
         else:
             log.info("global accuracy: none, because the server has no test data (test-data)")
@@ -116,8 +116,9 @@ class Scores:
 
 
 def scores(
-    learned: Learned, known: KnownPoints, summed: Sequence[int], public: PublicParameters, config: RunConfig
-) -> Scores:
+    learned: Learned, known: KnownPoints, summed: Sequence[int], public: PublicParameters, keys: Keys,
+    seed: int,
+) -> Scores:  # fmt: skip
     """All figures of the hulls, the classifier and the baselines.
 
     Parameters
@@ -144,11 +145,11 @@ def scores(
     points, labels, classes = known.test.points, known.test.labels, known.test.class_names
     predicted = learned.classifier.predict(points)
     names = name_groups(predicted, labels, public.num_classes, len(classes))
-    for name in baselines.chosen(config.hull.baselines):
+    for name in baselines.chosen(keys.baselines):
         if name in baselines.CENTRALISED and known.pooled is None:
             log.warning("hull.baselines: %s needs all points in one place, which only a simulation has", name)
         else:
-            score = _baseline(name, learned, known, names, public.curvature, learn_settings(config))
+            score = _baseline(name, learned, known, names, public.curvature, learn_settings(keys, seed))
             metrics[f"accuracy_{name.replace('-', '_')}"] = score
     return Scores(
         accuracy(predicted, labels, names),
@@ -174,11 +175,10 @@ def _baseline(
         return None
 
 
-def learn_settings(config: RunConfig) -> Settings:
+def learn_settings(keys: Keys, seed: int) -> Settings:
     """How the server learns from hulls."""
-    keys = config.hull
     kind: Kind = "poincare" if keys.classifier == "svm" else "logistic"
-    return Settings(keys.grouping, kind, keys.svm == "hard", keys.c or 0.0, config.seed)
+    return Settings(keys.grouping, kind, keys.svm == "hard", keys.c or 0.0, seed)
 
 
 def _against_clients_hulls(
@@ -245,33 +245,33 @@ def hull_arrays(learned: Learned, known: KnownPoints, found: Scores, public: Pub
     return arrays
 
 
-def sweep(known: KnownPoints, config: RunConfig) -> Arrays:
+def sweep(known: KnownPoints, keys: Keys, points: Points, seed: int) -> Arrays:
     """The protocol repeated at other epsilons, in this process; nothing if the clients' points are not known here."""
     if known.test is None or known.pooled is None:
         log.warning("hull.sweep: needs a simulation with test points; no other epsilon is tried")
         return {}
-    epsilons = config.hull.epsilons
-    rows = [_at_epsilon(epsilon, known, config) for epsilon in epsilons]
+    epsilons = keys.epsilons
+    rows = [_at_epsilon(epsilon, known, keys, points, seed) for epsilon in epsilons]
     names = ("sweep_flp", "sweep_fle", "sweep_vertices_mean", "sweep_vertices_max", "sweep_share")
     return {"sweep_epsilon": np.array(epsilons)} | {
         name: np.array(column, dtype=np.float64) for name, column in zip(names, zip(*rows), strict=True)
     }
 
 
-def _at_epsilon(epsilon: float, known: KnownPoints, config: RunConfig) -> Sequence[float]:
+def _at_epsilon(epsilon: float, known: KnownPoints, keys: Keys, points: Points, seed: int) -> Sequence[float]:
     assert known.test is not None
     assert known.pooled is not None
-    settings = learn_settings(config)
+    settings, classes = learn_settings(keys, seed), len(known.pooled.class_names)
     test = (known.test.points, known.test.labels)
     try:
-        public = public_parameters(config, len(known.pooled.class_names), len(known.clients), epsilon)
+        public = public_parameters(keys, points, classes, len(known.clients), epsilon)
         run = trial([(one.train_points, one.train_labels) for one in known.clients.values()], test, public, settings)
     except ValueError as error:
         log.warning("hull.sweep: no result at epsilon = %g: %s", epsilon, error)
         return (np.nan,) * 5
     sizes = [len(bins) for mine in run.locals for bins in mine.hulls]
-    revealed, points = sum(mine.num_revealed for mine in run.locals), sum(mine.num_points for mine in run.locals)
+    revealed, held = sum(mine.num_revealed for mine in run.locals), sum(mine.num_points for mine in run.locals)
     federated = _baseline(baselines.FEDERATED, run.learned, known, run.names, public.curvature, settings)
     log.info("sweep: epsilon = %g: accuracy %.4f, %.1f vertices per hull", epsilon, run.accuracy, np.mean(sizes))
     federated = np.nan if federated is None else federated
-    return (run.accuracy or 0.0, federated, float(np.mean(sizes)), float(max(sizes)), revealed / points)
+    return (run.accuracy or 0.0, federated, float(np.mean(sizes)), float(max(sizes)), revealed / held)

@@ -98,5 +98,5 @@ def _plain(value: Any) -> str:
 def _meanings(run: RunFiles) -> dict[str, str]:
     """What each key of the run's configuration means."""
     method = METHODS.get(str(run.config.get("method")))
-    known = fields(config_class(method, str(run.config.get("aggregation")))) if method else fields()
+    known = fields(config_class(method, str(run.config.get("aggregation")), _changed(run))) if method else fields()
     return {key: field.description or "" for key, field in known}

@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.directory import run_files
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import charts, image_figures, labels, style, units
+from curvfed.server_app.report import charts, labels, style, units
 from curvfed.server_app.report.templates import Picture
 from curvfed.strategies.methods import METHODS
+from curvfed.strategies.wire.messages import FINE_TUNE
 
 Array = NDArray[np.float64]
 
@@ -30,10 +31,19 @@ LOSSES = {
 
 def figures(run: RunFiles) -> list[Picture]:
     """All pictures of a page for which the files have data."""
-    draws = (image_figures.accuracy, score, loss, image_figures.confusion, image_figures.features, image_figures.weights,
-             curvature_by_round, curvature_by_graph, classes)  # fmt: skip
+    draws = [score, loss, curvature_by_round, curvature_by_graph, classes]
+    if _has_model_figures(run):
+        from curvfed.server_app.report import image_figures as models
+
+        draws = [models.accuracy, *draws[:2], models.confusion, models.features, models.weights, *draws[2:]]
     with style.applied(style.PAGE_SIZE):
         return _of_hulls(run) + [picture for draw in draws if (picture := draw(run)) is not None]
+
+
+def _has_model_figures(run: RunFiles) -> bool:
+    """Whether the global or the fine-tuned models were scored, or the aggregation has weights of its own."""
+    scored, weighted = run.rounds.get("global_accuracy", ()), run.scores.get("weight", ())
+    return any(scored) or any(weighted) or FINE_TUNE in run.rounds.get("phase", ()) or run.global_test is not None
 
 
 def _of_hulls(run: RunFiles) -> list[Picture]:

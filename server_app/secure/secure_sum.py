@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.phase import Check, Phase
+from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.shared_tables import Secure
 from curvfed.strategies.config.secure_average import feature_sums, mean, parameter_sums
 from curvfed.strategies.config.secure_phases import MASKED, Opening
 from curvfed.strategies.secure_sum.errors import SecureSumError
@@ -38,7 +40,7 @@ T = TypeVar("T")
 
 
 def secure_sum(
-    ask: Ask, header: Header, clients: Sequence[int], modulus: int, length: int, config: RunConfig
+    ask: Ask, header: Header, clients: Sequence[int], modulus: int, length: int, run: RunKeys, keys: Secure
 ) -> tuple[Phase, NDArray[np.uint64]]:
     """The sum of one vector per client. No single vector is seen.
 
@@ -61,7 +63,7 @@ def secure_sum(
         If fewer clients than the threshold are left at some step. Nothing is revealed then.
     """
     opening = Opening(target=header.phase, modulus=modulus, length=length, clients=list(clients))
-    server = SecureSumServer(opening.session(header, config))
+    server = SecureSumServer(opening.session(header, run, keys))
 
     def receive_keys(reply: Reply) -> None:
         server.receive_keys(reply.partition, PublicKeys.from_parts(reply.parts))
@@ -85,15 +87,15 @@ def secure_sum(
             raise SecureSumError(f"{error}. {phase.failure_summary}" if phase.reasons else str(error)) from None
 
     def close_masked_inputs() -> tuple[int, ...]:
-        survivors, needed = server.close_masked_inputs(), min(config.min_replies, len(clients))
+        survivors, needed = server.close_masked_inputs(), min(run.min_replies, len(clients))
         if len(survivors) < needed:  # before anything is revealed
             raise SecureSumError(f"{len(survivors)} good replies, needed are {needed} (min-replies)")
         return survivors
 
     phase = ask(replace(header, phase=KEYS), dict.fromkeys(clients, opening.as_parts()), _check(receive_keys))
-    keys = finish(server.close_keys, phase)
-    message = public_keys_message(keys).as_parts()
-    phase = ask(replace(header, phase=SHARES), dict.fromkeys(keys, message), _check(receive_shares))
+    advertised = finish(server.close_keys, phase)
+    message = public_keys_message(advertised).as_parts()
+    phase = ask(replace(header, phase=SHARES), dict.fromkeys(advertised, message), _check(receive_shares))
     delivered = finish(server.close_shares, phase)
     parts = {partition: BytesByPartition.of(encrypted).as_parts() for partition, encrypted in delivered.items()}
     phase = ask(header, parts, _check(receive_masked_input), {MASKED: np.zeros(length, np.uint64)})
@@ -111,7 +113,7 @@ def secure_sum(
 
 
 def masked_training(
-    ask: Ask, header: Header, cohort: Sequence[int], shared: Arrays, config: RunConfig
+    ask: Ask, header: Header, cohort: Sequence[int], shared: Arrays, run: RunKeys, keys: Secure
 ) -> tuple[Phase, Update]:
     """A training phase of which the server sees only the sum of the replies.
 
@@ -123,32 +125,35 @@ def masked_training(
 
     Raises
     ------
-    SecureSumError
+    RoundError
         If fewer clients than the threshold stay to the end.
     """
     length = sum(array.size for array in shared.values())
-    phase, total = secure_sum(ask, header, cohort, SUM_PRIME, length, config)
+    try:
+        phase, total = secure_sum(ask, header, cohort, SUM_PRIME, length, run, keys)
+    except SecureSumError as error:
+        raise RoundError(f"round {header.round}: {error}") from None
     examples = sum(reply.num_examples for reply in phase.replies.values())
-    values = parameter_sums(config.secure.clip, len(cohort)).decode(total)
+    values = parameter_sums(keys.clip, len(cohort)).decode(total)
     return phase, Update(examples, mean(values, examples, shared))
 
 
 def masked_sums(
-    ask: Ask, header: Header, clients: Sequence[int], length: int, config: RunConfig
+    ask: Ask, header: Header, clients: Sequence[int], length: int, run: RunKeys, keys: Secure
 ) -> tuple[Phase, NDArray[np.float64], float]:
     """The sum of the clients' sums over features, and a bound on the error of its entries.
 
     Raises
     ------
     SecureSumError
-        As `masked_training`.
+        If fewer clients than the threshold stay to the end.
     """
-    phase, total = secure_sum(ask, header, clients, SUM_PRIME, length, config)
+    phase, total = secure_sum(ask, header, clients, SUM_PRIME, length, run, keys)
     encoding = feature_sums(len(clients))
     return phase, encoding.decode(total), encoding.error
 
 
-def check_session(header: Header, clients: Sequence[int], config: RunConfig) -> None:
+def check_session(header: Header, clients: Sequence[int], run: RunKeys, keys: Secure) -> None:
     """Refuse clients over whom no sum is possible, before any of them is asked for anything.
 
     Raises
@@ -160,7 +165,7 @@ def check_session(header: Header, clients: Sequence[int], config: RunConfig) -> 
         log.warning("2 clients: each of them can compute the other's vector from the sum")
     opening = Opening(target=header.phase, modulus=SUM_PRIME, length=1, clients=list(clients))
     try:
-        opening.session(header, config)
+        opening.session(header, run, keys)
     except SecureSumError as error:
         raise ConfigError(
             f"secure sums of {len(clients)} clients (secure.threshold, fraction-train): {error}"

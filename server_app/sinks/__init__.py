@@ -1,0 +1,145 @@
+"""Sinks: places besides the run directory to which the figures of a run go. A sink that is not used is not imported.
+
+A sink has three methods. `start(config)` takes up a run: a new one, or a resumed one, all of whose rounds so far follow
+again. `round(number, figures)` takes the final figures of a round by `phase/column`. `end(rounds, figures, texts)` takes
+the summary after so many rounds, by dotted names; nothing follows. An exception ends the sink, not the run.
+"""
+
+import csv
+import importlib.util
+import logging
+import math
+import re
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from typing import Any
+
+from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.run_config import flatten
+
+TEXTS = frozenset({"round", "phase", "weights", "aggregation_note", "reasons"})
+"""Columns of `rounds.csv` that are no figures."""
+
+log = logging.getLogger("curvfed")
+
+
+class Sinks:
+    """The sinks of a run. Each gets every round once; a sink that fails gets nothing more.
+
+    Parameters
+    ----------
+    directory : RunDirectory
+    """
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self._directory = directory
+        self._open: dict[str, Any] = {}
+        self._waiting: list[Mapping[str, Any]] = []
+
+    def start(self) -> None:
+        """Open the sinks, and send the rounds in the run directory, which a resumed run does not repeat.
+
+        Raises
+        ------
+        ConfigError
+            If a sink does not open in a new run; a resumed run, which has more to lose, continues without it.
+        """
+        config, rounds = self._directory.config, self._directory.path / "rounds.csv"
+        for name in names(config.sinks):
+            try:
+                sink = _make(name, self._directory)
+                sink.start(flatten(config) | {"run-name": self._directory.name})
+            except Exception as error:
+                reason = f'sinks = "{config.sinks}": {name} does not open: {_one_line(error)}'
+                if not config.resume:
+                    raise ConfigError(reason) from error
+                log.warning("%s; the run goes on without it", reason)
+            else:
+                self._open[name] = sink
+        try:
+            self._waiting = list(csv.DictReader(rounds.read_text().splitlines())) if rounds.exists() else []
+        except (OSError, csv.Error) as error:
+            log.warning("rounds.csv cannot be read, the sinks do without the rounds so far: %s", _one_line(error))
+        self.flush()
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Keep a row of `rounds.csv` until `flush` sends it."""
+        self._waiting.append(row)
+
+    def flush(self) -> None:
+        """Send the rows so far. The run has a checkpoint after them, so that they will not be written again."""
+        for number, rows in groupby(self._waiting, key=lambda row: int(row["round"])):
+            cells = {f"{row['phase']}/{column}": row[column] for row in rows for column in row.keys() - TEXTS}
+            figures = dict(sorted(_figures(cells).items()))
+            self._each(lambda sink: sink.round(number, figures))  # noqa: B023
+        self._waiting = []
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        """Send the summary and close."""
+        if summary["status"] == "completed":
+            self.flush()
+        told = {name: value for name, value in dotted(summary).items() if value is not None}
+        texts = {name: " ".join(str(value).split()) for name, value in told.items()
+                 if isinstance(value, str) or name.startswith("settled.")}  # fmt: skip
+        figures = _figures({name: value for name, value in told.items() if name not in texts})
+        self._each(lambda sink: sink.end(summary["rounds"], figures, texts))
+        self._open = {}
+
+    def _each(self, act: Callable[[Any], None]) -> None:
+        for name, sink in list(self._open.items()):
+            try:
+                act(sink)
+            except Exception as error:
+                log.warning("the sink %s failed, the run goes on without it: %s", name, _one_line(error))
+                del self._open[name]
+
+
+def names(sinks: str) -> tuple[str, ...]:
+    """The sinks of a configuration, each once; each is called like its package and like our extra."""
+    return tuple(dict.fromkeys(name for name in sinks.split(",") if name))
+
+
+def check_installed(sinks: str) -> None:
+    """Look for the packages without importing them.
+
+    Raises
+    ------
+    ConfigError
+        If one is missing.
+    """
+    for name in names(sinks):
+        found = importlib.util.find_spec(name)
+        if found is None or found.origin is None:  # only a folder of that name, such as one of event files
+            raise ConfigError(
+                f'sinks = "{sinks}": the package {name} is not installed where the server runs; what installs it is '
+                f"pip install -e '.[{name}]' in this app's folder"
+            )
+
+
+def _make(name: str, directory: RunDirectory) -> Any:
+    if name == "tensorboard":
+        from curvfed.server_app.sinks.tensorboard_sink import TensorBoard
+
+        return TensorBoard(directory.path)
+    from curvfed.server_app.sinks.mlflow_sink import MLflow
+
+    return MLflow(directory)
+
+
+def _figures(cells: Mapping[str, Any]) -> dict[str, float]:
+    """The finite numbers among cells, as they are written or read back."""
+    found = {}
+    for name, cell in cells.items():
+        try:
+            found[name] = float(cell)
+        except (TypeError, ValueError):
+            continue
+    return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def _one_line(error: Exception) -> str:
+    """The text of an error on one line, without the password that an address may hold."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return re.sub(r"//[^/@\s]+@", "//", text)[:500]

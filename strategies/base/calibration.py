@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.tasks.errors import SafeError
 
 Array = NDArray[np.float64]
 
@@ -20,7 +21,7 @@ SLACK = 1 + 1e-9
 """Factor that allows for rounding of sums in float64."""
 
 
-class CalibrationError(ValueError):
+class CalibrationError(SafeError, ValueError):
     """Sums from which no classifier can be computed; the text contains no values of the data."""
 
 

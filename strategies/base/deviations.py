@@ -9,19 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from curvfed.strategies.base.average import Arrays, Update, check_names, split_average, weighted_sum
+from curvfed.strategies.base.named_arrays import is_buffer
 
 Matrix = NDArray[np.float64]
 
-BUFFERS = ("running_mean", "running_var")
-"""Suffixes of the names of batch normalisation's running statistics. They have no gradient and are always averaged."""
-
 _COLUMNS = 65_536  # of a block: a small overhead, and short enough for float32 sums
 _ENTRIES = 2**21  # of a block: 8 MB of float32 fit into the cache
-
-
-def is_buffer(name: str) -> bool:
-    """Whether the array of this name is a running statistic, which is not trained."""
-    return name.endswith(BUFFERS)
 
 
 def gram(start: Arrays, models: Sequence[Arrays]) -> Matrix:

@@ -1,5 +1,7 @@
 """The error that refuses a run."""
 
+from curvfed.tasks.errors import SafeError
 
-class ConfigError(ValueError):
+
+class ConfigError(SafeError, ValueError):
     """A configuration that cannot run; the text names the key, its value and the allowed values."""

@@ -12,9 +12,9 @@ from flwr.serverapp import Grid, strategy
 
 from curvfed.strategies.base.aggregation import Average, Replies, Update
 from curvfed.strategies.base.average import AggregationError, Arrays, split_average
-from curvfed.strategies.base.deviations import is_buffer
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.flower_keys import NEED_ONLY_MEAN
+from curvfed.strategies.base.named_arrays import is_buffer
+from curvfed.strategies.base.shared_tables import NEED_ONLY_MEAN
 from curvfed.strategies.wire.arrays import encode_arrays
 
 STORED = "flower/"
@@ -46,7 +46,7 @@ class FlowerStrategy(Average):
     arrays : dict of str to array
         The initial shared parameters.
     name : str
-        One of `curvfed.strategies.base.flower_keys.FLOWER`.
+        One of `curvfed.strategies.base.shared_tables.FLOWER`.
     settings : mapping
         Arguments of the strategy's class.
     """

@@ -27,7 +27,7 @@ AUTO = "auto"
 """The value by which a user lets the run choose."""
 
 CHOSEN: Any = None
-"""The default of a field that `curvfed.strategies.config.defaults.settled` fills: until then it is None."""
+"""The default of a field that `curvfed.strategies.config.run_config.settled` fills: until then it is None."""
 
 
 def value_type(field: FieldInfo) -> Any:

@@ -1,11 +1,33 @@
-"""Dictionaries of arrays whose names have a prefix, such as "variate/head.weight" or "client/3/head.weight"."""
+"""Arrays by name: those of a model, and those whose names have a prefix, such as "client/3/head.weight"."""
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from curvfed.strategies.base.average import Arrays
+
+BUFFERS = ("running_mean", "running_var")
+"""Suffixes of the names of batch normalisation's running statistics. They have no gradient and are always averaged."""
+
+
+def is_buffer(name: str) -> bool:
+    """Whether the array of this name is a running statistic, which is not trained."""
+    return name.endswith(BUFFERS)
+
+
+def not_finite(arrays: Arrays) -> str:
+    """Which arrays are not finite, in words; "" if all are. Sums of finite replies can exceed float32."""
+    broken = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+    return f"{', '.join(broken[:3])} {'is' if len(broken) == 1 else 'are'} not finite" if broken else ""
+
+
+def named_state(model: nn.Module) -> dict[str, Tensor]:
+    """All tensors that a model computes with: its parameters, and the running statistics of its batch normalisation."""
+    running = {name: buffer for name, buffer in model.named_buffers() if is_buffer(name)}
+    return dict(model.named_parameters()) | running
 
 
 def add_prefix(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:

@@ -6,8 +6,7 @@ from torch import Tensor, nn
 
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.learner import Learner, Local, load_arrays
-from curvfed.strategies.base.model_state import named_state
-from curvfed.strategies.base.named_arrays import select_prefix
+from curvfed.strategies.base.named_arrays import named_state, select_prefix
 
 OWN = "own/"
 """Prefix of the names of the personal model's tensors in the local state."""

@@ -1,11 +1,12 @@
 """The keys of every run: each with its type, its range and what it means."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from curvfed.strategies.base.flower_keys import FlowerName
 from curvfed.strategies.base.keys import CHOSEN, Form, Rate, Table
+from curvfed.strategies.base.shared_tables import FlowerName
 
 RunName = Annotated[
     str,
@@ -24,9 +25,6 @@ Sinks = Annotated[
         words='a list of tensorboard, mlflow with commas and without spaces, or ""',
     ),
 ]
-
-SHARED_TABLES = ("images", "points", "secure", "flower", "mlflow")
-"""The names of the tables that no method has for itself."""
 
 
 class RunKeys(Table):
@@ -239,3 +237,22 @@ class RunKeys(Table):
     def fine_tunes(self) -> bool:
         """Whether clients make personal models of what is shared, if anything is; of a settled configuration."""
         return self.fine_tune == "closed-form" or self.fine_tune_epochs > 0
+
+    @property
+    def data_path(self) -> Path:
+        """Folder of the public data sets."""
+        return _folder(self.data_dir, "data")
+
+    @property
+    def results_path(self) -> Path:
+        """Folder of the run directories."""
+        return _folder(self.results_dir, "results")
+
+
+def home() -> Path:
+    """The folder of everything the app keeps for a user: results, data, prepared partitions, personal state."""
+    return Path.home() / "curvfed"
+
+
+def _folder(setting: str, default: str) -> Path:
+    return Path(setting).expanduser() if setting else home() / default

@@ -12,6 +12,7 @@ from curvfed.strategies.base.optimizers.adam import Adam
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
 from curvfed.strategies.base.optimizers.sgd import SGD
 from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.tasks.errors import SafeError
 from curvfed.tasks.task import Batch, Task
 
 Loss = Callable[[nn.Module, Batch], Tensor]
@@ -21,7 +22,7 @@ GradientTerm = Callable[[], None]
 """Adds a term to the gradients of a step, after the backward pass and before the optimiser's step."""
 
 
-class TrainingError(RuntimeError):
+class TrainingError(SafeError, RuntimeError):
     """Local training that failed; the text holds no data and may be sent."""
 
 
@@ -206,3 +207,17 @@ def check_finite(losses: Iterable[float], epoch: int, epochs: int) -> None:
     bad = next((value for value in losses if not math.isfinite(value)), None)
     if bad is not None:
         raise TrainingError(f"the loss is {bad} in local epoch {epoch + 1} of {epochs}")
+
+
+def learning_rate(config: RunKeys, round_number: int) -> float:
+    """The clients' learning rate in a round, 1, 2, …; `config` is settled.
+
+    Cosine is SphereFed's schedule (Section 5.1; Loshchilov & Hutter, 2017, Eq. 5 without restarts): the first round has
+    the whole rate, and the one after the last would have 0. Steps is its Appendix A.3.
+    """
+    done = round_number - 1
+    if config.schedule == "cosine":
+        return config.learning_rate * (1 + math.cos(math.pi * done / config.num_rounds)) / 2
+    if config.schedule == "steps":
+        return config.learning_rate * config.decay ** (done // config.decay_every)
+    return config.learning_rate

@@ -7,22 +7,11 @@ from functools import cache
 from typing import Any
 
 from curvfed.strategies.base.dotted import Scalar, dotted
-from curvfed.strategies.base.flower_keys import Flower
 from curvfed.strategies.base.keys import AUTO, Table, kebab
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.config.data_keys import Images, Points, Secure
-from curvfed.strategies.config.sink_keys import MLflow
+from curvfed.strategies.base.shared_tables import SHARED
 from curvfed.strategies.method_index import DEFAULTS
 from curvfed.strategies.methods import brought
-
-SHARED: dict[str, type[Table]] = {
-    "images": Images,
-    "points": Points,
-    "secure": Secure,
-    "flower": Flower,
-    "mlflow": MLflow,
-}
-"""The tables that belong to no method, by name."""
 
 
 @cache

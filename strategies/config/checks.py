@@ -4,16 +4,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.flower_keys import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.base.keys import Table, kebab
 from curvfed.strategies.base.method import ONE_SHOT
-from curvfed.strategies.config.defaults import BUILT_IN, settled
-from curvfed.strategies.config.run_config import HOMES, RunConfig
+from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
+from curvfed.strategies.config.run_config import BUILT_IN, HOMES, RunConfig, settled
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.model_names import MODELS
-from curvfed.tasks.registry import tasks_of
+from curvfed.tasks.names import MODELS, tasks_of
 
 BASES = ("average", *HOMES, *FLOWER)
 """Aggregations with one model for all clients; a method with one of them can use any other."""
@@ -176,7 +174,7 @@ def _check_secure_sum(config: RunConfig) -> None:
         raise ConfigError(
             f'secure-sum = true: allowed with another method, for "{config.method}" asks every client for sums of its own'
         )
-    if CALIBRATE in method.after and not config.spherefed.normalize:
+    if CALIBRATE in method.after and not config["spherefed.normalize"]:
         raise ConfigError(
             "secure-sum = true: allowed with spherefed.normalize = true, for other features have no bound"
         )
@@ -187,9 +185,9 @@ def _check_points(config: RunConfig) -> None:
     from curvfed.geometry.quantizer import PoincareQuantizer
     from curvfed.strategies.config.point_data import point_spec
 
-    keys = config.hull
+    keys = config.table("hull")
     try:
-        spec = point_spec(config)
+        spec = point_spec(config, config.points)
     except DataError as error:
         raise ConfigError(str(error)) from None
     named = f'"{config.points.classes}"'

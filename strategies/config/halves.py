@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.flower_keys import FLOWER
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import ENDS, Method
-from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.base.named_arrays import named_state
+from curvfed.strategies.base.shared_tables import FLOWER
 from curvfed.strategies.config.model_spec import build_model, is_fixed, model_spec
 from curvfed.strategies.config.run_config import HOMES, RunConfig
 from curvfed.strategies.methods import METHODS

@@ -14,7 +14,7 @@ from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import CURVATURE, Facts
 from curvfed.tasks import plugins
 from curvfed.tasks.graphs.models.model_spec import ModelSpec
-from curvfed.tasks.model_names import MODELS
+from curvfed.tasks.names import MODELS
 
 if TYPE_CHECKING:
     from curvfed.tasks.images.models import ImageModelSpec
@@ -34,7 +34,7 @@ IMAGE_ENCODERS = {1: "cnn", 3: "convnet"}
 def model_spec(
     config: RunConfig, facts: Facts, num_features: int = 1, num_classes: int = 1
 ) -> "ModelSpec | ImageModelSpec":
-    """The model that this run trains; `config` is settled (`curvfed.strategies.config.defaults`).
+    """The model that this run trains; `config` is settled (`curvfed.strategies.config.run_config`).
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ def model_spec(
         num_classes=len(facts.class_names) or num_classes,
         width=config.embedding_dim,
         dropout=config.dropout,
-        gate=config.flatland.gate,
-        self_weight=config.flatland.self_weight,
+        gate=bool(config["flatland.gate"]),
+        self_weight=bool(config["flatland.self-weight"]),
         learns_curvature=method.learns_curvature,
         mask_threshold=_mask_threshold(config),
-        curvature_map=config.flatland.curvature_map,
-        estimates_curvature=config.flatland.curvature_init == "mlp" and CURVATURE in method.before,
+        curvature_map=str(config["flatland.curvature-map"]),
+        estimates_curvature=config["flatland.curvature-init"] == "mlp" and CURVATURE in method.before,
     )
 
 
@@ -94,8 +94,7 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
     kind = encoder(config, facts.task, channels)
     if kind not in MODELS[facts.task] and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
-    sphere = config.spherefed
-    start = {"linear": "default", "sphere": sphere.head, "poincare": "uniform"}[method.head]
+    start = {"linear": "default", "sphere": str(config["spherefed.head"]), "poincare": "uniform"}[method.head]
     spec = ImageModelSpec(
         kind=kind,
         shape=(channels, height, width),
@@ -105,9 +104,9 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
         head=method.head,
         fixed=has_fixed_head(config),
         start={"random": "default", "trained": "default"}.get(start, start),
-        normalize=sphere.normalize,
-        scale=sphere.temperature if sphere.loss == "cross-entropy" else 1.0,
-        slope=config.hyperfed.slope,
+        normalize=bool(config["spherefed.normalize"]),
+        scale=float(config["spherefed.temperature"]) if config["spherefed.loss"] == "cross-entropy" else 1.0,
+        slope=float(config["hyperfed.slope"]),
     )
     try:
         if kind in MODELS[facts.task]:
@@ -121,7 +120,7 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
 
 def has_fixed_head(config: RunConfig) -> bool:
     """Whether the classifier is never trained in the rounds."""
-    if config.method == "spherefed" and config.spherefed.head == "trained":
+    if config.method == "spherefed" and config["spherefed.head"] == "trained":
         return False
     return config.row.head_from != "training"
 

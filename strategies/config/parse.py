@@ -14,8 +14,7 @@ from curvfed.strategies.base.keys import AUTO, Form, Table, kebab, value_type
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.all_keys import brought_tables, defaults
 from curvfed.strategies.config.checks import check_data, check_method, check_together
-from curvfed.strategies.config.defaults import BUILT_IN
-from curvfed.strategies.config.run_config import RunConfig, config_class
+from curvfed.strategies.config.run_config import BUILT_IN, RunConfig, config_class
 from curvfed.strategies.method_index import DEFAULTS
 from curvfed.strategies.methods import METHODS, brought, table_of
 from curvfed.tasks import plugins
@@ -39,12 +38,12 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
         raise ConfigError(f'{EXTRA} = "{raw[EXTRA]}": {error}') from None
     _check_names(raw, every)
     method = raw.get("method", every["method"])
-    kind = config_class(_row(method), str(raw.get("aggregation"))) if isinstance(method, str) else RunConfig
+    given = {key: value for key, value in raw.items() if not _is(value, every[key])}
+    changed = (key for key, value in given.items() if value != every[key])  # not 0 where the default is 0.0
+    kind = config_class(_row(method), str(raw.get("aggregation")), changed) if isinstance(method, str) else RunConfig
     known = dict(fields(kind))
     config, wrong = _read(kind, {key: value for key, value in raw.items() if key in known}, known)
-    wrong += _wrong_of_others(
-        {key: value for key, value in raw.items() if key not in known and not _is(value, every[key])}
-    )
+    wrong += _wrong_of_others({key: value for key, value in given.items() if key not in known})
     if config is None or wrong:
         raise ConfigError("\n".join(wrong))
     check_method(config)

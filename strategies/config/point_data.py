@@ -1,22 +1,23 @@
 """What the configuration says about a run's points, and the public parameters of the hull protocol."""
 
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.shared_tables import Points
 from curvfed.strategies.hull.public_parameters import PublicParameters
+from curvfed.strategies.methods.hull import Keys
 from curvfed.tasks.points.data import PointSpec
 
 
-def point_spec(config: RunConfig) -> PointSpec:
-    """The specification of a run's points; `config` is settled (`curvfed.strategies.config.defaults`)."""
-    keys = config.points
+def point_spec(run: RunKeys, keys: Points) -> PointSpec:
+    """The specification of a run's points; `run` is settled (`curvfed.strategies.config.run_config`)."""
     return PointSpec(
-        dataset=config.dataset,
-        data_dir=config.data_path,
-        partition=config.partition,
-        alpha=config.alpha,
-        seed=config.seed,
+        dataset=run.dataset,
+        data_dir=run.data_path,
+        partition=run.partition,
+        alpha=run.alpha,
+        seed=run.seed,
         split_seed=-1 if keys.split_seed is None else keys.split_seed,
-        test_size=config.test_size,
+        test_size=run.test_size,
         curvature=keys.curvature,
         classes=keys.classes,
         lacking=keys.lacking,
@@ -30,7 +31,7 @@ def point_spec(config: RunConfig) -> PointSpec:
 
 
 def public_parameters(
-    config: RunConfig, num_classes: int, num_clients: int, epsilon: float | None = None
+    keys: Keys, points: Points, num_classes: int, num_clients: int, epsilon: float | None = None
 ) -> PublicParameters:
     """The public parameters of a hull run; `epsilon` replaces the configured one.
 
@@ -39,11 +40,10 @@ def public_parameters(
     ConfigError
         If they are out of range or do not fit together.
     """
-    keys, curvature = config.hull, config.points.curvature
     try:
         return PublicParameters(
-            curvature=curvature,
-            radius=keys.radius / (-curvature) ** 0.5,
+            curvature=points.curvature,
+            radius=keys.radius / (-points.curvature) ** 0.5,
             epsilon=keys.epsilon if epsilon is None else epsilon,
             num_classes=num_classes,
             num_clients=num_clients,

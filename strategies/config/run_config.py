@@ -1,24 +1,18 @@
-"""The configuration of a run: the keys of every run, and a table for each part that has keys of its own."""
+"""The configuration of a run: the keys of every run, a table for each part that has keys of its own, and what "auto" is."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import create_model
 
 from curvfed.strategies.base.dotted import Scalar, dotted
-from curvfed.strategies.base.flower_keys import Flower
 from curvfed.strategies.base.keys import AUTO, Table
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.config.data_keys import Images, Points, Secure
-from curvfed.strategies.config.sink_keys import MLflow
+from curvfed.strategies.base.shared_tables import Flower, Images, MLflow, Points, Secure
+from curvfed.strategies.method_index import DEFAULTS
 from curvfed.strategies.methods import METHODS, table_of
-from curvfed.strategies.methods.flatland import Keys as FlatLand
-from curvfed.strategies.methods.hull import Keys as Hull
-from curvfed.strategies.methods.hyperfed import Keys as HyperFed
-from curvfed.strategies.methods.spherefed import Keys as SphereFed
 
 if TYPE_CHECKING:
     from curvfed.strategies.base.calibration import Calibration
@@ -26,20 +20,52 @@ if TYPE_CHECKING:
 HOMES = {"consistent": "hyperfed", "fednova": "fednova", "fedopt": "fedopt"}
 """Aggregations that other methods can use too, and the method that each comes from."""
 
+SYSTEMS = ("flatland", "hyperfed", "spherefed", "hull")
+"""Tables that models, losses and data of other methods use too: every run accepts their keys."""
+
+BUILT_IN = {"nodes": "trees", "graphs": "trees", "images": "digits", "points": "uniform"}
+"""Data sets that need no files."""
+
+_GRAPHS: dict[str, Any] = {
+    "local_epochs": 1,
+    "optimizer": "adam",
+    "learning_rate": 0.01,
+    "embedding_dim": 128,
+    "partition": "metis",
+    "train_size": 0.2,
+    "test_size": 0.4,
+    "fine_tune_epochs": 0,
+    "clip_norm": 0.0,
+}
+_IMAGES: dict[str, Any] = {
+    "local_epochs": 5,
+    "optimizer": "sgd",
+    "learning_rate": 0.02,
+    "embedding_dim": 20,
+    "partition": "dirichlet",
+    "train_size": 0.75,
+    "test_size": 0.25,
+    "fine_tune_epochs": 2,
+    "clip_norm": 0.0,
+}
+_POINTS: dict[str, Any] = _IMAGES | {
+    "partition": "stratified",
+    "test_size": 0.15,
+    "fine_tune_epochs": 0,
+}
+_OF_TASK = {"nodes": _GRAPHS, "graphs": _GRAPHS, "images": _IMAGES, "points": _POINTS}
+_OTHER_LOSS_RATE = 0.1  # squared errors and distances have smaller gradients than cross-entropy
+
 
 class RunConfig(RunKeys):
     """The configuration of a run. Frozen and hashable; server and clients each parse it once.
 
-    Every run has the tables of the data and of the four systems, which models and losses of other methods use too.
-    `config_class` adds the method's own tables.
+    `config_class` adds the method's own tables, and those of `SYSTEMS` that the run is given keys of. The others of
+    these have their defaults, which `curvfed.strategies.method_index` knows without the methods' files.
     """
 
-    flatland: FlatLand = FlatLand()
     images: Images = Images()
-    hyperfed: HyperFed = HyperFed()
-    spherefed: SphereFed = SphereFed()
     points: Points = Points()
-    hull: Hull = Hull()
     secure: Secure = Secure()
     flower: Flower = Flower()
     mlflow: MLflow = MLflow()
@@ -56,7 +82,13 @@ class RunConfig(RunKeys):
 
     def keys_of(self, method: Method) -> Table:
         """The first table of a method, which both halves receive; an empty table for a method without keys."""
-        return getattr(self, _field(next(iter(method.keys)))) if method.keys else Table()
+        found: Table = self.table(next(iter(method.keys))) if method.keys else Table()
+        return found
+
+    def table(self, name: str) -> Any:
+        """The table of this name; one that the run was given no keys of is imported, and has its defaults."""
+        own = getattr(self, _field(name), None)
+        return table_of(name)() if own is None else own
 
     @property
     def calibration(self) -> "Calibration":
@@ -65,7 +97,7 @@ class RunConfig(RunKeys):
             return self.row.calibration(self.keys_of(self.row), self)
         from curvfed.strategies.methods.spherefed import ClosedForm
 
-        return ClosedForm(self.spherefed, self)
+        return ClosedForm(self.table("spherefed"), self)
 
     @property
     def proximal(self) -> float:
@@ -91,7 +123,7 @@ class RunConfig(RunKeys):
     @property
     def loss(self) -> str:
         """The local loss of an image run."""
-        return self.spherefed.loss if self.method == "spherefed" else self.row.loss
+        return str(self["spherefed.loss"]) if self.method == "spherefed" else self.row.loss
 
     @property
     def fixed_by_num_rounds(self) -> tuple[int, ...]:
@@ -101,22 +133,13 @@ class RunConfig(RunKeys):
             found.append(self.row.rounds_set(self.keys_of(self.row), self.num_rounds))
         return tuple(found)
 
-    @property
-    def data_path(self) -> Path:
-        """Folder of the public data sets."""
-        return _folder(self.data_dir, "data")
 
-    @property
-    def results_path(self) -> Path:
-        """Folder of the run directories."""
-        return results_folder(self.results_dir)
-
-
-def config_class(method: Method, aggregation: str) -> type[RunConfig]:
-    """The class of configuration for a method: with its own tables, those of keys that its row names, and
-    that of the aggregation."""
+def config_class(method: Method, aggregation: str, given: Iterable[str] = ()) -> type[RunConfig]:
+    """The class of configuration for a method: with its own tables, those of keys that its row names, that of the
+    aggregation, and those of `SYSTEMS` that `given`, keys with other values than their defaults, are in."""
     base = METHODS[HOMES[aggregation]].keys if aggregation in HOMES else {}
     named = {key.partition(".")[0] for key in (method.proximal, method.sparsity, method.selection) if "." in key}
+    named |= {key.partition(".")[0] for key in given} & set(SYSTEMS)
     others = {table: table_of(table) for table in sorted(named - method.keys.keys())}
     return _with_tables(tuple({**base, **others, **method.keys}.items()))
 
@@ -128,22 +151,28 @@ def _with_tables(tables: tuple[tuple[str, type[Table]], ...]) -> type[RunConfig]
     return create_model("RunConfig", __base__=RunConfig, **own) if own else RunConfig
 
 
+def settled(config: RunConfig, task: str) -> RunConfig:
+    """The configuration with a value for every key that the task or the method chooses.
+
+    FlatLand's Appendix E.2 is what graphs get. Images get the five local epochs, d = 20 and the split of HyperFed's
+    Section 5.1, SphereFed's SGD with momentum .9, and rates that suit networks without normalisation too.
+    """
+    method = config.row
+    choices = _OF_TASK[task] | {
+        "aggregation": method.aggregation,
+        "fine_tune": method.fine_tune,
+        "weights": "examples",
+    }
+    if task == "images" and config.loss != "cross-entropy":
+        choices["learning_rate"] = _OTHER_LOSS_RATE
+    choices |= method.settings.get(task, {})
+    if task == "points":
+        choices["train_size"] = 1 - (choices["test_size"] if config.test_size is None else config.test_size)
+    return config.model_copy(update={name: value for name, value in choices.items() if getattr(config, name) is None})
+
+
 def _field(table: str) -> str:
     return table.replace("-", "_")
-
-
-def home() -> Path:
-    """The folder of everything the app keeps for a user: results, data, prepared partitions, personal state."""
-    return Path.home() / "curvfed"
-
-
-def results_folder(setting: str = "") -> Path:
-    """The folder of the run directories that `results-dir` names; by default one below the user's home."""
-    return _folder(setting, "results")
-
-
-def _folder(setting: str, default: str) -> Path:
-    return Path(setting).expanduser() if setting else home() / default
 
 
 @lru_cache(maxsize=64)
@@ -154,5 +183,6 @@ def _values(config: RunConfig) -> Mapping[str, Any]:
 
 def flatten(config: RunConfig) -> dict[str, Scalar]:
     """The configuration as dotted keys; `parse` is its inverse."""
-    values = dotted(config.model_dump(by_alias=True, warnings=False))
+    tables = config.model_dump(by_alias=True, warnings=False)
+    values = dotted(tables | {table: DEFAULTS[table] for table in SYSTEMS if table not in tables})
     return {key: AUTO if value is None else value for key, value in values.items()}

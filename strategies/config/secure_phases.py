@@ -1,6 +1,7 @@
 """The first message of a secure sum: which phase is masked, and over which clients. The clients check it."""
 
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.shared_tables import Secure
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.messages import Message
 from curvfed.strategies.secure_sum.session import Session
@@ -31,15 +32,15 @@ class Opening(Message):
     length: int
     clients: list[int]
 
-    def session(self, header: Header, config: RunConfig) -> Session:
-        """The whole session. Threshold and neighbours come from each side's own configuration.
+    def session(self, header: Header, run: RunKeys, keys: Secure) -> Session:
+        """The whole session. Threshold and neighbours come from each side's own keys.
 
         Raises
         ------
         SecureSumError
             If a value is out of range, or the target is not masked in this run.
         """
-        wanted = config.secure_sum or self.target == HULLS
+        wanted = run.secure_sum or self.target == HULLS
         if self.target not in TARGETS or not wanted:
             raise SecureSumError(f"phase {self.target!r} is not masked in this run")
         return Session(
@@ -49,6 +50,6 @@ class Opening(Message):
             modulus=self.modulus,
             length=self.length,
             clients=tuple(self.clients),
-            threshold=config.secure.threshold or 0,
-            neighbours=config.secure.neighbours or 0,
+            threshold=keys.threshold or 0,
+            neighbours=keys.neighbours or 0,
         )

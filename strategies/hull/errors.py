@@ -1,7 +1,9 @@
 """The error of the hull protocol."""
 
+from curvfed.tasks.errors import SafeError
 
-class HullError(ValueError):
+
+class HullError(SafeError, ValueError):
     """Hulls cannot be encoded, or a sum cannot be decoded.
 
     The text travels to the server: it says what is wrong and what is allowed, never a bin, a slot or a position.

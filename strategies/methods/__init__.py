@@ -13,7 +13,8 @@ from typing import Any, Literal, get_origin
 from curvfed.strategies.base.dotted import Scalar
 from curvfed.strategies.base.keys import Table, kebab
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.base.run_keys import SHARED_TABLES, RunKeys
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.shared_tables import SHARED
 from curvfed.strategies.method_index import DEFAULTS, FILES
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
@@ -75,7 +76,7 @@ def _unfit(row: Any, tables: Mapping[str, type[Table]]) -> str:
     """Why another package's row is refused; "" if it is accepted. `tables` are those of the rows accepted so far."""
     if not isinstance(row, Method):
         return f"its entry point is {row!r}; allowed is a {Method.__module__}.Method"
-    taken = {*SHARED_TABLES, *DEFAULTS, *map(kebab, RunKeys.model_fields)}
+    taken = {*SHARED, *DEFAULTS, *map(kebab, RunKeys.model_fields)}
     for table, keys in row.keys.items():
         if table in taken or tables.get(table, keys) is not keys:
             return f'its keys have the table "{table}", whose name is taken; it needs another one'

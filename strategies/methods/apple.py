@@ -11,12 +11,11 @@ from torch import Tensor, nn
 
 from curvfed.strategies.base.aggregation import Aggregation, Replies
 from curvfed.strategies.base.average import Arrays, check_names
-from curvfed.strategies.base.deviations import is_buffer
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, load_arrays, to_numpy
 from curvfed.strategies.base.method import IMAGES, Method
-from curvfed.strategies.base.named_arrays import join_groups, split_groups
+from curvfed.strategies.base.named_arrays import is_buffer, join_groups, split_groups
 from curvfed.strategies.base.own_model import OWN, OwnModel
 from curvfed.strategies.base.training import Trained, make_optimizer, train
 from curvfed.strategies.wire.arrays import MessageError, check_arrays

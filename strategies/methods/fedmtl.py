@@ -11,11 +11,10 @@ from threadpoolctl import threadpool_limits
 
 from curvfed.strategies.base.aggregation import Aggregation, Replies
 from curvfed.strategies.base.average import Arrays, check_names
-from curvfed.strategies.base.deviations import is_buffer
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, load_arrays
 from curvfed.strategies.base.method import IMAGES, Method
-from curvfed.strategies.base.named_arrays import add_prefix, join_groups, select_prefix, split_groups
+from curvfed.strategies.base.named_arrays import add_prefix, is_buffer, join_groups, select_prefix, split_groups
 from curvfed.strategies.base.training import GradientTerm
 from curvfed.strategies.wire.arrays import MessageError, check_arrays
 

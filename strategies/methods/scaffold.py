@@ -9,11 +9,11 @@ from torch import Tensor
 
 from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.average import Arrays, check_names, split_average
-from curvfed.strategies.base.deviations import is_buffer, weighted_step
+from curvfed.strategies.base.deviations import weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, clones, load_arrays, to_numpy
 from curvfed.strategies.base.method import GRAPHS, IMAGES, PLAIN_MEAN, SGD_FROM_REST, Method
-from curvfed.strategies.base.named_arrays import add_prefix, select_prefix
+from curvfed.strategies.base.named_arrays import add_prefix, is_buffer, select_prefix
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
 from curvfed.strategies.base.training import Correction, GradientTerm, Trained
 from curvfed.strategies.wire.arrays import check_arrays

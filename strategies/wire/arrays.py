@@ -10,13 +10,15 @@ import numpy.lib.format as npy
 from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 
+from curvfed.tasks.errors import SafeError
+
 _NUMPY, _PREFIX = "numpy.ndarray", 10  # magic, version and the header's length take ten bytes
 
 MAX_REASON = 2000
 """Most characters of a reason that is logged. It may quote the other side, which could otherwise fill a disk."""
 
 
-class MessageError(ValueError):
+class MessageError(SafeError, ValueError):
     """A message that is not as expected; the text is safe to print, whatever it quotes (`one_line`)."""
 
     def __init__(self, reason: str) -> None:

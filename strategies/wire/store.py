@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 
 from curvfed.strategies.wire.stored_format import FORMAT, unreadable
 from curvfed.tasks.atomic_file import remove_abandoned, temporary_path
+from curvfed.tasks.errors import SafeError
 
 _DTYPES = {
     np.dtype(name): code
@@ -38,7 +39,7 @@ _MOST_BUFFERS = 512  # well below the limit of one system call
 _NAME = re.compile(r"^(\d{8})\.safetensors$")
 
 
-class StoreError(RuntimeError):
+class StoreError(SafeError, RuntimeError):
     """A stamp that is missing or unreadable."""
 
 

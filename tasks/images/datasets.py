@@ -4,13 +4,12 @@ import os
 from functools import partial
 from pathlib import Path
 
-from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError, did_you_mean
 from curvfed.tasks.images import readers
 from curvfed.tasks.images.folder import LAYOUTS, class_folders, parts_of, read_folder, read_parts
 from curvfed.tasks.images.raw import TEST, TRAIN, RawImages
 from curvfed.tasks.images.sources import ALIASES, SOURCES, TINY, Source, source_of
-from curvfed.tasks.public_data import Located, find_path
+from curvfed.tasks.public_data import Located, brought, find_path
 
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -31,8 +30,8 @@ def locate(dataset: str, data_dir: Path) -> Located[RawImages]:
     if source is not None:
         located = source.fetched(data_dir, partial(find, source))
         return Located(located.files, partial(_read, source, data_dir, located))
-    if (brought := plugins.located(dataset, data_dir, RawImages)) is not None:
-        return brought
+    if (own := brought(dataset, data_dir, RawImages)) is not None:
+        return own
     try:
         return locate_folder(find_path(dataset, data_dir, Path.is_dir))
     except DataError:

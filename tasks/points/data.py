@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.partition import membership_digest
 from curvfed.tasks.points.client_points import Booleans, ClientPoints, Integers, client_points
@@ -15,6 +14,7 @@ from curvfed.tasks.points.datasets import CURVATURES, locate
 from curvfed.tasks.points.partition import PARTITIONS, deal_out
 from curvfed.tasks.points.readers import RawPoints, check_inside, in_order, read_points
 from curvfed.tasks.points.uniform import two_classes
+from curvfed.tasks.public_data import brought
 
 __all__ = ["ClientPoints", "PointSpec", "load_client", "load_own", "load_pooled", "load_test", "load_test_file"]
 
@@ -191,7 +191,7 @@ def _stamp(spec: PointSpec) -> Stamp:
 @lru_cache(maxsize=2)
 def _pooled(spec: PointSpec, stamp: Stamp) -> tuple[RawPoints, Booleans]:
     """All points of a data set, and which of them are test points."""
-    if (own := plugins.located(spec.dataset, spec.data_dir, RawPoints)) is not None:
+    if (own := brought(spec.dataset, spec.data_dir, RawPoints)) is not None:
         raw = _kept(own.read(), spec)
     elif stamp is None:
         radius = spec.sample_radius / math.sqrt(-spec.curvature)

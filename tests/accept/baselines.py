@@ -11,8 +11,8 @@ from accept.flatland import CORA, SEEDS, best_accuracies
 from accept.images import MILD, SKEWED, global_accuracies, personal_accuracies
 from accept.lab import Lab, Outcome
 from curvfed.strategies.config.checks import OF_SGD
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.images.datasets import locate as locate_images

@@ -237,7 +237,7 @@ def _killed_and_resumed(lab: Lab, after: int, index: int) -> Path:
 
 def _array_names_on_the_wire(lab: Lab) -> set[str]:
     """Names of all arrays in all messages of a run of two rounds."""
-    from curvfed.deployments.simulate import simulate
+    from curvfed.deployments.inprocess import simulate
 
     names: set[str] = set()
 

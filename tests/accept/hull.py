@@ -111,7 +111,7 @@ def synthetic(lab: Lab) -> Iterator[Outcome]:
 
 def vanished(lab: Lab) -> Iterator[Outcome]:
     """Three of ten clients vanish, in every phase in turn: the fault is injected in the in-process Grid."""
-    from curvfed.deployments.simulate import simulate
+    from curvfed.deployments.inprocess import simulate
 
     for phase in (MEASURE, KEYS, SHARES, HULLS, UNMASK, EVALUATE):
 

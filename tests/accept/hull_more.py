@@ -11,10 +11,11 @@ import numpy as np
 from accept.flatland import SEEDS, spread
 from accept.lab import Lab, Outcome
 from accept.presets import preset
+from curvfed.strategies.base.shared_tables import Points
 from curvfed.strategies.config.point_data import public_parameters
-from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.hull.learn import Settings
 from curvfed.strategies.hull.trial import trial
+from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.wire.messages import HULLS
 from curvfed.tasks.points.data import PointSpec, load_client, load_test
 
@@ -26,7 +27,7 @@ def server_view(lab: Lab) -> Iterator[Outcome]:
     """All numbers that the server sees of the clients in the masked phase."""
     from scipy.stats import kstest
 
-    from curvfed.deployments.simulate import simulate
+    from curvfed.deployments.inprocess import simulate
     from curvfed.strategies.wire.arrays import decode_arrays
 
     seen: list[Any] = []
@@ -115,7 +116,7 @@ def one_trial(lab: Lab, c: float) -> float:
     clients = [(one.train_points, one.train_labels) for one in (load_client(spec, p, 3) for p in range(3))]
     test = load_test(spec)
     assert test is not None
-    values = public_parameters(RunConfig(method="hull"), 8, 3)
+    values = public_parameters(Keys(), Points(), 8, 3)
     seconds = []
     for _ in range(12):
         started = time.perf_counter()

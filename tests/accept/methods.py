@@ -9,7 +9,7 @@ from pathlib import Path
 
 from accept.lab import Lab, Outcome, Settings, read_summary
 from curvfed.deployments.pairs import Value
-from curvfed.strategies.config.defaults import BUILT_IN
+from curvfed.strategies.config.run_config import BUILT_IN
 from curvfed.strategies.methods import METHODS
 
 ROOT = Path(__file__).parents[2]

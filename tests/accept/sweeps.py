@@ -46,7 +46,7 @@ figures = "personal_accuracy_mean"
 LOOP = """
 import sys
 from pathlib import Path
-from curvfed.deployments.simulate import simulate
+from curvfed.deployments.inprocess import simulate
 from curvfed.deployments.sweep.plan import SUPERNODES, read_plan
 for run in read_plan(Path(sys.argv[1])).runs:
     settings = dict(run.settings) | {"results-dir": sys.argv[2], "run-name": run.name}

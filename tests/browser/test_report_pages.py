@@ -13,8 +13,8 @@ from PIL import Image
 from playwright.sync_api import BrowserContext, Page
 from report_page import HOSTILE
 
-from curvfed.server_app.directory.failure import failed_summary
 from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.directory.summary import failed_summary
 from curvfed.server_app.report.page import write_report
 from curvfed.strategies.config.parse import parse
 

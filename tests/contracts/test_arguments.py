@@ -11,15 +11,14 @@ from graph_fixtures import user_fields, user_graphs, write_tu, write_user_graph
 from image_fixtures import write_classes, write_idx
 from rich.console import Console
 
+from curvfed.deployments.check import is_in_use
 from curvfed.deployments.command import main
 from curvfed.deployments.pairs import UsageError, pop_supernodes, read_pairs
 from curvfed.deployments.tables import LABELS, summary_table
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.defaults import settled
-from curvfed.strategies.config.keys_in_use import is_in_use
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.point_data import public_parameters
-from curvfed.strategies.config.run_config import flatten
+from curvfed.strategies.config.run_config import flatten, settled
 from curvfed.strategies.hull.baselines import NAMES as BASELINES
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.data.sources import SOURCES
@@ -279,7 +278,7 @@ def said(capsys, *arguments: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch):
-    monkeypatch.setattr("curvfed.tasks.download.fetch", lambda *_: pytest.fail("check must not download"))
+    monkeypatch.setattr("curvfed.tasks.public_data.fetch", lambda *_: pytest.fail("check must not download"))
 
 
 def test_check_looks_at_graphs(capsys, cora_dir, tmp_path):
@@ -425,7 +424,8 @@ def test_check_looks_at_points(capsys, tmp_path):
 def test_check_says_what_hulls_would_cost(capsys, arguments, classes, clients):
     settings = read_pairs(["method=hull", *arguments], DEFAULTS | {"num-supernodes": 10})
     settings.pop("num-supernodes", None)
-    values = public_parameters(settled(parse(settings), "points"), classes, clients)
+    config = settled(parse(settings), "points")
+    values = public_parameters(config.table("hull"), config.points, classes, clients)
     last = said(capsys, "method=hull", *arguments)[-1]
     assert f"makes {values.quantizer.num_bins:,} bins; for {classes} classes" in last
     assert f"sends {values.length:,} numbers modulo {values.prime} ({values.length * 8 / 1000:,.1f} kB)" in last

@@ -19,7 +19,8 @@ from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.registry import catalogue, tasks_of
+from curvfed.tasks.names import tasks_of
+from curvfed.tasks.registry import catalogue
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
@@ -236,7 +237,7 @@ def test_data_that_will_not_do_leave_no_folder_and_are_said_once(command, tmp_pa
 
 def test_a_data_set_that_can_be_downloaded_is_left_to_the_run(tmp_path, own_home, monkeypatch):
     asked = []
-    monkeypatch.setattr("curvfed.tasks.download.fetch", lambda *words: asked.append(words) or _no_network())
+    monkeypatch.setattr("curvfed.tasks.public_data.fetch", lambda *words: asked.append(words) or _no_network())
     assert (
         main(["simulate", "dataset=cora", f"data-dir={tmp_path}", f"results-dir={tmp_path / 'results'}", *SMALL]) == 1
     )

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.flower_keys import FLOWER, NEED_ONLY_MEAN, FlowerName
 from curvfed.strategies.base.keys import Table, value_type
-from curvfed.strategies.base.run_keys import SHARED_TABLES
-from curvfed.strategies.config.all_keys import SHARED, defaults
+from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN, SHARED, FlowerName
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.checks import BASES
 from curvfed.strategies.config.parse import all_fields, allowed, parse
-from curvfed.strategies.config.run_config import RunConfig, config_class, flatten
+from curvfed.strategies.config.run_config import SYSTEMS, RunConfig, config_class, flatten
 from curvfed.strategies.methods import METHODS, Method
 from curvfed.tasks.graphs.models.registry import MODELS
 from curvfed.tasks.images.nets import NETS
@@ -313,7 +312,7 @@ def test_configuration_is_frozen_and_hashable():
     with pytest.raises(ValidationError, match="frozen"):
         config.seed = 1
     with pytest.raises(ValidationError, match="frozen"):
-        config.flatland.gate = False
+        config.table("flatland").gate = False
     assert {config: 1}[parse(defaults())] == 1
     assert len({config, parse({"seed": 1}), parse({"flatland.gate": False})}) == 3
 
@@ -452,7 +451,7 @@ def test_a_form_is_told_in_words():
 
 @pytest.mark.parametrize("given", ["none", "all", "fle", "ch-ce,logistic,cp,fle,ce,ch-cp", "cp,cp"])
 def test_baselines_are_a_choice(given):
-    assert parse({"hull.baselines": given}).hull.baselines == given
+    assert parse({"hull.baselines": given})["hull.baselines"] == given
 
 
 @pytest.mark.parametrize(
@@ -762,7 +761,18 @@ def test_a_run_has_the_tables_of_the_keys_that_its_row_names():
 
 
 def test_the_tables_that_are_no_methods_are_those_of_every_run():
-    assert tuple(SHARED) == SHARED_TABLES
-    systems = {"flatland", "hyperfed", "spherefed", "hull"}
-    tables = {name for name, field in RunConfig.model_fields.items() if isinstance(field.default, Table)}
-    assert tables == systems | set(SHARED_TABLES)
+    assert {name for name, field in RunConfig.model_fields.items() if isinstance(field.default, Table)} == set(SHARED)
+
+
+GIVEN = {"flatland.gate": False, "hyperfed.slope": 0.5, "spherefed.normalize": False, "hull.c": 2.0}
+
+
+def test_the_tables_of_the_systems_are_there_whether_or_not_their_keys_are_given():
+    """Without them the files of these methods need not be imported."""
+    plain, some = parse({"method": "local"}), parse({"method": "local"} | GIVEN)
+    assert set(SYSTEMS) == {key.partition(".")[0] for key in GIVEN}
+    assert type(some).model_fields.keys() - type(plain).model_fields.keys() == set(SYSTEMS)
+    assert {key: plain[key] for key in GIVEN} == {key: defaults()[key] for key in GIVEN}
+    assert flatten(some) == flatten(plain) | GIVEN
+    for table in SYSTEMS:
+        assert plain.table(table) == type(some.table(table))()

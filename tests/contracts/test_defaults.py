@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.strategies.config.defaults import BUILT_IN, settled
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.run_config import BUILT_IN, RunConfig, settled
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.registry import tasks_of
+from curvfed.tasks.names import tasks_of
 
 EXPLICIT: dict[str, list[Any]] = {
     "local-epochs": [1, 3, 10_000],

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from graph_fixtures import write_amazon, write_minesweeper, write_ogb, write_planetoid
 
-from curvfed.tasks import download
+from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.clients import load_client
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
@@ -24,7 +24,7 @@ from curvfed.tasks.graphs.data.sources import SOURCES
 @pytest.fixture
 def offline(monkeypatch):
     """A network that refuses at once."""
-    monkeypatch.setattr(download, "PROBE_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr(public_data, "PROBE_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("no_proxy", "*")
 
 
@@ -55,10 +55,10 @@ def test_absent_data_offline(tmp_path, dataset, package, collection, name, root,
 
 
 def test_a_network_that_never_answers_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(download, "PROBE_SECONDS", 1.0)
+    monkeypatch.setattr(public_data, "PROBE_SECONDS", 1.0)
     monkeypatch.setenv("no_proxy", "*")
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setattr(download, "PROBE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        monkeypatch.setattr(public_data, "PROBE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
         start = time.monotonic()
         with pytest.raises(DataError, match="cannot be downloaded"):
             load_client(GraphSpec("cora", tmp_path), 0, 1, tmp_path / "cache")
@@ -76,7 +76,7 @@ def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatc
             write_planetoid(Path(arguments[0]), "Cora", folder=".")
             (Path(arguments[0]) / "Cora" / "processed").mkdir()
 
-    monkeypatch.setattr(download, "_python", played)
+    monkeypatch.setattr(public_data, "_python", played)
     graph = load_client(GraphSpec("cora", tmp_path / "data"), 0, 1, tmp_path / "cache")
     assert len(graph.labels) == 600
     assert len(calls) == 2
@@ -107,7 +107,7 @@ def ogb(tmp_path, monkeypatch):
         f"        shutil.copytree({str(origin)!r}, root + '/' + name.replace('-', '_'))\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
-    monkeypatch.setattr(download, "_PROBE", "")
+    monkeypatch.setattr(public_data, "_PROBE", "")
     return package
 
 

@@ -21,7 +21,7 @@ from graph_fixtures import (
     write_user_graph,
 )
 
-from curvfed.tasks import download
+from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.data.clients import load_client, load_own
@@ -123,7 +123,7 @@ print([name for name in ("torch_geometric", "scipy", "pymetis", "networkx", "skl
 
 @pytest.mark.parametrize(("dataset", "name"), [("imdb-multi", "IMDB-MULTI"), ("MUTAG,Letter-HIGH", "Letter-high")])
 def test_absent_files_offline(tmp_path, monkeypatch, dataset, name):
-    monkeypatch.setattr(download, "PROBE_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr(public_data, "PROBE_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("no_proxy", "*")
     names = graph_dataset_names(dataset)
     with pytest.raises(DataError) as error:
@@ -147,7 +147,7 @@ def test_downloaded_files_are_used(tmp_path, monkeypatch):
             assert code.endswith("TUDataset(root=sys.argv[1], name='MUTAG')")
             write_tu(Path(arguments[0]), "MUTAG", folder=".")
 
-    monkeypatch.setattr(download, "_python", played)
+    monkeypatch.setattr(public_data, "_python", played)
     client = load_client(GraphSpec("mutag", tmp_path / "data"), 0, 1, tmp_path / "cache")
     assert len(client.labels) == GRAPHS
     assert (tmp_path / "data/tu/MUTAG/raw/MUTAG_A.txt").is_file()

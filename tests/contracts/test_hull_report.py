@@ -19,10 +19,10 @@ from PIL import Image
 from report_page import HOSTILE, Drawn, Page, drawn_texts, section
 from report_page import drawn as drawn_alone
 
-from curvfed.server_app.directory.failure import failed_summary
 from curvfed.server_app.directory.hull_file import SWEEP
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.directory.summary import failed_summary
 from curvfed.server_app.report.disc import GRID, MOST_DOTS, geodesic
 from curvfed.server_app.report.hull_figures import MOST_KEYS, hull_figures
 from curvfed.server_app.report.page import write_report

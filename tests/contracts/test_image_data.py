@@ -17,7 +17,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.client_images import client_images
 from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test, load_test_folder
 from curvfed.tasks.images.label_partition import Deal
-from curvfed.tasks.registry import tasks_of
+from curvfed.tasks.names import tasks_of
 
 CLIENTS = 4
 
@@ -315,7 +315,7 @@ import json, sys
 from pathlib import Path
 from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test
 from curvfed.tasks.images.label_partition import Deal
-from curvfed.tasks.registry import tasks_of
+from curvfed.tasks.names import tasks_of
 spec, cache = ImageSpec("mnist", Path({str(root)!r}), deal=Deal(min_client_size=5)), Path({str(tmp_path / "cache")!r})
 own = Path({str(tmp_path / "own")!r})
 found = [load_client(spec, 2, {CLIENTS}, cache), load_test(spec, cache), load_own(own, spec, cache)]

@@ -13,7 +13,7 @@ import torch
 from image_fixtures import CIFAR10, rows_of, write_cifar, write_classes, write_idx, write_tiny
 from PIL import Image
 
-from curvfed.tasks import download
+from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test
 from curvfed.tasks.images.folder import EXTENSIONS, fingerprint, is_image_folder
@@ -153,7 +153,7 @@ def test_an_unfit_table_of_tiny_imagenet(tmp_path, row, text):
 @pytest.fixture
 def offline(monkeypatch):
     """A network that refuses at once."""
-    monkeypatch.setattr(download, "PROBE_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr(public_data, "PROBE_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("no_proxy", "*")
 
 
@@ -212,7 +212,7 @@ def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatc
             write_idx(Path(arguments[0]))
             (Path(arguments[0]) / "archive.tar.gz").touch()
 
-    monkeypatch.setattr(download, "_python", played)
+    monkeypatch.setattr(public_data, "_python", played)
     spec = ImageSpec("mnist", tmp_path / "data")
     assert len(load_test(spec, tmp_path / "cache").labels) == 40
     assert len(calls) == 2
@@ -222,7 +222,7 @@ def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatc
 
 
 def test_a_download_that_lacks_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(download, "_python", lambda *_, **__: None)
+    monkeypatch.setattr(public_data, "_python", lambda *_, **__: None)
     with pytest.raises(DataError, match="cannot be downloaded: the download lacks some"):
         load_test(ImageSpec("mnist", tmp_path / "data"), tmp_path / "cache")
 

@@ -2,7 +2,7 @@
 
 from curvfed.tasks.graphs.models.registry import MODELS as GRAPH_MODELS
 from curvfed.tasks.images.nets import NETS
-from curvfed.tasks.model_names import MODELS
+from curvfed.tasks.names import MODELS
 
 
 def test_every_name_is_a_model_and_every_model_is_named():

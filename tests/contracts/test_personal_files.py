@@ -159,9 +159,9 @@ def test_state_of_another_run_client_method_or_data_is_refused(other, named, tmp
     theirs.prepare(facts, 0)
     theirs.commit(1, base=0)
     mine = client_of(tmp_path)
-    mine.store.folder.parent.mkdir(parents=True, exist_ok=True)
-    if theirs.store.folder != mine.store.folder:
-        os.rename(theirs.store.folder, mine.store.folder)
+    mine.files.store.folder.parent.mkdir(parents=True, exist_ok=True)
+    if theirs.files.store.folder != mine.files.store.folder:
+        os.rename(theirs.files.store.folder, mine.files.store.folder)
     with pytest.raises(StoreError, match=f"round 1 in .* belongs to another {named}: {STATE_HINT}$"):
         mine.prepare(facts, 1)
     mine.prepare(facts, 0)

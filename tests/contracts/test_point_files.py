@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from curvfed.tasks import download
+from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.data import PointSpec, load_client, load_own, load_pooled, load_test
 from curvfed.tasks.points.datasets import OLSSON, OLSSON_SHA256, OLSSON_URL
@@ -324,7 +324,7 @@ def test_olsson_is_downloaded(tmp_path, monkeypatch):
         assert OLSSON_SHA256 in code
         like_olsson(root / folder)
 
-    monkeypatch.setattr(download, "fetch", fetch)
+    monkeypatch.setattr(public_data, "fetch", fetch)
     assert load_client(PointSpec("olsson", tmp_path), 0, 1).points.shape == (34, 2)
 
 
@@ -347,7 +347,7 @@ def test_olsson_offline(tmp_path, monkeypatch):
     def fetch(code, root, folder):
         raise OSError("no answer within 8 s")
 
-    monkeypatch.setattr(download, "fetch", fetch)
+    monkeypatch.setattr(public_data, "fetch", fetch)
     with pytest.raises(DataError) as caught:
         load_client(PointSpec("olsson", tmp_path), 0, 2)
     message = str(caught.value)

@@ -19,10 +19,10 @@ import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
 from curvfed.deployments.command import main
 from curvfed.strategies.base.dotted import dotted
-from curvfed.strategies.base.model_state import named_state
-from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.images.data import ImageSpec, load_client, load_test
 

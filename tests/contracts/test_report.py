@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from report_page import HOSTILE, Page, drawn_texts
 
 from curvfed.deployments.pairs import read_pairs
-from curvfed.server_app.directory.failure import failed_summary
 from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.directory.summary import failed_summary
 from curvfed.server_app.report import charts, round_figures
 from curvfed.server_app.report.page import MOST_DROPPED, write_report
 from curvfed.server_app.report.units import duration, percent, size

@@ -23,7 +23,7 @@ from curvfed.deployments.sweep.plan import PLACES, Plan, Planned, read_plan
 from curvfed.deployments.sweep.progress import LONGEST, Progress
 from curvfed.deployments.sweep.results import FILE, Results
 from curvfed.deployments.sweep.runner import Ended, held
-from curvfed.server_app.directory.failure import failed_summary
+from curvfed.server_app.directory.summary import failed_summary
 from curvfed.strategies.base.dotted import nested
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse

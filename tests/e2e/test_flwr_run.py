@@ -15,7 +15,7 @@ import psutil
 import pytest
 from safetensors.numpy import load_file
 
-from curvfed.deployments.simulate import simulate
+from curvfed.deployments.inprocess import simulate
 
 pytestmark = pytest.mark.long  # other end-to-end tests have a run by Flower each
 

@@ -17,7 +17,7 @@ KEYS = {"method": "fedexp", "dataset": "blocks", "model": "sage", "num-rounds": 
 
 SIMULATE = """
 import json, sys
-from curvfed.deployments.simulate import simulate
+from curvfed.deployments.inprocess import simulate
 settings, intercept = json.loads(sys.argv[1]), None
 if len(sys.argv) > 2:
     import os, signal

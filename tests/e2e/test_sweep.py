@@ -15,7 +15,7 @@ import pytest
 import torch
 from equal_runs import figures, is_figure
 
-from curvfed.deployments.simulate import simulate
+from curvfed.deployments.inprocess import simulate
 from curvfed.deployments.sweep.plan import Planned, read_plan
 from curvfed.deployments.sweep.results import LOGS, Results
 

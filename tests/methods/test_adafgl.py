@@ -11,10 +11,10 @@ from tiny_learning import assert_near, cross_entropy, gradient, local_of, state
 import curvfed.strategies.methods.adafgl as stage_two
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import to_numpy
-from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.training import make_optimizer
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.methods.adafgl import AdaFglClient
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.data.client_graph import client_graph

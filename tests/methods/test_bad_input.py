@@ -14,7 +14,7 @@ from curvfed.deployments import simulate as command
 from curvfed.deployments.command import main
 from curvfed.server_app.federation import DIFFERENT_PARTITION, FederationError
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.tasks import download
+from curvfed.tasks import public_data
 
 
 def graph(seed: int = 0, **changes) -> dict:
@@ -282,7 +282,7 @@ def test_fewer_nodes_than_replies_are_needed(tmp_path, monkeypatch):
 
 
 def test_absent_data_offline(tmp_path, monkeypatch):
-    monkeypatch.setattr(download, "PROBE_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr(public_data, "PROBE_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("no_proxy", "*")
     with pytest.raises(FederationError) as caught:
         run(tmp_path, clients=2, dataset="cora", data_dir=str(tmp_path / "data"))

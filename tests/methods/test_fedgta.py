@@ -11,10 +11,10 @@ from safetensors.numpy import load, save
 from tiny_learning import local_of
 
 from curvfed.strategies.base.average import AggregationError, Update, split_average
-from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.training import make_optimizer
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.methods.fedgta import CONFIDENCE, MOMENTS, FedGtaClient, FedGtaServer, shares
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 from curvfed.strategies.wire.exchange import FederationError

@@ -10,10 +10,10 @@ from tiny_learning import assert_near, gradient, local_of, state
 from curvfed.server_app.directory.run_directory import default_name
 from curvfed.strategies.base.average import AggregationError, Update, split_average
 from curvfed.strategies.base.learner import to_numpy
-from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.training import make_optimizer
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.methods.fedsage import GRADIENT, KEPT, MISSING, PACKAGE, REPRESENTATIONS, FedSageClient, package
 from curvfed.strategies.methods.fedsage import FedSageServer as Server
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays

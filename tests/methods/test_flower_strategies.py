@@ -7,7 +7,7 @@ import pytest
 from app_runs import Fault, Recorder, array_names, forged, partition_of, run
 
 from curvfed.server_app.rounds import RoundError
-from curvfed.strategies.base.flower_keys import FLOWER
+from curvfed.strategies.base.shared_tables import FLOWER
 
 CLIENTS = 5
 DIGITS = {

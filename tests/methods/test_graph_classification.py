@@ -383,7 +383,7 @@ def test_clients_that_are_no_multiple_of_the_data_sets(sets, tmp_path):
 
 def test_a_data_set_that_is_not_there_ends_the_run_of_all(sets, tmp_path, monkeypatch):
     # Figures of some of the data sets would be read as those of all that the run names.
-    monkeypatch.setattr("curvfed.tasks.download.PROBE_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr("curvfed.tasks.public_data.PROBE_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("no_proxy", "*")
     with pytest.raises(FederationError) as caught:
         run(tmp_path, clients=4, dataset="MUTAG,AIDS", data_dir=str(sets))

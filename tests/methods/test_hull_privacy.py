@@ -10,7 +10,7 @@ from scipy import stats
 
 import curvfed.client_app.hull
 import curvfed.client_app.secure
-import curvfed.deployments.simulate as simulation
+import curvfed.deployments.inprocess as simulation
 from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.strategies.config.secure_phases import MASKED
 from curvfed.strategies.hull.codec import encode_hulls

@@ -18,11 +18,10 @@ from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.rounds import RoundError
 from curvfed.strategies.base import learner as learner_side
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.model_state import named_state
-from curvfed.strategies.config.defaults import settled
+from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.config.model_spec import build_model, has_fixed_head, model_spec
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import flatten
+from curvfed.strategies.config.run_config import flatten, settled
 from curvfed.strategies.methods import METHODS, fedrep
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Facts

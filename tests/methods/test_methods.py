@@ -11,10 +11,9 @@ from graph_fixtures import user_fields
 
 import curvfed.server_app.app
 from curvfed.client_app import clients_in_memory as live
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.model_spec import model_spec
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import flatten
+from curvfed.strategies.config.run_config import flatten, settled
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.strategies.wire.exchange import sample

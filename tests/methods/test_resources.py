@@ -20,9 +20,9 @@ from curvfed.client_app.resources import (
 )
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.training import TrainingError
-from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.model_spec import MODELS, build_model, model_spec
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_task import NodeTask
 

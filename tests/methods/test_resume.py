@@ -76,7 +76,7 @@ def test_interrupted_twice(tmp_path):
 
 KILLED = """
 import json, os, signal, sys
-from curvfed.deployments.simulate import simulate
+from curvfed.deployments.inprocess import simulate
 left = int(sys.argv[2])
 def intercept(request, handle):
     global left

@@ -16,8 +16,8 @@ from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.strategies.base.aggregation import Average, Update
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.flower_keys import FLOWER, NEED_ONLY_MEAN, Flower
 from curvfed.strategies.base.flower_strategy import FlowerStrategy
+from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN, Flower
 from curvfed.strategies.config.halves import made as made_by
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.methods.fedopt import Keys as FedOpt

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.average import AggregationError
-from curvfed.strategies.base.deviations import gram, is_buffer, weighted_step
+from curvfed.strategies.base.deviations import gram, weighted_step
+from curvfed.strategies.base.named_arrays import is_buffer
 
 EPS = {np.float32: float(np.finfo(np.float32).eps), np.float64: float(np.finfo(np.float64).eps)}
 SHAPES = {"b.weight": (300, 200), "a.bias": (7,), "c.scale": (), "a.none": (0, 3), "a.weight": (50, 31, 21)}

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LRScheduler, StepLR
 
+from curvfed.strategies.base.training import learning_rate
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.config.schedule import learning_rate
 
 ULP = torch.finfo(torch.float64).eps
 

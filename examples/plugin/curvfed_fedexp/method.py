@@ -7,9 +7,9 @@ from pydantic import Field
 
 from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.average import Arrays, split_average
-from curvfed.strategies.base.deviations import is_buffer
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
+from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.run_keys import RunKeys
 
 PREVIOUS = "fedexp/previous/"

@@ -20,7 +20,6 @@ from curvfed.tasks.graphs.data.partition import (
     membership_digest,
 )
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
-from curvfed.tasks.graphs.data.tu import graph_dataset_names
 
 
 def load_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_dir: Path) -> ClientGraph:
@@ -41,6 +40,7 @@ def load_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_d
     # What reads files is imported where there are some.
     from curvfed.tasks.graphs.data.datasets import locate
     from curvfed.tasks.graphs.data.graph_sets import deal, load_graph_client
+    from curvfed.tasks.graphs.data.tu import graph_dataset_names
 
     if (names := graph_dataset_names(spec.dataset)) is not None:
         return load_graph_client(names, spec, partition_id, num_partitions, cache_dir)

@@ -3,7 +3,6 @@
 from functools import partial
 from pathlib import Path
 
-from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError, did_you_mean
 from curvfed.tasks.graphs.data import readers
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
@@ -11,7 +10,7 @@ from curvfed.tasks.graphs.data.sources import SOURCES
 from curvfed.tasks.graphs.data.tu import NAMES, is_path, tu_files
 from curvfed.tasks.graphs.data.tu_files import find_files, raw_files, read_tu
 from curvfed.tasks.graphs.data.user_file import read_user_file
-from curvfed.tasks.public_data import Located, find_path
+from curvfed.tasks.public_data import Located, brought, find_path
 
 
 def locate(dataset: str, data_dir: Path) -> Located[RawGraph | RawGraphs]:
@@ -35,8 +34,8 @@ def locate(dataset: str, data_dir: Path) -> Located[RawGraph | RawGraphs]:
         public = tu_files(dataset)
         folder = public.fetched(data_dir, public.folder)
         return Located(raw_files(folder, dataset), partial(read_tu, folder, dataset))
-    if (brought := plugins.located(dataset, data_dir, RawGraph, RawGraphs)) is not None:
-        return brought
+    if (own := brought(dataset, data_dir, RawGraph, RawGraphs)) is not None:
+        return own
     if dataset.lower().endswith(".pt"):
         return locate_own(find_path(dataset, data_dir))
     if is_path(dataset):

@@ -1,7 +1,6 @@
 """The networks for graphs by task and name, with their seeded initialisation."""
 
-from collections.abc import Callable
-from functools import partial
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -9,33 +8,42 @@ from torch import nn
 
 from curvfed.tasks import plugins
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.models.graph_models import FlatGraphNet, GCNLayer, GINLayer, LorentzGIN
 from curvfed.tasks.graphs.models.model_spec import ModelSpec
-from curvfed.tasks.graphs.models.node_models import GCN, LorentzGCN, SplitGCN
 
 __all__ = ["MODELS", "ModelSpec", "build"]
 
-MODELS: dict[str, dict[str, Callable[[ModelSpec], nn.Module]]] = {
-    "nodes": {"gcn": GCN, "lorentz": LorentzGCN, "split": SplitGCN},
+MODELS: dict[str, dict[str, tuple[str, ...]]] = {
+    "nodes": {
+        "gcn": ("node_models", "GCN"),
+        "lorentz": ("node_models", "LorentzGCN"),
+        "split": ("node_models", "SplitGCN"),
+    },
     "graphs": {
-        "gin": partial(FlatGraphNet, layer=GINLayer),
-        "gcn": partial(FlatGraphNet, layer=GCNLayer),
-        "lorentz": LorentzGIN,
+        "gin": ("graph_models", "FlatGraphNet", "GINLayer"),
+        "gcn": ("graph_models", "FlatGraphNet", "GCNLayer"),
+        "lorentz": ("graph_models", "LorentzGIN"),
     },
 }
+"""By task and name: the file beside this one, which is imported for its models alone, the class, and its layer's class."""
 
 
 def build(spec: ModelSpec, seed: int) -> nn.Module:
     """The model with its seeded initialisation; equal on every machine for equal arguments."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed the GPUs, and is slower
-        make = MODELS[spec.task].get(spec.kind)
-        model = make(spec) if make else _from_package(spec)
+        model = _ours(spec) if spec.kind in MODELS[spec.task] else _from_package(spec)
     if spec.mask_threshold is not None:
         from curvfed.tasks.graphs.models.functional_embedding import add_embedding
         from curvfed.tasks.graphs.models.masked import add_masks
 
         add_embedding(add_masks(model, spec.mask_threshold), spec.width)
+    return model
+
+
+def _ours(spec: ModelSpec) -> nn.Module:
+    file, *names = MODELS[spec.task][spec.kind]
+    make, *layers = (getattr(import_module(f"{__package__}.{file}"), name) for name in names)
+    model: nn.Module = make(spec, *layers)
     return model
 
 

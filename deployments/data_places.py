@@ -1,0 +1,83 @@
+"""Where the data of a run lie that it does not generate, in words."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from curvfed.client_app.data.load import size
+from curvfed.deployments.request import Request
+from curvfed.strategies.base.run_keys import home
+from curvfed.tasks import plugins
+from curvfed.tasks.graphs.data.sources import SOURCES
+from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path, tu_files
+from curvfed.tasks.images.sources import source_of
+from curvfed.tasks.points.datasets import OLSSON
+from curvfed.tasks.public_data import PublicData, find_path
+
+
+def places(request: Request) -> list[tuple[str, bool]]:
+    """Where each data set of the run lies, in words, and whether it is there."""
+    dataset, data_dir = request.config.dataset, request.config.data_path.expanduser()
+    name = dataset.lower()
+    if plugins.data_set(dataset) is not None:
+        return [(f"{dataset}, by a package that is installed here", True)]
+    if (images_source := source_of(dataset)) is not None:
+        from curvfed.tasks.images.datasets import find
+
+        located = find(images_source, data_dir)
+        return [_public(images_source, located.files if located else None, data_dir)]
+    known = OLSSON if name == "olsson" else SOURCES.get(name)
+    names = graph_dataset_names(dataset)
+    if known is None and (is_path(dataset) or names is None):
+        return [(_own(request.task, dataset, data_dir), True)]
+    found = {public: public.folder(data_dir) for public in ([known] if known else map(tu_files, names or ()))}
+    return [_public(public, [folder] if folder else None, data_dir) for public, folder in found.items()]
+
+
+def _public(public: PublicData, files: Sequence[Path] | None, data_dir: Path) -> tuple[str, bool]:
+    """A public data set: where its files are, or where a download would put them."""
+    if files is not None:
+        return f"{public.title}, {f'all files in {_folders(files)}' if files else 'built in'}", True
+    target = f"{data_dir}" if data_dir.is_dir() else f"{data_dir}, a folder that is not there yet"
+    looked = " nor in ".join(map(str, public.looked_in(data_dir)))
+    told = f"{public.title} is not in {looked}; the run would try to download it to {target}, as does"
+    return f"{told}\n{public.command(data_dir)}", False
+
+
+def _own(task: str, dataset: str, data_dir: Path) -> str:
+    """Where a user's own data lie."""
+    if task == "points":
+        from curvfed.tasks.points import datasets as points
+
+        return f"points in {points.locate(dataset, data_dir)}"
+    if task == "images":
+        from curvfed.tasks.images import datasets as images
+
+        return f"images in {_folders(images.locate(dataset, data_dir).files)}"
+    from curvfed.tasks.graphs.data.datasets import locate
+    from curvfed.tasks.graphs.data.tu_files import find_files
+
+    if dataset.lower().endswith(".pt"):
+        return str(locate(dataset, data_dir).files[0])
+    return str(find_files(find_path(dataset, data_dir, Path.is_dir))[0])
+
+
+def test_data(request: Request) -> str:
+    """What the path `test-data` holds."""
+    config = request.settled
+    path = Path(config.test_data).expanduser()
+    if request.task == "images":
+        from curvfed.strategies.config.image_data import image_spec
+        from curvfed.tasks.images import data as images
+        from curvfed.tasks.images.datasets import locate_folder
+
+        spec, folders = image_spec(config, config.images), _folders(locate_folder(path).files)
+        return f"test data: {size(images.load_test_folder(path, spec, home() / 'cache'))}, in {folders}"
+    from curvfed.strategies.config.point_data import point_spec
+    from curvfed.tasks.points import data as points
+
+    test = points.load_test_file(path, point_spec(config, config.points))
+    return f"test data: {size(test) if test else 'no points'}, in {path}"
+
+
+def _folders(files: Sequence[Path]) -> str:
+    return " and ".join(dict.fromkeys(str(path if path.is_dir() else path.parent) for path in files))

@@ -1,0 +1,113 @@
+"""The phases of a round: what each client is asked, and whether it can have done the work that its reply tells."""
+
+import math
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from curvfed.server_app.phase import Check, ClientRequest, Phase
+from curvfed.server_app.progress import PHASE_SILENCE, Progress
+from curvfed.server_app.run import Run
+from curvfed.strategies.base.aggregation import Aggregation, Average, Update
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.checks import check_steps, check_variances
+from curvfed.strategies.wire.messages import TRAIN, Header, Parts, Reply
+
+
+class RoundPhases(Run):
+    """A run whose clients are asked with the present model.
+
+    Attributes
+    ----------
+    model : Aggregation
+    fixed : dict of str to array
+        The parameters that the server sets once for all clients.
+    progress : Progress
+    """
+
+    model: Aggregation = Average({})
+    fixed: Arrays
+    progress: Progress
+
+    def ask(
+        self,
+        header: Header,
+        parts: Mapping[int, Parts],
+        check: Check,
+        awaited: Arrays | None = None,
+        in_round: bool = True,
+    ) -> Phase:
+        """Run a phase of a secure sum; the masked phase itself is recorded by the caller."""
+        if awaited is not None:
+            return self.ask_round(header.phase, header.round, parts, awaited, parts, check)
+        started = time.monotonic()
+        phase = self.send(header, {partition: ClientRequest(parts=one) for partition, one in parts.items()}, check)
+        self.record_phase(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started}, in_round)
+        return phase
+
+    def ask_round(
+        self,
+        name: str,
+        number: int,
+        partitions: Iterable[int],
+        template: Arrays | None = None,
+        parts: Mapping[int, Parts] | None = None,
+        check: Check | None = None,
+    ) -> Phase:
+        """Run a phase in which each client gets the present model; `template` has the arrays that a reply must have."""
+        told = set(self.state.told)
+        requests = {
+            partition: ClientRequest(
+                self.model.sent_to(partition),
+                self.state.stamps.get(partition, 0),
+                self.fixed if partition not in told else {},
+                (parts or {}).get(partition, {}),
+                template or (self.model.expected_reply(partition) if name == TRAIN else {}),
+            )
+            for partition in partitions
+        }
+        phase = self.send(
+            self.header(name, number),
+            requests,
+            lambda reply: self._check_reply(reply, check),
+            lambda done, asked: self.progress.say(number, f"{name}: {done} of {asked} clients", PHASE_SILENCE),
+        )
+        # Clients that failed may have lost the fixed parameters, which are sent to them again.
+        self.state.told = sorted((told | phase.replies.keys()) - phase.reasons.keys()) if self.fixed else []
+        return phase
+
+    def _check_reply(self, reply: Reply, further: Check | None) -> None:
+        """Refuse a changed number of examples, an impossible number of steps, and impossible running statistics.
+
+        Raises
+        ------
+        MessageError
+        """
+        config, known = self.config, self.state.examples.get(reply.partition)
+        if known is None and reply.header.phase == TRAIN:
+            known = self.federation.descriptions[reply.partition].statistics.get("num_train")
+        if config.secure_sum:
+            from curvfed.strategies.config.secure_average import MOST_EXAMPLES
+
+            if reply.num_examples > MOST_EXAMPLES:
+                raise MessageError(f"num_examples is {reply.num_examples}; allowed in a secure sum are {MOST_EXAMPLES}")
+        if reply.header.phase == TRAIN:
+            if known is not None and reply.num_examples != known:
+                raise MessageError(f"num_examples is {reply.num_examples}; it was {known} before")
+            check_steps(reply.metrics.get("steps"), reply.num_examples, config.local_epochs, config.batch_size)
+            check_variances(reply.arrays)
+        elif known is not None and reply.num_examples > known:
+            raise MessageError(f"num_examples is {reply.num_examples}; {known} were trained on")
+        if further is not None:
+            further(reply)
+
+    def record_phase(self, phase: Phase, row: Mapping[str, Any], in_round: bool = True) -> None:
+        """Record a phase, a training phase with the clients' weights."""
+        self.record(phase, row, self.model.weights() if phase.header.phase == TRAIN else {}, in_round)
+
+
+def update_of(reply: Reply) -> Update:
+    """What a client contributes to the aggregation."""
+    steps, loss = reply.metrics.get("steps", 0), reply.metrics.get("loss", math.nan)
+    return Update(reply.num_examples, dict(reply.arrays), int(steps), loss)

@@ -1,0 +1,71 @@
+"""The names of data sets and models, and the tasks that they are for.
+
+A configuration is checked without importing the models, and a run imports the files of all data sets only where its own has
+to be looked up among them.
+"""
+
+from pathlib import Path
+
+from curvfed.tasks import plugins
+
+GENERATED = {"trees": "nodes", "digits": "images", "uniform": "points"}
+"""The tasks of the data sets that need no files."""
+
+MODELS: dict[str, tuple[str, ...]] = {
+    "nodes": ("gcn", "lorentz", "split"),
+    "graphs": ("gin", "gcn", "lorentz"),
+    "images": ("cnn", "convnet", "resnet18", "resnet18-7x7", "vgg13", "mobilenetv2", "senet18"),
+    "points": (),
+}
+"""The names of the models for each task."""
+
+plugins.leave_out("models", {"auto", *(name for names in MODELS.values() for name in names)})
+if plugins.found("datasets"):
+    from curvfed.tasks.registry import BUILT_IN
+
+    plugins.leave_out("datasets", BUILT_IN)
+
+
+def tasks_of(dataset: str) -> tuple[str, ...]:
+    """The tasks of a named data set, or of a user's file or folder.
+
+    Returns
+    -------
+    tuple of str
+        "nodes": classification of the nodes of graphs; "graphs": of whole graphs; "images"; "points". A `.pt` file may hold
+        either kind of graphs. A folder that is not here, such as another machine's, may hold graphs or images.
+
+    Raises
+    ------
+    ValueError
+        If the name is neither a data set nor a path of a readable kind, or if a list has data sets of more than one task;
+        names the nearest data set.
+    """
+    if dataset.lower() in GENERATED:
+        return (GENERATED[dataset.lower()],)
+    from curvfed.tasks.registry import look_up
+
+    return look_up(dataset)
+
+
+def num_sets(dataset: str) -> int:
+    """How many data sets a run-config's `dataset` names.
+
+    Raises
+    ------
+    DataError
+        As `curvfed.tasks.graphs.data.tu.graph_dataset_names`.
+    """
+    if dataset.lower() in GENERATED:
+        return 1
+    from curvfed.tasks.graphs.data.tu import graph_dataset_names
+
+    return len(graph_dataset_names(dataset) or [""])
+
+
+def kind_of_path(path: Path) -> str:
+    """The kind of a client's own data: "points", "images" or "graphs"."""
+    from curvfed.tasks.images.folder import is_image_folder
+    from curvfed.tasks.points.datasets import is_points
+
+    return "points" if is_points(path.name) else "images" if is_image_folder(path) else "graphs"
