@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run tree test test-long test-hosts accept paper bench compat cluster-demo reference lock clean
+.PHONY: help setup run tree test test-long test-hosts accept paper bench gpu compat cluster-demo reference lock clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -55,6 +55,9 @@ paper: setup ## the papers' tables and figures from our own runs, into docs/resu
 
 bench: setup ## time ratios against peers and lower bounds, on trees or with DATA=folder on Cora
 	$(PY) -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)
+
+gpu: setup ## what only a GPU shows, in at most nine minutes, into docs/gpu.md: DATA=folder
+	$(PY) -m benchmarks.gpu $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 compat: ## the end-to-end run once more under Flower 1.41
 	$(MAKE) VENV=.venv-compat .venv-compat/.compat-stamp

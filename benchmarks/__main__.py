@@ -10,21 +10,18 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from benchmarks.measure import Place, Row, measure
-from benchmarks.page import around, machine, write_tables
+from benchmarks.measure import Place
+from benchmarks.page import HEADS, around, cells, figures_of, machine, write_tables
 from benchmarks.rows import TOPICS, chosen
 from curvfed.strategies.config.device import pick_device
 from curvfed.tasks.atomic_file import write_atomically
-
-HEADS = ("what", "against", "ratio", "goal", "range", "ours, s", "theirs, s", "ours, MB", "theirs, MB")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,39 +51,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     content = {"measured": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(device), "rows": figures}
     for number, (topic, row) in enumerate(rows, 1):
         console.print(f"[{number}/{len(rows)}] {topic}: {row.what} / {row.against}", markup=False, highlight=False)
-        one = _figures(topic, row, options.quick)
+        one = figures_of(topic, row, options.quick)
         figures.append(one)
-        console.print("    " + "  ".join(filter(None, _cells(one)[2:])), markup=False, highlight=False, soft_wrap=True)
+        console.print("    " + "  ".join(filter(None, cells(one)[2:])), markup=False, highlight=False, soft_wrap=True)
         if options.out:  # at once: an interrupt loses only the row that is being measured
             write_atomically(options.out, (json.dumps(content, indent=1) + "\n").encode())
     if options.page:
         titles = dict.fromkeys(one["part"] for one in figures)
-        tables = {title: [_cells(one) for one in figures if one["part"] == title] for title in titles}
+        tables = {title: [cells(one) for one in figures if one["part"] == title] for title in titles}
         write_tables(options.page, content, HEADS, tables)
     goals = [one["met"] for one in figures if one.get("met") is not None]
     failed = sum("error" in one for one in figures)
     console.print(f"{sum(goals)} of {len(goals)} goals met" + (f", {failed} failed" if failed else ""))
     return 1 if failed else 0
-
-
-def _figures(topic: str, row: Row, quick: bool) -> dict[str, Any]:
-    words = {"part": topic, "what": row.what, "against": row.against, "goal": row.goal}
-    try:
-        found = measure(row, quick)
-    except Exception as error:
-        return words | {"error": f"{type(error).__name__}: {error}"}
-    met = None if row.goal is None else found.ratio <= row.goal
-    return words | asdict(found) | {"ratio": found.ratio, "met": met}
-
-
-def _cells(one: Mapping[str, Any]) -> list[str]:
-    if "error" in one:
-        return [one["what"], one["against"], f"failed: {one['error']}", *[""] * (len(HEADS) - 3)]
-    goal = "" if one["goal"] is None else f"≤ {one['goal']:g}, {'met' if one['met'] else '**missed**'}"
-    ratio, low, high, ours, theirs = (f"{one[key]:.3g}" for key in ("ratio", "low", "high", "ours", "theirs"))
-    memory = ["" if (size := one[key]) is None else f"{size / 1e6:.0f}" if size >= 1e6 else "< 1"
-              for key in ("ours_bytes", "theirs_bytes")]  # fmt: skip
-    return [one["what"], one["against"], ratio, goal, f"{low}–{high}", ours, theirs, *memory]
 
 
 if __name__ == "__main__":

@@ -146,7 +146,7 @@ def networks(place: Place) -> list[Row]:
         found.append(Row(f"fedavg: steps of {network} in bfloat16, on {on}", "in float32", make, repeats=3))
     compiled = f"fedavg: steps of resnet18 whose body torch.compile has made, on {on}"
     beside = f"2 clients with resnet18 in processes side by side, on {on}: until both have trained"
-    two, alone = (partial(_side_by_side, place, number) for number in (2, 1))
+    two, alone = (partial(side_by_side, place, number) for number in (2, 1))
     return [
         *found,
         Row(compiled, "as it is", partial(_compiled, place), repeats=3),
@@ -182,7 +182,7 @@ def _client(place: Place, network: str, method: str, mixed: bool) -> Any:
     return a_client(settings)[0]
 
 
-def _side_by_side(place: Place, number: int) -> float:
+def side_by_side(place: Place, number: int) -> float:
     """Seconds from the moment when all processes are ready until the last has trained."""
     context = multiprocessing.get_context("spawn")
     line = context.Barrier(number + 1, timeout=120)

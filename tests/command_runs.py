@@ -14,12 +14,12 @@ from typing import Any
 
 @contextmanager
 def command_run(
-    name: str, settings: Mapping[str, Any], clients: int
+    name: str, settings: Mapping[str, Any], clients: int, *options: str
 ) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
     """A run by a command of its own, with its directory, which goes at the end; what is simulated has an empty home."""
     with tempfile.TemporaryDirectory() as folder, open(f"{folder}/log", "w+b") as log:
         pairs = {**settings, "results-dir": folder, "run-name": "run", "num-supernodes": clients}
-        words = [sys.executable, "-m", "curvfed", name, *(f"{key}={value}" for key, value in pairs.items())]
+        words = [sys.executable, "-m", "curvfed", name, *(f"{key}={value}" for key, value in pairs.items()), *options]
         home = {"HOME": folder} if name == "simulate" else {}
         with subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=os.environ | home) as process:
             try:

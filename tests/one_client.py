@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.personal import collect_state
 from curvfed.strategies.base.aggregation import reweighted
 from curvfed.strategies.base.average import Update
 from curvfed.strategies.base.learner import load_arrays
@@ -46,6 +47,26 @@ def a_round(settings: Settings) -> Call:
         learner.share()
 
     return once
+
+
+def some_rounds(settings: Settings, num: int = 2) -> tuple[list[float], dict[str, float], dict[str, Any]]:
+    """The first rounds of client 0, whose model alone is aggregated: losses, scores, and what it sent at last."""
+    client, facts = a_client(settings)
+    learner, server, losses = client.learner, aggregation(client.config, facts, CLIENTS), list[float]()
+    for round_number in range(1, num + 1):
+        learner.receive(server.sent_to(0))
+        trained = client.fit(round_number)
+        assert trained is not None
+        losses.append(trained.loss)
+        client.embed()
+        reply = {name: np.array(array) for name, array in client.share().items()}
+        update = Update(client.task.num_examples, reply, trained.steps)
+        server.aggregate(reweighted({0: update}, client.config.weights))
+    if client.config.fine_tunes:
+        client.fine_tune(num)
+    for phase in client.method.after:
+        reply[phase] = client.sums(phase)[0]
+    return losses, client.scores(), reply | collect_state(client.personal, client.kept_optimizer)
 
 
 def a_fine_tuning(settings: Settings) -> Call:

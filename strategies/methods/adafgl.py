@@ -85,7 +85,7 @@ class AdaFglClient(Learner):
         )
         confidence = homophily_confidence(inputs, rows, batch.labels, num_classes)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.seed)
+            torch.default_generator.manual_seed(config.seed)  # a GPU's draws of this client go on
             network = AdaptiveNet(copy.deepcopy(local.model), spec, confidence)
         self._tuned = network.to(inputs.features.matrix.device, inputs.features.matrix.dtype)
 

@@ -168,7 +168,7 @@ class FedSageClient(Learner):
         self._template = package(self.shared_arrays(), keys)
         spec = GeneratorSpec(self._features.shape[1], keys.width, keys.neighbours, local.config.dropout)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             generator = NeighbourGenerator(spec)
         self._generator = generator.to(self._features.device, self._features.dtype)
         self._rounds = torch.zeros((), dtype=torch.int64)

@@ -76,20 +76,16 @@ class Adam(NamedOptimizer):
     def _as_stored(self, name: str) -> tuple[Tensor, ...]:
         """Parameter, gradient, moments and step count; of a matrix stored (in, out) transposed.
 
-        The fused kernel is right for contiguous tensors alone.
+        The CPU's fused kernel is right for contiguous tensors alone. Convolutions have their channels last on a GPU alone,
+        whose kernel takes any strides, the same for all four.
         """
         parameter, state = self._parameters[name], self._state[name]
         assert parameter.grad is not None
         found: tuple[Tensor, ...] = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
-        if not parameter.is_contiguous():
+        if parameter.dim() == 2 and not parameter.is_contiguous():
             found = tuple(tensor.t().contiguous() for tensor in found)
         return (*found, state["step"])
 
     def state(self) -> dict[str, Tensor]:
         """Moments and step counts as "part/name"; the tensors in use, not copies."""
         return {f"{part}/{name}": state[part] for name, state in self._state.items() for part in _PARTS}
-
-
-def _as_stored(tensor: Tensor) -> Tensor:
-    """A matrix stored (in, out), which counts as transposed, in its own order: the fused kernel would copy it."""
-    return tensor if tensor.is_contiguous() else tensor.t()
