@@ -116,8 +116,12 @@ def page(told: Mapping[str, Any] | None) -> str:
         if found["error"]:
             lines += [f"**Failed after {found['seconds']} s:** {found['error']}", ""]
         table = (part.heads, ["---"] * len(part.heads), *found["rows"]) if found["rows"] else ()
-        lines += [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in table]
+        lines += [f"| {' | '.join(_one_line(cell) for cell in row)} |" for row in table]
     return "\n".join(lines) + "\n"
+
+
+def _one_line(cell: str) -> str:
+    return cell.replace("|", "/").partition("\n")[0]
 
 
 def _tests(place: Place) -> Cells:
@@ -139,8 +143,13 @@ def _steps(place: Place) -> Cells:
     rows = [row for row in local_training.networks(place) if "torch.compile" not in row.what and not row.told]
     what = f"fedavg: {STEPS} steps, each a CUDA graph, {place.graph}"
     rows.append(Row(what, "as they are", partial(_captured, place)))
+    failed = 0
     for row in [*rows, *local_training.rows(place)]:
-        yield cells(figures_of("", row._replace(repeats=min(row.repeats, 3), calls=1), place.quick))
+        found = figures_of("", row._replace(repeats=min(row.repeats, 3), calls=1), place.quick)
+        failed += "error" in found
+        yield cells(found)
+    if failed:
+        raise RuntimeError(f"{failed} rows failed")
 
 
 def _captured(place: Place) -> Pair:
@@ -209,7 +218,7 @@ def _images(place: Place) -> dict[str, Any]:
 
 
 def _runs(place: Place) -> Cells:
-    from curvfed.deployments.simulate import simulate
+    from curvfed.deployments.inprocess import simulate
 
     flatland = {"method": "flatland", "dataset": place.graph, "data-dir": str(place.data or "")}
     flatland |= {"num-rounds": place.size(20, 2)}

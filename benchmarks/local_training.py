@@ -121,7 +121,8 @@ def _layer_against_flat(place: Place) -> Pair:
 
     def lorentz() -> None:
         square = x.square().sum(dim=1, keepdim=True)
-        torch.autograd.grad(layer(x @ layer.weight.t(), square, adjacency, radius), own, ones)
+        out, _ = layer(x @ layer.weight.t(), square, adjacency, radius, 0.0)
+        torch.autograd.grad(out, own, ones)
 
     def flat() -> None:
         out = adjacency @ (x @ layer.weight.t()) + layer.bias

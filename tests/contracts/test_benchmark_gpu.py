@@ -22,7 +22,7 @@ def found(name, rows=(), error=""):
 
 
 def test_the_page_has_every_part_the_device_and_why_one_failed():
-    tests = found("tests", [["passed", "3"], ["failed", "test_a[b|c]"]])
+    tests = found("tests", [["passed", "3"], ["failed", "test_a[b|c]\nmore"]])
     parts = [tests, found("waits", error="RuntimeError: no such kernel")]
     text = gpu.page({"measured": "2026-01-02T03:04:05", "machine": MACHINE, "parts": parts})
     assert "Measured on 2026-01-02: A device, A processor, 16 cores, 128 GB, Linux; torch 2.0." in text

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from graph_fixtures import write_tu
 from one_client import some_rounds
 from stand_in_gpu import GPU, OnGpu, standing_in
 
 import curvfed.server_app.global_model
 from curvfed.client_app import clients_in_memory
-from curvfed.deployments.simulate import simulate
+from curvfed.deployments.inprocess import simulate
 from curvfed.strategies.methods import METHODS
 
 NODES: dict[str, Any] = {"dataset": "trees", "dropout": 0.0}
@@ -57,12 +58,25 @@ def test_with_dropout_too(own_home):
 
 
 @pytest.mark.parametrize(
-    "settings", [IMAGES | {"method": "spherefed"}, NODES | {"method": "flatland"}], ids=["images", "nodes"]
+    "settings",
+    [
+        IMAGES | {"method": "spherefed"},
+        NODES | {"method": "flatland"},
+        {"method": "flatland", "dataset": "MUTAG,BZR", "dropout": 0.0},
+        {"method": "gcfl", "dataset": "MUTAG,BZR", "dropout": 0.0},
+    ],
+    ids=["images", "nodes", "graphs", "flat graphs"],
 )
 def test_whole_runs_are_equal(settings, tmp_path, monkeypatch):
+    if "," in settings["dataset"]:
+        for name in settings["dataset"].split(","):
+            write_tu(tmp_path, name)
+        settings = settings | {"data-dir": str(tmp_path)}
+
     def run(name):
         clients_in_memory.forget_all()
-        path = simulate(settings | {"num-rounds": 2, "results-dir": str(tmp_path), "run-name": name}, 3)
+        named = {"num-rounds": 2, "results-dir": str(tmp_path), "run-name": name}
+        path = simulate(settings | named, 2)
         return json.loads((path / "summary.json").read_text())
 
     on_cpu = run("cpu")
