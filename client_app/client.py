@@ -14,7 +14,7 @@ from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local, load_arrays, to_numpy
-from curvfed.strategies.base.model_state import named_state
+from curvfed.strategies.base.model_state import named_state, rounded_names
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
 from curvfed.strategies.base.training import Trained, TrainingError, make_optimizer, seed_dropout
@@ -25,6 +25,7 @@ from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.config.schedule import learning_rate
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, Description, Facts
+from curvfed.strategies.wire.precision import Precision
 from curvfed.strategies.wire.store import Store, StoreError
 
 ROUND, FINE_TUNING, NOISE = 0, 1, 2
@@ -124,6 +125,7 @@ class Client:
         self.model = fitting_model(spec, self.config, self.data, self.device)
         self.task = make_task(self.data, self.config, classes, self.device, self.model)
         self.parameters = dict(self.model.named_parameters())
+        self.precision = Precision(self.config.wire_precision, rounded_names(self.model))
         self.tensors = named_state(self.model)
         self.fixed = {name: tensor for name, tensor in self.tensors.items() if is_fixed(self.config, name)}
         stays = {name: self.method.is_personal(name, facts.own_ends) for name in self.tensors}

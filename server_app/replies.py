@@ -1,12 +1,32 @@
-"""Checks of a well-formed reply: is it possible that this client did this work?"""
+"""From replies to updates, and checks of a well-formed reply: is it possible that this client did this work?"""
+
+import math
 
 import numpy as np
 
-from curvfed.strategies.base.average import Arrays
+from curvfed.server_app.phase import Phase
+from curvfed.strategies.base.average import Arrays, Update
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.checks import check_steps, check_variances
 from curvfed.strategies.wire.messages import TRAIN, Reply
+
+
+def updates_of(phase: Phase) -> dict[int, Update]:
+    """What each client contributes to the aggregation.
+
+    With a `wire-precision` below float32 each reply is moved by what rounding took from the model on its way to the client:
+    it is as far from the server's model as the client's result is from what the client received.
+    """
+    sent = {id(request.arrays): request.arrays for request in phase.sent.values()}
+    lost = {key: phase.precision.lost(arrays) for key, arrays in sent.items()}
+    updates = {}
+    for partition, reply in phase.replies.items():
+        rests, steps = lost[id(phase.sent[partition].arrays)], int(reply.metrics.get("steps", 0))
+        moved = {name: reply.arrays[name] + rest for name, rest in rests.items() if name in reply.arrays}
+        arrays = {**reply.arrays, **moved}
+        updates[partition] = Update(reply.num_examples, arrays, steps, reply.metrics.get("loss", math.nan))
+    return updates
 
 
 def check_work(reply: Reply, known: int | None, config: RunKeys) -> None:

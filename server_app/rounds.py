@@ -17,11 +17,11 @@ from curvfed.server_app.directory.summary import LAST
 from curvfed.server_app.personal_figures import personal_figures
 from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.progress import PHASE_SILENCE, ROUND_SILENCE, Progress, in_words, percent
-from curvfed.server_app.replies import check_work, not_finite
+from curvfed.server_app.replies import check_work, not_finite, updates_of
 from curvfed.server_app.run import RoundError, Run, check_enough
 from curvfed.strategies.base.aggregation import Aggregation, Average, Update, reweighted
 from curvfed.strategies.base.average import AggregationError, Arrays
-from curvfed.strategies.config.halves import aggregation
+from curvfed.strategies.config.halves import aggregation, precision
 from curvfed.strategies.config.model_spec import fixed_parameters, model_spec
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.secure_sum.errors import SecureSumError
@@ -53,6 +53,7 @@ class Rounds(Run):
         FederationError, RoundError, ConfigError
         """
         self.connect()
+        self.precision = precision(self.config, self.federation.facts)
         self.model = self._aggregation()
         last = self._resume() if self.config.resume else -1
         self.fixed = self.fixed or fixed_parameters(self.config, self.federation.facts)
@@ -169,15 +170,7 @@ class Rounds(Run):
             updates = {0: update}
         else:
             phase = self._phase(TRAIN, number, cohort)
-            updates = {
-                p: Update(
-                    reply.num_examples,
-                    dict(reply.arrays),
-                    int(reply.metrics.get("steps", 0)),
-                    reply.metrics.get("loss", np.nan),
-                )
-                for p, reply in phase.replies.items()
-            }
+            updates = updates_of(phase)
         check_enough(phase, self.config.min_replies)
         return phase, updates
 
