@@ -86,8 +86,8 @@ class Phase:
 
     def bytes_down(self, partition: int) -> int:
         """Bytes of the arrays and parts of a request."""
-        request, size = self.sent[partition], self.precision.size
-        return size(request.arrays) + EXACT.size(request.fixed) + parts_size(request.parts)
+        sent = self.sent[partition]
+        return self.precision.size(sent.arrays) + EXACT.size(sent.fixed) + parts_size(sent.parts)
 
     def bytes_up(self, partition: int) -> int:
         """Bytes of the arrays and parts of a valid reply."""

@@ -20,13 +20,16 @@ def updates_of(phase: Phase) -> dict[int, Update]:
     """
     sent = {id(request.arrays): request.arrays for request in phase.sent.values()}
     lost = {key: phase.precision.lost(arrays) for key, arrays in sent.items()}
-    updates = {}
-    for partition, reply in phase.replies.items():
-        rests, steps = lost[id(phase.sent[partition].arrays)], int(reply.metrics.get("steps", 0))
-        moved = {name: reply.arrays[name] + rest for name, rest in rests.items() if name in reply.arrays}
-        arrays = {**reply.arrays, **moved}
-        updates[partition] = Update(reply.num_examples, arrays, steps, reply.metrics.get("loss", math.nan))
-    return updates
+    return {
+        p: Update(
+            reply.num_examples,
+            {name: array + rests[name] if name in rests else array for name, array in reply.arrays.items()},
+            int(reply.metrics.get("steps", 0)),
+            reply.metrics.get("loss", math.nan),
+        )
+        for p, reply in phase.replies.items()
+        for rests in [lost[id(phase.sent[p].arrays)]]
+    }
 
 
 def check_work(reply: Reply, known: int | None, config: RunKeys) -> None:

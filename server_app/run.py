@@ -15,7 +15,6 @@ from curvfed.server_app.phase import Check, ClientRequest, Phase, run_phase
 from curvfed.server_app.sinks.sinks import Sinks
 from curvfed.strategies.config.defaults import settled
 from curvfed.strategies.config.run_config import RunConfig, flatten
-from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.messages import HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
 from curvfed.strategies.wire.precision import EXACT
 
@@ -105,18 +104,9 @@ class Run(ABC):
         check: Check | None = None,
         on_reply: Callable[[int, int], None] | None = None,
     ) -> Phase:
-        """Run one phase; see `run_phase`.
-
-        Raises
-        ------
-        RoundError
-            If a parameter is too large for `wire-precision`.
-        """
-        timeout, precision = self.config.round_timeout, self.precision
-        try:
-            return run_phase(self.grid, self.federation, header, requests, timeout, check, on_reply, precision)
-        except MessageError as error:
-            raise RoundError(f"{header.phase} of round {header.round}: {error}") from None
+        """Run one phase; see `run_phase`."""
+        timeout = self.config.round_timeout
+        return run_phase(self.grid, self.federation, header, requests, timeout, check, on_reply, self.precision)
 
     def record(self, phase: Phase, row: Mapping[str, Any], weights: Mapping[int, float], in_round: bool = True) -> None:
         """Record a phase in the state and in the run directory; only phases `in_round` count as a round's traffic."""

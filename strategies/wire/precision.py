@@ -13,14 +13,11 @@ from numpy.typing import NDArray
 
 from curvfed.strategies.wire.arrays import MessageError
 
-Arrays = Mapping[str, NDArray[Any]]
-
 BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
 """The upper half of a float32, which NumPy has no type for. The field's name travels in the array's header."""
 
-_TYPES = {"bfloat16": BFLOAT16, "float16": np.dtype(np.float16)}
-_LIMITS = {"bfloat16": 2.0**128 - 2.0**119, "float16": 65520.0}
-"""Halfway from the largest number to infinity: this and larger ones would become infinite."""
+_FORMATS = {"bfloat16": (BFLOAT16, 2.0**128 - 2.0**119), "float16": (np.dtype(np.float16), 65520.0)}
+"""The type on the wire, and the least number that would become infinite: halfway from the largest one to its successor."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ class Precision:
         """Whether an array of this name is rounded, if it is float32."""
         return self.name != "float32" and name.rpartition("/")[2] in self.parameters
 
-    def narrow(self, arrays: Arrays) -> dict[str, NDArray[Any]]:
+    def narrow(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The arrays as they are sent.
 
         Raises
@@ -60,20 +57,19 @@ class Precision:
     def _narrow(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         if not self.rounds(name) or array.dtype != np.float32:
             return array
-        flat, limit = array.reshape(-1), _LIMITS[self.name]
+        flat, (wire, limit) = array.reshape(-1), _FORMATS[self.name]
         if (largest := np.abs(flat[np.isfinite(flat)]).max(initial=0)) >= limit:
             raise MessageError(
                 f'{name} has values of up to {largest:g}, wire-precision = "{self.name}" takes them below {limit:g}'
             )
-        if self.name == "float16":
-            return array.astype(np.float16)
+        if wire != BFLOAT16:
+            return array.astype(wire)
         bits = flat.view(np.uint32)
-        rounded = bits + (0x7FFF + (bits >> 16 & 1))
         # The carry of a NaN could make it a number.
-        halves = np.where(np.isnan(flat), bits | 0x400000, rounded) >> 16
-        return halves.astype(np.uint16).view(BFLOAT16).reshape(array.shape)
+        rounded = np.where(np.isnan(flat), bits | 0x400000, bits + (0x7FFF + (bits >> 16 & 1)))
+        return (rounded >> 16).astype(np.uint16).view(wire).reshape(array.shape)
 
-    def widen(self, arrays: Arrays) -> dict[str, NDArray[Any]]:
+    def widen(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The arrays that were received: what was rounded is float32 again.
 
         Raises
@@ -84,18 +80,18 @@ class Precision:
         return {name: self._widen(name, array) if self.rounds(name) else array for name, array in arrays.items()}
 
     def _widen(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        if array.dtype != _TYPES[self.name]:
+        if array.dtype != _FORMATS[self.name][0]:
             raise MessageError(f'{name} is {array.dtype}, expected {self.name}, for wire-precision = "{self.name}"')
-        if self.name == "float16":
+        if array.dtype != BFLOAT16:
             return array.astype(np.float32)
         return (array["bfloat16"].reshape(-1).astype(np.uint32) << 16).view(np.float32).reshape(array.shape)
 
-    def lost(self, arrays: Arrays) -> dict[str, NDArray[Any]]:
+    def lost(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """What rounding takes from the model's parameters in these arrays: sent minus received, exact in float32."""
         found = {name: array for name, array in arrays.items() if name in self.parameters and self.rounds(name)}
         return {name: found[name] - received for name, received in self.widen(self.narrow(found)).items()}
 
-    def size(self, arrays: Arrays) -> int:
+    def size(self, arrays: Mapping[str, NDArray[Any]]) -> int:
         """Bytes of the arrays in a message, without the encoding's overhead."""
         return sum(array.nbytes // (1 + self.rounds(name)) for name, array in arrays.items())
 

@@ -14,7 +14,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.secure_average import MOST_EXAMPLES, parameter_sums
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
-from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
+from curvfed.strategies.wire.arrays import MessageError, decode_arrays, encode_arrays
 from curvfed.strategies.wire.messages import Header, Reply
 from curvfed.strategies.wire.precision import Precision
 
@@ -183,8 +183,11 @@ def test_a_model_that_is_too_large_ends_the_run_and_says_which(tmp_path, monkeyp
     from curvfed.strategies.base.aggregation import Average
 
     monkeypatch.setattr(Average, "aggregate", lambda self, replies: self._arrays.update({"first.bias": LARGE}))
-    with pytest.raises(RoundError, match=r"train of round 2: first.bias has values of up to 70000"):
+    with pytest.raises(MessageError):
         run(tmp_path, method="fedavg", wire_precision="float16")
+    summary = Run(tmp_path / "run").summary
+    assert (summary["status"], summary["rounds"]) == ("failed", 1)
+    assert summary["error"].startswith("first.bias has values of up to 70000, wire-precision")
 
 
 @both
