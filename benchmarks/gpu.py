@@ -209,7 +209,7 @@ def _images(place: Place) -> dict[str, Any]:
 
 
 def _runs(place: Place) -> Cells:
-    from curvfed.deployments.simulate import simulate
+    from curvfed.deployments.inprocess import simulate
 
     flatland = {"method": "flatland", "dataset": place.graph, "data-dir": str(place.data or "")}
     flatland |= {"num-rounds": place.size(20, 2)}
