@@ -67,7 +67,7 @@ def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any
     if trained is not None:
         metrics |= {"loss": trained.loss, "steps": float(trained.steps)}
     metrics["seconds"] = time.perf_counter() - started
-    answer: dict[str, Any] = {"arrays": client.share()}
+    answer: dict[str, Any] = {"arrays": client.precision.narrow(client.share())}
     if client.config.secure_sum and client.shared:
         answer, metrics["clipped"] = _masked_parameters(client, request, state)
     client.commit(request.header.round, base=request.stamp)
@@ -144,7 +144,7 @@ def _prepare(client: Client, request: Request) -> None:
     if request.facts is None:
         raise MessageError('the record "facts" is missing')
     client.prepare(request.facts, request.stamp)
-    client.receive(decode_arrays(request.arrays), decode_arrays(request.fixed))
+    client.receive(client.precision.widen(decode_arrays(request.arrays)), decode_arrays(request.fixed))
 
 
 def _curvature_in_use(client: Client) -> dict[str, float]:

@@ -14,7 +14,7 @@ from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local, load_arrays, to_numpy
-from curvfed.strategies.base.named_arrays import named_state
+from curvfed.strategies.base.named_arrays import named_state, rounded_names
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
 from curvfed.strategies.base.training import Trained, TrainingError, learning_rate, make_optimizer, seed_dropout
@@ -23,6 +23,7 @@ from curvfed.strategies.config.model_spec import is_fixed, model_spec, own_head
 from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, Description, Facts
+from curvfed.strategies.wire.precision import Precision
 
 ROUND, FINE_TUNING, NOISE = 0, 1, 2
 """Random streams of a client, one for each purpose."""
@@ -121,6 +122,7 @@ class Client:
         self.model = fitting_model(spec, self.config, self.data, self.device)
         self.task = make_task(self.data, self.config, classes, self.device, self.model)
         self.parameters = dict(self.model.named_parameters())
+        self.precision = Precision(self.config.wire_precision, rounded_names(self.model))
         self.tensors = named_state(self.model)
         self.fixed = {name: tensor for name, tensor in self.tensors.items() if is_fixed(self.config, name)}
         stays = {name: self.method.is_personal(name, facts.own_ends) for name in self.tensors}

@@ -96,7 +96,7 @@ def strategy(
     Raises
     ------
     ConfigError
-        If there is no such method, key or value.
+        If there is no such method, key or value, or for a `wire_precision` below float32.
 
     Notes
     -----
@@ -121,6 +121,10 @@ def strategy(
     for key in keys.keys() - sampling.keys():
         raw[own.get(key, kebab(key))] = keys[key]
     config = settled(parse(raw), METHODS[method].tasks[0])
+    if config.wire_precision != "float32":
+        raise ConfigError(
+            f'wire-precision = "{config.wire_precision}": allowed here is "float32", for the app encodes its own messages'
+        )
     patterns = METHODS[method].personal if personal is None else personal
     return AggregationStrategy(
         lambda arrays, clients: made(arrays, config, clients), patterns, config.weights, min_replies, **sampling

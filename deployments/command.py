@@ -238,7 +238,7 @@ def paper(
 
         list_sweeps()
         raise typer.Exit
-    from curvfed.deployments.reproduce import main
+    from curvfed.deployments.papers.reproduce import main
 
     raise typer.Exit(main(scale, data, results, to, cpus, gpus, address))
 

@@ -76,8 +76,12 @@ def custom_gradient(
             return gradients(gradient, *_saved(ctx), ctx.needs_input_grad)
 
     def function(*inputs: Any) -> Tensor:
-        transformed = under_torch_func() or torch.compiler.is_compiling()
-        value: Tensor = Transformed.apply(*inputs)[0] if transformed else Eager.apply(*inputs)
+        if under_torch_func() or torch.compiler.is_compiling():
+            value: Tensor = Transformed.apply(*inputs)[0]
+        elif _no_gradient(inputs):  # torch's autograd functions take longer than the work on a hundred points
+            value = forward(*inputs)[0]
+        else:
+            value = Eager.apply(*inputs)
         return value
 
     return function
@@ -86,6 +90,13 @@ def custom_gradient(
 def under_torch_func() -> bool:
     """Whether a transform of torch.func is at work; torch's own autograd functions ask this way."""
     return torch._C._are_functorch_transforms_active()
+
+
+def _no_gradient(inputs: tuple[Any, ...]) -> bool:
+    """Whether no derivative is asked for; in a level of `forward_ad` one is, which torch then refuses."""
+    if torch.autograd.forward_ad._current_level >= 0:
+        return False
+    return not (torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in inputs))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

@@ -44,6 +44,7 @@ from curvfed.geometry.safe_math import (
     sinhc_cosh,
     squared,
     squared64,
+    wide_squared,
 )
 
 
@@ -80,8 +81,7 @@ def time_from_space(space: Tensor, curvature: Curvature) -> Tensor:
     >>> time_from_space(torch.tensor([2.0, 2.0]), curvature=-1.0)
     tensor([3.])
     """
-    size = checked(curvature, space=space)
-    return (squared(space) + 1 / size).sqrt()
+    return _time(space, checked(curvature, space=space))
 
 
 def lift(space: Tensor, curvature: Curvature) -> Tensor:
@@ -92,7 +92,7 @@ def lift(space: Tensor, curvature: Curvature) -> Tensor:
     >>> lift(torch.tensor([2.0, 2.0]), curvature=-1.0)
     tensor([3., 2., 2.])
     """
-    return torch.cat([time_from_space(space, curvature), space], dim=-1)
+    return _lift(space, checked(curvature, space=space))
 
 
 def project(x: Tensor, curvature: Curvature) -> Tensor:
@@ -103,8 +103,8 @@ def project(x: Tensor, curvature: Curvature) -> Tensor:
     >>> project(torch.tensor([0.0, 2.0, 2.0]), curvature=-1.0)
     tensor([3., 2., 2.])
     """
-    check_points(x=x)
-    return lift(x[..., 1:], curvature)
+    size = checked(curvature, x=x)
+    return _lift(x[..., 1:], size)
 
 
 def exp0(v: Tensor, curvature: Curvature) -> Tensor:
@@ -113,7 +113,8 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     Parameters
     ----------
     v : Tensor (..., d)
-        Beyond radius `safe_math.max_radius` the point stops there, in the direction of `v`.
+        The point stops, in the direction of `v`, at radius `safe_math.max_radius`, 39.9 in float32, less ½ln(1/|c|)
+        where |c| < 1: all coordinates are at most 1.2e17, 1e138 in float64, and can be given to every function.
     curvature : float or Tensor
 
     Returns
@@ -131,7 +132,7 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     tensor([1.5431, 1.1752, 0.0000])
     """
     size = checked(curvature, v=v)
-    ratio, cosh = sinhc_cosh(squared64(v) * size, max_radius(v.dtype))
+    ratio, cosh = sinhc_cosh(wide_squared(v) * size, _reach(size, v.dtype))
     return torch.cat([(cosh / size**0.5).to(v.dtype), ratio.to(v.dtype) * v], dim=-1)
 
 
@@ -166,8 +167,9 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     ----------
     x : Tensor (..., d+1)
     v : Tensor (..., d+1)
-        Tangent at `x`. The step stops where ln(2cosh(r)) + n is `safe_math.max_radius`, or for |c| < 1 that less
-        ½ln(1/|c|), r and n as below: 39.2 from the origin in float32. Nowhere can it lead farther out.
+        Tangent at `x`. The step stops where ln(2cosh(r)) + n, r and n as below, is the radius where `exp0` stops: 39.2
+        from the origin in float32. Nowhere can it lead farther out. In float32 gradients are finite where the largest
+        coordinate of `v` times cosh(r) is below 1e36: for every norm up to 1e30 at r < 13, every norm up to 1e18 at all.
     curvature : float or Tensor
 
     Returns
@@ -183,17 +185,17 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     """
     size = checked(curvature, x=x, v=v)
     base, step = x[..., 1:], v[..., 1:]
-    square = squared(base) * size
-    time = (1 + square).sqrt()
+    time = (squared(base) * size + 1).sqrt()
+    above = time + 1
     # To the origin, along a geodesic there, and back. Carried to the origin a tangent vector is all space: its norm is
     # a sum of squares. cosh(n)x + sinh(n)v/n, the usual form, loses another factor cosh(r) on the way inwards.
-    inwards = base * (size / (time * (time + 1)))
-    at_origin = torch.addcmul(step, _dot(step, inwards), base, value=-1)
+    half_way = base / above  # in two quotients: that by time·(time + 1) has gradients that overflow far out
+    at_origin = torch.addcmul(step, _dot(step, half_way) / (time / size), base, value=-1)
     left = (_reach(size, x.dtype) - (2 * time).log()).clamp(min=0)  # r ≤ ln(2 cosh r)
-    ratio, cosh = (part.to(x.dtype) for part in sinhc_cosh(squared64(at_origin) * size, left))
+    ratio, cosh = (part.to(x.dtype) for part in sinhc_cosh(wide_squared(at_origin) * size, left))
     moved = ratio * at_origin
-    back = cosh + _dot(moved, base) * (size / (time + 1))
-    return lift(torch.addcmul(moved, back, base), curvature)
+    back = cosh + _dot(moved, half_way) * size
+    return _lift(torch.addcmul(moved, back, base), size)
 
 
 def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -221,7 +223,7 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     # y − cosh(δ)x = (y − x) − 2 sinh²(δ/2)x: nothing cancels for near points.
     forward, back = arc_factors(squared_half_sinh(x, y, size**0.5))
     space = torch.addcmul(forward * (y[..., 1:] - base), back, base, value=-1)
-    return torch.cat([_dot(space, base) / time_from_space(base, curvature), space], dim=-1)
+    return torch.cat([_dot(space, base) / _time(base, size), space], dim=-1)
 
 
 def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -335,6 +337,14 @@ def _reach(size: Size, dtype: torch.dtype) -> Size:
     if isinstance(size, Tensor):
         return max_radius(dtype) + (size.log() / 2).clamp(max=0)
     return max_radius(dtype) + min(math.log(size) / 2, 0)
+
+
+def _time(space: Tensor, size: Size) -> Tensor:
+    return (squared(space) + 1 / size).sqrt()
+
+
+def _lift(space: Tensor, size: Size) -> Tensor:
+    return torch.cat([_time(space, size), space], dim=-1)
 
 
 def _dot(x: Tensor, y: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from curvfed.geometry.arguments import Size
 from curvfed.geometry.custom_gradient import Gradients, custom_gradient, under_torch_func
-from curvfed.geometry.safe_math import floor, norm_square, squared
+from curvfed.geometry.safe_math import floor, norm, squared
 
 
 def squared_half_sinh(x: Tensor, y: Tensor, scale: Size) -> Tensor:
@@ -42,28 +42,31 @@ def squared_half_sinh(x: Tensor, y: Tensor, scale: Size) -> Tensor:
 
 def _forward(x: Tensor, y: Tensor, scale: Size) -> tuple[Tensor, ...]:
     base, other = x[..., 1:], y[..., 1:]
-    length = norm_square(base).sqrt_()
+    length = norm(base)
     x_length = length * scale
     x_time = (x_length * x_length).add_(1).sqrt_()
-    y_time = (norm_square(other) * scale**2).add_(1).sqrt_()
+    y_length = norm(other) * scale
+    y_time = (y_length * y_length).add_(1).sqrt_()
     # P is the part across x of y − x and of y alike, as rounded as what it is taken from: y − x, or, where y is much
     # nearer to the origin than x, y less a part of x that is about as long.
     share = (2 * y_time / x_time).clamp(max=1)
     across = torch.addcmul(other, base, share, value=-1)
     inverse = (x_length > floor(x.dtype)) / length.clamp(min=torch.finfo(x.dtype).tiny)  # next to the origin: 0
     along = _dot(across, base) * inverse
-    across = torch.addcmul(across, base, along * inverse, value=-1)
+    less = torch.addcmul if under_torch_func() else Tensor.addcmul_  # of which torch.func's vmap knows nothing
+    across = less(across, base, along * inverse, value=-1)
     along = along * scale
-    wide = norm_square(across).sqrt() * scale
+    wide = norm(across) * scale
     y_along = torch.addcmul(along, x_length, share)
     apart = torch.addcmul(along, x_length, share.sub_(1))
     total = x_time + y_time
     product = x_length * y_along
     larger = torch.addcmul(product.abs().add_(1), x_time, y_time)
-    wedge = (x_length / total * wide).square()
+    wedge = (x_length / total).mul_(wide)
+    wedge = wedge * wedge
     # 2t²/D by D, or, where that cancels, by D′.
     total_square = total * total
-    factor = torch.lerp(total_square / larger, larger / (1 + wedge), (product < 0).to(larger.dtype))
+    factor = torch.where(product < 0, larger / (wedge + 1), total_square / larger)
     squares = torch.addcmul(apart * apart, wide, wide).div_(total_square).add_(wedge)
     square = squares.mul_(factor).mul_(0.5)
     return square, across, inverse, x_length, x_time, y_time, y_along, apart, wide, total, wedge, factor

@@ -79,8 +79,7 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     >>> exp0(torch.tensor([1.0, 0.0]), curvature=-1.0)
     tensor([0.7616, 0.0000])
     """
-    scale = _checked(curvature, v=v) ** 0.5
-    length = root(squared64(v)) * scale
+    length = root(_checked(curvature, v=v) * squared64(v))
     return project((length.tanh() / length).to(v.dtype) * v, curvature)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
-from numpy.typing import NDArray
 
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.personal_figures import column, mean_std, personal_figures
@@ -17,6 +16,7 @@ from curvfed.strategies.wire.arrays import MessageError, check_arrays, encode_ar
 from curvfed.strategies.wire.checks import check_metrics
 from curvfed.strategies.wire.exchange import exchange
 from curvfed.strategies.wire.messages import Header, Parts, Reply, Request
+from curvfed.strategies.wire.precision import EXACT, Precision
 
 log = logging.getLogger("curvfed")
 
@@ -58,11 +58,6 @@ class ClientRequest:
     parts: Parts = field(default_factory=dict)
     awaited: Arrays = field(default_factory=dict)
 
-    @property
-    def size(self) -> int:
-        """Size in bytes, without the encoding's overhead."""
-        return size(self.arrays) + size(self.fixed) + parts_size(self.parts)
-
 
 @dataclass(frozen=True)
 class Phase:
@@ -78,6 +73,8 @@ class Phase:
         Why each missing reply was dropped.
     seconds : dict of partition to float
         From request to reply; NaN without a reply.
+    precision : Precision
+        Of the parameters in the messages; the arrays here are as before and after the wire.
     """
 
     header: Header
@@ -85,6 +82,17 @@ class Phase:
     replies: dict[int, Reply]
     reasons: dict[int, str]
     seconds: dict[int, float]
+    precision: Precision = EXACT
+
+    def bytes_down(self, partition: int) -> int:
+        """Bytes of the arrays and parts of a request."""
+        sent = self.sent[partition]
+        return self.precision.size(sent.arrays) + EXACT.size(sent.fixed) + parts_size(sent.parts)
+
+    def bytes_up(self, partition: int) -> int:
+        """Bytes of the arrays and parts of a valid reply."""
+        reply = self.replies[partition]
+        return self.precision.size(reply.arrays) + parts_size(reply.parts)
 
     @property
     def scores(self) -> dict[int, Mapping[str, float]]:
@@ -119,8 +127,8 @@ class Phase:
             **{name: mean_std(column(scores, name))[0] for name in ("score", "score_before", "validation", "loss")},
             "replies": len(self.replies),
             "dropped": len(self.reasons),
-            "bytes_up": sum(map(reply_size, self.replies.values())) / max(len(self.replies), 1),
-            "bytes_down": sum(self.sent[p].size for p in self.replies) / max(len(self.replies), 1),
+            "bytes_up": sum(map(self.bytes_up, self.replies)) / max(len(self.replies), 1),
+            "bytes_down": sum(map(self.bytes_down, self.replies)) / max(len(self.replies), 1),
             "seconds_training": sum(column(scores, "seconds")),
             "reasons": one_line("; ".join(self._reason_texts), _MAX_REASONS),
         }
@@ -133,7 +141,7 @@ class Phase:
                 "round": self.header.round,
                 "phase": self.header.phase,
                 "partition": partition,
-                "bytes_down": self.sent[partition].size,
+                "bytes_down": self.bytes_down(partition),
                 "seconds": seconds,
                 "dropped": self.reasons.get(partition, ""),
             }
@@ -141,7 +149,7 @@ class Phase:
                 row["weight"] = weights[partition]
             if reply := self.replies.get(partition):
                 row |= {name: value for name, value in reply.metrics.items() if name in CLIENT_FIGURES}
-                row |= {"num_examples": reply.num_examples, "bytes_up": reply_size(reply)}
+                row |= {"num_examples": reply.num_examples, "bytes_up": self.bytes_up(partition)}
             rows.append(row)
         return rows
 
@@ -154,6 +162,7 @@ def run_phase(
     timeout: float,
     check: Callable[[Reply], None] | None = None,
     on_reply: Callable[[int, int], None] | None = None,
+    precision: Precision = EXACT,
 ) -> Phase:
     """Send requests to some clients and collect their replies.
 
@@ -165,10 +174,19 @@ def run_phase(
     requests : mapping of partition to ClientRequest
     check : callable, optional
         Raises `MessageError` for a well-formed reply that is impossible.
+    precision : Precision
+        Of the parameters in the messages.
+
+    Raises
+    ------
+    MessageError
+        If a parameter is too large for it.
     """
     # Clients that are sent the same object share its encoding.
-    sent = {id(arrays): arrays for request in requests.values() for arrays in (request.arrays, request.fixed)}
-    records = {key: encode_arrays(arrays) if arrays else ArrayRecord() for key, arrays in sent.items()}
+    fixed = {id(request.fixed): request.fixed for request in requests.values()}
+    sent = {id(request.arrays): request.arrays for request in requests.values()}
+    contents = fixed | {key: precision.narrow(arrays) for key, arrays in sent.items()}
+    records = {key: encode_arrays(arrays) if arrays else ArrayRecord() for key, arrays in contents.items()}
     nodes = federation.nodes
     messages = {
         nodes[p]: Request(
@@ -190,32 +208,24 @@ def run_phase(
             reasons[partition] = failures[node]
             continue
         try:
-            _check(received[node], partition, requests[partition].awaited)
+            reply = replace(received[node], arrays=precision.widen(received[node].arrays))
+            _check(reply, partition, requests[partition].awaited)
             if check is not None:
-                check(received[node])
+                check(reply)
         except MessageError as error:
             reasons[partition] = str(error)
         else:
-            replies[partition] = received[node]
+            replies[partition] = reply
     for partition, reason in reasons.items():
         log.warning("round %d: dropped the reply of partition %d: %s", header.round, partition, reason)
-    return Phase(header, requests, replies, reasons, {p: seconds.get(nodes[p], math.nan) for p in requests})
-
-
-def size(arrays: Mapping[str, NDArray[Any]]) -> int:
-    """Bytes of the arrays in a message, without the encoding's overhead."""
-    return sum(array.nbytes for array in arrays.values())
+    waited = {partition: seconds.get(nodes[partition], math.nan) for partition in requests}
+    return Phase(header, requests, replies, reasons, waited, precision)
 
 
 def parts_size(parts: Parts) -> int:
     """Bytes of the further values of a protocol; a number counts as eight."""
     values = [one for value in parts.values() for one in (value if isinstance(value, list) else [value])]
     return sum(len(one) if isinstance(one, str | bytes) else 8 for one in values)
-
-
-def reply_size(reply: Reply) -> int:
-    """Bytes of the arrays and parts of a reply."""
-    return size(reply.arrays) + parts_size(reply.parts)
 
 
 def _check(reply: Reply, partition: int, awaited: Arrays) -> None:

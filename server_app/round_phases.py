@@ -1,4 +1,4 @@
-"""The phases of a round: what each client is asked, and whether it can have done the work that its reply tells."""
+"""The phases of a round: what each client is asked, whether it can have done what its reply tells, and its update."""
 
 import math
 import time
@@ -107,7 +107,21 @@ class RoundPhases(Run):
         self.record(phase, row, self.model.weights() if phase.header.phase == TRAIN else {}, in_round)
 
 
-def update_of(reply: Reply) -> Update:
-    """What a client contributes to the aggregation."""
-    steps, loss = reply.metrics.get("steps", 0), reply.metrics.get("loss", math.nan)
-    return Update(reply.num_examples, dict(reply.arrays), int(steps), loss)
+def updates_of(phase: Phase) -> dict[int, Update]:
+    """What each client contributes to the aggregation.
+
+    With a `wire-precision` below float32 each reply is moved by what rounding took from the model on its way to the client:
+    it is as far from the server's model as the client's result is from what the client received.
+    """
+    sent = {id(request.arrays): request.arrays for request in phase.sent.values()}
+    lost = {key: phase.precision.lost(arrays) for key, arrays in sent.items()}
+    return {
+        p: Update(
+            reply.num_examples,
+            {name: array + rests[name] if name in rests else array for name, array in reply.arrays.items()},
+            int(reply.metrics.get("steps", 0)),
+            reply.metrics.get("loss", math.nan),
+        )
+        for p, reply in phase.replies.items()
+        for rests in [lost[id(phase.sent[p].arrays)]]
+    }

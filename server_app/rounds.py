@@ -15,12 +15,12 @@ from curvfed.server_app.directory.summary import LAST
 from curvfed.server_app.personal_figures import personal_figures
 from curvfed.server_app.phase import Phase
 from curvfed.server_app.progress import ROUND_SILENCE, Progress, in_words, percent
-from curvfed.server_app.round_phases import RoundPhases, update_of
+from curvfed.server_app.round_phases import RoundPhases, updates_of
 from curvfed.server_app.run import RoundError, check_enough
 from curvfed.strategies.base.aggregation import Aggregation, Update, reweighted
 from curvfed.strategies.base.average import AggregationError, Arrays
 from curvfed.strategies.base.named_arrays import not_finite
-from curvfed.strategies.config.halves import aggregation
+from curvfed.strategies.config.halves import aggregation, precision
 from curvfed.strategies.config.model_spec import fixed_parameters, model_spec
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import CALIBRATE, EVALUATE, FINE_TUNE, TRAIN
@@ -44,6 +44,7 @@ class Rounds(RoundPhases):
         """
         self.fixed, self.calibrated, self.progress = {}, Arrays(), Progress(self.config.num_rounds)
         self.connect()
+        self.precision = precision(self.config, self.federation.facts)
         self.model = self._aggregation()
         last = self._resume() if self.config.resume else -1
         self.fixed = self.fixed or fixed_parameters(self.config, self.federation.facts)
@@ -158,7 +159,7 @@ class Rounds(RoundPhases):
             )
         else:
             phase = self.ask_round(TRAIN, number, cohort)
-            updates = {partition: update_of(reply) for partition, reply in phase.replies.items()}
+            updates = updates_of(phase)
         check_enough(phase, self.config.min_replies)
         return phase, updates
 

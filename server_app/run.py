@@ -15,6 +15,7 @@ from curvfed.server_app.phase import Check, ClientRequest, Phase, run_phase
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.config.run_config import RunConfig, flatten, settled
 from curvfed.strategies.wire.messages import HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
+from curvfed.strategies.wire.precision import EXACT
 
 WITHIN_ROUND = (TRAIN, KEYS, SHARES, UNMASK, MEASURE, HULLS)
 """Phases whose messages count as the traffic of a round, or of a one-shot run."""
@@ -55,6 +56,7 @@ class Run(ABC):
         self.sinks = Sinks(directory)
         self.federation = Federation({}, {}, Facts("", 0, ()), {})
         self.settings: dict[str, Any] = {}
+        self.precision = EXACT
         self._counted = time.monotonic()
 
     @abstractmethod
@@ -102,7 +104,8 @@ class Run(ABC):
         on_reply: Callable[[int, int], None] | None = None,
     ) -> Phase:
         """Run one phase; see `run_phase`."""
-        return run_phase(self.grid, self.federation, header, requests, self.config.round_timeout, check, on_reply)
+        timeout = self.config.round_timeout
+        return run_phase(self.grid, self.federation, header, requests, timeout, check, on_reply, self.precision)
 
     def record(self, phase: Phase, row: Mapping[str, Any], weights: Mapping[int, float], in_round: bool = True) -> None:
         """Record a phase in the state and in the run directory; only phases `in_round` count as a round's traffic."""

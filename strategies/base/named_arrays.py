@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -28,6 +29,11 @@ def named_state(model: nn.Module) -> dict[str, Tensor]:
     """All tensors that a model computes with: its parameters, and the running statistics of its batch normalisation."""
     running = {name: buffer for name, buffer in model.named_buffers() if is_buffer(name)}
     return dict(model.named_parameters()) | running
+
+
+def rounded_names(model: nn.Module) -> frozenset[str]:
+    """Names of the parameters that `wire-precision` rounds: those that are trained, in float32."""
+    return frozenset(name for name, one in model.named_parameters() if one.requires_grad and one.dtype == torch.float32)
 
 
 def add_prefix(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:

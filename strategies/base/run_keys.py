@@ -218,6 +218,12 @@ class RunKeys(Table):
         description="show the server the sum of what the clients send and nothing else of it: their parameters where these "
         "are averaged, and the sums of spherefed's calibration. hull always does",
     )
+    wire_precision: Literal["float32", "bfloat16", "float16"] = Field(
+        default="float32",
+        description="of the trained parameters in the messages of server and clients: bfloat16 and float16 take half the "
+        "bytes and round to the nearest, by up to 2^-8 and 2^-11 of a value; float16 ends at 65504. Both sides compute in "
+        "float32. Running statistics, fixed classifiers and sums are sent as they are",
+    )
     sinks: Sinks = Field(
         default="",
         description="where else the figures of rounds.csv and summary.json go while the run goes on, comma-separated: "

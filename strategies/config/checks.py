@@ -248,5 +248,10 @@ def check_together(config: RunConfig) -> None:
             "mlflow.tracking-uri has an @: allowed is an address without user and password, which MLflow takes from "
             "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD where the server runs"
         )
+    if config.wire_precision != "float32" and config.is_masked:
+        raise ConfigError(
+            f'wire-precision = "{config.wire_precision}": allowed without secure sums (secure-sum = false, another method '
+            "than hull), whose numbers need their 61 bits: of 31, the examples, secure.clip and the clients leave too few"
+        )
     if config.resume and not config.run_name:
         raise ConfigError('resume = true needs run-name, the name of the run to go on with; it is ""')

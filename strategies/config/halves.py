@@ -8,12 +8,13 @@ from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import ENDS, Method
-from curvfed.strategies.base.named_arrays import named_state
+from curvfed.strategies.base.named_arrays import named_state, rounded_names
 from curvfed.strategies.base.shared_tables import FLOWER
 from curvfed.strategies.config.model_spec import build_model, is_fixed, model_spec
 from curvfed.strategies.config.run_config import HOMES, RunConfig
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import Facts
+from curvfed.strategies.wire.precision import EXACT, Precision
 from curvfed.tasks import plugins
 
 if TYPE_CHECKING:
@@ -73,6 +74,13 @@ def made(arrays: Arrays, config: RunConfig, clients: int) -> Aggregation:
     if not isinstance(found, Aggregation):
         raise ConfigError(f'the server half of method = "{config.method}" makes {found!r}; allowed is an Aggregation')
     return found
+
+
+def precision(config: RunConfig, facts: Facts) -> Precision:
+    """What is rounded in the messages of a settled configuration."""
+    if config.wire_precision == "float32":
+        return EXACT
+    return Precision(config.wire_precision, rounded_names(build_model(model_spec(config, facts), config.seed)))
 
 
 def learner_class(method: Method) -> type[Learner]:

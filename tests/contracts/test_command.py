@@ -131,7 +131,7 @@ def test_the_papers_tables_are_listed_without_a_run(capsys, tmp_path, monkeypatc
     assert main(["paper", "--list"]) == 0
     out = capsys.readouterr().out
     for path in (ROOT / "sweeps").rglob("*.toml"):
-        assert f"│ {path.parent.name}/{path.stem} " in out
+        assert f"│ {path.relative_to(ROOT / 'sweeps').with_suffix('').as_posix()} " in out
         assert tomllib.loads(path.read_text())["source"] in out
     assert not list(tmp_path.iterdir())
 

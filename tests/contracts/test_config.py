@@ -80,6 +80,7 @@ TIED = {
     "run-name": ["", "mine", "A1._-", "x" * 128],
     "resume": [False, True],
     "secure-sum": [False, True],
+    "wire-precision": choices("wire-precision"),
     "secure.threshold": ["auto", 2, 7],
     "secure.neighbours": ["auto", 5],
     "spherefed.normalize": [True, False],
@@ -177,6 +178,9 @@ def fits(raw: dict[str, Any]) -> bool:
         and (raw.get("method") != "gcfl" or raw.get("gcfl.eps1", 0.05) <= raw.get("gcfl.eps2", 0.1))
         and not (raw.get("resume") and not raw.get("run-name"))
         and (not raw.get("secure-sum") or summable(raw, method, common[0]))
+        and (
+            raw.get("wire-precision", "float32") == "float32" or not (raw.get("secure-sum") or _base(raw) == "one-shot")
+        )
         and (
             raw.get("secure-sum")
             or _base(raw) == "one-shot"

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from curvfed.deployments import papers, reproduce
+from curvfed.deployments import papers
 from curvfed.deployments.command import main
+from curvfed.deployments.papers import reproduce
 from curvfed.deployments.sweep.plan import read_plan
 from curvfed.deployments.sweep.results import Results
 

@@ -104,7 +104,8 @@ def test_a_checkout_imports_nothing_twice(hostile, tmp_path):
 
 def test_what_the_papers_need_is_there(installed, hostile):
     code = """
-from curvfed.deployments import papers, reproduce
+from curvfed.deployments import papers
+from curvfed.deployments.papers import reproduce
 from curvfed.deployments.report.render import HERE
 from curvfed.server_app.report.templates import render
 plans = reproduce.read_all("smoke")

@@ -1,0 +1,169 @@
+"""Rounding on the wire: torch's conversions to the bit, ties, subnormals, limits; and what messages hold of it."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from curvfed.strategies.wire.arrays import MessageError, check_arrays, decode_arrays, encode_arrays
+from curvfed.strategies.wire.precision import BFLOAT16, EXACT, Precision
+
+NAMES = frozenset({"head.weight", "k"})
+NARROW = {name: Precision(name, NAMES) for name in ("bfloat16", "float16")}
+TORCH = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+LARGEST = {"bfloat16": 2.0**128 - 2.0**120, "float16": 65504.0}
+LIMIT = {"bfloat16": 2.0**128 - 2.0**119, "float16": 65520.0}
+SHARE = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
+LEAST_NORMAL = {"bfloat16": 2.0**-126, "float16": 2.0**-14}
+STEP = {"bfloat16": 2.0**-133, "float16": 2.0**-24}
+"""Distance of two subnormal numbers."""
+
+both = pytest.mark.parametrize("name", NARROW)
+shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)
+bits = hnp.arrays(np.uint32, shapes)
+"""Any float32: uniform over exponents, with subnormal numbers, infinities and NaN."""
+
+
+def received(name, values):
+    """What the other side has, after a message."""
+    precision = NARROW[name]
+    sent = encode_arrays(precision.narrow({"head.weight": values}))
+    return precision.widen(decode_arrays(sent))["head.weight"]
+
+
+def by_torch(name, values):
+    return torch.from_numpy(values.copy()).to(TORCH[name]).to(torch.float32).numpy()
+
+
+def float32(*values):
+    return np.array(values, np.float32)
+
+
+@both
+@given(bits)
+def test_as_torch_rounds(name, bits):
+    values = bits.view(np.float32)
+    values = np.where(np.abs(values) < LIMIT[name], values, np.float32(0))  # NaN too
+    found = received(name, values)
+    assert (found.dtype, found.shape) == (np.float32, values.shape)
+    assert found.tobytes() == by_torch(name, values).tobytes()
+
+
+@both
+@given(bits)
+def test_the_error_is_bounded_and_a_second_message_changes_nothing(name, bits):
+    values = bits.view(np.float32)
+    values = np.where(np.abs(values) < LIMIT[name], values, np.float32(1))
+    found = received(name, values)
+    exact, rounded = values.astype(np.float64), found.astype(np.float64)
+    assert (np.abs(rounded - exact) <= np.maximum(SHARE[name] * np.abs(exact), STEP[name] / 2)).all()
+    normal = np.abs(exact) >= LEAST_NORMAL[name]
+    assert (np.abs(rounded - exact)[normal] <= SHARE[name] * np.abs(exact)[normal]).all()
+    assert received(name, found).tobytes() == found.tobytes()
+    lost = NARROW[name].lost({"k": values})["k"]
+    assert (lost.astype(np.float64) == exact - rounded).all()
+
+
+@both
+def test_every_number_stays_and_ties_go_to_the_even_neighbour(name):
+    halves = np.arange(2**16, dtype=np.uint16)
+    numbers = torch.from_numpy(halves.view(np.int16)).view(TORCH[name]).to(torch.float32).numpy()
+    odd = halves % 2 == 1
+    finite = np.isfinite(numbers)
+    assert received(name, numbers[finite]).tobytes() == numbers[finite].tobytes()
+    nonnegative = finite & (halves < 2**15)
+    lower, upper = numbers[nonnegative][:-1], numbers[nonnegative][1:]
+    middle = ((lower.astype(np.float64) + upper) / 2).astype(np.float32)
+    even = np.where(odd[nonnegative][:-1], upper, lower)
+    assert (received(name, middle) == even).all()
+    assert (received(name, -middle) == -even).all()
+    assert (received(name, np.nextafter(middle, upper)) == upper).all()
+    assert (received(name, np.nextafter(middle, lower)) == lower).all()
+
+
+@both
+def test_small_values_and_signs_of_zero(name):
+    step = STEP[name]
+    found = received(name, float32(step, 0.5 * step, 0.75 * step, 1.5 * step, -0.25 * step, 0.0, -0.0))
+    assert found.tolist() == [step, 0.0, step, 2 * step, 0.0, 0.0, 0.0]
+    assert np.signbit(found).tolist() == [False, False, False, False, True, False, True]
+
+
+@both
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_value_that_would_become_infinite_is_refused_by_name(name, sign):
+    below = np.nextafter(np.float32(LIMIT[name]), np.float32(0))
+    assert received(name, float32(sign * below)).tolist() == [sign * LARGEST[name]]
+    for values in (float32(0, sign * LIMIT[name]), float32(np.nan, sign * LIMIT[name], np.inf)):
+        with pytest.raises(MessageError, match=rf'^variate/head.weight has values .* wire-precision = "{name}"'):
+            NARROW[name].narrow({"variate/head.weight": values})
+
+
+@both
+@given(hnp.arrays(np.uint32, 8, elements=st.integers(0x7F800000, 0x7FFFFFFF)), st.booleans())
+def test_what_is_not_finite_stays_so_and_is_refused_where_it_arrives(name, bits, is_negative):
+    values = (bits | np.uint32(is_negative << 31)).view(np.float32)
+    found = received(name, values)
+    assert (np.isnan(found) == np.isnan(values)).all()
+    assert (np.isinf(found) == np.isinf(values)).all()
+    with pytest.raises(MessageError, match="not finite"):
+        check_arrays({"head.weight": found}, {"head.weight": values})
+
+
+@both
+@given(shapes)
+def test_half_the_bytes_of_the_parameters_and_all_of_the_others(name, shape):
+    parameter = np.ones(shape, np.float32)
+    others = {"norm.running_mean": parameter, "moments": parameter, "head.weight/moments": parameter,
+              "masked": np.ones(shape, np.uint64), "shares": np.ones(shape)}  # fmt: skip
+    arrays = {"head.weight": parameter, "variate/k": parameter, "core/3/head.weight": parameter, **others}
+    precision = NARROW[name]
+    sent = precision.narrow(arrays)
+    halves = 2 * parameter.size
+    assert [array.nbytes for array in sent.values()][:3] == [halves] * 3
+    assert all(sent[other] is array for other, array in others.items())
+    assert precision.size(arrays) == sum(array.nbytes for array in sent.values())
+    back = precision.widen(decode_arrays(encode_arrays(sent)))
+    check_arrays(back, arrays)
+    assert all((back[one] == array).all() for one, array in arrays.items())
+    assert sorted(precision.lost(arrays)) == ["head.weight"]  # others have no place in the model
+
+
+@given(bits)
+def test_float32_is_sent_as_it_is(bits):
+    arrays = {"head.weight": bits.view(np.float32)}
+    for precision in (EXACT, Precision("float32", NAMES)):
+        assert precision.narrow(arrays)["head.weight"] is arrays["head.weight"]
+        assert precision.widen(arrays)["head.weight"] is arrays["head.weight"]
+        assert precision.lost(arrays) == {}
+        assert precision.size(arrays) == arrays["head.weight"].nbytes
+
+
+def test_a_turned_array_keeps_its_places():
+    turned = np.arange(6, dtype=np.float32).reshape(2, 3).T
+    for name in NARROW:
+        assert (received(name, turned) == turned).all()
+
+
+@both
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float64, np.uint16, ">f2", [("bfloat16", ">u2")], [("float16", "<u2")]]
+)
+def test_a_parameter_of_another_type_is_refused(name, dtype):
+    with pytest.raises(MessageError, match=rf"^head.weight is .*, expected {name}, for wire-precision"):
+        NARROW[name].widen({"head.weight": np.zeros(2, dtype)})
+
+
+def test_the_other_precision_is_refused_and_so_is_one_where_none_is_awaited():
+    zeros = {"head.weight": np.zeros(2, np.float32)}
+    for name, other in (("bfloat16", "float16"), ("float16", "bfloat16")):
+        sent = NARROW[name].narrow(zeros)
+        with pytest.raises(MessageError, match=f"expected {other}"):
+            NARROW[other].widen(sent)
+        with pytest.raises(MessageError, match=r"expected float32\[2\]"):
+            check_arrays(EXACT.widen(sent), zeros)
+        with pytest.raises(MessageError, match=r"expected float32\[2\]"):
+            check_arrays(NARROW[name].widen({"moments": sent["head.weight"]}), {"moments": zeros["head.weight"]})
+    assert NARROW["bfloat16"].narrow(zeros)["head.weight"].dtype == BFLOAT16
