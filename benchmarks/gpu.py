@@ -155,6 +155,7 @@ def _steps(place: Place) -> Cells:
 def _captured(place: Place) -> Pair:
     """The same kernels on the same tensors, begun all at once: what a step would take without Python."""
     captured, plain = (_one_step(place) for _ in range(2))
+    torch.cuda.synchronize()
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
         for _ in range(3):
             captured()
