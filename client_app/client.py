@@ -1,5 +1,6 @@
 """A client in its process: data and model are set up once, the personal state is always that of a known round."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,9 @@ from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, Description, Facts
 from curvfed.strategies.wire.precision import Precision
+from curvfed.strategies.wire.store import StoreError
+
+log = logging.getLogger("curvfed")
 
 ROUND, FINE_TUNING, NOISE = 0, 1, 2
 """Random streams of a client, one for each purpose."""
@@ -155,19 +159,12 @@ class Client:
     @property
     def is_stateful(self) -> bool:
         """Whether this client keeps anything from round to round."""
-        return bool(self.personal) or self.keeps_optimizer
-
-    @property
-    def keeps_optimizer(self) -> bool:
-        """Whether the optimiser's moments are kept from round to round; by default where a trained parameter is."""
-        if self.config.optimizer_state is None:
-            return not self.trained.keys().isdisjoint(self.personal)
-        return self.config.optimizer_state == "kept"
+        return bool(self.personal) or self.config.keeps_moments
 
     @property
     def kept_optimizer(self) -> NamedOptimizer | None:
         """The optimiser, if its moments are kept from round to round."""
-        return self.optimizer if self.keeps_optimizer else None
+        return self.optimizer if self.config.keeps_moments else None
 
     def _restore(self, stamp: int) -> None:
         self._stamp = None
@@ -181,7 +178,15 @@ class Client:
                 start_curvature(self.parameters, self.data, self.config.table("flatland"), self._ready_for)
             self.optimizer.reset()
         else:
-            self.files.load(stamp, self.personal, self.kept_optimizer)
+            try:
+                self.files.load(stamp, self.personal, self.kept_optimizer)
+            except StoreError as error:
+                if self.personal:
+                    raise
+                log.warning(
+                    "partition %d: its optimiser's moments are lost and start afresh: %s", self.partition, error
+                )
+                self.optimizer.reset()
         self._stamp = stamp
 
     def receive(self, arrays: Arrays, fixed: Mapping[str, NDArray[Any]] | None = None) -> None:
@@ -211,7 +216,7 @@ class Client:
         """
         if self.task.num_examples == 0:
             return None
-        if not self.keeps_optimizer:
+        if not self.config.keeps_moments:
             self.optimizer.reset()
         self.optimizer.learning_rate = learning_rate(self.config, round_number)
         # Until `commit` the state in memory is of no round, so that after an error the next message reloads it.

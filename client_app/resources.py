@@ -93,7 +93,7 @@ def least_parameters(spec: "ModelSpec | ImageModelSpec") -> int:
 
 def _check(parameters: int, config: RunKeys, data: Data, device: torch.device, free: int) -> None:
     # Weights, gradients, moments, and a copy of the received or sent parameters.
-    values = 3 + (2 if config.optimizer == "adam" else int(config.momentum > 0))
+    values = 3 + (2 if config.optimizer != "sgd" else int(config.momentum > 0))
     of_model, of_data = parameters * values * torch.float32.itemsize, data_bytes(data, device)
     if of_model + of_data <= free:
         return

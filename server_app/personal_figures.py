@@ -1,5 +1,6 @@
 """Figures of a round and of a run from the clients' scores."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,12 +26,14 @@ def personal_figures(scores: Scores, descriptions: Mapping[int, Description]) ->
     """The personal part of a summary (P-FL).
 
     Means are unweighted over the clients that have test data; "clients_left_out" counts the others. "pooled" is weighted by
-    numbers of test examples, where all clients share them.
+    numbers of test examples, where all clients share them. The worst decile is the mean over the tenth of the clients,
+    rounded up, with the lowest accuracy.
     """
     metric = next(iter(descriptions.values())).metric
     name = "score" if metric == "accuracy" else "accuracy"
     accuracy = {partition: measured[name] for partition, measured in sorted(scores.items()) if name in measured}
     mean, std = mean_std(list(accuracy.values()))
+    worst = sorted(accuracy.values())[: math.ceil(len(accuracy) / 10)]
     metrics: dict[str, Any] = {
         "personal_accuracy_before": mean_std(column(scores, f"{name}_before"))[0],
         "personal_accuracy_pooled": _pooled(accuracy, descriptions),
@@ -41,7 +44,12 @@ def personal_figures(scores: Scores, descriptions: Mapping[int, Description]) ->
         metrics[metric], metrics[f"{metric}_std"] = mean_std(column(scores, "score"))
         metrics[f"{metric}_before"] = mean_std(column(scores, "score_before"))[0]
         metrics[f"{metric}_clients_left_out"] = len(descriptions) - len(column(scores, "score"))
-    return {"personal_accuracy_mean": mean, "personal_accuracy_std": std, "metrics": metrics}
+    return {
+        "personal_accuracy_mean": mean,
+        "personal_accuracy_std": std,
+        "personal_accuracy_worst_decile": mean_std(worst)[0],
+        "metrics": metrics,
+    }
 
 
 def majority_accuracy(descriptions: Mapping[int, Description]) -> float | None:

@@ -124,6 +124,7 @@ class Phase:
             "phase": self.header.phase,
             "personal_accuracy_mean": figures["personal_accuracy_mean"],
             "personal_accuracy_std": figures["personal_accuracy_std"],
+            "personal_accuracy_worst_decile": figures["personal_accuracy_worst_decile"],
             **{name: mean_std(column(scores, name))[0] for name in ("score", "score_before", "validation", "loss")},
             "replies": len(self.replies),
             "dropped": len(self.reasons),

@@ -196,6 +196,7 @@ class Rounds(RoundPhases):
         fine_tunes = self.config.fine_tunes and bool(self.model.sent_to(0))
         if fine_tunes and (is_last or (every and number % every == 0)):
             self._score(FINE_TUNE, number, list(self.federation.nodes))
+            self._note_best(number)
             return
         every = self.config.evaluate_every
         if is_last or (every and number % every == 0):

@@ -121,6 +121,7 @@ def failed_summary(error: str, config: RunKeys | None) -> dict[str, Any]:
         "global_accuracy": None,
         "personal_accuracy_mean": None,
         "personal_accuracy_std": None,
+        "personal_accuracy_worst_decile": None,
         "metrics": {},
         "best_validation": None,
         "bytes_up": None,

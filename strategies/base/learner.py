@@ -173,6 +173,7 @@ class Learner:
         }[config.fine_tune]
         with training_only(parameters, chosen):
             optimizer = make_optimizer({name: parameters[name] for name in chosen}, config)
+            optimizer.learning_rate = config.fine_tuning_rate
             return train(local.model, local.task, optimizer, config.fine_tune_epochs, clip_norm=config.clip_norm)
 
     @property
@@ -222,6 +223,11 @@ def load_arrays(arrays: Mapping[str, NDArray[Any]], tensors: Mapping[str, Tensor
             np.copyto(tensor.numpy(), array)
         else:
             tensor.copy_(torch.tensor(array))
+
+
+def kept_moments(optimizer: NamedOptimizer, config: RunKeys) -> dict[str, Tensor]:
+    """For `Learner.local_state`: the moments of a learner's second optimiser, if the run keeps moments."""
+    return {f"moments/{key}": tensor for key, tensor in optimizer.state().items()} if config.keeps_moments else {}
 
 
 @torch.no_grad()

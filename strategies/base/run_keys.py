@@ -69,8 +69,10 @@ class RunKeys(Table):
         ge=0,
         description="graphs or images per training step, 0: all; nodes of one graph are always trained on at once",
     )
-    optimizer: Literal["adam", "sgd"] = Field(
-        default=CHOSEN, description="the clients' optimiser; auto: adam for graphs, sgd for images and with scaffold"
+    optimizer: Literal["adamw", "adam", "sgd"] = Field(
+        default=CHOSEN,
+        description="the clients' optimiser; adamw decays weights beside the gradient, adam as a part of it; auto: adamw "
+        "for graphs, sgd for images and with scaffold",
     )
     learning_rate: Rate = Field(
         default=CHOSEN,
@@ -96,10 +98,9 @@ class RunKeys(Table):
     weight_decay: Rate = Field(
         default=1e-5,
         ge=0,
-        description="L2 penalty in the optimiser, FlatLand's own (Appendix E.2) and SphereFed's; never on the curvature "
-        "parameter k. Where Adam "
-        "starts afresh every round it makes full steps of even a tiny penalty wherever a weight has no other gradient, "
-        "which costs fedavg on sparse features dear: compare with 0 too",
+        description="adamw multiplies a weight by 1 - learning-rate · weight-decay in each step; in adam and sgd it is an "
+        "L2 penalty, FlatLand's own (Appendix E.2) and SphereFed's; never on the curvature parameter k. Where adam starts "
+        "afresh every round it makes full steps of even a tiny penalty wherever a weight has no other gradient",
     )
     dropout: float = Field(
         default=0.5, ge=0, lt=1, description="share of hidden units that graph networks drop in training"
@@ -122,9 +123,8 @@ class RunKeys(Table):
     )
     optimizer_state: Literal["kept", "fresh"] | None = Field(
         default=None,
-        description="the optimiser's moments at a client between rounds: kept, fresh each round, or auto: kept where the "
-        "run keeps trained parameters at the clients, fresh where they are stateless (fedavg and fedprox on common "
-        "features, flatland-shared)",
+        description="the optimiser's moments at a client between rounds: kept, fresh each round, or auto: for every method "
+        "alike, kept with adamw and adam, as in the authors' code of the graph methods, fresh with sgd",
     )
     fraction_train: float = Field(default=1.0, gt=0, le=1, description="share of the clients that train in a round")
     partition: Literal["metis", "random", "dirichlet", "iid", "shards", "stratified"] = Field(
@@ -171,9 +171,13 @@ class RunKeys(Table):
         default=CHOSEN,
         ge=0,
         le=10_000,
-        description="passes that each client makes from the global model to a personal one, which stays, at the "
-        "learning-rate whatever the schedule; 0: none; auto: the task's own, 2 for images and none for graphs, or the "
-        "method's",
+        description="passes that each client makes from the global model to a personal one, which stays; 0: none; auto: the "
+        "task's own, 2 for images and none for graphs, or the method's",
+    )
+    fine_tune_learning_rate: Rate | None = Field(
+        default=None,
+        ge=0,
+        description="of fine-tuning, whatever the schedule; auto: the learning-rate",
     )
     fine_tune_every: int = Field(
         default=0, ge=0, description="rounds between two fine-tunings; 0: after the last round alone"
@@ -243,6 +247,16 @@ class RunKeys(Table):
     def fine_tunes(self) -> bool:
         """Whether clients make personal models of what is shared, if anything is; of a settled configuration."""
         return self.fine_tune == "closed-form" or self.fine_tune_epochs > 0
+
+    @property
+    def keeps_moments(self) -> bool:
+        """Whether optimisers at the clients keep their moments from round to round; of a settled configuration."""
+        return self.optimizer != "sgd" if self.optimizer_state is None else self.optimizer_state == "kept"
+
+    @property
+    def fine_tuning_rate(self) -> float:
+        """The learning rate of fine-tuning; of a settled configuration."""
+        return self.learning_rate if self.fine_tune_learning_rate is None else self.fine_tune_learning_rate
 
     @property
     def data_path(self) -> Path:

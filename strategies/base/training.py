@@ -115,7 +115,8 @@ def make_optimizer(parameters: Mapping[str, nn.Parameter], config: RunKeys) -> N
     if config.optimizer == "sgd":
         return SGD(parameters, config.learning_rate, config.momentum, config.weight_decay)
     undecayed = [name for name in parameters if name == "k" or name.startswith("estimator.") or name.endswith(".mask")]
-    return Adam(parameters, config.learning_rate, config.weight_decay, undecayed=undecayed)
+    decoupled = config.optimizer == "adamw"
+    return Adam(parameters, config.learning_rate, config.weight_decay, undecayed=undecayed, decoupled=decoupled)
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:

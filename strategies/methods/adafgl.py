@@ -93,6 +93,7 @@ class AdaFglClient(Learner):
             return network.loss(batch.inputs, batch.labels, rows)
 
         optimizer = fresh_optimizer(network, config)
+        optimizer.learning_rate = config.fine_tuning_rate
         return train(network, local.task, optimizer, config.fine_tune_epochs, clip_norm=config.clip_norm, loss=loss)
 
     @property

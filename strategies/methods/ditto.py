@@ -1,9 +1,10 @@
 """Ditto (Li et al., ICML 2021): FedAvg, and a personal model at each client that is pulled towards the shared one."""
 
 from pydantic import Field
+from torch import Tensor
 
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Local, clones, fresh_optimizer
+from curvfed.strategies.base.learner import Local, clones, fresh_optimizer, kept_moments
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
 from curvfed.strategies.base.own_model import OwnModel
 from curvfed.strategies.base.training import Proximal, Trained, train
@@ -27,7 +28,7 @@ class DittoClient(OwnModel):
     """v ← v − η (∇f(v) + λ (v − θ)) for `ditto.epochs` passes, θ as received; then θ is trained and shared as in FedAvg.
 
     This is Algorithm 1 with FedAvg as its solver for θ; v never affects what is shared. λ is `ditto.mu`. At λ = 0 v is
-    trained as by `local`, except that its optimiser is new in every round and that it draws other dropout and batches.
+    trained as by `local`, except that it draws other dropout and batches.
     """
 
     keys: Keys
@@ -36,12 +37,17 @@ class DittoClient(OwnModel):
         super().__init__(local)
         self._optimizer = fresh_optimizer(self.own, local.config)
 
+    def local_state(self) -> dict[str, Tensor]:
+        """The personal model, and its optimiser's moments where these are kept."""
+        return super().local_state() | kept_moments(self._optimizer, self.local.config)
+
     def train(self) -> Trained:
         """Train both models; loss and number of steps are those of the shared one."""
         local, clip_norm = self.local, self.local.config.clip_norm
         received = clones(local.tensors[name] for name in self.own_trained)
         term = Proximal(self.own_trained.values(), self.keys.mu / 2, received)
-        self._optimizer.reset()
+        if not local.config.keeps_moments:
+            self._optimizer.reset()
         self._optimizer.learning_rate = local.optimizer.learning_rate
         train(self.own, local.task, self._optimizer, self.keys.epochs, [term], clip_norm)
         return super().train()

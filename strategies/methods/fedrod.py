@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer, load_arrays
+from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer, kept_moments, load_arrays
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.named_arrays import select_prefix
 from curvfed.strategies.base.training import GradientTerm, Trained
@@ -27,7 +27,7 @@ class FedRodClient(Learner):
     form). Each part has its own optimiser, and both use the logits of the same batch.
 
     h_k starts at 0, where the personal model equals the generic one; the paper leaves the start open, and its code is not
-    public. The optimiser of h_k is new in every round. The client's scores are those of g + h_k; h_k and n_k are never
+    public. The client's scores are those of g + h_k; h_k and n_k are never
     sent.
     """
 
@@ -44,12 +44,14 @@ class FedRodClient(Learner):
         self._both = with_own_head(local.model, self._own)
 
     def local_state(self) -> dict[str, Tensor]:
-        """h_k."""
-        return {f"{OWN_HEAD}{name}": parameter for name, parameter in self._own.named_parameters()}
+        """h_k, and its optimiser's moments where these are kept."""
+        head = {f"{OWN_HEAD}{name}": parameter for name, parameter in self._own.named_parameters()}
+        return head | kept_moments(self._optimizer, self.local.config)
 
     def train(self) -> Trained:
         """The round's steps of both parts; the loss is the sum of their losses."""
-        self._optimizer.reset()
+        if not self.local.config.keeps_moments:
+            self._optimizer.reset()
         self._optimizer.learning_rate = self.local.optimizer.learning_rate
         return super().train()
 

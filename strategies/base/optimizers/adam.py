@@ -1,4 +1,4 @@
-"""Adam as torch computes it; its state is a plain dictionary by parameter name."""
+"""Adam and AdamW as torch computes them; their state is a plain dictionary by parameter name."""
 
 from collections.abc import Collection, Mapping
 
@@ -13,7 +13,7 @@ _PARTS = ("exp_avg", "exp_avg_sq", "step")
 
 
 class Adam(NamedOptimizer):
-    """Kingma & Ba (2015), by torch's own functional form and its fused kernel.
+    """Kingma & Ba (2015), and AdamW (Loshchilov & Hutter, 2019), by torch's own functional form and its fused kernel.
 
     `torch.optim.Adam` gives the same bits, but its constructor imports torch's compiler, which takes seconds in every
     process that a real node starts for a message.
@@ -24,7 +24,9 @@ class Adam(NamedOptimizer):
         The parameters to train.
     learning_rate, weight_decay : float
     undecayed : collection of str
-        Names of parameters without the L2 penalty.
+        Names of parameters without weight decay.
+    decoupled : bool
+        Whether weights are decayed beside the step, as in AdamW, and not by an L2 penalty in the gradient.
     """
 
     def __init__(
@@ -33,8 +35,10 @@ class Adam(NamedOptimizer):
         learning_rate: float,
         weight_decay: float,
         undecayed: Collection[str],
+        decoupled: bool = False,
     ) -> None:
         super().__init__(parameters, learning_rate)
+        self._decoupled = decoupled
         decayed = [name for name in parameters if weight_decay and name not in undecayed]
         rest = [name for name in parameters if name not in decayed]
         self._groups = [(names, decay) for names, decay in ((decayed, weight_decay), (rest, 0.0)) if names]
@@ -71,6 +75,7 @@ class Adam(NamedOptimizer):
                 weight_decay=decay,
                 eps=EPSILON,
                 maximize=False,
+                decoupled_weight_decay=self._decoupled,
             )
 
     def _as_stored(self, name: str) -> tuple[Tensor, ...]:
