@@ -27,7 +27,7 @@ PLACES = {
     "setting up": ("curvfed.client_app.client.make_task", {}),
     "training": ("curvfed.strategies.base.learner.train", {}),
     "scoring": ("curvfed.tasks.graphs.client_task.NodeTask.scores", {}),
-    "writing the state": ("curvfed.client_app.client.Store.save", {}),
+    "writing the state": ("curvfed.client_app.personal.Store.save", {}),
     "making keys": ("curvfed.client_app.secure.SecureSumClient.begin", SECURE),
     "masking": ("curvfed.client_app.secure.SecureSumClient.mask_input", SECURE),
     "lifting masks": ("curvfed.client_app.secure.SecureSumClient.unmask", SECURE),
