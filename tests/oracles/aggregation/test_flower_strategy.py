@@ -31,7 +31,7 @@ SETTINGS = {"flower:QFedAvg": {"client_learning_rate": 0.1}, "flower:FedAvgM": {
 
 FLOAT32_DIGITS = 1e-6
 
-PAGE = Path(__file__).parents[2] / "docs" / "flower.md"
+PAGE = Path(__file__).parents[3] / "docs" / "flower.md"
 
 
 @pytest.fixture(autouse=True)

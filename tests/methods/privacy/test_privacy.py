@@ -38,7 +38,7 @@ from curvfed.strategies.wire.messages import MESSAGE_TYPES, Header, Reply, encod
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.client_task import NodeTask
 
-PAGE = Path(__file__).parents[2] / "docs" / "privacy.md"
+PAGE = Path(__file__).parents[3] / "docs" / "privacy.md"
 SECRET = "patient 4711 has diagnosis F32"
 SENT_MODELS = ("train", "evaluate", "fine-tune", "calibrate", "ccvr")
 IN_ROUNDS = [name for name, method in METHODS.items() if method.aggregation != ONE_SHOT]

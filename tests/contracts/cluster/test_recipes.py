@@ -18,7 +18,7 @@ from flwr.common.config import parse_config_args
 from curvfed.client_app.node_config import KEYS, check_names
 from curvfed.deployments.cluster import command
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SYSTEMD, CONTAINERS = ROOT / "deployments" / "systemd", ROOT / "deployments" / "containers"
 BATCH = ROOT / "deployments" / "slurm" / "curvfed.sbatch"
 GUIDE = ROOT / "docs" / "deployment.md"

@@ -22,7 +22,7 @@ from curvfed.strategies.methods import METHODS, Method
 from curvfed.tasks.graphs.models.registry import MODELS
 from curvfed.tasks.images.nets import NETS
 
-PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 FIELDS = dict(all_fields())
 LARGE = 10**9
 

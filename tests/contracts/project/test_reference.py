@@ -7,7 +7,7 @@ from runpy import run_path
 
 from curvfed.strategies.config.all_keys import defaults
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 REFERENCE = run_path(str(ROOT / "docs" / "make_reference.py"))
 PAGE, PROJECT = REFERENCE["PAGE"], REFERENCE["PROJECT"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks", "deployments", "curvfed")
 
 RUN = """

@@ -10,7 +10,7 @@ import torch
 
 from benchmarks import gpu
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MACHINE = {
     "processor": "A processor", "cores": 16, "memory_gb": 128, "system": "Linux", "versions": {"torch": "2.0"},
     "gpu": "A device",

@@ -21,7 +21,7 @@ from curvfed.deployments.report.table import Table, make_table
 from curvfed.deployments.sweep.plan import SUPERNODES, Plan, read_plan
 from curvfed.server_app.directory.tables import TABLES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / "sweeps").glob("*/*.toml"))
 SCALES = ("smoke", "paper")
 EVERY = [pytest.param(path, scale, id=f"{path.parent.name}/{path.stem}/{scale}") for path in FILES for scale in SCALES]

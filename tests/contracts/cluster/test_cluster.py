@@ -811,7 +811,7 @@ time.sleep(300)
 def test_a_run_directory_has_one_writer(tmp_path):
     assert not is_written(tmp_path)
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2], text=True
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[3], text=True
     )
     assert holder.stdout.readline() == "held\n"
     assert is_written(tmp_path)

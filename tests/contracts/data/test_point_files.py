@@ -203,7 +203,7 @@ print(sorted({"torch", "pandas", "anndata", "sklearn", "scipy"} & set(sys.module
 """
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         check=True,

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 
 from curvfed.tasks.graphs.models.registry import MODELS, ModelSpec, build
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "add-a-method.md").read_text(encoding="utf-8")
 ROOMS = ("curvfed", "server_app", "client_app", "strategies", "tasks", "geometry", "deployments", "docs", "presets")
 GENERATED = {"strategies/method_index.py", "docs/configuration.md", "pyproject.toml"}

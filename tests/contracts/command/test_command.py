@@ -22,7 +22,7 @@ from curvfed.strategies.methods import METHODS
 from curvfed.tasks.names import tasks_of
 from curvfed.tasks.registry import catalogue
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COMMANDS = [
     "simulate",
     "run",

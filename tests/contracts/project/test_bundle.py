@@ -22,7 +22,7 @@ from curvfed.strategies.config.all_keys import defaults
 
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FILES = {
     path.relative_to(ROOT).as_posix()
     for path in [*(ROOT / "curvfed").glob("*.py"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.py")),

@@ -12,7 +12,7 @@ from typer.main import get_command
 from curvfed.deployments.command import app
 from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 FRONT_PAGE = 6000

@@ -13,7 +13,7 @@ import pytest
 
 import curvfed.geometry
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MODULES = [f"curvfed.geometry.{module.name}" for module in pkgutil.iter_modules(curvfed.geometry.__path__)]
 
 BLOCKED = """

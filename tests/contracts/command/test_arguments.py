@@ -26,7 +26,7 @@ from curvfed.tasks.images.datasets import CIFAR10
 from curvfed.tasks.images.sources import SOURCES as IMAGES
 from curvfed.tasks.points.datasets import OLSSON
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PRESETS = sorted((ROOT / "presets").rglob("*.toml"))
 DEFAULTS = defaults()
 

@@ -32,7 +32,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.in_memory import check_data
 
 SMALL = {"embedding_dim": 8, "num_rounds": 2, "quiet": True}
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 @pytest.fixture(autouse=True)

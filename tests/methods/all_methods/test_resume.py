@@ -18,7 +18,7 @@ from graph_fixtures import user_fields
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.wire.messages import Header, Reply, encode_reply
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class Stop:

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
+PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 
 
 class Line(NamedTuple):
