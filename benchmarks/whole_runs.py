@@ -135,7 +135,7 @@ def _starts(place: Place) -> dict[str, list[float]]:
         node = {"partition-id": 0, "num-partitions": CLIENTS, "state-path": f"{folder}/node"}
         settings: dict[str, Any] = {"config": _graph(place) | {"results-dir": folder}, "node": node}
         settings |= {"features": graph.features.shape[1], "classes": graph.class_names}
-        command = [sys.executable, str(TESTS / "client_start.py"), json.dumps(settings)]
+        command = [sys.executable, str(TESTS / "support" / "client_start.py"), json.dumps(settings)]
         done = [subprocess.run(command, capture_output=True, check=True).stdout for _ in range(place.size(5, 1))]
     found = [json.loads(output.splitlines()[-1]) for output in done]
     parts = {part: [one[part] for one in found] for part in found[0]}

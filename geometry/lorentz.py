@@ -180,7 +180,7 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     Examples
     --------
     >>> x, y = lift(torch.eye(2), curvature=-1.0)
-    >>> exp(x, log(x, y, curvature=-1.0), curvature=-1.0).round(decimals=4)
+    >>> exp(x, log(x, y, curvature=-1.0), curvature=-1.0).abs().round(decimals=4)
     tensor([1.4142, 0.0000, 1.0000])
     """
     size = checked(curvature, x=x, v=v)

@@ -1,4 +1,4 @@
-"""Fixtures for all tests. Being here also puts this folder on the import path, for `graph_fixtures` and its like."""
+"""Fixtures for all tests. Being here also puts this folder on the import path, for `accept`."""
 
 import logging
 import signal

@@ -68,8 +68,12 @@ def cluster_runs(lab: Lab) -> Iterator[Outcome]:
 
 def cluster_files(lab: Lab) -> Iterator[Outcome]:
     """Personal files and messages, by their tests."""
-    yield tested(lab, "personal files under kill -9, 100 times", "tests/contracts/test_personal_files.py", 1200)
-    yield tested(lab, "every value and array name of every message, by method", "tests/methods/test_privacy.py", 1200)
+    yield tested(
+        lab, "personal files under kill -9, 100 times", "tests/contracts/directory/test_personal_files.py", 1200
+    )
+    yield tested(
+        lab, "every value and array name of every message, by method", "tests/methods/privacy/test_privacy.py", 1200
+    )
 
 
 def cluster_guide(lab: Lab) -> Iterator[Outcome]:

@@ -57,10 +57,11 @@ def methods(lab: Lab) -> Iterator[Outcome]:
         well == len(METHODS),
     )
     yield _tested(
-        "equal seeds give equal bits, a run stopped and resumed too, every row", "tests/methods/test_every_method.py"
+        "equal seeds give equal bits, a run stopped and resumed too, every row",
+        "tests/methods/all_methods/test_every_method.py",
     )
     yield _tested("limiting cases of ditto, feddyn, pfedme, scaffold, moon", "tests/methods", "-k", LIMITING)
-    yield _tested("a new method is one file, and what is generated", "tests/methods/test_add_a_method.py")
+    yield _tested("a new method is one file, and what is generated", "tests/methods/all_methods/test_add_a_method.py")
 
 
 def _by_flower(lab: Lab, settings: Settings) -> object:

@@ -77,7 +77,7 @@ def sweeps(lab: Lab) -> Iterator[Outcome]:
     yield _killed(file, plan, _folder(lab, "killed"), _table(plan, together))
     yield _broken(_write(lab, "broken.toml", BROKEN), _folder(lab, "broken"))
     for what, selection in (
-        ("tables against an independent calculation", "tests/contracts/test_sweep_tables.py"),
+        ("tables against an independent calculation", "tests/contracts/sweeps/test_sweep_tables.py"),
         ("report pages of all methods in a headless browser: no error, no request, pictures drawn", "tests/browser"),
     ):
         command = [sys.executable, "-m", "pytest", "-q", "-rs", selection]

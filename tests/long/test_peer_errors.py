@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.append(str(Path(__file__).parents[1]))  # when it is run as a program
+sys.path.append(str(Path(__file__).parents[1] / "support"))  # when it is run as a program
 
 import pytest
 import torch

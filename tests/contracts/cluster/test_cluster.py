@@ -1,0 +1,828 @@
+"""The commands of a cluster: its files, what they hand to Flower, processes in the background, checks before a start."""
+
+import contextlib
+import datetime
+import json
+import os
+import shlex
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from flwr.cli.supernode.register import try_load_public_key
+from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
+from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
+
+from curvfed.deployments.cluster import certificates, connection_checks, daemons, registry, status, submit
+from curvfed.deployments.cluster import flower_commands as commands
+from curvfed.deployments.cluster.daemons import Daemon, running, stop_all
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.flower_commands import Command
+from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
+from curvfed.deployments.command import main
+from curvfed.deployments.processes import free_ports
+from curvfed.server_app.directory.run_lock import RunLock, is_written
+from curvfed.strategies.base.errors import ConfigError
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cluster") / "one"
+    return ServerFolder.make(path, ["fl.example.org", "192.0.2.7"], ["north", "south"], 9092, 8000, 365)
+
+
+# --- Files ------------------------------------------------------------------------------------------------------------
+
+
+def test_private_keys_are_private(folder):
+    private = [folder.authority[1], folder.server[1], *(node.key for node in folder.nodes())]
+    assert [mode(path) for path in private] == [0o600] * 4
+    assert [mode(path) for path in (folder.path, *(node.path for node in folder.nodes()))] == [0o700] * 3
+    public = [path for path in folder.path.rglob("*") if path.is_file() and path not in private]
+    assert not [path for path in public if b"PRIVATE" in path.read_bytes()]
+
+
+def test_a_node_folder_has_all_that_the_node_needs_and_no_more(folder):
+    north = NodeFolder(folder.path / "nodes" / "north")
+    assert {path.name for path in north.path.iterdir()} == {"node.key", "node.key.pub", "ca.crt", "node.toml", "flwr"}
+    assert north.authority.read_bytes() == folder.authority[0].read_bytes()
+    assert north.superlink == "fl.example.org:9092"
+
+
+def test_nothing_is_overwritten(folder, capsys):
+    before = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
+    for words in (["init"], ["init", "--node", "west"], ["add", "north"]):
+        assert main(["cluster", "--folder", str(folder.path), *words]) == 1
+    assert "is not overwritten" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["../out", "", "a b", ".hidden", "x" * 65])
+def test_names_that_are_no_file_names_are_refused_before_anything_is_made(name, tmp_path):
+    with pytest.raises(ClusterError, match="is no name of a node"):
+        ServerFolder.make(tmp_path / "c", [], [name], 9092, 8000, 1)
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_host_that_is_none_is_refused(tmp_path):
+    with pytest.raises(ClusterError, match="'https://x' is neither a host name nor an address"):
+        ServerFolder.make(tmp_path / "c", ["https://x"], [], 9092, 8000, 1)
+
+
+def test_flower_takes_the_keys(folder):
+    """By Flower's own reader of public keys, and each private key fits its public one."""
+    from cryptography.hazmat.primitives import serialization
+
+    for node in folder.nodes():
+        private = serialization.load_ssh_private_key(node.key.read_bytes(), None)
+        public = private.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        assert try_load_public_key(node.public_key) == public
+
+
+# --- Certificates -----------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """A TLS server on loopback with a certificate of the cluster."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(certificate, key)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                plain, _ = self._listener.accept()
+            except OSError:
+                return
+            with plain, contextlib.suppress(OSError):
+                self._context.wrap_socket(plain, server_side=True).close()
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+def handshake(server: Server, authority: Path, name: str) -> None:
+    """As another implementation sees it: OpenSSL checks the chain, with the strict rules of RFC 5280."""
+    context = ssl.create_default_context(cafile=str(authority))
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    host, port = connection_checks.split_address(server.address)
+    with socket.create_connection((host, port), 5) as plain, context.wrap_socket(plain, server_hostname=name):
+        pass
+
+
+@pytest.fixture
+def server(folder):
+    server = Server(*folder.server)
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("name", ["fl.example.org", "192.0.2.7", "localhost", "127.0.0.1"])
+def test_the_certificate_is_for_its_names(folder, server, name):
+    handshake(server, folder.authority[0], name)
+
+
+@pytest.mark.parametrize("name", ["evil.example.org", "example.org", "192.0.2.8"])
+def test_and_for_no_others(folder, server, name):
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"mismatch|doesn't match|not valid for"):
+        handshake(server, folder.authority[0], name)
+
+
+def test_the_superlink_is_known_by_its_authority(folder, server, tmp_path):
+    connection_checks.check_superlink(server.address, folder.authority[0])
+    other = tmp_path / "ca.crt"
+    certificates.make_authority(other, tmp_path / "ca.key")
+    with pytest.raises(ClusterError, match=r"is not the one that .*ca\.crt vouches for"):
+        connection_checks.check_superlink(server.address, other)
+
+
+def test_an_authority_that_is_no_certificate(tmp_path):
+    (tmp_path / "ca.crt").write_text("nothing")
+    with pytest.raises(ClusterError, match="is no certificate"):
+        connection_checks.check_superlink("127.0.0.1:1", tmp_path / "ca.crt")
+
+
+def test_who_speaks_no_tls_is_named(folder):
+    def answer() -> None:
+        plain, _ = listener.accept()
+        with plain:
+            plain.sendall(b"HTTP/1.1 400 no\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(ClusterError, match="does not speak TLS"):
+            connection_checks.check_superlink(f"127.0.0.1:{listener.getsockname()[1]}", folder.authority[0])
+
+
+def test_a_superlink_that_is_not_there_yet_is_only_told_of(folder, capsys):
+    connection_checks.check_superlink(f"127.0.0.1:{free_ports(1)[0]}", folder.authority[0])
+    assert "no SuperLink at" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("address", ["localhost", ":9092", "host:port", "host:", "host:0", "host:65536", "host:²"])
+def test_addresses_that_are_none(address):
+    with pytest.raises(ClusterError, match="is no address; allowed is HOST:PORT"):
+        connection_checks.split_address(address)
+
+
+def test_a_renewed_certificate_is_for_the_same_names_by_the_same_authority(tmp_path):
+    folder = ServerFolder.make(tmp_path / "c", ["fl.example.org"], ["north"], 9092, 8000, 10)
+    authority, before = folder.authority[0].read_bytes(), folder.server[0].read_bytes()
+    folder.renew([], 100)
+    assert folder.authority[0].read_bytes() == authority
+    assert folder.server[0].read_bytes() != before
+    left = certificates.time_left(folder.server[0])
+    assert datetime.timedelta(days=99) < left < datetime.timedelta(days=100)
+    assert mode(folder.server[1]) == 0o600
+    server = Server(*folder.server)
+    for name in ("fl.example.org", "localhost"):
+        handshake(server, folder.node("north").authority, name)
+    server.close()
+
+
+def test_a_certificate_that_is_over_is_refused(tmp_path, folder, capsys):
+    over = tmp_path / "over.crt", tmp_path / "over.key"
+    certificates.make_server(*over, folder.authority, certificates.server_names([]), 0)
+    with pytest.raises(ClusterError, match=r"over.crt ended \d days ago; .* renew"):
+        connection_checks.check_certificate(over[0])
+    soon = ServerFolder.make(tmp_path / "soon", [], [], 9092, 8000, 20)
+    connection_checks.check_certificate(soon.server[0])
+    assert "ends in 19 days" in capsys.readouterr().out
+
+
+def told(*words: str | Path) -> int:
+    """Exit status of a command line."""
+    return main(["cluster", *map(str, words)])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--host", "fl.example.org:9092"], "'fl.example.org:9092' is neither a host name nor an address"),
+        (["--node", "a", "--node", "a"], "two have one name"),
+        (["--days", "0"], "days is 0; allowed is 1 to 3650"),
+        (["--days", "99999999"], "days is 99999999; allowed is 1 to 3650"),
+        (["--fleet-port", "99999"], "99999 is not in the range 1<=x<=65535"),
+        (["--api-port", "0"], "0 is not in the range 1<=x<=65535"),
+        (["--fleet-port", "8000"], "fleet-port and api-port are both 8000; allowed are two different ones"),
+    ],
+)
+def test_a_wrong_word_leaves_nothing_that_stands_in_the_way(words, message, tmp_path, capsys):
+    assert told("--folder", tmp_path / "c", "init", *words) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "c").exists()
+    assert told("--folder", tmp_path / "c", "init", "--host", "fl.example.org", "--node", "a") == 0
+
+
+def test_a_certificate_is_not_renewed_for_longer_than_its_authority_has(tmp_path, capsys):
+    folder = ServerFolder.make(tmp_path / "c", [], [], 9092, 8000, 10)
+    before = {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
+    assert told("--folder", folder.path, "renew", "--days", "99999999") == 2
+    assert "days is 99999999; allowed is 1 to 3649, the days that the authority has" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()} == before
+
+
+class Killed(BaseException):
+    """In place of a signal that nobody can catch."""
+
+
+@contextlib.contextmanager
+def killed_at(step: int):
+    """Files are written and renamed up to a step, at which the process ends; yields how many there were."""
+    steps = iter(range(10**6))
+    count = [0]
+
+    def dying(do):
+        def then(*given, **named):
+            count[0] = next(steps)
+            if count[0] == step:
+                raise Killed
+            return do(*given, **named)
+
+        return then
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certificates, "write_new", dying(certificates.write_new))
+        patch.setattr(Path, "rename", dying(Path.rename))
+        with contextlib.suppress(Killed):
+            yield count
+
+
+def test_a_process_that_is_killed_leaves_nothing_that_stands_in_the_way(tmp_path):
+    for step in range(100):
+        path = tmp_path / str(step)
+        with killed_at(step) as count:
+            ServerFolder.make(path, ["fl.example.org"], ["north"], 9092, 8000, 10)
+        if count[0] < step:
+            break
+        with pytest.raises(ClusterError, match=r"there is no .*cluster\.toml"):
+            ServerFolder.open(path)
+        made = ServerFolder.make(path, ["fl.example.org"], ["south"], 9093, 8000, 10)
+        assert {each.name for each in path.iterdir()} == {
+            "ca.crt", "ca.key", "server.crt", "server.key", "nodes", "flwr", "cluster.toml"
+        }  # fmt: skip
+        assert ServerFolder.open(path).fleet_port == made.fleet_port == 9093
+        assert [node.name for node in made.nodes()] == ["south"]
+        assert made.node("south").superlink == "fl.example.org:9093"
+        check_pair(made)
+    assert step > 10
+
+
+def check_pair(folder: ServerFolder) -> None:
+    """Authority and certificate are of one making."""
+    server = Server(*folder.server)
+    handshake(server, folder.nodes()[0].authority, "fl.example.org")
+    server.close()
+
+
+def test_a_node_that_was_half_made_is_made_again(tmp_path):
+    folder = ServerFolder.make(tmp_path / "c", [], ["north"], 9092, 8000, 10)
+    for step in range(5):
+        with killed_at(step):
+            folder.add_node("west")
+        assert [node.name for node in folder.nodes()] == ["north"]
+    folder.add_node("west")
+    assert [node.name for node in folder.nodes()] == ["north", "west"]
+    assert {path.name for path in (folder.path / "nodes").iterdir()} == {"north", "west"}
+
+
+def test_what_is_there_without_settings_is_not_overwritten(tmp_path):
+    (tmp_path / "ca.key").write_text("mine")
+    with pytest.raises(ClusterError, match=r"holds a cluster already, ca\.key, and is not overwritten"):
+        ServerFolder.make(tmp_path, [], [], 9092, 8000, 1)
+    assert (tmp_path / "ca.key").read_text() == "mine"
+
+
+def test_a_folder_that_others_could_read_is_closed(tmp_path):
+    (tmp_path / "c").mkdir(mode=0o755)
+    assert mode(ServerFolder.make(tmp_path / "c", [], [], 9092, 8000, 1).path) == 0o700
+
+
+def test_down_of_what_is_not_there_says_so(tmp_path, capsys):
+    assert main(["cluster", "--folder", str(tmp_path), "down"]) == 1
+    assert main(["cluster", "--folder", str(tmp_path), "down", "north"]) == 1
+    assert capsys.readouterr().err.count("there is no") == 2
+
+
+# --- Before a SuperNode starts ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A cluster of its own, and Flower's program replaced by one that does what a test says."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("curvfed.deployments.cluster.start.SUPERNODE_START", 30.0)
+    folder = ServerFolder.make(tmp_path / "c", [], ["north", "south"], *free_ports(2), 10)
+    yield folder
+    stop_all([node.running for node in folder.nodes()])
+
+
+def flower_supernode(folder: ServerFolder, script: str) -> None:
+    program = folder.path.parent / "bin" / "flower-supernode"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+def start(folder: ServerFolder, *words: str, config: str = "partition-id=0 num-partitions=2") -> int:
+    return told(
+        *("--folder", folder.path, "supernode", "north", "--node-config", config, "--cold", "--background"), *words
+    )
+
+
+def test_a_supernode_that_is_taken(site):
+    flower_supernode(site, "echo 'SuperNode ID: 7'; exec sleep 300")
+    assert start(site) == 0
+
+
+def test_a_key_that_the_superlink_does_not_take(site, capsys):
+    flower_supernode(site, "echo '[code: 2004] Failed to activate SuperNode.'; exit 1")
+    assert start(site) == 1
+    said = capsys.readouterr().err
+    assert "it is not registered there (on the server: `curvfed cluster register north`)" in said
+    assert "revoked" in said
+    flower_supernode(site, "echo 'something else'; exit 1")
+    assert start(site) == 1
+    assert "registered" not in capsys.readouterr().err
+
+
+def test_a_wrong_configuration_is_wrong_usage_and_what_may_come_yet_is_not(site, tmp_path):
+    """The services try again after 1, and not after 2."""
+    flower_supernode(site, "exit 3")
+    share = "partition-id=0 num-partitions=1"
+    for wrong in ("", "partition-id=-1 num-partitions=2", "partition-id = 0", f'{share} device="gpu"'):
+        assert start(site, config=wrong) == 2
+    assert start(site, "--superlink", "localhost") == 2
+    assert start(site, "--superlink", "localhost:99999") == 2
+    assert start(site, "--port", "65536") == 2
+    assert start(site, config=f'partition-id=0 data-path="{tmp_path}/not-mounted-yet"') == 1
+    assert start(site, config='partition-id=0 num-partitions=1 device="cuda:99"') == 1
+    assert start(site) == 1
+
+
+@pytest.mark.parametrize("name", ["node.key", "ca.crt"])
+def test_a_file_that_did_not_come_along(site, name, capsys):
+    (site.node("north").path / name).unlink()
+    assert start(site) == 1
+    assert f"nodes/north/{name}; bring it from the server's nodes/north" in capsys.readouterr().err
+
+
+def test_a_private_key_that_others_can_read(site, capsys):
+    key = site.node("north").key
+    for wrong in (0o640, 0o604, 0o620):
+        key.chmod(wrong)
+        assert start(site) == 1
+        assert f"mode {wrong:04o}: chmod 600 {key}" in capsys.readouterr().err.replace("\n", "")
+
+
+def test_a_port_of_a_node_that_is_taken(site, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert start(site, "--port", str(port)) == 1
+    assert f"the SuperNode (its own API) cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
+
+
+def test_a_node_that_is_not_there_names_those_that_are(site, capsys):
+    assert told("--folder", site.path, "supernode", "nirth", "--node-config", "partition-id=0") == 1
+    said = capsys.readouterr().err
+    assert "no node 'nirth' in" in said
+    assert "there: north, south" in said
+
+
+# --- What Flower is told ----------------------------------------------------------------------------------------------
+
+
+def test_flower_reads_the_superlink_command(folder):
+    command = commands.superlink(folder, "0.0.0.0")
+    assert command.words[0] == "flower-superlink"
+    read = _parse_args_run_superlink().parse_args(command.words[1:])
+    assert (read.host, read.port) == ("127.0.0.1", 8000)  # whoever reaches it runs code on every node
+    assert read.fleet_api_address == "0.0.0.0:9092"
+    assert read.enable_supernode_auth
+    assert not read.insecure
+    assert not read.runtime_dependency_install
+
+
+def test_flower_reads_the_supernode_command(folder):
+    config = 'partition-id=0 data-path="/data/my graphs/a.pt"'
+    command = commands.supernode(folder.node("north"), "fl.example.org:9092", config, 9094)
+    read = _parse_args_run_supernode().parse_args(command.words[1:])
+    assert (read.host, read.port, read.superlink, read.node_config) == (
+        "127.0.0.1",
+        9094,
+        "fl.example.org:9092",
+        config,
+    )
+    assert not read.insecure
+
+
+def test_what_is_printed_is_what_runs(folder):
+    """A shell that is given the printed line runs the same words with the same variables."""
+    command = Command(
+        [sys.executable, "-c", "import os, sys; print(sys.argv[1:], os.environ['A'])", "x y", "'q'"], {"A": "b c"}
+    )
+    done = subprocess.run(["sh", "-c", str(command)], capture_output=True, text=True)
+    assert done.stdout == "['x y', \"'q'\"] b c\n"
+    assert shlex.split(str(commands.superlink(folder, "0.0.0.0")))[-1] == "--disable-runtime-dependency-installation"
+
+
+def test_flower_tells_nobody_of_what_is_done_here(folder):
+    for command in (commands.superlink(folder, "::"), commands.supernode(folder.node("north"), "x:1", "a=1", 1)):
+        assert command.environment["FLWR_TELEMETRY_ENABLED"] == "0"
+
+
+# --- Processes in the background --------------------------------------------------------------------------------------
+
+FAMILY = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+print("both are up")
+child.wait()
+"""
+
+
+def test_a_daemon_is_started_found_and_stopped_with_its_children(tmp_path):
+    daemon = Daemon(tmp_path / "running", "one")
+    assert daemon.start(Command([sys.executable, "-u", "-c", FAMILY]), lambda said: "both are up" in said, 30)
+    process = daemon.process()
+    family = [process, *process.children(recursive=True)]
+    assert len(family) == 2
+    assert Daemon(tmp_path / "running", "one").process() == process
+    assert [found.name for found in running([tmp_path / "running"])] == ["one"]
+    with pytest.raises(ClusterError, match="one is running already"):
+        daemon.start(Command(["true"]), lambda said: True, 1)
+    assert stop_all([tmp_path / "running"]) == ["one"]
+    assert not [each for each in family if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    assert stop_all([tmp_path / "running"]) == []
+
+
+def test_a_daemon_that_ends_before_it_is_up_shows_its_log(tmp_path):
+    daemon = Daemon(tmp_path, "one")
+    daemon.log.write_text("up, said an earlier one\n")
+    with pytest.raises(ClusterError, match=r"one ended, exit status 3\nno such key"):
+        daemon.start(
+            Command([sys.executable, "-c", "print('no such key'); raise SystemExit(3)"]), lambda said: "up" in said, 30
+        )
+    assert daemon.process() is None
+
+
+def test_a_daemon_that_ends_as_patience_does_has_not_been_started(tmp_path, monkeypatch):
+    def sleep(seconds: float) -> None:
+        daemons._started[-1].wait()
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    with pytest.raises(ClusterError, match="one ended, exit status 3"):
+        Daemon(tmp_path, "one").start(Command(["sh", "-c", "sleep 0.5; exit 3"]), lambda said: False, 0.2)
+
+
+def test_a_daemon_that_is_not_up_in_time_runs_on(tmp_path):
+    daemon = Daemon(tmp_path, "one")
+    assert not daemon.start(Command(["sleep", "300"]), lambda said: False, 0.3)
+    assert daemon.stop()
+
+
+def test_a_later_process_of_the_same_number_is_left_alone(tmp_path):
+    daemon = Daemon(tmp_path, "one")
+    process = psutil.Process()
+    (tmp_path / "one.pid").write_text(json.dumps({"pid": process.pid, "created": process.create_time() - 100}))
+    assert daemon.process() is None
+    assert not daemon.stop()
+
+
+def test_a_port_that_is_taken_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(
+            ClusterError, match=f"the SuperLink cannot listen on 127.0.0.1:{port}: Address already in use"
+        ):
+            connection_checks.check_port("127.0.0.1", port, "the SuperLink")
+
+
+# --- Runs and registrations, with a `flwr` of a few lines ---------------------------------------------------------------
+
+FAKE = """#!/bin/sh
+echo "$*" >> "$FAKE/asked"
+case "$1 $2" in
+"supernode list") echo "{\\"success\\": true, \\"nodes\\": [$(cat "$FAKE/nodes")]}" ;;
+"supernode register")
+    case $3 in
+    *north*) echo '{"success": true, "node-id": 41}' ;;
+    *) echo "Public key already in use" >&2; exit 1 ;;
+    esac ;;
+"supernode unregister") echo '{"success": true}' ;;
+run*)
+    if [ -e "$FAKE/slow" ]; then sleep 0.5; fi
+    echo 'Using SuperLink: cluster'; echo '{"success": true, "run-id": "7"}' ;;
+log*) while [ ! -e "$FAKE/over" ]; do sleep 0.05; done ;;
+stop*)
+    if [ -e "$FAKE/late" ]; then mkdir -p "$RUN" && cp "$FAKE/late" "$RUN/summary.json"; fi
+    touch "$FAKE/over"; echo '{"success": true}' ;;
+list*)
+    if [ -e "$FAKE/summary" ]; then mkdir -p "$RUN" && cp "$FAKE/summary" "$RUN/summary.json"; fi
+    status=$(head -n 1 "$FAKE/statuses"); sed -i 1d "$FAKE/statuses"
+    echo "{\\"success\\": true, \\"runs\\": [{\\"status\\": \\"$status\\", \\"status-details\\": \\"as told, 41\\",
+        \\"run-id\\": \\"7\\", \\"elapsed\\": 1, \\"pending-at\\": \\"\\"}]}" ;;
+esac
+"""
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch, folder):
+    (tmp_path / "flwr").write_text(FAKE)
+    (tmp_path / "flwr").chmod(0o755)
+    (tmp_path / "over").touch()
+    (tmp_path / "nodes").touch()
+    monkeypatch.setenv("FAKE", str(tmp_path))
+    monkeypatch.setenv("RUN", str(tmp_path / "results" / "one"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(submit, "POLL", 0.01)
+    monkeypatch.setattr(submit.time, "sleep", lambda seconds: None)
+    (folder.path / "registered.json").unlink(missing_ok=True)
+    return tmp_path
+
+
+def answer(fake: Path, *statuses: str, summary: dict | None = None) -> None:
+    (fake / "statuses").write_text("".join(f"{status}\n" for status in statuses))
+    if summary is not None:
+        (fake / "summary").write_text(json.dumps(summary))
+
+
+def submitted(folder, fake, retries=0, **settings) -> int:
+    return submit.run(folder, {"results-dir": str(fake / "results"), "run-name": "one"} | settings, retries)
+
+
+def node(identity: int, status: str) -> str:
+    return json.dumps({"node-id": str(identity), "status": status, "online-at": "then", "offline-at": "then"})
+
+
+def asked(fake: Path, word: str) -> list[str]:
+    return [line for line in (fake / "asked").read_text().splitlines() if line.startswith(word)]
+
+
+def test_a_run_that_completes(folder, fake, capsys):
+    answer(fake, "running", "finished:completed", summary={"status": "completed", "metrics": {"roc_auc": 0.75}})
+    assert submitted(folder, fake) == 0
+    assert "0.7500" in capsys.readouterr().out
+    assert registry.known(folder, registry.RUNS)["7"] == "one"
+
+
+def test_a_run_that_fails_says_why(folder, fake, capsys):
+    answer(fake, "finished:completed", summary={"status": "failed", "error": "too few good replies"})
+    assert submitted(folder, fake) == 1
+    said = capsys.readouterr().out
+    assert "too few good replies" in said
+    assert "run-name=one resume=true" not in said  # it has left nothing to go on with
+
+
+def test_an_earlier_summary_says_nothing_about_this_run(folder, fake, capsys):
+    (fake / "results" / "one").mkdir(parents=True)
+    (fake / "results" / "one" / "summary.json").write_text(json.dumps({"status": "failed", "error": "of before"}))
+    answer(fake, "finished:failed")
+    assert submitted(folder, fake, resume=True) == 1
+    said = capsys.readouterr().out
+    assert "as told" in said
+    assert "of before" not in said
+
+
+def test_retries_go_on_from_the_checkpoint(folder, fake, monkeypatch):
+    answer(fake, "finished:failed", "finished:failed", "finished:completed", summary={"status": "completed"})
+    places = fake / "results" / "one"
+    monkeypatch.setattr(registry, "note", lambda *told: (places.mkdir(parents=True, exist_ok=True),
+                                                         (places / "config.toml").touch()))  # fmt: skip
+    assert submitted(folder, fake, retries=3) == 0
+    assert ["resume=true" in line for line in asked(fake, "run")] == [False, True, True]
+
+
+def test_retries_do_not_take_up_the_run_of_another_command(folder, fake):
+    (fake / "results" / "one").mkdir(parents=True)
+    (fake / "results" / "one" / "config.toml").touch()
+    answer(fake, "finished:failed", "finished:completed")
+    with pytest.raises(ConfigError, match=r'run-name = "one": .*one exists; allowed is a new name, or resume=true'):
+        submitted(folder, fake, retries=3)
+    assert not (fake / "asked").exists()
+
+
+def test_retries_end_where_the_server_began_a_run_that_cannot_be_gone_on_with(folder, fake, monkeypatch):
+    monkeypatch.setattr(registry, "note", lambda *told: (fake / "results" / "one").mkdir(parents=True))
+    answer(fake, "finished:failed", "finished:completed")
+    assert submitted(folder, fake, retries=3) == 1
+    assert len(asked(fake, "run")) == 1
+
+
+def test_how_to_go_on_is_told_where_there_is_a_round_to_go_on_from(folder, fake, capsys):
+    places = fake / "results" / "one"
+    (places / "checkpoint" / "server").mkdir(parents=True)
+    (places / "config.toml").touch()
+    answer(fake, "finished:failed", "finished:failed")
+    assert submitted(folder, fake, resume=True) == 1
+    assert "To go on" not in capsys.readouterr().out
+    (places / "checkpoint" / "server" / "00000002.safetensors").touch()
+    assert submitted(folder, fake, resume=True) == 1
+    assert "run-name=one resume=true" in capsys.readouterr().out
+
+
+def test_a_revoked_node_is_neither_waited_for_nor_counted_nor_shown(folder, fake, capsys):
+    (fake / "nodes").write_text(f"{node(41, 'online')}, {node(42, 'unregistered')}")
+    answer(fake, "finished:completed", "finished:completed", summary={"status": "completed"})
+    assert submitted(folder, fake) == 0
+    said = capsys.readouterr().out
+    assert "waiting" not in said
+    assert "nodes are connected" not in said
+    assert status.show(folder) == 0
+    said = capsys.readouterr().out
+    assert "41" in said
+    assert "42" not in said
+
+
+def test_a_registered_node_that_is_away_is_waited_for(folder, fake, monkeypatch, capsys):
+    monkeypatch.setattr(submit, "NODES_WAIT", 0.5)
+    registry.register(folder, ["north"])
+    (fake / "nodes").write_text(f"{node(41, 'offline')}, {node(42, 'unregistered')}, {node(43, 'online')}")
+    answer(fake, "finished:completed", summary={"status": "completed"})
+    assert submitted(folder, fake) == 0
+    assert "1 of 2 nodes are connected; going on without north" in capsys.readouterr().out
+
+
+def test_nodes_that_an_error_has_by_their_ids_are_named(folder, fake, capsys):
+    registry.register(folder, ["north"])
+    answer(fake, "finished:failed")
+    assert submitted(folder, fake) == 1
+    assert "as told, 41 (41 is north)" in capsys.readouterr().out
+    assert registry.named(folder, "nodes 410 and 141") == "nodes 410 and 141"
+
+
+def test_a_run_whose_log_has_ended_is_told_of(folder, fake, monkeypatch, capsys):
+    monkeypatch.setattr(submit, "NEWS", 0.0)
+    answer(fake, *["running"] * 3, "finished:completed", summary={"status": "completed"})
+    assert submitted(folder, fake) == 0
+    assert "the run is running; rounds kept: 0" in capsys.readouterr().out
+
+
+def test_a_run_that_somebody_stopped_stays_stopped(folder, fake):
+    answer(fake, "finished:stopped", "finished:completed")
+    assert submitted(folder, fake, retries=3) == 1
+    assert len(asked(fake, "run")) == 1
+
+
+def test_a_signal_while_a_run_is_handed_over_stops_it(folder, fake):
+    (fake / "slow").touch()
+    answer(fake, *["running"] * 1000)
+    main_thread = threading.main_thread().ident
+
+    def interrupt() -> None:
+        while not (fake / "asked").exists() or not asked(fake, "run"):
+            threading.Event().wait(0.02)
+        signal.pthread_kill(main_thread, signal.SIGTERM)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    assert submitted(folder, fake) == 128 + signal.SIGTERM
+    thread.join()
+    assert asked(fake, "stop") == ["stop 7 cluster --format json"]
+
+
+def test_retries_end(folder, fake):
+    answer(fake, *["finished:failed"] * 3)
+    assert submitted(folder, fake, retries=2) == 1
+    assert len(asked(fake, "run")) == 3
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_run_at_the_superlink(folder, fake, signum, capsys):
+    (fake / "over").unlink()
+    answer(fake, *["running"] * 1000)
+    main_thread = threading.main_thread().ident
+
+    def interrupt() -> None:
+        while not (fake / "asked").exists() or not asked(fake, "log"):
+            threading.Event().wait(0.05)
+        signal.pthread_kill(main_thread, signum)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    assert submitted(folder, fake, retries=3) == 128 + signum
+    thread.join()
+    assert asked(fake, "stop") == ["stop 7 cluster --format json"]
+    assert len(asked(fake, "run")) == 1
+
+
+def test_a_run_that_completes_as_it_is_stopped_is_completed(folder, fake, capsys):
+    (fake / "over").unlink()
+    (fake / "late").write_text(json.dumps({"status": "completed", "metrics": {"roc_auc": 0.75}}))
+    answer(fake, *["running"] * 1000)
+    main_thread = threading.main_thread().ident
+
+    def interrupt() -> None:
+        while not (fake / "asked").exists() or not asked(fake, "log"):
+            threading.Event().wait(0.05)
+        signal.pthread_kill(main_thread, signal.SIGTERM)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    assert submitted(folder, fake) == 0
+    thread.join()
+    said = capsys.readouterr().out
+    assert "0.7500" in said
+    assert "To go on" not in said
+
+
+@pytest.mark.parametrize("number", ["-1", "1.5", "many"])
+def test_a_number_of_retries_that_is_none(number, folder, fake, capsys):
+    assert told("--folder", folder.path, "run", "--retries", number) == 2
+    assert "Invalid value for '--retries'" in capsys.readouterr().err
+
+
+def test_the_superlink_of_another_cluster_is_said_to_be_that(folder, fake, tmp_path, monkeypatch, capsys):
+    (fake / "flwr").write_text("#!/bin/sh\necho Connection to the SuperLink is unavailable; exit 1\n")
+    other = ServerFolder.make(tmp_path / "other", [], [], 9092, 8000, 1)
+    assert status.show(ServerFolder(folder.path, 9092, free_ports(1)[0])) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("does not answer") == said.count("flwr supernode list") == 1
+    server = Server(*folder.server)
+    try:
+        assert status.show(ServerFolder(other.path, 9092, connection_checks.split_address(server.address)[1])) == 1
+    finally:
+        server.close()
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"the SuperLink at {server.address} is another cluster's" in said
+    assert "does not answer" not in said
+
+
+def test_nodes_are_registered_once_and_revoked(folder, fake, capsys):
+    registry.register(folder, ["north"])
+    assert registry.known(folder) == {"north": "41"}
+    with pytest.raises(ClusterError, match="north is registered already, as 41"):
+        registry.register(folder, ["north"])
+    used = r"Public key already in use\n  by: .*flwr supernode register.*\nA revoked key is never taken again"
+    with pytest.raises(ClusterError, match=used):
+        registry.register(folder, ["south"])
+    with pytest.raises(ClusterError, match=r"there is no public key .*west"):
+        registry.register(folder, ["west"])
+    with pytest.raises(ClusterError, match="west is not registered; registered are north"):
+        registry.revoke(folder, ["west"])
+    registry.revoke(folder, ["north"])
+    assert asked(fake, "supernode unregister") == ["supernode unregister 41 cluster --format json"]
+    assert registry.known(folder) == {}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [(["methd=flatland"], "did you mean 'method'"), (["method=flatlnd"], 'did you mean "flatland"'),
+     (["resume=true"], "resume = true needs run-name")],
+)  # fmt: skip
+def test_a_wrong_configuration_is_refused_before_anything_is_sent(folder, fake, capsys, pairs, message):
+    assert main(["cluster", "--folder", str(folder.path), "run", *pairs]) == 2
+    assert message in capsys.readouterr().err
+    assert not (fake / "asked").exists()
+
+
+# --- One server per run directory -------------------------------------------------------------------------------------
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from curvfed.server_app.directory.run_lock import RunLock
+lock = RunLock(Path(sys.argv[1]))
+lock.acquire()
+print("held", flush=True)
+time.sleep(300)
+"""
+
+
+def test_a_run_directory_has_one_writer(tmp_path):
+    assert not is_written(tmp_path)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[3], text=True
+    )
+    assert holder.stdout.readline() == "held\n"
+    assert is_written(tmp_path)
+    with pytest.raises(ConfigError, match="another process is still writing this run"):
+        RunLock(tmp_path).acquire(patience=0.1)
+    threading.Timer(0.5, lambda: os.kill(holder.pid, signal.SIGKILL)).start()
+    lock = RunLock(tmp_path)
+    lock.acquire(patience=20)  # nothing of a killed writer is left
+    holder.wait()
+    holder.stdout.close()
+    assert is_written(tmp_path)
+    lock.release()
+    assert not is_written(tmp_path)
+    assert not is_written(tmp_path / "nowhere")

@@ -1,0 +1,519 @@
+"""What the commands read: pairs, preset files; what `check` says about them; how they show a run's figures."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from flwr.common.config import get_fused_config_from_dir, parse_config_args
+from graph_fixtures import user_fields, user_graphs, write_tu, write_user_graph
+from image_fixtures import write_classes, write_idx
+from rich.console import Console
+
+from curvfed.deployments.check import is_in_use
+from curvfed.deployments.command import main
+from curvfed.deployments.pairs import UsageError, pop_supernodes, read_pairs
+from curvfed.deployments.tables import LABELS, summary_table
+from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.point_data import public_parameters
+from curvfed.strategies.config.run_config import flatten, settled
+from curvfed.strategies.hull.baselines import NAMES as BASELINES
+from curvfed.strategies.methods import METHODS
+from curvfed.tasks.graphs.data.sources import SOURCES
+from curvfed.tasks.images.datasets import CIFAR10
+from curvfed.tasks.images.sources import SOURCES as IMAGES
+from curvfed.tasks.points.datasets import OLSSON
+
+ROOT = Path(__file__).parents[3]
+PRESETS = sorted((ROOT / "presets").rglob("*.toml"))
+DEFAULTS = defaults()
+
+
+# --- Preset files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
+def test_flower_and_the_commands_read_a_preset_alike(preset):
+    by_flower = get_fused_config_from_dir(ROOT, parse_config_args([str(preset)]))
+    assert parse(by_flower) == parse(read_pairs([str(preset)], DEFAULTS))
+    assert by_flower != DEFAULTS
+
+
+@pytest.mark.parametrize(
+    "preset", [path for path in PRESETS if path.stem.startswith("hull")], ids=lambda path: path.stem
+)
+def test_what_a_preset_of_hulls_sets_is_looked_at(preset):
+    """Where a run has a use for it: baselines and a sweep in simulations, on points."""
+    config = parse(read_pairs([str(preset)], DEFAULTS))
+    published = preset.stem == "hull-published"
+    assert (config.method, config.dataset) == ("hull", "uniform" if preset.stem == "hull" else "olsson")
+    assert (config.points.split_seed, config.hull.c) == ((3, 0.1) if published else (None, None))
+    assert config.hull.grouping == ("spectral" if published else "assignment")
+    assert config.hull.epsilon == 0.01
+    assert bool(config.hull.epsilons) == (preset.stem == "hull")
+
+
+def test_what_comes_later_wins(tmp_path):
+    file = tmp_path / "one.toml"
+    file.write_text('seed = 1\nmethod = "local"\n[flatland]\ngate = false\n')
+    assert read_pairs(["seed=2", str(file)], DEFAULTS) == {
+        "seed": 1,
+        "method": "local",
+        "flatland.gate": False,
+        "flatland.self-weight": False,
+    }
+    assert read_pairs([str(file), "seed=2"], DEFAULTS)["seed"] == 2
+    assert read_pairs(["dataset=mine.toml"], DEFAULTS) == {"dataset": "mine.toml"}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("num-ronds = 3", "'num-ronds' is not a key of the run config; did you mean 'num-rounds'?"),
+        ("[flatland]\ngat = true", "did you mean 'flatland.gate'?"),
+        ("seed = [1, 2]", "seed is [1, 2]; allowed is a number, a string, true or false"),
+        ("seed =", "is not TOML"),
+        (None, "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_file_that_will_not_do_is_named(tmp_path, content, message):
+    file = tmp_path / "one.toml"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(UsageError) as caught:
+        read_pairs([str(file)], DEFAULTS)
+    assert str(file) in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_the_number_of_clients_is_taken_out():
+    config = {"num-supernodes": 3, "seed": 1}
+    assert pop_supernodes(config, 10) == 3
+    assert config == {"seed": 1}
+    assert pop_supernodes(config, 10) == 10
+    for wrong in (0, True, "ten", 1.0):
+        with pytest.raises(UsageError, match="num-supernodes"):
+            pop_supernodes({"num-supernodes": wrong}, 10)
+
+
+# --- check ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch, tmp_path):
+    """A terminal where no cell is broken, and a home for what is kept of the data."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def rows(output: str) -> dict[str, list[str]]:
+    """The cells of each key's row after the first."""
+    lines = [line for line in output.splitlines() if line.startswith("│")]
+    return {cells[0]: cells[1:] for cells in ([cell.strip() for cell in line.strip("│").split("│")] for line in lines)}
+
+
+def shown(capsys, *arguments: str) -> dict[str, list[str]]:
+    assert main(["check", *arguments]) == 0
+    return rows(capsys.readouterr().out)
+
+
+def test_check_shows_what_would_be_used(capsys):
+    found = shown(capsys, "--all", "method=fedavg", "seed=7", "flatland.gate=false", "num-supernodes=3")
+    assert found["seed"][:2] == ["7", "set"]
+    assert found["method"][:2] == ['"fedavg"', "set"]
+    assert found["flatland.gate"] == ["false", "set", "true or false"]
+    assert found["dropout"] == ["0.5", "default", "a number >= 0 and < 1"]
+    assert found.keys() - {""} == DEFAULTS.keys()
+
+
+TABLES = {
+    "method=flatland": {"flatland"},
+    "method=fedavg": set(),
+    "method=fedavg dataset=digits": {"images"},
+    "method=fedavg dataset=digits aggregation=consistent": {"images", "hyperfed"},
+    "method=fedavg dataset=digits aggregation=fedopt secure-sum=true": {"images", "fedopt", "secure"},
+    "method=fedavg dataset=digits aggregation=flower:FedAdam flower.eta=0.5": {"images", "flower"},
+    "method=fedavg model=lorentz": {"flatland"},
+    "method=local-lorentz": {"flatland"},
+    "method=fedhgcn": {"flatland", "fedhgcn"},
+    "method=fedprox": {"fedprox"},
+    "method=fed-pub sinks=tensorboard,mlflow": {"fed-pub", "mlflow"},
+    "method=fedsage+": {"fedsage"},
+    "method=ccvr": {"images", "ccvr"},
+    "method=spherefed": {"images", "spherefed"},
+    "method=hyperfed-fixed": {"images", "hyperfed"},
+    "method=hull": {"points", "hull", "secure"},
+}
+
+
+@pytest.mark.parametrize("arguments", TABLES)
+def test_check_shows_the_tables_that_the_run_has_a_use_for(capsys, arguments):
+    found = shown(capsys, *arguments.split())
+    tables = {key.partition(".")[0] for key in found if "." in key}
+    assert tables == TABLES[arguments]
+    assert found.keys() - {""} == {key for key in DEFAULTS if "." not in key or key.partition(".")[0] in tables}
+    assert {len(cells) for cells in found.values()} == {2}
+
+
+def test_check_shows_what_was_set_whatever_has_a_use_for_it(capsys):
+    found = shown(capsys, "method=fedavg", "moon.mu=2")
+    assert found["moon.mu"] == ["2", "set"]
+    assert "moon.temperature" not in found
+
+
+def test_every_table_is_of_use_to_a_method():
+    tables = {key.partition(".")[0] for key in DEFAULTS if "." in key}
+    runs = [
+        (settled(parse({"method": name, "sinks": "mlflow"}), task), task)
+        for name in METHODS
+        for task in METHODS[name].tasks[:1]
+    ] + [(settled(parse({"method": "fedavg", "aggregation": "flower:Krum"}), "nodes"), "nodes")]
+    assert {table for table in tables for run in runs if is_in_use(f"{table}.key", *run)} == tables
+    own = [(method, table) for method in METHODS for table in tables if method.startswith(table)]
+    assert len(own) > 20
+    for method, table in own:
+        task = METHODS[method].tasks[0]
+        assert is_in_use(f"{table}.key", settled(parse({"method": method}), task), task)
+
+
+@pytest.mark.parametrize(
+    ("method", "task", "model"),
+    [
+        ("hyperfed", "images", "cnn"),
+        ("ccvr", "images", "cnn"),
+        ("flatland", "nodes", "lorentz"),
+        ("hull", "points", "auto"),
+    ],
+)
+def test_check_shows_what_the_task_chooses(capsys, method, task, model):
+    config = parse({"method": method})
+    before, after = flatten(config), flatten(settled(config, task)) | {"model": model}
+    found = shown(capsys, f"method={method}")
+    for key in ("learning-rate", "local-epochs", "optimizer", "partition", "aggregation", "fine-tune-epochs", "model"):
+        origin = "default" if after[key] == before[key] else "auto"
+        assert [cell.replace('"', "") for cell in found[key]] == [str(after[key]), origin]
+    assert found["seed"] == ["0", "default"]
+    found = shown(capsys, f"method={method}", "learning-rate=0.3", "partition=auto")
+    assert found["learning-rate"] == ["0.3", "set"]
+    assert found["partition"] == [f'"{after["partition"]}"', "auto"]
+
+
+def test_the_network_is_that_of_the_data(capsys, tmp_path):
+    """Which task a file is for and how many channels images have is seen in the data alone."""
+    torch.save(user_graphs(), tmp_path / "own.pt")
+    write_classes(tmp_path / "own", {"cat": 20, "dog": 20}, shape=(32, 32, 3))
+    write_classes(tmp_path / "grey", {"cat": 20, "dog": 20}, shape=(16, 16))
+    for name, model in {"own.pt": "gin", "own": "convnet", "grey": "cnn"}.items():
+        found = shown(capsys, "method=fedavg", f"dataset={tmp_path / name}", "num-supernodes=2")
+        assert found["model"] == [f'"{model}"', "auto"]
+    found = shown(capsys, "method=fedavg", "dataset=cifar10", f"data-dir={tmp_path}")
+    assert found["model"] == ['"convnet"', "auto"]
+
+
+def test_check_names_all_values_that_are_wrong(capsys):
+    assert main(["check", "learning-rate=nan", "num-rounds=abc", "moon.mu=-1", "seed=-4"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: seed = -4: allowed is a whole number >= 0 and < 2147483648",
+        "num-rounds = 'abc': allowed is a whole number >= 0 and <= 1000000",
+        "learning-rate = 'nan': allowed is \"auto\" or a number >= 0",
+        "moon.mu = -1: allowed is a number >= 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["learning-rat=1"], "'learning-rat' is not a key of the run config; did you mean 'learning-rate'?"),
+        (["seed=-1"], "seed = -1: allowed is a whole number >= 0"),
+        (["num-rounds=many"], "num-rounds = 'many': allowed is a whole number"),
+        (["normalize=max"], 'normalize = \'max\': allowed is one of "l2", "l1", "none"'),
+        (["method=flatlnd"], 'method = "flatlnd"; did you mean "flatland"?; allowed is one of'),
+        (["dataset=coral"], 'did you mean "cora"?'),
+        (["train-size=0.7", "test-size=0.7"], "allowed is a sum of at most 1"),
+        (["dataset=/no/where.pt"], 'dataset = "/no/where.pt"'),
+        (["dataset=/no/where.npz", "method=hull"], 'dataset = "/no/where.npz": no file /no/where.npz'),
+        (["test-data=/no/where.csv", "method=hull"], 'test-data = "/no/where.csv": no file /no/where.csv'),
+        (
+            ["test-data=presets/hull.toml", "method=hull"],
+            "presets/hull.toml is of no kind that is read; allowed is a file",
+        ),
+        (
+            ["method=hull", "num-supernodes=1"],
+            "of whom 1 would be summed: a sum over 1 hides nothing: it must be over two clients or more",
+        ),
+        (["method=fedavg", "secure-sum=true", "fraction-train=0.1"], "num-supernodes = 10, of whom 1 would be summed"),
+        (
+            ["method=hull", "secure.threshold=5"],
+            "secure.threshold = 5 for 10 clients: it must be from 6, more than half of them,",
+        ),
+        (
+            ["method=hull", "secure.threshold=20"],
+            "secure.threshold = 20 for 10 clients: it must be from 6, more than half of them, to 10",
+        ),
+        (["method=hull", "hull.code=bose-chowla", "num-supernodes=2", "hull.h=9"], "hull.h = 9"),
+        (["method=hull", "hull.num-classes=5000", "hull.cap=10000"], "take a smaller hull.cap"),
+        (["dataset=/no/where", "method=hyperfed"], 'dataset = "/no/where": no folder /no/where'),
+        (["test-data=/no/where", "method=hyperfed"], 'test-data = "/no/where": no folder /no/where'),
+        (["num-supernodes=0"], "num-supernodes is 0"),
+        (["seed", "1"], "'seed' is not of the form key=value"),
+        (["dataset=MUTAG,BZR", "num-supernodes=3"], "num-supernodes is 3; allowed for 2 data sets is a multiple of 2"),
+    ],
+)
+def test_check_names_what_is_wrong(capsys, arguments, message):
+    assert main(["check", *arguments]) == 2
+    output = capsys.readouterr().err
+    assert output.startswith("error: ")
+    assert message in output
+    assert len(output.splitlines()) == 1
+
+
+def said(capsys, *arguments: str) -> list[str]:
+    """What `check` says below its table."""
+    assert main(["check", *arguments]) == 0
+    output = capsys.readouterr().out
+    return output[output.rindex("┘") + 1 :].strip().splitlines()
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    monkeypatch.setattr("curvfed.tasks.public_data.fetch", lambda *_: pytest.fail("check must not download"))
+
+
+def test_check_looks_at_graphs(capsys, cora_dir, tmp_path):
+    raw = cora_dir / "planetoid" / "Cora" / "raw"
+    place, client = said(capsys, "dataset=Cora", f"data-dir={cora_dir}", "num-supernodes=3")
+    assert place == f"data: Cora, all files in {raw}"
+    assert re.fullmatch(r"client 0 of 3: a graph of \d+ nodes and \d+ edges, \d+ features, 3 classes", client)
+    write_user_graph(tmp_path / "own.pt")
+    for path in ("own.pt", tmp_path / "own.pt"):
+        place, client = said(capsys, f"dataset={path}", f"data-dir={tmp_path}", "num-supernodes=1")
+        assert place == f"data: {tmp_path / 'own.pt'}"
+        assert client.startswith("client 0 of 1: a graph of 57 nodes and ")
+    write_tu(tmp_path)
+    write_tu(tmp_path / "more", "BZR")
+    place, client = said(capsys, f"dataset={tmp_path}/more/tu/BZR", "num-supernodes=2")
+    assert place == f"data: {tmp_path / 'more' / 'tu' / 'BZR' / 'raw'}"
+    assert client.startswith("client 0 of 2: 12 graphs of ")
+    told = said(capsys, "dataset=BZR,MUTAG", f"data-dir={tmp_path}", "num-supernodes=4")
+    assert told[0].startswith(f"data: BZR is not in {tmp_path / 'tu' / 'BZR' / 'raw'} nor in ")
+    assert told[2] == f"data: MUTAG, all files in {tmp_path / 'tu' / 'MUTAG' / 'raw'}"
+    assert told[3].startswith("client 1 of 4: 12 graphs of ")
+
+
+def test_check_says_where_a_download_would_go(capsys, tmp_path):
+    told = "data: Cora is not in {0}/planetoid/Cora/raw nor in {0}/Cora/raw; the run would try to download it to {0}"
+    command = SOURCES["cora"].command
+    assert said(capsys, "dataset=cora", f"data-dir={tmp_path}") == [
+        told.format(tmp_path) + ", as does",
+        command(tmp_path),
+    ]
+    absent = tmp_path / "absent"
+    assert said(capsys, "dataset=cora", f"data-dir={absent}") == [
+        told.format(absent) + ", a folder that is not there yet, as does",
+        command(absent),
+    ]
+    assert not absent.exists()
+
+
+BROKEN = {
+    "NaN": (lambda fields: {"x": fields["x"] / 0}, "x has NaN or infinite values in 60 of 60 rows"),
+    "edges": (lambda fields: {"edge_index": fields["edge_index"] + 9}, "edges of edge_index leave the graph"),
+    "no labels": (lambda fields: {"y": None}, "y must be an integer tensor"),
+    "fractions": (lambda fields: {"y": fields["y"] / 2}, "y must be an integer tensor"),
+}
+
+
+def refusal(capsys, *arguments: str) -> str:
+    """The line that says what is wrong."""
+    assert main(["check", *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_check_names_what_is_wrong_with_a_graph(name, capsys, tmp_path):
+    change, message = BROKEN[name]
+    torch.save(user_fields() | change(user_fields()), tmp_path / "own.pt")
+    line = refusal(capsys, f"dataset={tmp_path / 'own.pt'}")
+    assert line.startswith(f'error: dataset = "{tmp_path / "own.pt"}": {tmp_path / "own.pt"}: ')
+    assert message in line
+
+
+def test_check_names_data_that_will_not_do(capsys, tmp_path):
+    for suffix in ("pt", "npz", "csv"):
+        own = tmp_path / f"own.{suffix}"
+        own.write_text("junk")
+        method = "flatland" if suffix == "pt" else "hull"
+        assert refusal(capsys, f"dataset={own}", f"method={method}").startswith(f'error: dataset = "{own}": {own}')
+        if suffix != "pt":
+            test = refusal(capsys, "method=hull", f"test-data={own}")
+            assert test.startswith(f'error: test-data = "{own}": {own}')
+    write_user_graph(tmp_path / "own.pt")
+    assert "99 clients are more than the 57 nodes" in refusal(capsys, f"dataset={tmp_path}/own.pt", "num-supernodes=99")
+    torch.save(user_graphs(), tmp_path / "own.pt")
+    line = refusal(capsys, f"dataset={tmp_path}/own.pt", "method=fedgta", "num-supernodes=2")
+    assert line.endswith('the data are graphs, method = "fedgta" works on nodes')
+    write_idx(tmp_path, num_train=20, num_test=20)
+    line = refusal(capsys, "dataset=mnist", "method=fedavg", f"data-dir={tmp_path}", "images.train-subset=21")
+    assert line == 'error: dataset = "mnist": images.train-subset is 21; there are 20 train images, and 0 takes all'
+
+
+def test_check_names_data_for_which_there_is_no_memory(capsys, monkeypatch):
+    def fail(*_: object) -> None:
+        raise MemoryError("Unable to allocate 9.00 EiB")
+
+    monkeypatch.setattr("curvfed.deployments.preflight.load_data", fail)
+    assert refusal(capsys) == 'error: dataset = "trees" cannot be read: MemoryError: Unable to allocate 9.00 EiB'
+
+
+def test_check_looks_at_images(capsys, tmp_path):
+    here = ("method=fedavg", f"data-dir={tmp_path}", "num-supernodes=2", "min-client-size=1")
+    place, client = said(capsys, *here, "dataset=digits")
+    assert place == "data: digits, built in"
+    assert re.fullmatch(r"client 0 of 2: \d+ images of 1x8x8 \(channels x height x width\), 10 classes", client)
+    absent = (
+        f"data: MNIST is not in {tmp_path / 'MNIST' / 'raw'}; the run would try to download it to {tmp_path}, as does"
+    )
+    assert said(capsys, *here, "dataset=MNIST") == [absent, IMAGES["mnist"].command(tmp_path)]
+    (told, _) = said(capsys, *here, "dataset=cifar10")
+    assert f"not in {tmp_path / 'cifar-10-batches-py'} nor in {tmp_path / 'train'} nor" in told
+    write_idx(tmp_path, num_train=20, num_test=20)
+    assert said(capsys, *here, "dataset=mnist")[0] == f"data: MNIST, all files in {tmp_path / 'MNIST' / 'raw'}"
+    for part in ("train", "test"):
+        write_classes(tmp_path / part, dict.fromkeys(CIFAR10, 2), shape=(32, 32, 3))
+    place, _ = said(capsys, *here, "dataset=cifar10")
+    assert place == f"data: CIFAR-10, all files in {tmp_path / 'train'} and {tmp_path / 'test'}"
+    test = tmp_path / "test"
+    assert said(capsys, *here, f"dataset={test}")[0] == f"data: images in {test}"
+    size = "20 images of 3x32x32 (channels x height x width), 10 classes"
+    assert said(capsys, *here, "dataset=digits", f"test-data={test}")[-1] == f"test data: {size}, in {test}"
+
+
+def test_check_looks_at_points(capsys, tmp_path):
+    here, own = ("method=hull", f"data-dir={tmp_path}", "num-supernodes=2"), tmp_path / "own.CSV"
+    place, client, *_ = said(capsys, *here, "points.num=100", "points.margin=0")
+    assert place == "data: uniform, generated by the run"
+    assert client in [f"client 0 of 2: {number} points in the disc, 2 classes" for number in (42, 43)]
+    folder = tmp_path / "poincare"
+    absent = f"data: Olsson is not in {folder}; the run would try to download it to {tmp_path}, as does"
+    assert said(capsys, *here, "dataset=Olsson")[:2] == [absent, OLSSON.command(tmp_path)]
+    folder.mkdir()
+    points = {"x_train": np.full((40, 2), 0.1), "y_train": np.arange(40) % 4}
+    np.savez(folder / "olsson.npz", **points)
+    assert said(capsys, *here, "dataset=olsson")[0] == f"data: Olsson, all files in {folder}"
+    own.write_text("".join(f"0.{number},0.1,{number % 2}\n" for number in range(1, 9)))
+    assert said(capsys, *here, f"dataset={own}")[0] == f"data: points in {own}"
+    assert said(capsys, *here, "dataset=own.CSV")[0] == f"data: points in {own}"
+    told = f"test data: 8 points in the disc, 2 classes, in {own}"
+    assert told in said(capsys, *here, f"test-data={own}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "classes", "clients"),
+    [
+        ((), 2, 10),
+        (("num-supernodes=3", "hull.epsilon=2", "hull.cap=5"), 2, 3),
+        (("hull.num-classes=8", "dataset=olsson", "hull.code=bose-chowla"), 8, 10),
+        (("points.classes=0,3,7", "dataset=olsson", "num-supernodes=4"), 3, 4),
+        (("hull.num-classes=4", "points.curvature=-4"), 4, 10),
+        (("hull.epsilon=20",), 2, 10),
+    ],
+)
+def test_check_says_what_hulls_would_cost(capsys, arguments, classes, clients):
+    settings = read_pairs(["method=hull", *arguments], DEFAULTS | {"num-supernodes": 10})
+    settings.pop("num-supernodes", None)
+    config = settled(parse(settings), "points")
+    values = public_parameters(config.table("hull"), config.points, classes, clients)
+    last = said(capsys, "method=hull", *arguments)[-1]
+    assert f"makes {values.quantizer.num_bins:,} bins; for {classes} classes" in last
+    assert f"sends {values.length:,} numbers modulo {values.prime} ({values.length * 8 / 1000:,.1f} kB)" in last
+    assert last.endswith("a sum for every bin" if values.is_dense else "power sums")
+
+
+def test_check_does_not_guess_how_many_classes_there_are(capsys, tmp_path):
+    assert said(capsys, "method=hull", "dataset=olsson", f"data-dir={tmp_path}")[-1].startswith("secure sum: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("method=hull",), "7 of 10 clients must stay to its end; each shares its secrets with 9 others"),
+        (("method=fedavg", "secure-sum=true", "num-supernodes=3"), "2 of 3 clients must stay to its end; each shares its "),
+        (("method=fedavg", "secure-sum=true", "fraction-train=0.6", "secure.threshold=5"), "5 of 6 clients must stay"),
+        (("method=spherefed", "secure-sum=true", "num-supernodes=90", "secure.neighbours=11"), "60 of 90 clients must stay "
+         "to its end; each shares its secrets with 12 others"),
+    ],
+)  # fmt: skip
+def test_check_says_who_must_stay_to_the_end_of_a_sum(capsys, arguments, told):
+    assert [line for line in said(capsys, *arguments) if line.startswith(f"secure sum: {told}")]
+
+
+def test_check_says_nothing_of_sums_that_there_are_none_of(capsys):
+    place, client = said(capsys, "method=fedavg")
+    assert place == "data: trees, generated by the run"
+    assert client.startswith("client 0 of 10: a graph of ")
+
+
+# --- The table of a run's figures -------------------------------------------------------------------------------------
+
+
+def test_the_figures_of_a_run_stand_in_order():
+    figures = {"personal_accuracy_mean": 0.8, "personal_accuracy_std": 0.05}
+    summary = {
+        "status": "completed",
+        "rounds": 3,
+        "global_accuracy": 0.9,
+        **figures,
+        "metrics": {"personal_accuracy_before": 0.7, "replies_dropped": 0, "global_accuracy_calibrated": 0.9},
+        "best_validation": {"round": 2, **figures, "metrics": {"personal_accuracy_before": None}},
+        "bytes_up": 63312.0,
+        "seconds": None,
+        "versions": {"torch": "2"},
+    }
+    console = Console(width=100, record=True)
+    console.print(summary_table(summary))
+    lines = [line for line in console.export_text().splitlines() if line.startswith("│")]
+    assert [[cell.strip() for cell in line.strip("│").split("│")] for line in lines] == [
+        ["status", "completed", ""],
+        ["round", "3", "2"],
+        ["global accuracy", "0.9000", ""],
+        ["· classifier calibrated", "0.9000", ""],
+        ["personal accuracy", "0.8000 ± 0.0500", "0.8000 ± 0.0500"],
+        ["· of the model as received", "0.7000", ""],
+        ["bytes up, per client and round", "63,312", ""],
+        ["replies dropped", "0", ""],
+    ]
+    assert summary_table(summary | {"best_validation": None}).columns[-1].header == "last round"
+
+
+def test_of_a_one_shot_run_what_matters_is_shown():
+    hidden = {f"{name}_{phase}": 1.0 for phase in ("keys", "hulls") for name in ("seconds", "bytes_up", "bytes_down")}
+    metrics = {"hull_share_revealed": 0.4945, "hull_count": 24, "hull_prime": 4215309883, "hull_vertices_mean": 5.5,
+               "accuracy_fle": 0.6875, "dropouts": 1, "clients_left_out": 3, "grouping_accuracy": None}  # fmt: skip
+    figures = {"status": "completed", "method": "hull", "num_clients": 3, "rounds": 0, "global_accuracy": 0.8958,
+               "personal_accuracy_mean": None, "bytes_up": 49674.25, "bytes_down": 593.0, "seconds": 4.0051}  # fmt: skip
+    table = summary_table(figures | {"metrics": hidden | metrics})
+    assert [column.header for column in table.columns] == ["", "one shot"]
+    assert list(zip(*(column.cells for column in table.columns), strict=True)) == [
+        ("status", "completed"),
+        ("method", "hull"),
+        ("num clients", "3"),
+        ("global accuracy", "0.8958"),
+        ("· Euclidean SVM on the same hulls", "0.6875"),
+        ("share of points that hulls reveal", "0.4945"),
+        ("hulls", "24"),
+        ("clients that dropped out", "1"),
+        ("bytes up, per client", "49,674"),
+        ("bytes down, per client", "593"),
+        ("seconds", "4.0051"),
+    ]
+    failed = summary_table({"status": "failed", "error": "no data", "method": "hull", "rounds": None, "metrics": {}})
+    assert [*failed.columns[0].cells] == ["status", "error", "method"]
+
+
+def test_what_a_one_shot_run_is_compared_with_stands_by_its_accuracy():
+    names = [f"accuracy_{name.replace('-', '_')}" for name in BASELINES]
+    table = summary_table({"seconds": 1.0, "metrics": dict.fromkeys(reversed(names), 0.5), "global_accuracy": 0.75})
+    assert [*table.columns[0].cells] == ["global accuracy", *(LABELS[name] for name in names), "seconds"]

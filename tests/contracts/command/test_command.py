@@ -1,0 +1,318 @@
+"""The command `curvfed`: what it takes, what it lists, what it refuses, and how it ends."""
+
+import logging
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+from graph_fixtures import user_fields
+from image_fixtures import write_classes
+
+from curvfed.deployments import inprocess
+from curvfed.deployments.command import main
+from curvfed.deployments.pairs import UsageError, read_pairs
+from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
+from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.methods import METHODS
+from curvfed.tasks.names import tasks_of
+from curvfed.tasks.registry import catalogue
+
+ROOT = Path(__file__).parents[3]
+COMMANDS = [
+    "simulate",
+    "run",
+    "check",
+    "predict",
+    "sweep",
+    "report",
+    "paper",
+    "cluster",
+    "methods",
+    "datasets",
+    "presets",
+]
+ON_A_CLUSTER = ["init", "add", "renew", "superlink", "supernode", "register", "revoke", "status", "run", "down", "demo"]
+SMALL = ["num-rounds=2", "embedding-dim=8", "num-supernodes=2"]
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+
+
+# --- Help is quick --------------------------------------------------------------------------------------------------------
+
+LIGHT = [
+    *(["--help"], ["--version"], ["methods"], ["datasets"], ["presets"], ["presets", "quick"], ["paper", "--list"]),
+    *([name, "--help"] for name in COMMANDS),
+    *(["cluster", name, "--help"] for name in ON_A_CLUSTER),
+]
+"""What must import neither torch nor Flower."""
+
+PROGRAM = """
+import sys
+from curvfed.deployments.command import main
+for words in {words!r}:
+    assert main(words) == 0, words
+    assert not {{"torch", "flwr"}} & sys.modules.keys(), words
+"""
+
+
+def test_help_and_lists_import_neither_torch_nor_flower():
+    done = subprocess.run([sys.executable, "-c", PROGRAM.format(words=LIGHT)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for name in COMMANDS:
+        assert f"curvfed {name}" in done.stdout
+
+
+def seconds(*words: str) -> float:
+    """Of processor time, the least of three: what else the machine does must not count."""
+    told = []
+    for _ in range(3):
+        before = os.times()
+        subprocess.run([sys.executable, *words], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        after = os.times()
+        told.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    return min(told)
+
+
+def test_help_takes_at_most_five_times_as_long_as_its_libraries():
+    limit = 5 * seconds("-c", "import pydantic, typer")
+    for words in (["--help"], ["--version"], ["methods"]):
+        assert seconds("-m", "curvfed", *words) <= limit, words
+
+
+# --- What there is --------------------------------------------------------------------------------------------------------
+
+
+def test_the_version_is_the_project_s(capsys):
+    assert main(["--version"]) == 0
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert capsys.readouterr().out == f"curvfed {project['version']}\n"
+
+
+def test_methods_and_data_sets_are_listed(capsys):
+    assert main(["methods"]) == 0
+    out = capsys.readouterr().out
+    for name, row in METHODS.items():
+        (line,) = (line for line in out.splitlines() if line.startswith(f"│ {name} "))
+        assert row.summary in line
+        assert ", ".join(row.tasks) in line
+    assert main(["datasets"]) == 0
+    out = capsys.readouterr().out
+    names = [(name, task) for name, task, _ in catalogue() if " " not in name]
+    assert len(names) > 20
+    for name, task in names:
+        assert f"│ {name} " in out
+        assert tasks_of(name) == (task,)
+
+
+def test_presets_are_listed_and_printed(capsys):
+    assert main(["presets"]) == 0
+    out = capsys.readouterr().out
+    files = sorted((ROOT / "presets").rglob("*.toml"))
+    assert {str(path.relative_to(ROOT / "presets").with_suffix("")): path for path in files} == shipped(PRESETS)
+    about = (ROOT / "presets" / "quick.toml").read_text().splitlines()[0].removeprefix("# ")
+    assert about in out
+    assert "baselines/images/ditto" in out
+    assert main(["presets", "quick"]) == 0
+    assert capsys.readouterr().out == (ROOT / "presets" / "quick.toml").read_text()
+    assert main(["presets", "qick"]) == 2
+    assert "did you mean 'quick'?" in capsys.readouterr().err
+
+
+def test_the_papers_tables_are_listed_without_a_run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["paper", "--list"]) == 0
+    out = capsys.readouterr().out
+    for path in (ROOT / "sweeps").rglob("*.toml"):
+        assert f"│ {path.relative_to(ROOT / 'sweeps').with_suffix('').as_posix()} " in out
+        assert tomllib.loads(path.read_text())["source"] in out
+    assert not list(tmp_path.iterdir())
+
+
+# --- Words ----------------------------------------------------------------------------------------------------------------
+
+
+def test_presets_go_by_name_and_later_words_win(tmp_path, monkeypatch):
+    every = defaults()
+    monkeypatch.chdir(tmp_path)  # they are found from anywhere
+    ditto = read_pairs([str(ROOT / "presets" / "baselines" / "images" / "ditto.toml")], every)
+    assert read_pairs(["baselines/images/ditto"], every) == ditto
+    assert read_pairs(["baselines/images/ditto", "seed=7"], every) == ditto | {"seed": 7}
+    assert read_pairs(["method=fedper", "quick"], every)["method"] == "flatland"
+    (tmp_path / "quick").mkdir()  # of no matter
+    assert read_pairs(["quick", "method=fedper"], every)["method"] == "fedper"
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("qick", "did you mean 'quick'?"),
+        ("ditto", "did you mean 'baselines/images/ditto'?"),
+        ("zzz", "`curvfed presets` lists"),
+    ],
+)
+def test_a_preset_that_is_none_is_named_with_the_nearest(word, hint):
+    with pytest.raises(UsageError) as caught:
+        read_pairs([word], defaults())
+    assert f"{word!r} is not of the form key=value, nor a preset, nor the path of a .toml file" in str(caught.value)
+    assert hint in str(caught.value)
+
+
+def test_sweeps_go_by_name(capsys, tmp_path):
+    assert "flatland/figure-05" in shipped(SWEEPS)
+    for command in ("sweep", "report"):
+        assert main([command, "flatland/figure-5", "--results", str(tmp_path)]) == 2
+        assert "did you mean 'flatland/figure-05'?" in capsys.readouterr().out
+        assert main([command, "flatland/figure-05", "--results", str(tmp_path)]) == 2
+        assert "figure-05.toml has the scales smoke, paper: name one by --scale" in capsys.readouterr().out
+    assert main(["report", "flatland/figure-05", "--scale", "smoke", "--results", str(tmp_path)]) == 2
+    assert "no run of flatland/figure-05 is in" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["", "simulat", "run --cpus 0", "run --num-supernodes 0", "predict", "cluster", "cluster nothing",
+     "cluster supernode north", "simulate --nothing", "simulate seed", "check seed=-1"],
+)  # fmt: skip
+def test_wrong_usage_ends_with_2(words):
+    assert main(words.split()) == 2
+
+
+def completed(words: str, place: int, shell: str = "bash") -> list[str]:
+    """What a shell is told for the word at `place` of a command line."""
+    asked = {"_CURVFED_COMPLETE": f"complete_{shell}", "COMP_WORDS": words, "COMP_CWORD": str(place)}
+    told = subprocess.run(
+        [sys.executable, "-m", "curvfed"], cwd=ROOT, env=os.environ | asked, capture_output=True, text=True
+    )
+    return told.stdout.split()
+
+
+def test_a_shell_completes_commands_keys_presets_and_names():
+    assert completed("curvfed pre", 1) == ["predict", "presets"]
+    assert completed("curvfed simulate qu", 2) == ["quick"]
+    assert completed("curvfed run num-", 2) == ["num-rounds=", "num-supernodes="]
+    assert completed("curvfed cluster run quick method = fedp", 6) == ["fedper", "fedprox"]  # bash parts words at "="
+    assert completed("curvfed check method=fedp", 2) == ["method=fedper", "method=fedprox"]
+    assert completed("curvfed check dataset=cor", 2) == ["dataset=cora"]
+    assert completed("curvfed sweep flatland/figure-0", 2) == [f"flatland/figure-{n}" for n in ("02", "04", "05", "06")]
+    assert completed("curvfed presets hull-o", 2) == ["hull-olsson"]
+
+
+# --- Data errors before a folder ------------------------------------------------------------------------------------------
+
+
+def bad_data(folder: Path) -> dict[str, list[str]]:
+    """Arguments by what is wrong with them, and the words that must be said."""
+    torch.save(user_fields() | {"x": user_fields()["x"] / 0}, folder / "nan.pt")
+    write_classes(folder / "images", {"cat": 20, "dog": 20}, shape=(16, 16))
+    return {
+        "has NaN or infinite values": [f"dataset={folder / 'nan.pt'}"],
+        "nowhere.pt": ["dataset=/nowhere.pt"],
+        "no folder /no/where": ["method=fedavg", "dataset=digits", "test-data=/no/where"],
+        "works on nodes": ["method=fedgta", f"dataset={folder / 'images'}"],
+        'device = "cuda:99": this machine has': ["device=cuda:99"],
+    }
+
+
+@pytest.mark.parametrize("command", ["simulate", "run"])
+def test_data_that_will_not_do_leave_no_folder_and_are_said_once(command, tmp_path, own_home, capfd, monkeypatch):
+    monkeypatch.setattr("curvfed.deployments.run.run", lambda *_: pytest.fail("it was started"))
+    for words, pairs in bad_data(tmp_path).items():
+        assert main([command, f"results-dir={tmp_path / 'results'}", *pairs]) == 2
+        told = capfd.readouterr()
+        (line,) = told.err.splitlines()
+        assert line.startswith("error: ")
+        assert words in line
+        assert not told.out
+        assert not (tmp_path / "results").exists()
+        assert not (own_home / "curvfed" / "results").exists()
+
+
+def test_a_data_set_that_can_be_downloaded_is_left_to_the_run(tmp_path, own_home, monkeypatch):
+    asked = []
+    monkeypatch.setattr("curvfed.tasks.public_data.fetch", lambda *words: asked.append(words) or _no_network())
+    assert (
+        main(["simulate", "dataset=cora", f"data-dir={tmp_path}", f"results-dir={tmp_path / 'results'}", *SMALL]) == 1
+    )
+    assert asked
+    assert len(list((tmp_path / "results").iterdir())) == 1
+
+
+def _no_network() -> None:
+    raise OSError("no network")
+
+
+# --- How it ends ----------------------------------------------------------------------------------------------------------
+
+
+def break_off(*_: object, **__: object) -> None:
+    raise ValueError("dict contains fields not in fieldnames: 'x'")
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """Something in the server that is not our own error."""
+    monkeypatch.setattr(RunDirectory, "append", break_off)
+
+
+def test_an_error_of_others_is_named_and_says_what_shows_more(broken, tmp_path, own_home, capsys, caplog):
+    with caplog.at_level(logging.INFO, "curvfed"):
+        assert main(["simulate", f"results-dir={tmp_path}", "run-name=one", *SMALL]) == 1
+    assert "The run failed: ValueError: dict contains fields not in fieldnames: 'x'\n" in capsys.readouterr().out
+    (said,) = [record.getMessage() for record in caplog.records if "dict contains" in record.getMessage()]
+    assert said.endswith("ValueError: dict contains fields not in fieldnames: 'x'; --debug shows where")
+    assert "Traceback" not in caplog.text
+
+
+def test_debug_shows_where_it_was(broken, tmp_path, own_home, caplog):
+    with caplog.at_level(logging.INFO, "curvfed"):
+        assert main(["simulate", "--debug", f"results-dir={tmp_path}", "run-name=one", *SMALL]) == 1
+    assert "Traceback (most recent call last)" in caplog.text
+    assert "in break_off" in caplog.text
+    assert "debug = true" in (tmp_path / "one" / "config.toml").read_text()
+
+
+def test_debug_may_change_when_a_run_is_resumed(tmp_path, own_home):
+    words = ["simulate", f"results-dir={tmp_path}", "run-name=one", *SMALL]
+    assert main(words) == 0
+    assert main([*words, "num-rounds=3", "resume=true", "--debug"]) == 0
+
+
+def test_run_and_cluster_run_pass_debug_on(monkeypatch, tmp_path, own_home):
+    plans = []
+    monkeypatch.setattr(
+        "curvfed.deployments.run.run", lambda command, timeout: plans.append(command) or ("finished:failed", "no")
+    )
+    assert main(["run", "quick", "--debug", f"results-dir={tmp_path}", *SMALL]) == 1
+    assert "debug=true" in " ".join(plans[0])
+    from curvfed.deployments.cluster import submit
+    from curvfed.deployments.cluster.folder import ServerFolder
+
+    folder = ServerFolder.make(tmp_path / "cluster", [], ["north"], 9092, 8000, 10)
+    monkeypatch.setattr(submit, "run", lambda folder, config, retries: plans.append(config) or 0)
+    assert main(["cluster", "--folder", str(folder.path), "run", "quick", "--debug"]) == 0
+    assert plans[1]["debug"] is True
+
+
+def test_an_interrupt_ends_with_130(monkeypatch, tmp_path, own_home, capsys):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(inprocess.InProcessGrid, "push_messages", interrupt)
+    assert main(["simulate", f"results-dir={tmp_path}", *SMALL]) == 130
+    assert "resume=true" in capsys.readouterr().out
+
+
+def test_python_m_is_the_same():
+    done = subprocess.run(
+        [sys.executable, "-m", "curvfed", "presets", "nothing"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("Usage: curvfed presets")

@@ -1,0 +1,355 @@
+"""Files of points: what is read, and that each fault of a file is told with its place and without a value."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from curvfed.tasks import public_data
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.data import PointSpec, load_client, load_own, load_pooled, load_test
+from curvfed.tasks.points.datasets import OLSSON, OLSSON_SHA256, OLSSON_URL
+from curvfed.tasks.points.readers import read_points
+
+POINTS = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.25], [0.0, 0.0]])
+CLASSES = np.array(["b", "a", "b", "c"])
+SECRET = "0.7654321"
+
+
+def read(path, curvature=-1.0, embedding_key="X_poincare", label_key="label"):
+    return read_points(path, curvature, embedding_key, label_key)
+
+
+def npz(path, **arrays):
+    np.savez(path, **arrays)
+    return path
+
+
+def text(path, *lines):
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def named(raw):
+    return [raw.class_names[label] for label in raw.labels]
+
+
+# .npz
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("classes", [CLASSES, CLASSES.astype("S"), np.array([10, 2, 10, -3], dtype=np.int32)])
+def test_npz(tmp_path, dtype, classes):
+    raw = read(npz(tmp_path / "a.NPZ.npz", x_train=POINTS.astype(dtype), y_train=classes, other=np.zeros(3)))
+    assert raw.points.dtype == np.float64
+    assert (raw.points == POINTS.astype(dtype)).all()
+    assert named(raw) == classes.astype(str).tolist()
+    assert raw.class_names == (("a", "b", "c") if classes.dtype.kind != "i" else ("-3", "2", "10"))
+    assert raw.test is None
+
+
+def test_npz_with_a_test_part(tmp_path):
+    path = npz(tmp_path / "a.npz", x_train=POINTS, y_train=[9, 7, 9, 9], x_test=POINTS[:2] / 2, y_test=[10, 7])
+    raw = read(path)
+    assert raw.test.tolist() == [False] * 4 + [True] * 2
+    assert (raw.points[4:] == POINTS[:2] / 2).all()
+    assert named(raw) == ["9", "7", "9", "9", "10", "7"]
+    assert raw.class_names == ("7", "9", "10")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y_train": None}, "lacks y_train; it holds x_train, wanted are x_train .*y_train"),
+        ({"x_test": POINTS}, "lacks y_test; it holds x_train, y_train, x_test, wanted"),
+        ({"x_train": np.zeros((4, 3))}, r"x_train is float64 of shape \(4, 3\); allowed are real .* shape \(n, 2\)"),
+        ({"x_train": np.zeros(8)}, r"x_train is float64 of shape \(8,\)"),
+        ({"x_train": np.zeros((4, 2), dtype=complex)}, "x_train is complex128"),
+        ({"y_train": CLASSES[:3]}, r"y_train has shape \(3,\); allowed is \(4,\)"),
+        ({"y_train": CLASSES[:, None]}, r"y_train has shape \(4, 1\)"),
+        ({"y_train": np.zeros(4)}, "y_train is float64; allowed are whole numbers or strings"),
+        ({"y_train": np.array(["a", "", "b", ""])}, "2 of 4 entries of y_train are empty"),
+        ({"x_train": np.array([[0.1, np.nan], [np.inf, 0], [0, 0], [0, 0]])}, "2 of 4 rows of x_train are NaN or inf"),
+        ({"x_test": np.full((2, 2), np.nan), "y_test": CLASSES[:2]}, "2 of 2 rows of x_test are NaN"),
+        ({"y_train": np.array(["a", 1, None, "b"], dtype=object)}, r"cannot be read \(ValueError\)"),
+        ({"x_train": np.full((4, 2), np.longdouble("1e4000"))}, "4 of 4 rows of x_train are NaN or infinite"),
+    ],
+)
+def test_faults_of_an_npz(tmp_path, change, message):
+    arrays = {"x_train": POINTS, "y_train": CLASSES} | change
+    path = npz(tmp_path / "a.npz", **{name: array for name, array in arrays.items() if array is not None})
+    with pytest.raises(DataError, match=message) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no zip", b"x,y,label\n"])
+def test_no_npz_at_all(tmp_path, content):
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.npz cannot be read .*: it is damaged, or no \.npz file"):
+        read(tmp_path / "a.npz")
+
+
+def test_objects_are_not_run(tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (pytest.fail, ("code from a file was run",))
+
+    path = npz(tmp_path / "a.npz", x_train=POINTS, y_train=np.array([Trap()] * 4, dtype=object))
+    with pytest.raises(DataError, match="cannot be read"):
+        read(path)
+
+
+# The disc
+
+
+@pytest.mark.parametrize(
+    ("curvature", "outside"),
+    [(-1.0, 0), (-3.0, 0), (-4.0, 1), (-4.0 * (1 - 1e-15), 0), (-100.0, 3), (-1e-300, 0), (-1e300, 3)],
+)
+def test_points_must_be_inside(tmp_path, curvature, outside):
+    path = npz(tmp_path / "a.npz", x_train=[[0.3, 0.4], [0.0, 0.1], [0.2, 0.0], [0.0, 0.0]], y_train=CLASSES)
+    if not outside:
+        assert len(read(path, curvature).points) == 4
+        return
+    with pytest.raises(DataError, match=rf"{outside} of 4 points lie on or outside .*points\.curvature") as caught:
+        read(path, curvature)
+    assert "0.3" not in str(caught.value)
+
+
+def test_far_outside(tmp_path):
+    with pytest.raises(DataError, match="1 of 1 points"):
+        read(npz(tmp_path / "a.npz", x_train=[[1e200, -1e200]], y_train=["a"]))
+
+
+# .csv
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["x,y,label", "0.1,-0.2,b", ".3,4e-1,a", "-0.5, 0.25 ,b", "0,0,c"],
+        ["0.1,-0.2,b", "0.3,0.4,a", "", "-0.5,0.25,b", "0,0,c"],
+        ["label,cell,x,y", "b,one,0.1,-0.2", "a,two,0.3,0.4", 'b,"th,ree",-0.5,0.25', "c,four,0,0"],
+        [",x,y,z,label", "0,0.1,-0.2,9,b", "1,0.3,0.4,9,a", "2,-0.5,0.25,9,b", "3,0,0,9,c"],
+        ["\ufefflabel,x,y", "b,0.1,-0.2", "a,0.3,0.4", "b,-0.5,0.25", "c,0,0"],
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_csv(tmp_path, lines, end):
+    path = tmp_path / "a.CSV"
+    path.write_bytes(end.join(lines).encode())
+    raw = read(path)
+    assert (raw.points == POINTS).all()
+    assert named(raw) == CLASSES.tolist()
+    assert raw.test is None
+
+
+def test_csv_with_numbers_as_classes(tmp_path):
+    lines = ["x,type,y,other", "0.1,10,-0.2,5", "0.3,9,0.4,5"]
+    raw = read(text(tmp_path / "a.csv", *lines), label_key="type")
+    assert (raw.points == POINTS[:2]).all()
+    assert named(raw) == ["10", "9"]
+    assert raw.class_names == ("9", "10")
+    lines = ["x,y,more,other", "0.1,-0.2,10,5", "0.3,0.4,9,5"]
+    with pytest.raises(DataError, match='4 columns and none is named "absent"'):
+        read(text(tmp_path / "b.csv", *lines), label_key="absent")
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([""], "is empty; wanted are two columns"),
+        (["PD1,PD2,PD3,label", "0.1,0.2,0.3,a"], "line 2: beside the class, column 4, 3 columns are numbers"),
+        (["PD1,name,label", "0.1,b,a"], "line 2: beside the class, column 3, 1 columns are numbers"),
+        (["x,y,kind,time", "0.1,0.2,a,7"], 'has 4 columns and none is named "label"'),
+        (["x,y", "0.1,0.2"], "line 1: there are 2 columns; wanted"),
+        (["x;y;label", "0.1;0.2;a"], "line 1: there are 1 columns; wanted .* separated by commas"),
+        (["x,y,label", "0.1,0.2,a", SECRET], "line 3: there are 1 columns, in the first line 3"),
+        (["x,y,label", "0.1,0.2,a", "", f'0.1,"{SECRET}\nb",a'], "line 5: column 2 is no finite number"),
+        (["x,y,label", "0.1,0.2,a", f"nan,{SECRET},a"], "line 3: column 1 is no finite number"),
+        (["x,y,label", f"0.1,{SECRET},a", f"-inf,{SECRET},a"], "line 3: column 1 is no finite number"),
+        (["x,y,label", f"0.1,{SECRET},"], "line 2: column 3 is empty; it is the class"),
+        (["x,y,label", f"a,{SECRET},b"], "line 2: column 1 is no finite number; it is a coordinate"),
+        ([f"{SECRET},b,a", "0.1,0.2,a"], "line 1: beside the class, column 3, 1 columns are numbers"),
+        (["x,y,label", f"{SECRET},{SECRET},a"], "1 of 1 points lie on or outside"),
+    ],
+)
+def test_faults_of_a_csv(tmp_path, lines, message):
+    path = text(tmp_path / "a.csv", *lines)
+    with pytest.raises(DataError, match=message) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_csv_that_is_none(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00binary")
+    with pytest.raises(DataError, match=r"cannot be read \(UnicodeDecodeError\): it is damaged, or no \.csv"):
+        read(tmp_path / "a.csv")
+
+
+def test_csv_needs_neither_pandas_nor_torch(tmp_path):
+    path = text(tmp_path / "a.csv", "x,y,label", "0.1,0.2,a", "0.1,-0.2,b")
+    code = """
+import sys
+from pathlib import Path
+from curvfed.tasks.points.data import PointSpec, load_client, load_own, load_test
+load_own(Path(sys.argv[1]), PointSpec("olsson", Path("absent")))
+load_client(PointSpec("uniform", Path("absent"), num_points=100), 0, 2)
+print(sorted({"torch", "pandas", "anndata", "sklearn", "scipy"} & set(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
+
+
+# .h5ad
+
+
+@pytest.fixture
+def h5ad(tmp_path):
+    import anndata
+    import pandas
+
+    def write(coordinates=POINTS, classes=None, **more):
+        obs = pandas.DataFrame(
+            {"cell": pandas.Categorical(CLASSES if classes is None else classes), "batch": [1, 2, 1, 2]} | more,
+            index=[f"cell{number}" for number in range(4)],
+        )
+        path = tmp_path / "a.h5ad"
+        expression = np.ones((4, 3), dtype=np.float32)
+        anndata.AnnData(expression, obs=obs, obsm={"X_disc": coordinates, "X_pca": np.ones((4, 5))}).write_h5ad(path)
+        return path
+
+    return write
+
+
+def test_h5ad(h5ad):
+    path = h5ad(POINTS.astype(np.float32))
+    raw = read(path, embedding_key="X_disc", label_key="cell")
+    assert (raw.points == POINTS.astype(np.float32)).all()
+    assert named(raw) == CLASSES.tolist()
+    assert raw.test is None
+    assert named(read(path, embedding_key="X_disc", label_key="batch")) == ["1", "2", "1", "2"]
+
+
+def test_an_h5ad_is_closed(h5ad, monkeypatch):
+    """So that it can be written again, though an error's traceback holds on to what read it."""
+    import anndata
+
+    opened = []
+    read_h5ad = anndata.read_h5ad
+
+    def reading(path, backed):
+        opened.append(read_h5ad(path, backed=backed))
+        return opened[-1]
+
+    monkeypatch.setattr(anndata, "read_h5ad", reading)
+    path = h5ad()
+    read(path, embedding_key="X_disc", label_key="cell")
+    with pytest.raises(DataError):
+        read(path)
+    assert [one.file.is_open for one in opened] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("embedding", "label", "message"),
+    [
+        ("X_umap", "cell", r'no obsm\["X_umap"\]; points\.embedding-key names it, and there are X_disc, X_pca'),
+        ("X_disc", "type", r'no obs\["type"\]; points\.label-key names it, and there are cell, batch'),
+        ("X_pca", "cell", r'obsm\["X_pca"\] is float64 of shape \(4, 5\)'),
+        ("X_disc", "gap", r'1 of 4 rows have no class in obs\["gap"\]'),
+        ("X_disc", "score", r'obs\["score"\] is float64; allowed are whole numbers or strings'),
+    ],
+)
+def test_faults_of_an_h5ad(h5ad, embedding, label, message):
+    path = h5ad(gap=["a", None, "b", "c"], score=[0.5, 1.5, 2.5, 3.5])
+    with pytest.raises(DataError, match=message):
+        read(path, embedding_key=embedding, label_key=label)
+
+
+def test_an_h5ad_that_is_none(tmp_path):
+    (tmp_path / "a.h5ad").write_bytes(b"no HDF5")
+    with pytest.raises(DataError, match=r"cannot be read .*: it is damaged, or no \.h5ad file"):
+        read(tmp_path / "a.h5ad")
+
+
+# Absent files, and Olsson
+
+
+def test_absent_files(tmp_path):
+    with pytest.raises(DataError, match=r"no file .*a\.csv; allowed is a file of points, \.npz, \.csv, \.h5ad"):
+        load_own(tmp_path / "a.csv", PointSpec("uniform", tmp_path))
+    with pytest.raises(DataError, match=r"a\.txt is of no kind that is read; allowed"):
+        load_own(text(tmp_path / "a.txt", "1"), PointSpec("uniform", tmp_path))
+    with pytest.raises(DataError, match=r"no file folder/a\.csv, nor .*folder/a\.csv"):
+        load_test(PointSpec("folder/a.csv", tmp_path))
+    with pytest.raises(DataError, match=r'points "olson"; did you mean "olsson".*uniform, olsson'):
+        load_test(PointSpec("olson", tmp_path))
+
+
+def like_olsson(folder, num=40):
+    rng = np.random.default_rng(0)
+    folder.mkdir(parents=True)
+    labels = np.arange(num) % 4
+    points = rng.uniform(-0.6, 0.6, size=(num, 2))
+    parts = {"x_train": points[:30], "y_train": labels[:30], "x_test": points[30:], "y_test": labels[30:]}
+    npz(folder / "olsson.npz", **parts)
+    return points, labels
+
+
+def test_olsson_is_pooled(tmp_path):
+    points, labels = like_olsson(tmp_path / "poincare")
+    whole = load_pooled(PointSpec("Olsson", tmp_path))
+    assert (whole.points == points).all()
+    assert (whole.labels == labels).all()
+    assert whole.test.sum() == 6
+    assert whole.curvature == -1
+    with pytest.raises(DataError, match=r"points\.curvature is -2; allowed: -1\.0 for olsson"):
+        PointSpec("olsson", tmp_path, curvature=-2)
+
+
+def test_olsson_is_downloaded(tmp_path, monkeypatch):
+    def fetch(code, root, folder):
+        compile(code, "fetch", "exec")
+        assert OLSSON_URL in code
+        assert OLSSON_SHA256 in code
+        like_olsson(root / folder)
+
+    monkeypatch.setattr(public_data, "fetch", fetch)
+    assert load_client(PointSpec("olsson", tmp_path), 0, 1).points.shape == (34, 2)
+
+
+def test_a_download_is_checked(tmp_path):
+    """The code of the command itself, with a file in the place of the address."""
+    (tmp_path / "published").write_bytes(b"something else")
+    code = OLSSON.command(tmp_path).removeprefix('python -c "').removesuffix('"')
+    code = code.replace(OLSSON_URL, (tmp_path / "published").as_uri())
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "AssertionError: not the published file" in done.stderr
+    assert not (tmp_path / "poincare/olsson.npz").exists()
+    import hashlib
+
+    code = code.replace(OLSSON_SHA256, hashlib.sha256(b"something else").hexdigest())
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert (tmp_path / "poincare/olsson.npz").read_bytes() == b"something else"
+
+
+def test_olsson_offline(tmp_path, monkeypatch):
+    def fetch(code, root, folder):
+        raise OSError("no answer within 8 s")
+
+    monkeypatch.setattr(public_data, "fetch", fetch)
+    with pytest.raises(DataError) as caught:
+        load_client(PointSpec("olsson", tmp_path), 0, 2)
+    message = str(caught.value)
+    assert f"are not in {tmp_path / 'poincare'}, and they cannot be downloaded: no answer within 8 s" in message
+    assert OLSSON.command(tmp_path) in message

@@ -1,0 +1,87 @@
+"""The README and the pages of docs/: links lead somewhere, commands are understood, and the front page stays one."""
+
+import re
+import shlex
+from collections import Counter
+from pathlib import Path
+
+import click
+import pytest
+from typer.main import get_command
+
+from curvfed.deployments.command import app
+from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
+
+ROOT = Path(__file__).parents[3]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+FRONT_PAGE = 6000
+"""Bytes that the README may have."""
+
+
+def anchors(page: Path) -> set[str]:
+    """What links into a page may name: its headings, as GitHub writes them."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+def links(page: Path) -> list[str]:
+    """The targets of a page's links and pictures, but for those on the web."""
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    return [target for target in targets if not re.match(r"\w+:", target)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in links(page):
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), target
+
+
+def test_anchors_are_those_of_github(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# `flwr run`\n## Few (α = 0.1), many\n```sh\n# none\n```\n## `flwr run`\n## [A](b.md) c\n")
+    assert anchors(page) == {"flwr-run", "few-α--01-many", "flwr-run-1", "a-c"}
+
+
+def test_the_contents_have_every_page():
+    contents = ROOT / "docs" / "README.md"
+    named = {(contents.parent / target).resolve() for target in links(contents)}
+    assert {page for page in (ROOT / "docs").glob("*.md") if page != contents} <= named
+
+
+def test_the_readme_is_a_front_page():
+    assert len((ROOT / "README.md").read_bytes()) <= FRONT_PAGE
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The lines of a page's shell blocks that begin with `curvfed`, less those of which a part is left out."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("curvfed ") and "…" not in line]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if commands(page)], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_commands_are_understood(page):
+    """Subcommands, options, and names of presets and sweeps are those that there are; what is left are files."""
+    for words in commands(page):
+        command, name = get_command(app), "curvfed"
+        while isinstance(command, click.Group):
+            name, *words = words
+            command = command.commands[name]
+        found = command.make_context(name, words).params
+        named = found.get("pairs") or [found["name"]] if name in ("simulate", "run", "check", "sweep", "report") else []
+        for word in named:
+            known = shipped(SWEEPS if name in ("sweep", "report") else PRESETS)
+            assert "=" in word or word.endswith(".toml") or word in known, word

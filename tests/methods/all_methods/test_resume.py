@@ -1,0 +1,413 @@
+"""Equal runs are equal to the bit, and so is a run that was interrupted anywhere and gone on with."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from app_runs import Fault, Recorder, Run, phase_of, real_nodes, run
+from flwr.app import Message
+from graph_fixtures import user_fields
+
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.wire.messages import Header, Reply, encode_reply
+
+ROOT = Path(__file__).parents[3]
+
+
+class Stop:
+    """Interrupts a run at a message, counted from 0: before the client gets it, or after it has answered."""
+
+    def __init__(self, at: int, after: bool) -> None:
+        self.left, self.after = at, after
+
+    def __call__(self, request, handle):
+        self.left -= 1
+        if self.left >= 0:
+            return handle(request)
+        if self.after:
+            handle(request)
+        raise KeyboardInterrupt
+
+
+def interrupted(folder: Path, at: int, after: bool, **settings) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(folder, intercept=Stop(at, after), **settings)
+
+
+@pytest.mark.parametrize("method", ["flatland", "fedavg", "local-lorentz", "fedper"])
+def test_the_same_seed_twice(method, tmp_path):
+    settings = {"method": method, "clients": 4, "num_rounds": 4, "fraction_train": 0.5, "local_epochs": 2, "seed": 7}
+    one, again = run(tmp_path, "one", **settings), run(tmp_path, "again", **settings)
+    assert one.figures == again.figures
+    assert run(tmp_path, "other", **settings | {"seed": 8}).figures != one.figures
+
+
+@pytest.mark.parametrize("method", ["flatland", "fedavg"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("fraction", [1.0, 0.5])
+def test_interrupted_anywhere_and_resumed(method, after, fraction, tmp_path):
+    settings = {"method": method, "clients": 3, "num_rounds": 3, "fraction_train": fraction, "evaluate_every": 2}
+    recorder = Recorder()
+    whole = run(tmp_path, "whole", intercept=recorder, **settings)
+    messages = len(recorder.pairs)
+    assert messages >= 3 + 3 * (2 if fraction == 0.5 else 3)
+    for at in range(messages):
+        name = f"stopped-{at}"
+        interrupted(tmp_path, at, after, name=name, **settings)
+        stopped = Run(tmp_path / name).summary
+        assert (stopped["status"], stopped["error"]) == ("failed", "interrupted")
+        assert run(tmp_path, name, resume=True, **settings).figures == whole.figures, f"stopped at message {at}"
+
+
+def test_interrupted_twice(tmp_path):
+    settings = {"name": "run", "num_rounds": 4}
+    whole = run(tmp_path / "whole", **settings)
+    interrupted(tmp_path, 12, True, **settings)
+    interrupted(tmp_path, 9, False, resume=True, **settings)
+    assert run(tmp_path, resume=True, **settings).figures == whole.figures
+
+
+KILLED = """
+import json, os, signal, sys
+from curvfed.deployments.inprocess import simulate
+left = int(sys.argv[2])
+def intercept(request, handle):
+    global left
+    left -= request.content["header"]["phase"] == "train"
+    reply = handle(request)
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return reply
+settings = {"embedding-dim": 8, "num-rounds": 4, "results-dir": sys.argv[1], "run-name": "run"}
+settings |= json.loads(sys.argv[3])
+simulate(settings, 3, intercept=intercept)
+"""
+
+
+@pytest.mark.parametrize("settings", [
+    {"method": "flatland"},
+    {"method": "fedavg", "aggregation": "flower:FedAdam"},
+    {"method": "fedavg", "aggregation": "flower:FedAvgM", "flower.server-momentum": 0.9},
+    {"method": "fedopt", "dataset": "digits", "images.train-subset": 150, "local-epochs": 1},
+])  # fmt: skip
+def test_killed_and_resumed(settings, tmp_path):
+    """A process that gets no chance to tidy up; another one goes on."""
+    process = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "killed"), "7", json.dumps(settings)], cwd=ROOT,
+                             capture_output=True, check=False, env=os.environ | {"HOME": str(tmp_path)})  # fmt: skip
+    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
+    folder = tmp_path / "killed" / "run"
+    assert not (folder / "summary.json").exists()
+    assert (folder / "checkpoint" / "server" / "00000002.safetensors").exists()
+    settings = settings | {"num_rounds": 4}
+    whole = run(tmp_path / "whole", **settings)
+    assert run(tmp_path / "killed", resume=True, **settings).figures == whole.figures
+
+
+def test_sigterm_ends_a_run_as_ctrl_c_does(tmp_path):
+    settings = {
+        "embedding-dim": 8,
+        "num-rounds": 100_000,
+        "num-supernodes": 3,
+        "results-dir": tmp_path,
+        "run-name": "run",
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "curvfed",
+        "simulate",
+        *(f"{key}={value}" for key, value in settings.items()),
+    ]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=os.environ | {"HOME": str(tmp_path)}, stdout=subprocess.PIPE
+    ) as process:
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "run" / "rounds.csv").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.terminate()
+        told = process.communicate(timeout=120)[0].decode()
+    assert process.returncode == 130
+    assert "The last checkpoint is kept" in told
+    summary = Run(tmp_path / "run").summary
+    assert (summary["status"], summary["error"]) == ("failed", "interrupted")
+
+
+def test_a_torn_checkpoint_costs_one_round_and_no_more(tmp_path):
+    settings = {"num_rounds": 4}
+    whole = run(tmp_path / "whole", **settings)
+    interrupted(tmp_path, 6 + 3 * 3, False, **settings)
+    checkpoints = tmp_path / "run" / "checkpoint" / "server"
+    newest = checkpoints / "00000003.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-100])
+    recorder = Recorder()
+    assert run(tmp_path, resume=True, intercept=recorder, **settings).figures == whole.figures
+    assert [asked["header"]["round"] for asked in recorder.requests("train")] == [3, 3, 3, 4, 4, 4]
+    assert {asked["header"]["stamp"] for asked in recorder.requests("train")[:3]} == {2}
+
+
+def test_lines_of_rounds_that_never_ended_are_removed(tmp_path):
+    settings = {"num_rounds": 3}
+    whole = run(tmp_path / "whole", **settings)
+    interrupted(tmp_path, 6 + 2 * 3, False, **settings)
+    for name in ("rounds.csv", "clients.csv"):
+        with (tmp_path / "run" / name).open("a") as file:
+            file.write("3,train,0,1\n3,tra")
+    assert run(tmp_path, resume=True, **settings).figures == whole.figures
+
+
+@pytest.mark.parametrize("content", ["", "round,pha"])
+def test_tables_that_were_just_begun_are_made_anew(content, tmp_path):
+    whole = run(tmp_path / "whole")
+    interrupted(tmp_path, 6, True)
+    for name in ("rounds.csv", "clients.csv"):
+        (tmp_path / "run" / name).write_text(content)
+    assert run(tmp_path, resume=True).figures == whole.figures
+
+
+def test_a_reason_of_several_lines_is_one_line_of_the_tables(tmp_path):
+    def refuse(request, handle):
+        header = Header(**{key: request.content["header"][key] for key in ("run", "phase", "round")})
+        return Message(encode_reply(Reply(header, 1, error='one,\n"two"\r\n\n3,three\u2028end')), reply_to=request)
+
+    fault = Fault(1, refuse)
+    stop = Stop(6 + 5, False)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, num_rounds=3, intercept=lambda request, handle: stop(request, lambda r: fault(r, handle)))
+    found = run(tmp_path, num_rounds=3, resume=True)
+    assert [row["dropped"] for row in found.clients] == ["", 'one, "two" 3,three end', *[""] * 7]
+    assert [row["reasons"] for row in found.rounds] == ['partition 1: one, "two" 3,three end', "", ""]
+
+
+def test_without_a_checkpoint_it_begins_anew(tmp_path):
+    whole = run(tmp_path / "whole")
+    interrupted(tmp_path, 2, True)
+    assert run(tmp_path, resume=True).figures == whole.figures
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and ".lock" not in path.name}
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"clients": 5}, "the data of partitions"),
+        ({"data_dir": "nowhere", "dataset": "cora"}, "dataset = 'cora', but the run began with"),
+        ({"min_replies": 9}, "min-replies = 9, but the run began with"),
+    ],
+)
+def test_a_resume_that_cannot_begin_changes_nothing(settings, text, tmp_path):
+    digits = {"method": "fedavg", "dataset": "digits", "images__train_subset": 120, "images__test_subset": 50}
+    first = run(tmp_path, num_rounds=2, **digits)
+    before = files_of(first.path)
+    with pytest.raises(ConfigError, match=text):
+        run(tmp_path, resume=True, num_rounds=4, **digits | settings)
+    assert files_of(first.path) == before
+    (refused,) = tmp_path.glob("run-refused-*")
+    assert text in Run(refused).summary["error"]
+
+
+def test_a_resume_that_is_interrupted_before_it_begins_changes_nothing(tmp_path):
+    first = run(tmp_path, num_rounds=2)
+    before = files_of(first.path)
+    interrupted(tmp_path, 1, False, num_rounds=4, resume=True)
+    assert files_of(first.path) == before
+
+
+def test_a_resume_without_a_run_does_not_take_its_name(tmp_path):
+    with pytest.raises(ConfigError, match="there is no run in"):
+        run(tmp_path, resume=True)
+    assert not (tmp_path / "run").exists()
+    assert run(tmp_path).summary["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (lambda folder: [path.write_bytes(b"torn") for path in folder.glob("checkpoint/server/*")], "no checkpoint in"),
+        (
+            lambda folder: shutil.rmtree(folder / "checkpoint" / "server"),
+            "has rounds long after the last checkpoint, 0",
+        ),
+        (lambda folder: (folder / "rounds.csv").write_text("x,y\n"), "does not have the columns"),
+        (
+            lambda folder: (folder / "config.toml").write_text("method ="),
+            r"config.toml cannot be read \(TOMLDecodeError\)",
+        ),
+    ],
+    ids=["torn", "lost", "columns", "config"],
+)
+def test_what_is_damaged_is_refused_and_left_alone(damage, text, tmp_path):
+    first = run(tmp_path, num_rounds=3)
+    damage(first.path)
+    before = files_of(first.path)
+    with pytest.raises(ConfigError, match=text):
+        run(tmp_path, resume=True, num_rounds=4)
+    assert files_of(first.path) == before
+
+
+def test_a_run_that_is_over_says_the_same_again(tmp_path):
+    for number in (2, 0):
+        settings = {"name": f"run{number}", "num_rounds": number}
+        first = run(tmp_path, **settings)
+        recorder = Recorder()
+        assert run(tmp_path, resume=True, intercept=recorder, **settings).figures == first.figures
+        assert not recorder.requests("train")
+
+
+def test_a_run_that_is_over_goes_on_with_more_rounds(tmp_path):
+    whole = run(tmp_path / "whole", num_rounds=4)
+    run(tmp_path, num_rounds=2)
+    assert run(tmp_path, resume=True, num_rounds=4).figures == whole.figures
+
+
+def test_an_existing_name_is_refused_and_left_alone(tmp_path):
+    first = run(tmp_path)
+    with pytest.raises(ConfigError, match=r'run-name = "run": .* exists; allowed is a new name, or resume = true'):
+        run(tmp_path, seed=1)
+    assert Run(first.path).figures == first.figures
+    (refused,) = tmp_path.glob("run-refused-*")
+    assert Run(refused).summary["status"] == "failed"
+
+
+def test_a_run_that_is_not_there_cannot_be_resumed(tmp_path):
+    with pytest.raises(ConfigError, match=r"resume = true: there is no run in .*nowhere"):
+        run(tmp_path, "nowhere", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"seed": 1}, "seed = 1, but the run began with 0"),
+        ({"method": "fedavg"}, "method = 'fedavg', but the run began with 'flatland'"),
+        ({"embedding_dim": 9}, "embedding-dim = 9, but the run began with 8"),
+        ({"flatland__gate": False}, "flatland.gate = False, but the run began with True"),
+        ({"fraction_train": 0.5}, "fraction-train = 0.5, but the run began with 1.0"),
+    ],
+)
+def test_another_configuration_is_refused(change, text, tmp_path):
+    first = run(tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        run(tmp_path, resume=True, **change)
+    assert str(caught.value) == f"resume = true: {text}; allowed is the same value"
+    assert Run(first.path).figures == first.figures
+
+
+@pytest.mark.parametrize("changes", [{"method": "apple"}, {"method": "fedsage+"}, {"schedule": "cosine"}], ids=str)
+def test_a_schedule_that_goes_by_the_number_of_rounds_keeps_it(changes, tmp_path):
+    run(tmp_path, num_rounds=2, **changes)
+    with pytest.raises(ConfigError, match="num-rounds = 9, but the run began with 2"):
+        run(tmp_path, resume=True, num_rounds=9, **changes)
+
+
+def own_graphs(folder: Path) -> list[dict]:
+    """Three real nodes with graphs of their own."""
+    return real_nodes(folder, [user_fields(seed=index) for index in range(3)])
+
+
+def test_other_data_are_refused_by_partition(tmp_path):
+    nodes = own_graphs(tmp_path / "nodes")
+    interrupted(tmp_path, 9, True, nodes=nodes)
+    torch.save(user_fields(seed=77), tmp_path / "nodes" / "1.pt")
+    with pytest.raises(ConfigError, match="resume = true: the data of partitions 1 have changed since the run began"):
+        run(tmp_path, nodes=nodes, resume=True)
+
+
+def test_real_nodes_resume_from_their_own_disks(tmp_path):
+    settings = {"num_rounds": 4, "fraction_train": 0.67}
+    whole = run(tmp_path / "whole", nodes=own_graphs(tmp_path / "a"), **settings)
+    nodes = own_graphs(tmp_path / "b")
+    interrupted(tmp_path, 11, True, nodes=nodes, **settings)
+    assert not (tmp_path / "run" / "checkpoint" / "clients").exists()
+    assert run(tmp_path, nodes=nodes, resume=True, **settings).figures == whole.figures
+
+
+def test_a_node_that_does_not_come_back_is_waited_for_and_then_done_without(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("curvfed.server_app.federation.NODE_WAIT", 0.6)
+    monkeypatch.setattr("curvfed.server_app.federation.nodes_can_join", lambda grid: True)
+    caplog.set_level("INFO", "curvfed")
+    nodes = own_graphs(tmp_path / "nodes")
+    interrupted(tmp_path, 12, True, nodes=nodes, num_rounds=3)
+    assert "waiting" not in caplog.text
+    found = run(tmp_path, nodes=nodes[:2], resume=True, num_rounds=3)
+    assert (found.summary["status"], found.summary["num_clients"], found.summary["rounds"]) == ("completed", 2, 3)
+    assert "2 nodes are connected; waiting up to 0.6 s for 3" in caplog.text
+    last = [float(row["score"]) for row in found.clients if row["round"] == "3"]
+    assert found.summary["personal_accuracy_mean"] == pytest.approx(sum(last) / 2)
+    assert found.summary["metrics"]["clients_left_out"] == 0
+
+
+def test_a_client_whose_state_is_lost_is_dropped_with_the_reason(tmp_path):
+    nodes = own_graphs(tmp_path / "nodes")
+    interrupted(tmp_path, 12, True, nodes=nodes, num_rounds=3)
+    for path in (tmp_path / "nodes" / "state1").rglob("0*.safetensors"):
+        path.unlink()
+    found = run(tmp_path, nodes=nodes, resume=True, num_rounds=3)
+    dropped = [row for row in found.clients if row["dropped"]]
+    assert {row["partition"] for row in dropped} == {"1"}
+    assert all("no state of round 2" in row["dropped"] for row in dropped)
+    assert found.summary["metrics"]["replies_dropped"] == len(dropped) > 0
+
+
+def test_state_of_another_client_is_not_taken_up(tmp_path):
+    nodes = own_graphs(tmp_path / "nodes")
+    interrupted(tmp_path, 12, False, nodes=nodes, num_rounds=3)
+    theirs, mine = (tmp_path / "nodes" / f"state{p}" / "run" / f"{p:05d}" / "00000002.safetensors" for p in (0, 1))
+    shutil.copy(theirs, mine)
+    found = run(tmp_path, nodes=nodes, resume=True, num_rounds=3)
+    reasons = {
+        row["partition"]: row["dropped"] for row in found.clients if row["round"] == "3" and row["phase"] == "train"
+    }
+    assert (reasons["0"], reasons["2"]) == ("", "")
+    assert reasons["1"] == (
+        "the state of round 2 in state-path/run/00001 belongs to another partition and data: give the run "
+        "another run-name, or this node another state-path"
+    )
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_client_whose_reply_was_lost_goes_back_to_the_state_the_server_knows(tmp_path):
+    """It had trained and written its state; the server never heard of it."""
+
+    def lose(request, handle):
+        handle(request)
+        return
+
+    recorder = Recorder()
+    fault = Fault(1, lose, round=2)
+
+    def both(request, handle):
+        if phase_of(request.content) != "train":
+            return fault(request, handle)
+        return fault(request, lambda message: recorder(message, handle))
+
+    found = run(tmp_path, num_rounds=3, intercept=both)
+    stamps = {(asked["header"]["round"], reply["header"]["partition"]): asked["header"]["stamp"]
+              for asked, reply in recorder.pairs}  # fmt: skip
+    assert stamps == {(1, 0): 0, (1, 1): 0, (1, 2): 0, (2, 0): 1, (2, 1): 1, (2, 2): 1, (3, 0): 2, (3, 1): 1, (3, 2): 2}
+    steps = {p: int(found.personal(p)["optimizer/step/k"]) for p in range(3)}
+    assert steps == {0: 3, 1: 2, 2: 3}
+
+
+def test_state_of_another_run_is_not_taken_up(tmp_path):
+    nodes = own_graphs(tmp_path / "nodes")
+    run(tmp_path, "first", nodes=nodes)
+    fresh = run(tmp_path, "second", nodes=nodes)
+    for node in nodes:
+        assert sorted(entry.name for entry in Path(node["state-path"]).iterdir()) == ["first", "second"]
+    assert fresh.figures["model"] == run(tmp_path, "third", nodes=own_graphs(tmp_path / "other")).figures["model"]
+
+
+def test_fewer_rounds_than_are_done_are_refused_and_nothing_is_lost(tmp_path):
+    whole = run(tmp_path, "one", num_rounds=3)
+    kept = (whole.path / "config.toml").read_bytes()
+    with pytest.raises(ConfigError, match=r"num-rounds = 2, but the run has done 3; allowed is 3 or more"):
+        run(tmp_path, "one", resume=True, num_rounds=2)
+    assert (whole.path / "config.toml").read_bytes() == kept

@@ -1,0 +1,228 @@
+"""Whatever goes wrong: no data point, no secret, no key is in a reply, a result or a log."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from app_runs import CLIENTS, Fault, Recorder, Run, all_bytes, real_nodes, run
+from graph_fixtures import user_fields
+from hull_nodes import QUICK, blobs, nodes_of
+from image_fixtures import write_classes
+
+import curvfed.server_app.app
+from curvfed.server_app.run import RoundError
+from curvfed.strategies.secure_sum.client import SecureSumClient
+from curvfed.strategies.wire.exchange import FederationError
+
+MARKER = "patient 4711 has diagnosis F32"
+
+SECURE = {"method": "fedavg", "secure_sum": True}
+PLACES = {
+    "reading the data": ("curvfed.client_app.client.load_data", {}),
+    "describing them": ("curvfed.client_app.client.Client.describe", {}),
+    "setting up": ("curvfed.client_app.client.make_task", {}),
+    "training": ("curvfed.strategies.base.learner.train", {}),
+    "scoring": ("curvfed.tasks.graphs.client_task.NodeTask.scores", {}),
+    "writing the state": ("curvfed.client_app.personal.Store.save", {}),
+    "making keys": ("curvfed.client_app.secure.SecureSumClient.begin", SECURE),
+    "masking": ("curvfed.client_app.secure.SecureSumClient.mask_input", SECURE),
+    "lifting masks": ("curvfed.client_app.secure.SecureSumClient.unmask", SECURE),
+    "measuring hulls": ("curvfed.client_app.hull.local_hulls", QUICK),
+    "encoding hulls": ("curvfed.client_app.hull.encode_hulls", QUICK),
+}
+"""Where an error that nobody foresaw is raised, and in what kind of run."""
+
+
+def fail(*arguments: Any, **named: Any) -> None:
+    """As pandas or torch would: a text with a value of the data, twice over."""
+    try:
+        {}[MARKER]
+    except KeyError as error:
+        raise RuntimeError(f"cannot convert {MARKER!r} to float") from error
+
+
+def nodes_for(settings: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
+    if settings is QUICK:
+        return nodes_of(folder, [blobs("02", seed=number) for number in range(CLIENTS)])
+    return real_nodes(folder, [user_fields(40, seed=number) for number in range(CLIENTS)])
+
+
+def written(folder: Path) -> bytes:
+    """All that is in the files of a run."""
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+def logged(caplog: pytest.LogCaptureFixture, part: str) -> str:
+    """What the app's server or client has logged, as it is printed."""
+    records = [
+        record for record in caplog.records if f"{part}_app" in record.pathname or "strategies" in record.pathname
+    ]
+    return "\n".join(caplog.handler.format(record) for record in records)
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own data", "simulated"])
+@pytest.mark.parametrize("place", PLACES)
+def test_of_an_error_nobody_foresaw_nothing_but_kind_and_place_is_told(
+    place, own, tmp_path, monkeypatch, caplog, capfd
+):
+    target, settings = PLACES[place]
+    nodes = nodes_for(settings, tmp_path / "nodes") if own else None
+    monkeypatch.setattr(target, fail)
+    recorder = Recorder()
+    with caplog.at_level(logging.DEBUG), pytest.raises((RoundError, FederationError)):
+        run(tmp_path / "results", nodes=nodes, intercept=recorder, **settings)
+    sent, told = b"".join(all_bytes(reply) for reply in recorder.replies()), written(tmp_path / "results")
+    for text in (sent, told):
+        assert b"RuntimeError at the client; its own log says more" in text
+        assert MARKER.encode() not in text
+    assert MARKER not in logged(caplog, "server")
+    kept = logged(caplog, "client")
+    assert "RuntimeError" in kept
+    assert "KeyError" in kept
+    assert Path(__file__).name in kept
+    assert (MARKER in kept) is not own
+    assert not own or MARKER not in caplog.text + "".join(capfd.readouterr())
+
+
+def test_a_reply_that_cannot_be_written_is_an_error_too(tmp_path, monkeypatch, caplog):
+    """What no handler foresaw may show only when the reply is made; nothing of it gets out to Flower, which logs errors."""
+    monkeypatch.setattr("curvfed.client_app.app._curvature_in_use", lambda client: {"curvature": MARKER})
+    recorder = Recorder()
+    with pytest.raises(RoundError, match="partition 0: ValueError at the client; its own log says more"):
+        run(tmp_path, nodes=nodes_for({}, tmp_path / "nodes"), intercept=recorder)
+    assert len(recorder.replies("train")) == CLIENTS
+    assert not [reply for reply in recorder.replies() if MARKER.encode() in all_bytes(reply)]
+    assert MARKER not in caplog.text
+
+
+def test_secrets_of_a_sum_are_in_no_text_of_an_error(tmp_path, monkeypatch, caplog):
+    """Not even where the text of an exception holds all of them."""
+    secrets: set[bytes] = set()
+
+    def leak(member: SecureSumClient, vector: np.ndarray) -> None:
+        state = member.state
+        secrets.update((state.mask_secret, state.encryption_secret, state.seed, *state.shares.values()))
+        raise ValueError(f"{state!r} {vector.tolist()}")
+
+    monkeypatch.setattr(SecureSumClient, "mask_input", leak)
+    recorder = Recorder()
+    nodes = nodes_for(SECURE, tmp_path / "nodes")
+    with caplog.at_level(logging.DEBUG), pytest.raises(RoundError):
+        run(tmp_path / "results", nodes=nodes, intercept=recorder, **SECURE)
+    told = written(tmp_path) + caplog.text.encode() + b"".join(all_bytes(reply) for reply in recorder.replies("train"))
+    assert len(secrets - {b""}) >= 3 * CLIENTS
+    for secret in secrets - {b""}:
+        assert secret not in told
+        assert secret.hex().encode() not in told
+        assert repr(secret)[2:-1].encode() not in told
+
+
+def broken_image(folder: Path) -> Path:
+    write_classes(folder / "own", {"cat": 4, "dog": 4})
+    (folder / "own" / "cat" / "smith-4711.png").write_bytes(b"no image")
+    return folder / "own"
+
+
+def smaller_image(folder: Path) -> Path:
+    write_classes(folder / "own", {"cat": 4, "dog": 4})
+    write_classes(folder / "other", {"dog": 1}, (5, 5))
+    next((folder / "other" / "dog").iterdir()).rename(folder / "own" / "dog" / "zz smith 4711.png")
+    return folder / "own"
+
+
+def headless_table(folder: Path) -> Path:
+    """A first row that holds no number is taken for the names of the columns."""
+    (folder / "own.csv").write_text("smith 4711,F32,female,Mainz\n0.1,0.2,3,4\n")
+    return folder / "own.csv"
+
+
+def other_arrays(folder: Path) -> Path:
+    np.savez(folder / "own.npz", smith4711=np.zeros((3, 2)))
+    return folder / "own.npz"
+
+
+def damaged_collection(folder: Path) -> Path:
+    for part, text in (("A", "1, 2\n2, 1\n"), ("graph_indicator", "1\n1\n"), ("graph_labels", "F32 of 4711\n")):
+        (folder / f"smith 4711_{part}.txt").write_text(text)
+    return folder
+
+
+def two_collections(folder: Path) -> Path:
+    for name in ("smith4711", "jones4712"):
+        (folder / f"{name}_A.txt").write_text("")
+    return folder
+
+
+def no_graph(folder: Path) -> Path:
+    torch.save({"x": torch.tensor([[4711.0, float("nan")]])}, folder / "own.pt")
+    return folder / "own.pt"
+
+
+UNFIT = {
+    broken_image: "data-path: image … cannot be read (UnidentifiedImageError); allowed are whole images",
+    smaller_image: "data-path: image … is 5x5 (height x width), those before it are 8x8",
+    headless_table: 'data-path has 4 columns and none is named "label" (points.label-key); its columns are …',
+    other_arrays: "data-path lacks x_train, y_train; it holds …, wanted are",
+    damaged_collection: "data-path/…graph_labels.txt: unreadable at row 1; every row must hold",
+    two_collections: "data-path holds the data sets …; it must hold the files of one",
+    no_graph: "data-path: x has NaN or infinite values in 1 of 1 rows",
+}
+"""Data of a node's own that cannot be used, and what the server is told of them."""
+
+
+@pytest.mark.parametrize("make", UNFIT, ids=lambda make: make.__name__)
+def test_the_server_is_told_what_is_wrong_with_a_nodes_data_and_no_name_of_a_file(make, tmp_path, caplog):
+    folder = tmp_path / "home of smith"
+    folder.mkdir()
+    node = {"partition-id": 0, "data-path": str(make(folder)), "state-path": str(folder / "state")}
+    method = {headless_table: "hull", other_arrays: "hull", broken_image: "fedavg", smaller_image: "fedavg"}
+    recorder = Recorder()
+    with pytest.raises(FederationError) as caught:
+        run(tmp_path / "results", nodes=[node], intercept=recorder, method=method.get(make, "flatland"))
+    for text in (str(caught.value), json.dumps(Run(tmp_path / "results" / "run").summary, ensure_ascii=False)):
+        assert UNFIT[make] in text.replace('\\"', '"')
+    told = written(tmp_path / "results") + b"".join(all_bytes(reply) for reply in recorder.replies())
+    assert not [word for word in ("smith", "4711", "4712", "F32", "Mainz", str(folder)) if word.encode() in told]
+    assert str(folder) in logged(caplog, "client")
+
+
+@pytest.mark.parametrize("given", ["x", "~nobody-here"])
+def test_places_of_a_node_are_told_by_their_keys(given, tmp_path, monkeypatch, caplog):
+    """Also where they were given relative to the folder that the node was started in, or to a home that there is not."""
+    monkeypatch.chdir(tmp_path)
+    nodes = [{"partition-id": 0, "data-path": given, "state-path": f"{given}/state"}]
+    with pytest.raises(FederationError, match="no file data-path; expected a torch_geometric") as caught:
+        run(tmp_path / "results", nodes=nodes)
+    assert str(tmp_path) not in str(caught.value)
+    assert f"no file {tmp_path}/{given}; expected" in logged(caplog, "client")
+
+
+ENDS = {
+    SystemExit(0): "interrupted",
+    SystemExit(1): "ended by Flower, whose own log says why",
+    KeyboardInterrupt(): "interrupted",
+}
+
+
+@pytest.mark.parametrize("end", ENDS, ids=repr)
+def test_a_run_that_is_stopped_says_so_before_all_else(end, tmp_path, monkeypatch):
+    """Flower turns a signal into an exit and kills the process 5 s later, which may be in the midst of the report."""
+
+    def stop(request, handle) -> None:
+        raise end
+
+    def slow(directory) -> None:
+        seen.append(json.loads((directory.path / "summary.json").read_text()))
+        raise SystemExit(9)
+
+    seen: list[dict[str, Any]] = []
+    monkeypatch.setattr(curvfed.server_app.app, "_report", slow)
+    with pytest.raises(SystemExit, match="9"):
+        run(tmp_path, intercept=Fault(1, stop, "train", 2), num_rounds=3)
+    (summary,) = seen
+    assert (summary["status"], summary["error"], summary["rounds"]) == ("failed", ENDS[end], 1)
+    assert list((tmp_path / "run" / "checkpoint" / "server").glob("00000001.*"))

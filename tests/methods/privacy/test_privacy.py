@@ -1,0 +1,438 @@
+"""What leaves a client: the documented values, the shared parameters, and nothing that is personal."""
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from app_runs import (
+    Fault,
+    Recorder,
+    Run,
+    all_bytes,
+    all_numbers,
+    array_names,
+    forged,
+    newest,
+    partition_of,
+    phase_of,
+    real_nodes,
+    run,
+    value_names,
+)
+from flwr.app import Error, Message
+from graph_fixtures import user_fields, user_graphs
+from image_fixtures import write_classes
+from method_page import assert_matched, documented_methods
+
+from curvfed.client_app import app as client_side
+from curvfed.server_app.run import RoundError
+from curvfed.strategies.base.method import ONE_SHOT
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
+from curvfed.strategies.wire.messages import MESSAGE_TYPES, Header, Reply, encode_reply
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.client_task import NodeTask
+
+PAGE = Path(__file__).parents[3] / "docs" / "privacy.md"
+SECRET = "patient 4711 has diagnosis F32"
+SENT_MODELS = ("train", "evaluate", "fine-tune", "calibrate", "ccvr")
+IN_ROUNDS = [name for name, method in METHODS.items() if method.aggregation != ONE_SHOT]
+FIXED = ("fedbabu", "spherefed", "hyperfed", "hyperfed-averaged", "hyperfed-geodesic")
+
+
+def documented() -> dict[str, set[tuple[str, str]]]:
+    """(phase, record.key) by "always" and "shared", from lines such as "| `train` | `metrics.loss` | always | … |"."""
+    found: dict[str, set[tuple[str, str]]] = {"always": set(), "shared": set()}
+    for phase, value, sent in re.findall(
+        r"^\| `([\w-]+)` \| `([\w.*]+)` \| (\w+) \| .+ \|$", PAGE.read_text(), re.MULTILINE
+    ):
+        found[sent] |= {(name, value) for name in (MESSAGE_TYPES if phase == "every" else [phase])}
+    return found
+
+
+def kept_names(found: Run, partition: int = 0) -> set[str]:
+    """The names of what a client keeps on its disk, but for the optimiser's state."""
+    names = found.personal(partition)
+    return {name.removeprefix("parameter/") for name in names if name.startswith("parameter/")}
+
+
+def own_graphs(folder: Path) -> list[dict]:
+    """Four real nodes with graphs of their own, of 60, 70, 80 and 90 nodes."""
+    return real_nodes(folder, [user_fields(60 + 10 * index, seed=index) for index in range(4)])
+
+
+def own_images(folder: Path) -> list[dict]:
+    """Four real nodes with folders of images of their own, of 24, 26, 28 and 30 images."""
+    nodes = real_nodes(folder, [{}] * 4)
+    for index, node in enumerate(nodes):
+        node["data-path"] = str(folder / f"images{index}")
+        write_classes(folder / f"images{index}", {"cat": 10 + index, "dog": 14 + index}, seed=index)
+    return nodes
+
+
+def own_points(folder: Path) -> list[dict]:
+    """Four real nodes with points of two classes in the disc, some of them to test on."""
+    nodes = real_nodes(folder, [{}] * 4)
+    for index, node in enumerate(nodes):
+        generator = np.random.default_rng(index)
+        points = np.array([[0.5, 0.0], [-0.5, 0.0]])[np.arange(30) % 2] + generator.uniform(-0.2, 0.2, (30, 2))
+        labels = np.arange(30) % 2
+        node["data-path"] = str(folder / f"points{index}.npz")
+        np.savez(node["data-path"], x_train=points[:20], y_train=labels[:20], x_test=points[20:], y_test=labels[20:])
+    return nodes
+
+
+def chained(recorder: Recorder):
+    """Records what is answered, but for one client's answer to the phase train, which is lost."""
+
+    def intercept(request, handle):
+        reply = recorder(request, handle)
+        return None if phase_of(request.content) == "train" and partition_of(reply.content) == 1 else reply
+
+    return intercept
+
+
+def sent_values(recorder: Recorder) -> set[tuple[str, str]]:
+    return {(phase_of(asked), name) for asked, reply in recorder.pairs for name in value_names(reply)}
+
+
+class Watch(Recorder):
+    """Records the messages, and what each client has on its disk after each of them."""
+
+    def __init__(self, folder_of) -> None:
+        super().__init__()
+        self.folder_of = folder_of
+        self.kept: list[dict[str, np.ndarray]] = []
+
+    def __call__(self, request, handle):
+        reply = super().__call__(request, handle)
+        self.kept.append(newest(self.folder_of(partition_of(self.pairs[-1][1]))))
+        return reply
+
+    def check(self, keeps: Collection[str]) -> None:
+        """What is kept is what such patterns say, and no message, in either direction, holds its bytes or its scalars."""
+        tensors: set[bytes] = set()
+        scalars: set[float] = set()
+        for arrays in self.kept:
+            for name, array in arrays.items():
+                if array.size > 1 and array.min() < array.max():
+                    if not all(map(_is_first_step, array.ravel().tolist())):
+                        tensors.add(array.tobytes())
+                elif name.startswith("parameter/") and array.size == 1 and not _is_first_step(array.item()):
+                    scalars.add(float(array.item()))
+        kept = {
+            name.removeprefix("parameter/") for arrays in self.kept for name in arrays if name.startswith("parameter/")
+        }
+        assert_matched(kept, keeps)
+        assert tensors
+        for content in [message for pair in self.pairs for message in pair]:
+            blob, numbers = all_bytes(content), all_numbers(content)
+            assert not any(tensor in blob for tensor in tensors)
+            assert not np.isin(list(scalars), numbers).any()
+
+
+def _is_first_step(value: float) -> bool:
+    """Adam's first step has one length whatever the gradient: many parameters that start at 0 are then the same.
+
+    It is the learning rate, or .744 of it where the gradient of the step before was 0, as dropout can make it.
+    """
+    return abs(value) < 1e-12 or any(abs(abs(value) - step) < 1e-6 for step in (0.01, 0.00744137))
+
+
+def test_the_check_sees_a_tensor_and_a_scalar_that_are_sent():
+    watch = Watch(None)
+    shared = {"w": np.arange(4, dtype=np.float32)}
+    for leak in ({"m": np.array([3, 1, 2], np.float32)}, {"k": np.array(0.3, np.float32)}):
+        content = encode_reply(Reply(Header("run", "train", 1), 0, arrays=shared | leak))
+        watch.pairs = [(content, content)]
+        watch.kept = [{f"parameter/{name}": array for name, array in (leak | {"other": np.arange(9.0)}).items()}]
+        with pytest.raises(AssertionError):
+            watch.check({*leak, "other"})
+
+
+@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.personal or row.own_model])
+def test_no_personal_parameter_travels_in_a_simulation(method, tmp_path):
+    watch = Watch(lambda partition: tmp_path / "run" / "checkpoint" / "clients" / f"{partition:05d}")
+    run(tmp_path, method=method, num_rounds=3, clients=4, fraction_train=0.75, evaluate_every=1, intercept=watch)
+    watch.check(documented_methods()[method].keeps)
+
+
+@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.parametrize("method", ["flatland", "fedper", "fedavg-bias", "local-lorentz"])
+def test_no_personal_parameter_travels_between_machines(method, share, tmp_path):
+    nodes = own_graphs(tmp_path / "nodes")
+    watch = Watch(lambda partition: Path(nodes[partition]["state-path"]) / "run" / f"{partition:05d}")
+    run(tmp_path, method=method, nodes=nodes, num_rounds=3, share_statistics=share, intercept=watch)
+    watch.check(documented_methods()[method].keeps)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedper", "flatland"])
+def test_what_touches_features_and_classes_stays_where_they_differ(method, tmp_path):
+    """On graphs of several feature spaces, in any method, whatever else it shares."""
+    nodes = real_nodes(tmp_path / "nodes", [{}] * 3)
+    for index, node in enumerate(nodes):
+        torch.save(
+            [graph | {"x": graph["x"].repeat(1, index + 1)} for graph in user_graphs(20, index)], node["data-path"]
+        )
+    watch = Watch(lambda partition: Path(nodes[partition]["state-path"]) / "run" / f"{partition:05d}")
+    run(tmp_path, method=method, nodes=nodes, num_rounds=3, share_statistics=True, intercept=watch)
+    personal = {f"{layer}.{part}" for layer in ("input", "head.hidden", "head.out") for part in ("weight", "bias")}
+    if method == "flatland":
+        personal |= {"input.time", "head.hidden.time", "head.out.time", "k"}
+        personal |= {f"layers.{n}.{name}" for n in range(3) for name in ("first.time", "second.time", "gate")}
+    watch.check(personal)
+
+
+def test_moments_stay_even_where_every_parameter_is_shared(tmp_path):
+    watch = Watch(lambda partition: tmp_path / "run" / "checkpoint" / "clients" / f"{partition:05d}")
+    run(tmp_path, method="fedavg", optimizer_state="kept", num_rounds=3, intercept=watch)
+    watch.check(set())
+
+
+@pytest.mark.parametrize("method", IN_ROUNDS)
+def test_the_parameters_on_the_wire_are_those_of_the_page(method, tmp_path):
+    page = documented_methods()[method]
+    recorder = Recorder()
+    found = run(tmp_path, method=method, intercept=recorder)
+    kept = kept_names(found)
+    assert_matched(kept, page.keeps)
+    for content in recorder.replies("train"):
+        assert_matched(set(array_names(content)), page.sends)
+        assert kept.isdisjoint(array_names(content))
+    for content in [content for phase in SENT_MODELS for content in recorder.requests(phase)]:
+        assert_matched(set(content.get("arrays", {})), page.is_sent)
+        assert kept.isdisjoint(content.get("arrays", {}))
+    for phase in ("describe", "curvature", "evaluate", "fine-tune"):
+        assert not any(map(array_names, recorder.replies(phase)))
+
+
+@pytest.mark.parametrize("method", IN_ROUNDS)
+def test_a_fixed_classifier_is_sent_once_and_does_not_come_back(method, tmp_path):
+    recorder = Recorder()
+    run(tmp_path, method=method, num_rounds=3, fraction_train=0.5, intercept=recorder)
+    fixed = {"head.weight", "head.bias"} if method == "fedbabu" else {"head.weight"}
+    told = [(partition_of(reply), set(asked["fixed"])) for asked, reply in recorder.pairs if "fixed" in asked]
+    assert sorted(told) == ([(partition, fixed) for partition in range(3)] if method in FIXED else [])
+    if method in FIXED:
+        heads = [decode_arrays(asked["fixed"])["head.weight"] for asked, _ in recorder.pairs if "fixed" in asked]
+        assert np.array_equal(heads[0], heads[1])
+        assert not any(heads[0].tobytes() in all_bytes(reply) for reply in recorder.replies())
+
+
+def test_the_page_has_every_method_once():
+    assert documented_methods().keys() == set(METHODS)
+
+
+def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir):
+    private, sharing, simulated = Recorder(), Recorder(), Recorder()
+    settings = {"num_rounds": 2, "fraction_train": 0.5}
+    run(tmp_path, "a", nodes=own_graphs(tmp_path / "x"), intercept=private, **settings)
+    run(tmp_path, "b", nodes=own_graphs(tmp_path / "y"), intercept=sharing, share_statistics=True, **settings)
+    for name, epochs in (("c", 0), ("d", 1)):
+        run(tmp_path, name, dataset="minesweeper", data_dir=str(minesweeper_dir), intercept=simulated,
+            fine_tune_epochs=epochs, **settings)  # fmt: skip
+    for name, shares, recorder in (("x", False, private), ("y", True, sharing)):
+        nodes = own_images(tmp_path / f"images-{name}")
+        for method in ("spherefed", "ccvr") if shares else ("spherefed",):
+            run(tmp_path, f"{name}-{method}", nodes=nodes, method=method, train_size=0.5, share_statistics=shares,
+                intercept=recorder, **settings)  # fmt: skip
+        run(tmp_path, f"{name}-masked", nodes=nodes, method="spherefed", secure_sum=True, train_size=0.5,
+            share_statistics=shares, intercept=recorder, **settings | {"fraction_train": 1.0})  # fmt: skip
+        with pytest.raises(RoundError):  # where a sum fails, secrets are forgotten
+            run(tmp_path, f"{name}-failed", nodes=own_graphs(tmp_path / f"f-{name}"), method="fedavg", secure_sum=True,
+                min_replies=4, round_timeout=0.3, intercept=chained(recorder), share_statistics=shares)  # fmt: skip
+        run(tmp_path, f"{name}-hull", nodes=own_points(tmp_path / f"points-{name}"), method="hull", dataset="uniform",
+            share_statistics=shares, intercept=recorder)  # fmt: skip
+    # Nobody is asked for what ccvr wants where figures stay private, so its headers are seen with the others alone.
+    headers = {value for value in sent_values(sharing) if value[0] == "ccvr" and value[1].startswith("header.")}
+    shared = sent_values(sharing) - sent_values(private) - headers
+    accuracies = sent_values(simulated) - sent_values(sharing)
+    assert {name.split(".")[1] for _, name in accuracies} == {"accuracy", "accuracy_before"}
+    page = documented()
+    assert sent_values(private) | accuracies | headers == page["always"]
+    assert shared == page["shared"]
+
+
+def test_real_nodes_keep_their_statistics(tmp_path):
+    recorder = Recorder()
+    nodes = own_graphs(tmp_path / "nodes")
+    found = run(tmp_path, nodes=nodes, num_rounds=2, intercept=recorder)
+    assert all(not reply["statistics"] for reply in recorder.replies("describe"))
+    assert all(set(reply) == {"header"} for reply in recorder.replies("curvature"))
+    assert all(row["curvature"] == "" for row in found.clients)
+    assert found.described["heterogeneity"] is None
+    facts = [asked["facts"] for asked in recorder.requests("train")]
+    assert {(fact["ricci_mean"], fact["ricci_std"]) for fact in facts} == {(0.0, 0.0)}
+    # Nor do paths of their disks, or of their users' folders.
+    assert not any(str(tmp_path).encode() in all_bytes(reply) for reply in recorder.replies())
+    assert found.summary["metrics"]["personal_accuracy_pooled"] is None
+    assert found.summary["metrics"]["majority_accuracy"] is None
+
+
+def test_a_node_can_refuse_what_the_run_asks_for(tmp_path):
+    recorder = Recorder()
+    nodes = own_graphs(tmp_path / "nodes")
+    nodes[1]["share-statistics"] = False
+    run(tmp_path, nodes=nodes, share_statistics=True, num_rounds=1, intercept=recorder)
+    silent = {partition_of(reply) for reply in recorder.replies("describe") if not reply["statistics"]}
+    assert silent == {1}
+    for phase, name in (("curvature", "ricci"), ("train", "curvature")):
+        told = {partition_of(reply) for reply in recorder.replies(phase) if name in reply.get("metrics", {})}
+        assert told == {0, 2, 3}
+
+
+def test_real_nodes_share_their_statistics_when_told_to(tmp_path):
+    recorder = Recorder()
+    found = run(tmp_path, nodes=own_graphs(tmp_path / "nodes"), share_statistics=True, intercept=recorder)
+    for reply in recorder.replies("describe"):
+        labels = user_fields(60 + 10 * partition_of(reply))["y"]
+        assert reply["statistics"]["class_counts"] == torch.bincount(labels).tolist()
+        assert reply["statistics"]["num_nodes"] == len(labels)
+    assert len({reply["metrics"]["ricci"] for reply in recorder.replies("curvature")}) == 4
+    assert all(-2 < float(row["curvature"]) < -2 / 3 for row in found.clients)
+
+
+def shown(found: Run, recorder: Recorder, text: str) -> list[str]:
+    """Where a text is seen: in messages, and in the files of the run directory."""
+    blobs = {f"message {i}": all_bytes(reply) for i, reply in enumerate(recorder.replies())}
+    blobs |= {str(path): path.read_bytes() for path in found.path.rglob("*") if path.is_file()}
+    return [name for name, blob in blobs.items() if text.encode() in blob]
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, KeyError, ValueError, ArithmeticError, UnicodeError])
+@pytest.mark.parametrize("where", ["batches", "scores"])
+def test_the_text_of_an_unforeseen_error_stays(where, kind, tmp_path, monkeypatch):
+    whole = getattr(NodeTask, where)
+
+    def fail(task, model):
+        if task.inputs.features.matrix.shape[0] == 70:  # that of partition 1
+            raise kind(SECRET)
+        return whole(task, model)
+
+    monkeypatch.setattr(NodeTask, where, fail)
+    recorder = Recorder()
+    found = run(tmp_path, nodes=own_graphs(tmp_path / "nodes"), intercept=recorder)
+    assert shown(found, recorder, SECRET) == []
+    reasons = [row["dropped"] for row in found.clients if (row["partition"], row["phase"]) == ("1", "train")]
+    assert set(reasons) == {f"{kind.__name__} at the client; its own log says more"}
+
+
+def test_the_text_of_an_error_inside_an_error_that_is_told_stays(tmp_path, monkeypatch):
+    whole = client_side.get_client
+
+    def fail(config, name, partition, node_config):
+        if partition == 1:
+            try:
+                raise RuntimeError(SECRET)
+            except RuntimeError as error:
+                raise DataError("x.pt cannot be read") from error
+        return whole(config, name, partition, node_config)
+
+    monkeypatch.setattr(client_side, "get_client", fail)
+    recorder = Recorder()
+    found = run(tmp_path, intercept=recorder)
+    assert shown(found, recorder, SECRET) == []
+    assert "partition-id 1: x.pt cannot be read" in found.described["refused"].values()
+
+
+def test_the_text_of_an_error_that_flower_reports_stays(tmp_path):
+    recorder = Recorder()
+    fault = Fault(1, lambda request, handle: Message(Error(2, SECRET), reply_to=request))
+    found = run(tmp_path, intercept=lambda request, handle: fault(request, lambda message: recorder(message, handle)))
+    assert shown(found, recorder, SECRET) == []
+    assert [row["dropped"] for row in found.clients][
+        1
+    ] == "Flower reports error 2 for this node; the node's log has details"
+
+
+@pytest.mark.parametrize("name", ["first.time", "second.time", "first.gate", "second.gate", "k"])
+def test_a_reply_that_carries_a_personal_parameter_is_refused(name, tmp_path):
+    extra = {name: np.zeros(8, np.float32)}
+    fault = Fault(1, forged(lambda reply: replace(reply, arrays={**reply.arrays, **extra})), round=2)
+    found = run(tmp_path, intercept=fault)
+    (row,) = [row for row in found.clients if row["dropped"]]
+    assert (row["round"], row["partition"]) == ("2", "1")
+    assert row["dropped"] == f"parameters do not match: unexpected ['{name}'], missing []"
+    assert found.summary["metrics"]["replies_dropped"] == 1
+    assert name not in found.model
+
+
+def test_a_client_takes_no_personal_parameters_from_the_server(tmp_path):
+    """A server that sends a time-like part cannot put it in the place of the client's own."""
+
+    def push(request: Message, handle) -> Message:
+        arrays = decode_arrays(request.content["arrays"]) | {"first.time": np.zeros(8, np.float32)}
+        request.content["arrays"] = encode_arrays(arrays)
+        return handle(request)
+
+    found = run(tmp_path, intercept=Fault(1, push, round=2))
+    (row,) = [row for row in found.clients if row["dropped"]]
+    assert row["dropped"] == "parameters do not match: unexpected ['first.time'], missing []"
+
+
+@pytest.mark.parametrize("name", ["../outside", "..", "absolute", "a/b", "", ".", "run\0"])
+def test_a_client_writes_nowhere_but_below_its_own_folder(name, tmp_path):
+    """Whatever run name a server sends."""
+    name = str(tmp_path / "outside") if name == "absolute" else name
+    nodes = own_graphs(tmp_path / "nodes")[:2]
+    before = {path for path in tmp_path.rglob("*") if "run" not in path.parts}
+    header = {"run": name, "phase": "train", "round": 1, "stamp": 0}
+
+    def rename(request: Message, handle) -> Message:
+        request.content["header"] = type(request.content["header"])(header)
+        return handle(request)
+
+    found = run(tmp_path, nodes=nodes, num_rounds=1, intercept=Fault(1, rename))
+    assert [row["partition"] for row in found.clients if row["dropped"]] == ["1"]
+    written = {path for path in tmp_path.rglob("*") if not {"run", "curvfed"} & set(path.parts)} - before
+    assert {path.name for path in written} <= {"state0", "home", "state1"}
+
+
+def two_hops(fields: dict, train: torch.Tensor) -> torch.Tensor:
+    """Features that occur at a training node or within two edges of one."""
+    near = train.clone()
+    for _ in range(2):
+        reached = near.clone()
+        source, target = fields["edge_index"]
+        reached[target[near[source]]] = True
+        reached[source[near[target]]] = True
+        near = reached
+    return (fields["x"][near] != 0).any(dim=0)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "flatland"])
+def test_an_update_tells_which_features_occur_near_training_nodes(method, tmp_path):
+    """As the page says: it is what sharing the first layer costs."""
+    fields = user_fields()
+    generator = torch.Generator().manual_seed(0)
+    fields["x"] = (torch.rand(60, 40, generator=generator) < 0.02).float()
+    train = torch.arange(60) % 10 == 0
+    masks = {"train_mask": train, "val_mask": torch.arange(60) % 10 == 1, "test_mask": torch.arange(60) % 10 > 1}
+    torch.save(fields | masks, tmp_path / "own.pt")
+    recorder = Recorder()
+    node = {"partition-id": 0, "data-path": str(tmp_path / "own.pt")}
+    run(tmp_path, method=method, num_rounds=1, dropout=0.0, weight_decay=0.0, nodes=[node], intercept=recorder)
+    before, after = (
+        decode_arrays(content[0]["arrays"]) for content in (recorder.requests("train"), recorder.replies("train"))
+    )
+    moved = (before["first.weight"] != after["first.weight"]).any(axis=0)
+    occurring = two_hops(fields, train)
+    assert 0 < occurring.sum() < 40
+    assert moved.tolist() == occurring.tolist()
+
+
+def test_refusals_and_descriptions_are_all_the_server_writes_of_single_clients(tmp_path):
+    """No client's parameters are in any file of the run directory but its own, which in a simulation lie there too."""
+    nodes = own_graphs(tmp_path / "nodes")
+    recorder = Recorder()
+    found = run(tmp_path, method="fedavg", nodes=nodes, intercept=recorder)
+    sent = [decode_arrays(reply["arrays"])[name].tobytes() for reply in recorder.replies("train")
+            for name in ("first.weight", "second.weight", "head.weight")]  # fmt: skip
+    written = [path.read_bytes() for path in found.path.rglob("*") if path.is_file()]
+    assert not any(array in content for array in sent for content in written)
+    assert json.loads((found.path / "clients.json").read_text())["clients"][0]["statistics"] == {}
