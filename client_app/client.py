@@ -25,7 +25,7 @@ from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, Description, Facts
 from curvfed.strategies.wire.precision import Precision
-from curvfed.strategies.wire.store import StoreError
+from curvfed.strategies.wire.store import LostState
 
 log = logging.getLogger("curvfed")
 
@@ -159,12 +159,19 @@ class Client:
     @property
     def is_stateful(self) -> bool:
         """Whether this client keeps anything from round to round."""
-        return bool(self.personal) or self.config.keeps_moments
+        return bool(self.personal) or self.keeps_optimizer
+
+    @property
+    def keeps_optimizer(self) -> bool:
+        """Whether the optimiser's moments are kept from round to round; by default where a trained parameter is."""
+        if self.config.optimizer_state is None:
+            return not self.trained.keys().isdisjoint(self.personal)
+        return self.config.optimizer_state == "kept"
 
     @property
     def kept_optimizer(self) -> NamedOptimizer | None:
         """The optimiser, if its moments are kept from round to round."""
-        return self.optimizer if self.config.keeps_moments else None
+        return self.optimizer if self.keeps_optimizer else None
 
     def _restore(self, stamp: int) -> None:
         self._stamp = None
@@ -180,7 +187,7 @@ class Client:
         else:
             try:
                 self.files.load(stamp, self.personal, self.kept_optimizer)
-            except StoreError as error:
+            except LostState as error:
                 if self.personal:
                     raise
                 log.warning(
@@ -216,7 +223,7 @@ class Client:
         """
         if self.task.num_examples == 0:
             return None
-        if not self.config.keeps_moments:
+        if not self.keeps_optimizer:
             self.optimizer.reset()
         self.optimizer.learning_rate = learning_rate(self.config, round_number)
         # Until `commit` the state in memory is of no round, so that after an error the next message reloads it.

@@ -226,8 +226,9 @@ def load_arrays(arrays: Mapping[str, NDArray[Any]], tensors: Mapping[str, Tensor
 
 
 def kept_moments(optimizer: NamedOptimizer, config: RunKeys) -> dict[str, Tensor]:
-    """For `Learner.local_state`: the moments of a learner's second optimiser, if the run keeps moments."""
-    return {f"moments/{key}": tensor for key, tensor in optimizer.state().items()} if config.keeps_moments else {}
+    """For `Learner.local_state`: the moments of a learner's second optimiser, if the run is asked to keep moments."""
+    kept = config.optimizer_state == "kept"
+    return {f"moments/{key}": tensor for key, tensor in optimizer.state().items()} if kept else {}
 
 
 @torch.no_grad()

@@ -71,7 +71,7 @@ class RunKeys(Table):
     )
     optimizer: Literal["adamw", "adam", "sgd"] = Field(
         default=CHOSEN,
-        description="the clients' optimiser; adamw decays weights beside the gradient, adam as a part of it; auto: adamw "
+        description="the clients' optimiser; adamw decays weights beside the gradient, adam as a part of it; auto: adam "
         "for graphs, sgd for images and with scaffold",
     )
     learning_rate: Rate = Field(
@@ -123,8 +123,9 @@ class RunKeys(Table):
     )
     optimizer_state: Literal["kept", "fresh"] | None = Field(
         default=None,
-        description="the optimiser's moments at a client between rounds: kept, fresh each round, or auto: for every method "
-        "alike, kept with adamw and adam, as in the authors' code of the graph methods, fresh with sgd",
+        description="the optimiser's moments at a client between rounds: kept, fresh each round, or auto: kept where the "
+        "run keeps trained parameters at the clients, fresh where they are stateless (fedavg and fedprox on common "
+        "features, flatland-shared)",
     )
     fraction_train: float = Field(default=1.0, gt=0, le=1, description="share of the clients that train in a round")
     partition: Literal["metis", "random", "dirichlet", "iid", "shards", "stratified"] = Field(
@@ -171,8 +172,8 @@ class RunKeys(Table):
         default=CHOSEN,
         ge=0,
         le=10_000,
-        description="passes that each client makes from the global model to a personal one, which stays; 0: none; auto: the "
-        "task's own, 2 for images and none for graphs, or the method's",
+        description="passes that each client makes from the global model to a personal one, which stays; 0: none; auto: "
+        "the task's own, 2 for images and none for graphs, or the method's",
     )
     fine_tune_learning_rate: Rate | None = Field(
         default=None,
@@ -247,11 +248,6 @@ class RunKeys(Table):
     def fine_tunes(self) -> bool:
         """Whether clients make personal models of what is shared, if anything is; of a settled configuration."""
         return self.fine_tune == "closed-form" or self.fine_tune_epochs > 0
-
-    @property
-    def keeps_moments(self) -> bool:
-        """Whether optimisers at the clients keep their moments from round to round; of a settled configuration."""
-        return self.optimizer != "sgd" if self.optimizer_state is None else self.optimizer_state == "kept"
 
     @property
     def fine_tuning_rate(self) -> float:

@@ -146,7 +146,10 @@ def _check_brought_model(config: RunConfig) -> None:
 
 def _check_from_rest(config: RunConfig) -> None:
     """FedNova and SCAFFOLD infer gradients from the steps of SGD without earlier momentum; no other optimiser fits."""
-    if config.optimizer != "sgd" or config.keeps_moments:
+    method = config.row
+    keeps_trained = method.personal and method.head_from != "client"
+    keeps = config.optimizer_state == "kept" or (config.optimizer_state is None and keeps_trained)
+    if config.optimizer != "sgd" or keeps:
         raise ConfigError(
             f'optimizer = "{config.optimizer}" and optimizer-state = "{config["optimizer-state"]}" with '
             f'method = "{config.method}": allowed with {config.aggregation} is sgd that starts afresh every round '

@@ -28,7 +28,7 @@ BUILT_IN = {"nodes": "trees", "graphs": "trees", "images": "digits", "points": "
 
 _GRAPHS: dict[str, Any] = {
     "local_epochs": 1,
-    "optimizer": "adamw",
+    "optimizer": "adam",
     "learning_rate": 0.01,
     "embedding_dim": 128,
     "partition": "metis",

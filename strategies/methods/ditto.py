@@ -28,7 +28,7 @@ class DittoClient(OwnModel):
     """v ← v − η (∇f(v) + λ (v − θ)) for `ditto.epochs` passes, θ as received; then θ is trained and shared as in FedAvg.
 
     This is Algorithm 1 with FedAvg as its solver for θ; v never affects what is shared. λ is `ditto.mu`. At λ = 0 v is
-    trained as by `local`, except that it draws other dropout and batches.
+    trained as by `local` with the same `optimizer-state`, except that it draws other dropout and batches.
     """
 
     keys: Keys
@@ -46,7 +46,7 @@ class DittoClient(OwnModel):
         local, clip_norm = self.local, self.local.config.clip_norm
         received = clones(local.tensors[name] for name in self.own_trained)
         term = Proximal(self.own_trained.values(), self.keys.mu / 2, received)
-        if not local.config.keeps_moments:
+        if local.config.optimizer_state != "kept":
             self._optimizer.reset()
         self._optimizer.learning_rate = local.optimizer.learning_rate
         train(self.own, local.task, self._optimizer, self.keys.epochs, [term], clip_norm)

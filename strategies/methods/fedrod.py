@@ -50,7 +50,7 @@ class FedRodClient(Learner):
 
     def train(self) -> Trained:
         """The round's steps of both parts; the loss is the sum of their losses."""
-        if not self.local.config.keeps_moments:
+        if self.local.config.optimizer_state != "kept":
             self._optimizer.reset()
         self._optimizer.learning_rate = self.local.optimizer.learning_rate
         return super().train()

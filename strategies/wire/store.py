@@ -43,6 +43,10 @@ class StoreError(SafeError, RuntimeError):
     """A stamp that is missing or unreadable."""
 
 
+class LostState(StoreError):
+    """A stamp whose file is missing or damaged."""
+
+
 class Store:
     """A folder of stamped arrays (files of mode 0600 in a folder of mode 0700).
 
@@ -124,8 +128,10 @@ class Store:
 
         Raises
         ------
+        LostState
+            If it is missing or damaged.
         StoreError
-            If it is missing, damaged, or has another format.
+            If it has another format.
         """
         path = self._path(stamp)
         try:
@@ -137,9 +143,9 @@ class Store:
                 return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
         except FileNotFoundError:
             kept = ", ".join(map(str, self.stamps())) or "none"
-            raise StoreError(f"no state of round {stamp} in {self.folder}; available are: {kept}") from None
+            raise LostState(f"no state of round {stamp} in {self.folder}; available are: {kept}") from None
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-            raise StoreError(
+            raise LostState(
                 f"the state of round {stamp} in {self.folder} is unreadable ({type(error).__name__})"
             ) from None
 

@@ -2,6 +2,7 @@
 
 import math
 import tomllib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from graph_fixtures import user_fields
 
 import curvfed.server_app.app
 from curvfed.client_app import clients_in_memory as live
+from curvfed.server_app.personal_figures import personal_figures
 from curvfed.strategies.config.model_spec import model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten, settled
@@ -26,7 +28,8 @@ from curvfed.tasks.graphs.models.registry import build
 REPORT = curvfed.server_app.app._report
 SUMMARY = {
     "status", "method", "dataset", "seed", "num_clients", "rounds", "global_accuracy", "personal_accuracy_mean",
-    "personal_accuracy_std", "metrics", "best_validation", "bytes_up", "bytes_down", "seconds", "seconds_training",
+    "personal_accuracy_std", "personal_accuracy_worst_decile", "metrics",
+    "best_validation", "bytes_up", "bytes_down", "seconds", "seconds_training",
     "seconds_aggregation", "versions", "settled",
 }  # fmt: skip
 ROUND_COLUMNS = ["round", "phase", "global_accuracy", "personal_accuracy_mean", "loss", "replies", "dropped", "bytes_up",
@@ -124,11 +127,46 @@ def test_last_row_and_summary_say_the_same(tmp_path):
     assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean(scores), abs=1e-15)
     assert found.summary["personal_accuracy_std"] == pytest.approx(np.std(scores), abs=1e-15)
     assert float(last["personal_accuracy_mean"]) == found.summary["personal_accuracy_mean"]
+    assert (
+        found.summary["personal_accuracy_worst_decile"] == float(last["personal_accuracy_worst_decile"]) == min(scores)
+    )
     validation = {}
     for row in found.clients:
         validation.setdefault(int(row["round"]), []).append(float(row["validation"]))
     means = {number: np.mean(values) for number, values in validation.items()}
     assert found.summary["best_validation"]["round"] == max(means, key=lambda number: (means[number], -number))
+
+
+@pytest.mark.parametrize("method", ["fedavg", "adafgl"])
+def test_what_is_handed_out_after_fine_tuning_competes_by_validation(method, tmp_path):
+    found = run(
+        tmp_path, method=method, num_rounds=2, fine_tune_epochs=20, learning_rate=1e-3, fine_tune_learning_rate=0.02
+    )
+    means = {
+        phase: np.mean([float(row["validation"]) for row in found.clients if (row["round"], row["phase"]) == phase])
+        for phase in (("1", "train"), ("2", "fine-tune"))
+    }
+    assert means["2", "fine-tune"] > means["1", "train"]
+    assert found.summary["best_validation"]["round"] == 2
+    assert found.summary["best_validation"]["metrics"]["validation"] == pytest.approx(
+        means["2", "fine-tune"], abs=1e-15
+    )
+
+
+def test_fine_tuning_has_a_rate_of_its_own(tmp_path):
+    """At rate 0 it changes nothing."""
+    found = run(tmp_path, method="fedavg", num_rounds=2, fine_tune_epochs=3, fine_tune_learning_rate=0)
+    tuned = [row for row in found.clients if row["phase"] == "fine-tune"]
+    assert [row["score"] for row in tuned] == [row["score_before"] for row in tuned]
+
+
+@pytest.mark.parametrize("sizes", [1, 10, 11, 25])
+def test_the_worst_decile_is_the_mean_of_the_worst_tenth(sizes):
+    values = np.random.default_rng(0).random(sizes)
+    about = SimpleNamespace(metric="accuracy", statistics={})
+    figures = personal_figures({p: {"score": v} for p, v in enumerate(values)}, dict.fromkeys(range(sizes), about))
+    expected = np.sort(values)[: -(-sizes // 10)].mean()
+    assert figures["personal_accuracy_worst_decile"] == pytest.approx(expected, abs=1e-15)
 
 
 def test_the_configuration_that_is_kept_runs_again_to_the_same_end(tmp_path):

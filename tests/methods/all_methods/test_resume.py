@@ -356,6 +356,18 @@ def test_a_client_whose_state_is_lost_is_dropped_with_the_reason(tmp_path):
     assert found.summary["metrics"]["replies_dropped"] == len(dropped) > 0
 
 
+def test_a_client_that_has_lost_nothing_but_moments_goes_on_with_fresh_ones(tmp_path, caplog):
+    nodes, keys = own_graphs(tmp_path / "nodes"), {"method": "fedavg", "optimizer_state": "kept", "num_rounds": 3}
+    interrupted(tmp_path, 9, True, nodes=nodes, **keys)
+    for path in (tmp_path / "nodes" / "state1").rglob("0*.safetensors"):
+        path.write_bytes(b"torn")
+    found = run(tmp_path, nodes=nodes, resume=True, **keys)
+    assert not [row for row in found.clients if row["dropped"]]
+    told = [record.getMessage() for record in caplog.records if "start afresh" in record.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith("partition 1: its optimiser's moments are lost")
+
+
 def test_state_of_another_client_is_not_taken_up(tmp_path):
     nodes = own_graphs(tmp_path / "nodes")
     interrupted(tmp_path, 12, False, nodes=nodes, num_rounds=3)

@@ -76,3 +76,16 @@ def test_a_run_of_ditto_shares_what_a_run_of_fedavg_does(dataset, tmp_path):
         np.testing.assert_allclose(ditto.model[name], array, rtol=0, atol=1e-5)
     assert ditto.summary["global_accuracy"] == pytest.approx(fedavg.summary["global_accuracy"], abs=0.01)
     assert ditto.summary["personal_accuracy_mean"] != fedavg.summary["personal_accuracy_mean"]
+
+
+@pytest.mark.parametrize("method", ["ditto", "fedrod"])
+def test_the_second_optimiser_keeps_its_moments_if_asked_to(method, tmp_path):
+    settings = {"dataset": "digits", "method": method, "num_rounds": 3}
+    kept = run(tmp_path, "kept", optimizer_state="kept", **settings)
+    fresh = run(tmp_path, "fresh", optimizer_state="fresh", **settings)
+    assert kept.rounds[0]["loss"] == fresh.rounds[0]["loss"]
+    assert kept.summary["personal_accuracy_mean"] != fresh.summary["personal_accuracy_mean"]
+    run(tmp_path, "half", optimizer_state="kept", **settings | {"num_rounds": 2})
+    half = run(tmp_path, "half", optimizer_state="kept", resume=True, **settings)
+    assert half.rounds[-1]["loss"] == kept.rounds[-1]["loss"]
+    assert half.summary["personal_accuracy_mean"] == kept.summary["personal_accuracy_mean"]

@@ -60,6 +60,22 @@ def test_equal_to_torch_to_the_bit_over_many_steps(decay, dtype, by_input):
                 assert torch.equal(state[f"{part}/{name}"], oracle.state[parameter][part])
 
 
+def test_decoupled_decay_is_that_of_adamw():
+    mine, theirs = parameters(), parameters()
+    decayed = [parameter for name, parameter in theirs.items() if name != "k"]
+    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": [theirs["k"]], "weight_decay": 0.0}]
+    adam, oracle = (
+        Adam(mine, RATE, 0.1, undecayed=["k"], decoupled=True),
+        torch.optim.AdamW(groups, lr=RATE, fused=True),
+    )
+    for step in range(20):
+        for of in (mine, theirs):
+            set_gradients(of, step)
+        adam.step()
+        oracle.step()
+        assert same(mine, theirs)
+
+
 def test_weight_decay_leaves_the_undecayed_name_alone():
     """With gradients of 0 Adam moves a parameter only by its decay."""
     of = parameters()
