@@ -91,6 +91,7 @@ def test_in_one_process(here):
     assert "fedexp.epsilon" in report
 
 
+@pytest.mark.long
 def test_who_runs_something_else_needs_it_not(site, tmp_path):
     """Neither the bundle nor the run directory of another method names its keys, which others would refuse."""
     program = """
@@ -138,6 +139,7 @@ def test_compared_with_others_in_a_table(here, site, tmp_path):
     assert python(program, home, site) == "fedexp\n"
 
 
+@pytest.mark.long
 def test_by_flwr_run(here, site, tmp_path):
     home = tmp_path / "home"
     home.mkdir()

@@ -19,6 +19,8 @@ status, details = run(sys.argv[1:], timeout=400)
 print("status:", status, details)
 """
 
+pytestmark = pytest.mark.long  # the aggregations themselves are compared with Flower's in-process
+
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):

@@ -86,7 +86,10 @@ def test_the_package_is_light_and_where_it_was_installed(installed, hostile):
     assert Path(told[0]).is_relative_to(installed.parents[1])
 
 
-@pytest.mark.parametrize("name", RUNS)
+FAMILIES = [pytest.param(name, marks=[] if name == "flatland" else pytest.mark.long) for name in RUNS]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
 def test_a_run_of_each_family(installed, hostile, tmp_path, name):
     """In one process, which then tells where all of its modules came from."""
     told = tmp_path / "told.json"
