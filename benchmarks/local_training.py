@@ -23,7 +23,7 @@ from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.lorentz.layers import lorentz_linear
-from curvfed.tasks.graphs.models.node_models import LorentzLayer
+from curvfed.tasks.graphs.models.lorentz_gcn import LorentzLayer
 from curvfed.tasks.names import tasks_of
 
 STEPS, WIDTH = 50, 128

@@ -14,9 +14,9 @@ __all__ = ["MODELS", "ModelSpec", "build"]
 
 MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     "nodes": {
-        "gcn": ("node_models", "GCN"),
-        "lorentz": ("node_models", "LorentzGCN"),
-        "split": ("node_models", "SplitGCN"),
+        "gcn": ("gcn", "GCN"),
+        "lorentz": ("lorentz_gcn", "LorentzGCN"),
+        "split": ("lorentz_gcn", "SplitGCN"),
     },
     "graphs": {
         "gin": ("graph_models", "FlatGraphNet", "GINLayer"),

@@ -10,7 +10,8 @@ from torch import Tensor
 from curvfed.geometry.lorentz import exp0, inner, lift, normalize
 from curvfed.geometry.safe_math import max_radius
 from curvfed.tasks.graphs.dropout import kept
-from curvfed.tasks.graphs.lorentz.layers import convolve, distance_logits, exp0_factor, lorentz_linear
+from curvfed.tasks.graphs.lorentz.convolution import convolve
+from curvfed.tasks.graphs.lorentz.layers import distance_logits, exp0_factor, lorentz_linear
 from curvfed.tasks.graphs.lorentz.layers import lift as lift_features
 from curvfed.tasks.graphs.sparse import Constant, normalized_adjacency
 

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.models.node_models import GCN, LorentzGCN, SplitGCN
+from curvfed.tasks.graphs.models.gcn import GCN
+from curvfed.tasks.graphs.models.lorentz_gcn import LorentzGCN, SplitGCN
 from curvfed.tasks.graphs.models.registry import ModelSpec, build
 from curvfed.tasks.graphs.sparse import Constant, normalized_adjacency
 

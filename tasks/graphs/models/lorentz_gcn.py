@@ -1,4 +1,4 @@
-"""Two-layer graph convolutional networks for nodes: flat, Lorentz, and the flat one with a coordinate set apart.
+"""FlatLand's networks for nodes, each with two convolutions: Lorentz, and a flat one with a coordinate set apart.
 
 Each layer is linear -> neighbourhood -> ReLU, with dropout between layers and a linear or distance head. The methods decide
 by the names of the parameters which of them stay with a client.
@@ -10,37 +10,14 @@ from torch import Tensor, nn
 
 from curvfed.tasks.graphs.dropout import dropout
 from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.lorentz.convolution import convolve
 from curvfed.tasks.graphs.lorentz.curvature import CurvedNet
-from curvfed.tasks.graphs.lorentz.layers import convolve, distance_logits, lift
+from curvfed.tasks.graphs.lorentz.layers import distance_logits, lift
 from curvfed.tasks.graphs.models.model_spec import ModelSpec, TimedLinear, start, start_all, store_by_input
 from curvfed.tasks.graphs.sparse import Constant
 
 GATE_START = 3.0
 """A gate starts at sigmoid(3) = 0.95: nearly all low-pass, as suits homophilic graphs, yet its gradient is not 0."""
-
-
-class GCN(nn.Module):
-    """The flat network (Kipf & Welling, 2017) with a linear classifier, as FED-PUB uses it."""
-
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
-        self.dropout = spec.dropout
-        self.first = nn.Linear(spec.num_features, spec.width)
-        self.second = nn.Linear(spec.width, spec.width)
-        self.head = nn.Linear(spec.width, spec.num_classes)
-        start_all(self.first, self.second, self.head)
-        store_by_input(self.first.weight)
-
-    def encode(self, inputs: GraphInputs) -> Tensor:
-        """The output of the second convolution, (N, width)."""
-        hidden = F.relu(inputs.adjacency @ (inputs.features @ self.first.weight.t()) + self.first.bias)
-        hidden = dropout(hidden, self.dropout, self.training)
-        return inputs.adjacency @ (hidden @ self.second.weight.t()) + self.second.bias
-
-    def forward(self, inputs: GraphInputs) -> Tensor:
-        """Logits (N, C)."""
-        logits: Tensor = self.head(F.relu(self.encode(inputs)))
-        return logits
 
 
 class LorentzLayer(nn.Module):
