@@ -1,7 +1,6 @@
 """FED-PUB's servers and clients on our parts of a graph, one client after the other in one process."""
 
 import importlib
-import random
 import sys
 import time
 from functools import partial
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 
 from benchmarks.peers.clients import clients, graph_part, start_graph_network
-from benchmarks.peers.job import Job, at_best_validation, check_clone, serve, stand_in
+from benchmarks.peers.job import Job, at_best_validation, check_clone, seed_all, serve, stand_in
 
 HOLDS = ("parser.py", "models/fedpub/server.py", "modules/federated.py")
 
@@ -31,7 +30,7 @@ class Log:
 def run(job: Job) -> dict[str, Any]:
     """Scores in percent, and seconds of a round with scoring and files, without the peer's pauses."""
     check_clone(Path(job["clone"]), HOLDS)
-    stand_in(("torch_scatter", "torch_sparse"))
+    stand_in()
     from torch_geometric import loader
     from torch_geometric.data import Data
 
@@ -50,13 +49,13 @@ def run(job: Job) -> dict[str, Any]:
     args = parser.Parser().parser.parse_args([])
     vars(args).update(
         model=job["name"], dataset="Cora", mode="disjoint", frac=1.0, n_rnds=job["rounds"], n_clients=job["clients"],
-        n_eps=settings["local-epochs"], n_dims=settings["embedding-dim"], seed=settings["seed"], base_lr=settings["learning-rate"],
-        weight_decay=settings["weight-decay"], laye_mask_one=True, clsf_mask_one=True, n_feat=parts[0].num_features,
-        n_clss=len(ours[0].data.class_names), checkpt_path=f"{job['folder']}/state", log_path=f"{job['folder']}/log",
+        n_eps=settings["local-epochs"], n_dims=settings["embedding-dim"], seed=settings["seed"],
+        weight_decay=settings["weight-decay"], base_lr=settings["learning-rate"], laye_mask_one=True, clsf_mask_one=True,
+        n_feat=parts[0].num_features, n_clss=len(ours[0].data.class_names), checkpt_path=f"{job['folder']}/state",
+        log_path=f"{job['folder']}/log",
         **job["theirs"],
     )  # fmt: skip
-    for seed in (random.seed, np.random.seed, torch.manual_seed):
-        seed(settings["seed"])
+    seed_all(settings["seed"])
     shared: dict[Any, Any] = {"is_done": False}
     server, client = (
         importlib.import_module(f"models.{job['name']}.{half.lower()}").__dict__[half](args, *rest)

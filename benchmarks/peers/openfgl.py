@@ -1,7 +1,6 @@
 """OpenFGL's trainer, clients and servers on our parts of a graph."""
 
 import importlib
-import random
 import sys
 import time
 from pathlib import Path
@@ -14,10 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.peers.clients import clients, graph_part, start_graph_network
-from benchmarks.peers.job import Job, at_best_validation, check_clone, serve, stand_in
+from benchmarks.peers.job import Job, at_best_validation, check_clone, seed_all, serve, stand_in
 
 HOLDS = ("openfgl/config.py", "openfgl/flcore/trainer.py")
-ABSENT = ("fvcore", "torch_scatter", "torch_sparse", "munkres", "ogb", "dgl", "sknetwork")
+ABSENT = ("fvcore", "fvcore.nn", "munkres", "sknetwork", "sknetwork.clustering")
 
 
 class Net(nn.Module):
@@ -42,14 +41,13 @@ class Net(nn.Module):
 def run(job: Job) -> dict[str, Any]:
     """Scores in percent, and seconds of a round with scoring."""
     check_clone(Path(job["clone"]), HOLDS)
-    stand_in(ABSENT)
+    stand_in(*ABSENT)
     sys.path.insert(0, str(Path(job["clone"]) / "openfgl"))
     sys.modules["data.distributed_dataset_loader"] = dataset = ModuleType("data.distributed_dataset_loader")
     ours, algorithm = clients(job["settings"], job["clients"]), job["name"]
     dataset.FGLDataset = lambda args: _dataset(ours, job["folder"])  # type: ignore[attr-defined]
-    trainers, tasks, nodes, gcn = map(
-        importlib.import_module, ("flcore.trainer", "task.base", "task.node_cls", "model.gcn")
-    )
+    names = ("flcore.trainer", "task.base", "task.node_cls", "model.gcn")
+    trainers, tasks, nodes, gcn = map(importlib.import_module, names)
     args, settings = importlib.import_module("config").args, job["settings"]
     gcn.GCN = lambda output_dim, **_: Net(ours[0], output_dim)
     nodes.NodeClsTask.load_train_val_test_split = _take_split
@@ -67,8 +65,7 @@ def run(job: Job) -> dict[str, Any]:
         hid_dim=settings["embedding-dim"], lr=settings["learning-rate"], weight_decay=settings["weight-decay"],
         dropout=settings["dropout"], seed=settings["seed"],
     )  # fmt: skip
-    for seed in (random.seed, np.random.seed, torch.manual_seed):
-        seed(settings["seed"])
+    seed_all(settings["seed"])
     trainer = trainers.FGLTrainer(args)
     if algorithm == "fedpub":
         start_graph_network(ours[0], trainer.server.task.model)

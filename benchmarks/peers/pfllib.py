@@ -2,9 +2,7 @@
 
 import copy
 import importlib
-import random
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -16,19 +14,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from benchmarks.peers.clients import Labelled, clients, global_test, image_part, network
-from benchmarks.peers.job import Job, check_clone, serve
+from benchmarks.peers.job import Job, check_clone, seed_all, serve
 
 HOLDS = ("system/main.py", "system/flcore/servers/serverbase.py")
-MODULES = {
-    "LG-FedAvg": ("serverlg", "LG_FedAvg"),
-    "FedPer": ("serverper", "FedPer"),
-    "pFedMe": ("serverpFedMe", "pFedMe"),
-    "FedROD": ("serverrod", "FedROD"),
-} | {
-    name: (f"server{name.removeprefix('Fed').lower()}", name)
-    for name in ("FedAvg", "FedProx", "SCAFFOLD", "MOON", "FedDyn", "Ditto", "FedRep", "FedBABU", "APPLE")
-}
-"""Of the servers, with their classes."""
+FILES = {"LG-FedAvg": "lg", "pFedMe": "pFedMe"}
+"""Of servers that are not called as their method without Fed, in small letters."""
 
 SPLIT = {"FedAvg", "FedPer", "FedRep", "FedROD", "MOON", "FedBABU", "LG-FedAvg"}
 """Methods whose network is given as a body and a head."""
@@ -42,46 +32,41 @@ def run(job: Job) -> dict[str, Any]:
     ours = clients(settings, job["clients"])
     parts = [image_part(client.data) for client in ours]
     lists = [{kind: list(zip(*labelled, strict=True)) for kind, labelled in part.items()} for part in parts]
-    utils, base, models = map(
-        importlib.import_module, ("utils.data_utils", "flcore.clients.clientbase", "flcore.trainmodel.models")
-    )
+    names = ("utils.data_utils", "flcore.clients.clientbase", "flcore.trainmodel.models")
+    utils, base, models = map(importlib.import_module, names)
 
     def read(dataset: str, idx: int, is_train: bool = True, few_shot: int = 0) -> list[Any]:
         return lists[idx]["train" if is_train else "test"]
 
     utils.read_client_data = base.read_client_data = read
     base.DataLoader = lambda data, size, drop_last, shuffle: DataLoader(data, size, shuffle=shuffle)
-    module, kind = MODULES[name]
-    servers = importlib.import_module(f"flcore.servers.{module}")
-    for seed in (random.seed, np.random.seed, torch.manual_seed):
-        seed(settings["seed"])
+    servers = importlib.import_module(f"flcore.servers.server{FILES.get(name, name.removeprefix('Fed').lower())}")
+    [kind] = [one for one in vars(servers).values() if getattr(one, "__module__", "") == servers.__name__]
+    seed_all(settings["seed"])
     start: Any = network(ours[0])
     model = models.BaseHeadSplit(start.body, start.head)
-    args = Namespace(
-        **{
-            "device": "cpu", "dataset": settings["dataset"], "num_classes": 10, "global_rounds": job["rounds"] - 1,
-            "local_epochs": settings["local-epochs"], "batch_size": settings["batch-size"], "num_clients": job["clients"],
-            "local_learning_rate": settings["learning-rate"], "join_ratio": 1.0, "random_join_ratio": False, "few_shot": 0,
-            "algorithm": name, "time_select": False, "goal": "", "time_threthold": 1e9, "save_folder_name": job["folder"],
-            "top_cnt": 100, "auto_break": False, "eval_gap": job["rounds"] + 1, "client_drop_rate": 0.0, "train_slow_rate": 0.0,
-            "send_slow_rate": 0.0, "dlg_eval": False, "dlg_gap": 100, "batch_num_per_client": 2, "num_new_clients": 0,
-            "fine_tuning_epoch_new": 0, "learning_rate_decay": False, "learning_rate_decay_gamma": 0.99,
-            "server_learning_rate": 1.0, "model": model if name in SPLIT else nn.Sequential(start.body, start.head),
-            "head": copy.deepcopy(start.head),
-        } | job["theirs"]
+    fixed = Namespace(
+        device="cpu", dataset="", num_classes=10, join_ratio=1.0, random_join_ratio=False, few_shot=0, time_select=False,
+        time_threthold=1e9, top_cnt=100, auto_break=False, client_drop_rate=0.0, train_slow_rate=0.0, send_slow_rate=0.0,
+        dlg_eval=False, dlg_gap=100, batch_num_per_client=2, num_new_clients=0, fine_tuning_epoch_new=0, goal="",
+        learning_rate_decay=False, learning_rate_decay_gamma=0.99, server_learning_rate=1.0, save_folder_name=job["folder"],
     )  # fmt: skip
-    server = getattr(servers, kind)(args, 0)
+    args = Namespace(**vars(fixed) | {
+        "algorithm": name, "num_clients": job["clients"], "global_rounds": job["rounds"] - 1, "eval_gap": job["rounds"] + 1,
+        "local_epochs": settings["local-epochs"], "batch_size": settings["batch-size"],
+        "local_learning_rate": settings["learning-rate"], "head": copy.deepcopy(start.head),
+        "model": model if name in SPLIT else nn.Sequential(start.body, start.head),
+    } | job["theirs"])  # fmt: skip
+    server = kind(args, 0)
     server.rs_test_acc, server.rs_test_acc_per = [0.0], [0.0]  # of which it prints the largest
     for silent in ("evaluate", "evaluate_personalized", "save_results", "save_global_model"):
         setattr(server, silent, lambda *_, **__: None)
-    started = time.perf_counter()
     server.train()
-    wall = (time.perf_counter() - started) / job["rounds"]
     own = [accuracy(_own_model(name, client), *part["test"])
            for client, part in zip(server.clients, parts, strict=True) if len(part["test"][1])]  # fmt: skip
     answer = {
         "personal": 100 * float(np.mean(own)),
-        "seconds": float(np.mean(server.Budget)) if server.Budget else wall,
+        "seconds": float(np.mean(server.Budget)),
     }
     if name in ("FedRep", "FedPer", "LG-FedAvg", "APPLE"):
         return answer

@@ -4,40 +4,24 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks.peers.settings import ALPHAS, CLIENTS, COMMON, PAIRS, Pair
+from benchmarks.peers.settings import ALPHAS, PAIRS, Pair
 
 HEADS = ("peer", "method", "score", "theirs", "ours", "ours − theirs", "seeds", "s a round, theirs", "ours")
 TITLES = {"best": "clients at best validation", "personal": "clients, last round", "global": "global model"}
 
 
 def tables(runs: Sequence[dict[str, Any]]) -> dict[str, list[list[str]]]:
-    """Rows of cells by title; pairs that both sides have completed, and those that are missing by their reason."""
+    """Rows of cells by title: of the pairs, at their settings of today, those that have run, and why others failed."""
     found = {"Cora, 10 clients": _rows(runs, "graphs", None)}
     found |= {f"MNIST, 20 clients, Dirichlet({alpha:g})": _rows(runs, "images", alpha) for alpha in ALPHAS}
     return {title: rows for title, rows in found.items() if rows}
 
 
-def settings_told() -> list[str]:
-    """Lines that say what all runs have in common, and a list of what a pair has beside it."""
-    lines = []
-    for task, common in COMMON.items():
-        lines += [f"{task.capitalize()}, {CLIENTS[task]} clients: {_told(common)}.", ""]
-    lines += ["| peer | method | ours | theirs |", "| --- | --- | --- | --- |"]
-    return lines + [
-        f"| {pair.peer} | {pair.name} | {_told(pair.settings)} | {_told(pair.theirs)} |"
-        for pair in PAIRS
-        if pair.settings or pair.theirs
-    ]
-
-
-def _told(settings: dict[str, Any]) -> str:
-    return ", ".join(f"`{name}={value}`" for name, value in settings.items())
-
-
 def _rows(runs: Sequence[dict[str, Any]], task: str, alpha: float | None) -> list[list[str]]:
     rows = []
     for pair in PAIRS:
-        mine = [run for run in runs if (run["peer"], run["name"], run["alpha"]) == (pair.peer, pair.name, alpha)]
+        mine = [run for run in runs if (run["peer"], run["name"], run["alpha"]) == (pair.peer, pair.name, alpha)
+                and (run["settings"], run["with"]) == (pair.of_ours(run["seed"], alpha), pair.theirs)]  # fmt: skip
         if pair.task == task and mine:
             rows += _of_pair(pair, mine)
     return rows
