@@ -34,12 +34,12 @@ def stand_in(*modules: str) -> None:
     from torch_geometric.typing import SparseTensor
     from torch_geometric.utils import scatter
 
-    for name in (*modules, "torch_scatter", "torch_sparse"):
-        if name not in sys.modules and importlib.util.find_spec(name.partition(".")[0]) is None:
-            made = importlib.util.module_from_spec(ModuleSpec(name, None, is_package=True))
-            vars(made)["__getattr__"] = lambda attribute: type(attribute, (), {})
-            vars(made).update(scatter_add=scatter, SparseTensor=SparseTensor)
-            sys.modules[name] = made
+    named = (*modules, "torch_scatter", "torch_sparse")
+    for name in [one for one in named if importlib.util.find_spec(one.partition(".")[0]) is None]:
+        made = importlib.util.module_from_spec(ModuleSpec(name, None, is_package=True))
+        vars(made)["__getattr__"] = lambda attribute: type(attribute, (), {})
+        vars(made).update(scatter_add=scatter, SparseTensor=SparseTensor)
+        sys.modules[name] = made
 
 
 def seed_all(seed: int) -> None:
