@@ -23,8 +23,8 @@ NAMES = {"first.weight": "conv1.lin.weight", "first.bias": "conv1.bias", "second
 """Of the parameters of our graph network, as FED-PUB and OpenFGL call them."""
 
 
-def clients(settings: dict[str, Any], number: int) -> list[Client]:
-    """What each node of a run with these settings sets up before its first message."""
+def clients(settings: dict[str, Any], number: int) -> list[Any]:
+    """The `Client` that each node of a run with these settings sets up before its first message."""
     config = parse(settings)
     return [Client(config, "peers", k, {"partition-id": k, "num-partitions": number}) for k in range(number)]
 

@@ -1,6 +1,5 @@
 """FED-PUB's servers and clients on our parts of a graph, one client after the other in one process."""
 
-import importlib
 import sys
 import time
 from functools import partial
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 
 from benchmarks.peers.clients import clients, graph_part, start_graph_network
-from benchmarks.peers.job import Job, at_best_validation, check_clone, seed_all, serve, stand_in
+from benchmarks.peers.job import Job, at_best_validation, check_clone, modules, seed_all, serve, stand_in
 
 HOLDS = ("parser.py", "models/fedpub/server.py", "modules/federated.py")
 
@@ -38,12 +37,12 @@ def run(job: Job) -> dict[str, Any]:
     sys.modules["modules.logger"] = logger = ModuleType("modules.logger")
     logger.Logger = Log  # type: ignore[attr-defined]
     for kind in (torch.Tensor, torch.nn.Module, Data):
-        kind.cuda = lambda self, *_, **__: self  # type: ignore[attr-defined,method-assign,assignment]
+        kind.cuda = lambda self, *_, **__: self  # type: ignore[attr-defined,method-assign]
     torch.load = partial(torch.load, weights_only=False)  # of what it wrote itself
     loader.DataLoader = lambda dataset, **_: dataset
     settings, ours = job["settings"], clients(job["settings"], job["clients"])
     parts = [Data(**graph_part(client.data), edge_attr=None) for client in ours]
-    data, federated, parser = map(importlib.import_module, ("data.loader", "modules.federated", "parser"))
+    data, federated, parser = modules("data.loader", "modules.federated", "parser")
     data.get_data = lambda args, client_id: [parts[client_id]]
     federated.time = SimpleNamespace(sleep=lambda _: None, time=time.time)
     args = parser.Parser().parser.parse_args([])
@@ -58,11 +57,11 @@ def run(job: Job) -> dict[str, Any]:
     seed_all(settings["seed"])
     shared: dict[Any, Any] = {"is_done": False}
     server, client = (
-        importlib.import_module(f"models.{job['name']}.{half.lower()}").__dict__[half](args, *rest)
+        getattr(modules(f"models.{job['name']}.{half.lower()}")[0], half)(args, *rest)
         for half, rest in (("Server", (shared, 0)), ("Client", (0, 0, shared)))
     )
     start_graph_network(ours[0], server.model)
-    curve, started = list[tuple[float, float]](), time.perf_counter()
+    curve, started = list[list[float]](), time.perf_counter()
     for number in range(job["rounds"]):
         server.on_round_begin(number)
         scores = []
@@ -73,7 +72,7 @@ def run(job: Job) -> dict[str, Any]:
             client.save_state()
             scores.append([client.log[f"rnd_local_{part}_acc"][-1] for part in ("val", "test")])
         server.on_round_complete(list(range(job["clients"])))
-        curve.append(tuple(np.mean(scores, axis=0).tolist()))
+        curve.append(np.mean(scores, axis=0).tolist())
     return at_best_validation(curve) | {"seconds": (time.perf_counter() - started) / job["rounds"]}
 
 

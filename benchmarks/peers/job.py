@@ -1,6 +1,7 @@
 """What a process of one run is told and answers, and how a clone is made importable."""
 
 import contextlib
+import importlib
 import importlib.util
 import json
 import random
@@ -40,6 +41,11 @@ def stand_in(*modules: str) -> None:
         vars(made)["__getattr__"] = lambda attribute: type(attribute, (), {})
         vars(made).update(scatter_add=scatter, SparseTensor=SparseTensor)
         sys.modules[name] = made
+
+
+def modules(*names: str) -> list[Any]:
+    """The peer's modules, to use and to change."""
+    return [importlib.import_module(name) for name in names]
 
 
 def seed_all(seed: int) -> None:

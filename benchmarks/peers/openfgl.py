@@ -1,6 +1,5 @@
 """OpenFGL's trainer, clients and servers on our parts of a graph."""
 
-import importlib
 import sys
 import time
 from pathlib import Path
@@ -13,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.peers.clients import clients, graph_part, start_graph_network
-from benchmarks.peers.job import Job, at_best_validation, check_clone, seed_all, serve, stand_in
+from benchmarks.peers.job import Job, at_best_validation, check_clone, modules, seed_all, serve, stand_in
 
 HOLDS = ("openfgl/config.py", "openfgl/flcore/trainer.py")
 ABSENT = ("fvcore", "fvcore.nn", "munkres", "sknetwork", "sknetwork.clustering")
@@ -46,18 +45,17 @@ def run(job: Job) -> dict[str, Any]:
     sys.modules["data.distributed_dataset_loader"] = dataset = ModuleType("data.distributed_dataset_loader")
     ours, algorithm = clients(job["settings"], job["clients"]), job["name"]
     dataset.FGLDataset = lambda args: _dataset(ours, job["folder"])  # type: ignore[attr-defined]
-    names = ("flcore.trainer", "task.base", "task.node_cls", "model.gcn")
-    trainers, tasks, nodes, gcn = map(importlib.import_module, names)
-    args, settings = importlib.import_module("config").args, job["settings"]
+    trainers, tasks, nodes, gcn, config = modules("flcore.trainer", "task.base", "task.node_cls", "model.gcn", "config")
+    args, settings = config.args, job["settings"]
     gcn.GCN = lambda output_dim, **_: Net(ours[0], output_dim)
     nodes.NodeClsTask.load_train_val_test_split = _take_split
     trainers.Logger = lambda *_: SimpleNamespace(add_log=lambda *_: None, save=lambda: None)
     if settings["optimizer"] == "sgd":
         tasks.Adam = torch.optim.SGD
     if job["theirs"]:
-        importlib.import_module(f"flcore.{algorithm}.{algorithm}_config").config.update(job["theirs"])
+        modules(f"flcore.{algorithm}.{algorithm}_config")[0].config.update(job["theirs"])
     if algorithm == "adafgl":  # instead of a library in C that stands beside it
-        op: Any = importlib.import_module("flcore.adafgl.op")
+        [op] = modules("flcore.adafgl.op")
         op.csr_sparse_dense_matmul = lambda adjacency, features: adjacency.dot(features).astype(np.float32)
     vars(args).update(
         dataset=["Cora"], model=["gcn"], metrics=["accuracy"], fl_algorithm=algorithm, use_cuda=False,
@@ -69,11 +67,11 @@ def run(job: Job) -> dict[str, Any]:
     trainer = trainers.FGLTrainer(args)
     if algorithm == "fedpub":
         start_graph_network(ours[0], trainer.server.task.model)
-    curve = list[tuple[float, float]]()
+    curve = list[list[float]]()
 
     def evaluate() -> None:
         told = [client.task.evaluate(mute=True) for client in trainer.clients]
-        curve.append(tuple(float(np.mean([one[f"accuracy_{part}"] for one in told])) for part in ("val", "test")))  # type: ignore[arg-type]
+        curve.append([float(np.mean([one[f"accuracy_{part}"] for one in told])) for part in ("val", "test")])
 
     trainer.evaluate = evaluate
     started = time.perf_counter()

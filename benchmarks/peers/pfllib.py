@@ -1,7 +1,6 @@
 """PFLlib's servers and clients on our clients' images."""
 
 import copy
-import importlib
 import sys
 from argparse import Namespace
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from benchmarks.peers.clients import Labelled, clients, global_test, image_part, network
-from benchmarks.peers.job import Job, check_clone, seed_all, serve
+from benchmarks.peers.job import Job, check_clone, modules, seed_all, serve
 
 HOLDS = ("system/main.py", "system/flcore/servers/serverbase.py")
 FILES = {"LG-FedAvg": "lg", "pFedMe": "pFedMe"}
@@ -32,15 +31,14 @@ def run(job: Job) -> dict[str, Any]:
     ours = clients(settings, job["clients"])
     parts = [image_part(client.data) for client in ours]
     lists = [{kind: list(zip(*labelled, strict=True)) for kind, labelled in part.items()} for part in parts]
-    names = ("utils.data_utils", "flcore.clients.clientbase", "flcore.trainmodel.models")
-    utils, base, models = map(importlib.import_module, names)
+    utils, base, models = modules("utils.data_utils", "flcore.clients.clientbase", "flcore.trainmodel.models")
 
     def read(dataset: str, idx: int, is_train: bool = True, few_shot: int = 0) -> list[Any]:
         return lists[idx]["train" if is_train else "test"]
 
     utils.read_client_data = base.read_client_data = read
     base.DataLoader = lambda data, size, drop_last, shuffle: DataLoader(data, size, shuffle=shuffle)
-    servers = importlib.import_module(f"flcore.servers.server{FILES.get(name, name.removeprefix('Fed').lower())}")
+    [servers] = modules(f"flcore.servers.server{FILES.get(name, name.removeprefix('Fed').lower())}")
     [kind] = [one for one in vars(servers).values() if getattr(one, "__module__", "") == servers.__name__]
     seed_all(settings["seed"])
     start: Any = network(ours[0])
@@ -82,7 +80,7 @@ def accuracy(model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) 
         return (model(images).argmax(1) == labels).double().mean().item()
 
 
-def _own_model(name: str, client: Any) -> Callable[[Tensor], Tensor]:
+def _own_model(name: str, client: Any) -> Any:
     """The model that a client has at the end."""
     if name == "FedROD":
         return lambda images: client.model(images) + client.head(client.model.base(images))

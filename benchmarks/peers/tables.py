@@ -18,7 +18,7 @@ def tables(runs: Sequence[dict[str, Any]]) -> dict[str, list[list[str]]]:
 
 
 def _rows(runs: Sequence[dict[str, Any]], task: str, alpha: float | None) -> list[list[str]]:
-    rows = []
+    rows = list[list[str]]()
     for pair in PAIRS:
         mine = [run for run in runs if (run["peer"], run["name"], run["alpha"]) == (pair.peer, pair.name, alpha)
                 and (run["settings"], run["with"]) == (pair.of_ours(run["seed"], alpha), pair.theirs)]  # fmt: skip
