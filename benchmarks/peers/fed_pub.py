@@ -16,16 +16,6 @@ from benchmarks.peers.job import Job, at_best_validation, check_clone, modules, 
 HOLDS = ("parser.py", "models/fedpub/server.py", "modules/federated.py")
 
 
-class Log:
-    """Says nothing."""
-
-    def __init__(self, *_: Any, **__: Any) -> None: ...
-
-    def switch(self, *_: Any) -> None: ...
-
-    print = switch
-
-
 def run(job: Job) -> dict[str, Any]:
     """Scores in percent, and seconds of a round with scoring and files, without the peer's pauses."""
     check_clone(Path(job["clone"]), HOLDS)
@@ -35,9 +25,10 @@ def run(job: Job) -> dict[str, Any]:
 
     sys.path.insert(0, job["clone"])
     sys.modules["modules.logger"] = logger = ModuleType("modules.logger")
-    logger.Logger = Log  # type: ignore[attr-defined]
+    silent = SimpleNamespace(switch=lambda _: None, print=lambda _: None)
+    logger.Logger = lambda *_, **__: silent  # type: ignore[attr-defined]
     for kind in (torch.Tensor, torch.nn.Module, Data):
-        kind.cuda = lambda self, *_, **__: self  # type: ignore[attr-defined,method-assign]
+        kind.cuda = lambda self, *_, **__: self  # type: ignore[method-assign]
     torch.load = partial(torch.load, weights_only=False)  # of what it wrote itself
     loader.DataLoader = lambda dataset, **_: dataset
     settings, ours = job["settings"], clients(job["settings"], job["clients"])
