@@ -1,0 +1,1 @@
+"""Other libraries' own code on our clients, each run beside ours at the same settings: docs/parity.md."""

@@ -1,0 +1,93 @@
+"""PFLlib's servers and clients on our clients' images."""
+
+import copy
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from benchmarks.peers.clients import Labelled, clients, global_test, image_part, network
+from benchmarks.peers.job import Job, check_clone, modules, seed_all, serve
+
+HOLDS = ("system/main.py", "system/flcore/servers/serverbase.py")
+FILES = {"LG-FedAvg": "lg", "pFedMe": "pFedMe"}
+"""Of servers that are not called as their method without Fed, in small letters."""
+
+SPLIT = {"FedAvg", "FedPer", "FedRep", "FedROD", "MOON", "FedBABU", "LG-FedAvg"}
+"""Methods whose network is given as a body and a head."""
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Scores in percent, and seconds of a round without scoring."""
+    check_clone(Path(job["clone"]), HOLDS)
+    sys.path.insert(0, str(Path(job["clone"]) / "system"))
+    settings, name = job["settings"], job["name"]
+    ours = clients(settings, job["clients"])
+    parts = [image_part(client.data) for client in ours]
+    lists = [{kind: list(zip(*labelled, strict=True)) for kind, labelled in part.items()} for part in parts]
+    utils, base, models = modules("utils.data_utils", "flcore.clients.clientbase", "flcore.trainmodel.models")
+
+    def read(dataset: str, idx: int, is_train: bool = True, few_shot: int = 0) -> list[Any]:
+        return lists[idx]["train" if is_train else "test"]
+
+    utils.read_client_data = base.read_client_data = read
+    base.DataLoader = lambda data, size, drop_last, shuffle: DataLoader(data, size, shuffle=shuffle)
+    [servers] = modules(f"flcore.servers.server{FILES.get(name, name.removeprefix('Fed').lower())}")
+    [kind] = [one for one in vars(servers).values() if getattr(one, "__module__", "") == servers.__name__]
+    seed_all(settings["seed"])
+    start: Any = network(ours[0])
+    model = models.BaseHeadSplit(start.body, start.head)
+    fixed = Namespace(
+        device="cpu", dataset="", num_classes=10, join_ratio=1.0, random_join_ratio=False, few_shot=0, time_select=False,
+        time_threthold=1e9, top_cnt=100, auto_break=False, client_drop_rate=0.0, train_slow_rate=0.0, send_slow_rate=0.0,
+        dlg_eval=False, dlg_gap=100, batch_num_per_client=2, num_new_clients=0, fine_tuning_epoch_new=0, goal="",
+        learning_rate_decay=False, learning_rate_decay_gamma=0.99, server_learning_rate=1.0, save_folder_name=job["folder"],
+    )  # fmt: skip
+    args = Namespace(**vars(fixed) | {
+        "algorithm": name, "num_clients": job["clients"], "global_rounds": job["rounds"] - 1, "eval_gap": job["rounds"] + 1,
+        "local_epochs": settings["local-epochs"], "batch_size": settings["batch-size"],
+        "local_learning_rate": settings["learning-rate"], "head": copy.deepcopy(start.head),
+        "model": model if name in SPLIT else nn.Sequential(start.body, start.head),
+    } | job["theirs"])  # fmt: skip
+    server = kind(args, 0)
+    server.rs_test_acc, server.rs_test_acc_per = [0.0], [0.0]  # of which it prints the largest
+    for silent in ("evaluate", "evaluate_personalized", "save_results", "save_global_model"):
+        setattr(server, silent, lambda *_, **__: None)
+    server.train()
+    own = [accuracy(_own_model(name, client), *part["test"])
+           for client, part in zip(server.clients, parts, strict=True) if len(part["test"][1])]  # fmt: skip
+    answer = {
+        "personal": 100 * float(np.mean(own)),
+        "seconds": float(np.mean(server.Budget)),
+    }
+    if name in ("FedRep", "FedPer", "LG-FedAvg", "APPLE"):
+        return answer
+    shared = server.global_model
+    one = (lambda images: args.head(shared(images))) if name == "FedBABU" else shared
+    test: Labelled = global_test(ours[0])
+    return answer | {"global": 100 * accuracy(one, *test)}
+
+
+def accuracy(model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) -> float:
+    """The share of images that a model classifies rightly."""
+    with torch.no_grad():
+        return (model(images).argmax(1) == labels).double().mean().item()
+
+
+def _own_model(name: str, client: Any) -> Any:
+    """The model that a client has at the end."""
+    if name == "FedROD":
+        return lambda images: client.model(images) + client.head(client.model.base(images))
+    if name == "pFedMe":
+        client.update_parameters(client.model, client.personalized_params)
+    return client.model_per if name == "Ditto" else client.model
+
+
+if __name__ == "__main__":
+    serve(run)

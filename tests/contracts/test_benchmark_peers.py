@@ -1,0 +1,111 @@
+"""Other libraries get exactly our clients and the start of our network; tables and errors of the comparison."""
+
+import pytest
+import torch
+from torch import nn
+
+from benchmarks.page import BEGIN, END
+from benchmarks.peers.__main__ import PEERS, main
+from benchmarks.peers.clients import NAMES, clients, graph_part, image_part, network, start_graph_network
+from benchmarks.peers.job import CloneError, at_best_validation, check_clone
+from benchmarks.peers.settings import CLIENTS, COMMON, PAIRS
+from benchmarks.peers.tables import HEADS, spread, tables
+from curvfed.client_app.client import Client
+from curvfed.strategies.config.parse import parse
+
+
+def test_a_part_of_a_graph_is_our_clients():
+    made = clients({"dataset": "trees", "method": "fedavg"}, 3)
+    for k, client in enumerate(made):
+        part, graph = graph_part(client.data), client.data
+        assert part["x"].shape == (len(graph.labels), graph.num_features)
+        assert part["x"].layout == torch.strided
+        assert torch.equal(part["edge_index"], graph.edge_index)
+        assert torch.equal(part["y"], graph.labels)
+        assert (part["train_mask"].int() + part["val_mask"].int() + part["test_mask"].int()).max() == 1
+        again = Client(
+            parse({"dataset": "trees", "method": "fedavg"}), "run", k, {"partition-id": k, "num-partitions": 3}
+        )
+        assert again.data.digest == graph.digest
+
+
+def test_images_are_our_clients_normalised_and_split():
+    [client, _] = clients({"dataset": "digits", "method": "fedavg"}, 2)
+    part, images = image_part(client.data), client.data
+    assert part["train"][0].shape == (int(images.train.sum()), *images.images.shape[1:])
+    assert torch.equal(part["test"][1], images.labels[images.test])
+    [mean], [std] = images.mean, images.std
+    assert torch.allclose(part["train"][0] * std + mean, images.images[images.train] / 255, atol=1e-6)
+
+
+def test_a_peers_network_starts_as_ours_and_keeps_its_masks():
+    [client] = clients({"dataset": "trees", "method": "fedavg", "embedding-dim": 4}, 1)
+    theirs = nn.Module()
+    for mine, name in NAMES.items():
+        *path, leaf = name.split(".")
+        place = theirs
+        for step in path:
+            if not hasattr(place, step):
+                place.add_module(step, nn.Module())
+            place = getattr(place, step)
+        place.register_parameter(leaf, nn.Parameter(torch.zeros_like(network(client).state_dict()[mine])))
+    theirs.register_parameter("mask", nn.Parameter(torch.ones(2)))
+    start_graph_network(client, theirs)
+    state = network(client).state_dict()
+    assert all(torch.equal(theirs.state_dict()[name], state[mine]) for mine, name in NAMES.items())
+    assert theirs.state_dict()["mask"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair.peer}/{pair.name}")
+def test_our_side_of_every_pair_is_a_configuration(pair):
+    config = parse(pair.of_ours(1, 0.5 if pair.task == "images" else None))
+    assert config.method == pair.ours
+    assert config.seed == 1
+    assert config.num_rounds == pair.settings.get("num-rounds", COMMON[pair.task]["num-rounds"])
+
+
+def test_the_best_round_is_chosen_by_validation():
+    assert at_best_validation([(0.5, 0.9), (0.7, 0.6), (0.6, 0.8)]) == {"best": 60, "personal": 80, "round": 2}
+
+
+def test_tables_have_pairs_by_seed_and_leave_other_settings_out():
+    pair = PAIRS[0]
+    about = {"peer": pair.peer, "name": pair.name, "alpha": None, "with": pair.theirs}
+    runs = [
+        about | {"seed": seed, "side": side, "settings": pair.of_ours(seed, None), "best": value, "seconds": 0.5}
+        for seed, side, value in (
+            (0, "theirs", 80.0),
+            (0, "ours", 79.0),
+            (1, "theirs", 82.0),
+            (1, "ours", 83.0),
+            (2, "theirs", 9.0),
+        )
+    ]
+    quick = about | {"seed": 2, "side": "ours", "settings": pair.of_ours(2, None, 2), "best": 1.0, "seconds": 0.5}
+    [[title, [row]]] = tables([*runs, quick]).items()
+    assert title == f"Cora, {CLIENTS['graphs']} clients"
+    assert len(row) == len(HEADS)
+    assert row[3:] == ["81.0 ± 1.4", "81.0 ± 2.8", "+0.0 ± 1.4", "0 1", "0.5", "0.5"]
+    assert spread([-1.25], "+") == "−1.2"
+    failed = about | {"seed": 0, "side": "theirs", "settings": pair.of_ours(0, None), "error": "no such module"}
+    assert tables([failed])[title][0][2] == "failed: no such module"
+
+
+def test_a_folder_that_is_no_clone_is_refused(tmp_path, capsys):
+    with pytest.raises(CloneError, match=r"is no clone of this peer: it has no openfgl/config\.py"):
+        check_clone(tmp_path, PEERS["openfgl"].HOLDS)
+    common = ["graphs", "--data", str(tmp_path), "--out", str(tmp_path / "out.json")]
+    for wrong in (["--fed-pub", str(tmp_path)], ["--page", str(tmp_path / "absent.md")]):
+        with pytest.raises(SystemExit):
+            main([*common, *wrong])
+    assert "no clone" in capsys.readouterr().err
+
+
+def test_a_page_is_written_without_a_run(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\n{END}\nafter\n")
+    out = tmp_path / "out.json"
+    assert main(["graphs", "--data", str(tmp_path), "--out", str(out), "--page", str(page)]) == 0
+    assert page.read_text().startswith("before\n")
+    assert "Measured on" in page.read_text()
+    assert not out.exists()
