@@ -163,7 +163,7 @@ def fits(raw: dict[str, Any]) -> bool:
     return (
         model in {"auto"}.union(*(NAMES[task] for task in possible))
         and not (method.sparsity and model not in ("auto", "gcn", "gin"))
-        and (tasks == ("images",) or raw.get("embedding-dim") != 0)
+        and ("images" in possible or raw.get("embedding-dim") != 0)
         and raw.get("partition", "auto") in {"auto"}.union(*(DEALT[task] for task in possible))
         and sum(given or own for given, own in zip(sizes, SIZES[common[0]], strict=True)) <= 1
         and (raw.get("aggregation", "auto") == "auto" or method.aggregation in BASES)
@@ -352,7 +352,7 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("num-rounds", -1, "a whole number >= 0 and <= 1000000"),
         ("num-rounds", 10**30, "a whole number >= 0 and <= 1000000"),
         ("local-epochs", 0, '"auto" or a whole number >= 1 and <= 10000'),
-        ("optimizer", "adamw", 'one of "auto", "adam", "sgd"'),
+        ("optimizer", "lamb", 'one of "auto", "adamw", "adam", "sgd"'),
         ("learning-rate", -1e-9, '"auto" or a number >= 0'),
         ("learning-rate", math.inf, '"auto" or a number >= 0'),
         ("learning-rate", math.nan, '"auto" or a number >= 0'),
