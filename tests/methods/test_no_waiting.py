@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.graphs.lorentz import layers as lorentz_ops
+from curvfed.tasks.graphs.lorentz import convolution as lorentz_ops
 
 READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "__index__", "__array__")
 WAITS = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "equal", "is_nonzero")
