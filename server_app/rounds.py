@@ -17,7 +17,7 @@ from curvfed.server_app.phase import Phase
 from curvfed.server_app.progress import ROUND_SILENCE, Progress, in_words, percent
 from curvfed.server_app.round_phases import RoundPhases, updates_of
 from curvfed.server_app.run import RoundError, check_enough
-from curvfed.strategies.base.aggregation import Aggregation, Update, reweighted
+from curvfed.strategies.base.aggregation import Aggregation, Average, Update, reweighted
 from curvfed.strategies.base.average import AggregationError, Arrays
 from curvfed.strategies.base.named_arrays import not_finite
 from curvfed.strategies.config.halves import aggregation, precision
@@ -42,7 +42,8 @@ class Rounds(RoundPhases):
         ------
         FederationError, RoundError, ConfigError
         """
-        self.fixed, self.calibrated, self.progress = {}, Arrays(), Progress(self.config.num_rounds)
+        self.fixed, self.calibrated, self.progress = {}, {}, Progress(self.config.num_rounds)
+        self.model = Average({})  # phases before the first model send no parameters
         self.connect()
         self.precision = precision(self.config, self.federation.facts)
         self.model = self._aggregation()
