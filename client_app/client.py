@@ -162,8 +162,8 @@ class Client:
 
     @property
     def keeps_optimizer(self) -> bool:
-        """Whether the optimiser's moments are kept from round to round; by default where a trained parameter is."""
-        if self.config.optimizer_state is None:
+        """Whether the optimiser's moments are kept from round to round."""
+        if self.config.optimizer_state == "personal":
             return not self.trained.keys().isdisjoint(self.personal)
         return self.config.optimizer_state == "kept"
 

@@ -29,9 +29,6 @@ ONE_SHOT = "one-shot"
 PLAIN_MEAN = {"weights": "uniform"}
 """Setting of methods whose papers average clients without regard to their numbers of examples."""
 
-SGD_FROM_REST = {"optimizer": "sgd", "optimizer_state": "fresh"}
-"""Setting of methods that compute the weight of gradients in the steps of SGD."""
-
 
 @dataclass(frozen=True)
 class Method:

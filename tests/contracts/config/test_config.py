@@ -119,8 +119,8 @@ def _chosen(raw: dict[str, Any], key: str, method: Method, task: str) -> str:
 def from_rest(raw: dict[str, Any], method: Method, task: str) -> bool:
     """Whether the clients train by SGD that starts afresh in every round."""
     optimizer, state = (_chosen(raw, key, method, task) for key in ("optimizer", "optimizer-state"))
-    keeps = state == "kept" or (state == "auto" and method.personal and method.head_from != "client")
-    return ({"images": "sgd"}.get(task, "adam") if optimizer == "auto" else optimizer) == "sgd" and not keeps
+    keeps = state == "kept" or (state == "personal" and method.personal and method.head_from != "client")
+    return ({"images": "sgd"}.get(task, "adamw") if optimizer == "auto" else optimizer) == "sgd" and not keeps
 
 
 def summable(raw: dict[str, Any], method: Method, task: str) -> bool:
@@ -674,7 +674,7 @@ FROM_REST = (
     [
         ({"resume": True}, 'resume = true needs run-name, the name of the run to go on with; it is ""'),
         ({"optimizer-state": "kept", "method": "fednova"}, FROM_REST.format("sgd", "kept", "fednova")),
-        ({"aggregation": "fednova"}, FROM_REST.format("adam", "auto", "flatland")),
+        ({"aggregation": "fednova"}, FROM_REST.format("adamw", "kept", "flatland")),
         (
             {"method": "fedavg", "secure-sum": True, "weights": "uniform"},
             'secure-sum = true with method = "fedavg" and weights = "uniform": allowed is weights = "examples", by which '
@@ -685,7 +685,10 @@ FROM_REST = (
             'learning-rate = 0: allowed with aggregation = "flower:QFedAvg", which divides by it, is a number > 0, or '
             "flower.client-learning-rate beside it",
         ),
-        ({"method": "fedrep", "aggregation": "fednova"}, FROM_REST.format("sgd", "auto", "fedrep")),
+        (
+            {"method": "fedrep", "aggregation": "fednova", "optimizer-state": "personal"},
+            FROM_REST.format("sgd", "personal", "fedrep"),
+        ),
         ({"method": "gcfl", "gcfl.eps1": 0.2}, "gcfl.eps1 = 0.2 and gcfl.eps2 = 0.1: allowed is eps1 <= eps2"),
         ({"train-size": 0.7, "test-size": 0.4}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),
         ({"train-size": 0.7}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),
