@@ -133,7 +133,7 @@ SUMMARIES: dict[str, str] = {
 
 DEFAULTS: dict[str, dict[str, bool | int | float | str]] = {
     "flatland": {"curvature-init": "forman", "curvature-map": "sigmoid", "triangles": True, "gate": True, "self-weight": True, "proximal": 0.01},
-    "hyperfed": {"slope": 0.9, "margin": 3.0, "negatives": "one", "mixup": 0.0, "deviations": "unit", "radius": 0.2},
+    "hyperfed": {"slope": 0.9, "margin": 3.0, "negatives": "one", "mixup": 0.0, "deviations": "unit", "radius": 0.2, "direction": "consistent", "length": "consistent"},
     "spherefed": {"head": "orthonormal", "normalize": True, "loss": "mse", "temperature": 10.0, "mu": 0.0, "ridge": 0.0},
     "hull": {"epsilon": 0.01, "radius": 0.999, "cap": 128, "code": "binary", "h": 3, "num-classes": "auto", "grouping": "assignment", "classifier": "svm", "svm": "soft", "c": "auto", "dry-run": False, "switch-labels": False, "baselines": "fle", "sweep": ""},
     "adafgl": {"alpha": 0.05, "beta": 0.2, "steps": 3, "width": 64},
