@@ -380,7 +380,7 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("flower.num-malicious-nodes", 0.5, '"auto" or a whole number >= 0 and <= 1000000'),
         ("round-timeout", 0, "a number > 0"),
         ("flatland.proximal", math.nan, "a number >= 0"),
-        ("flatland.curvature-init", "ricci", 'one of "forman", "ollivier", "mlp", "constant"'),
+        ("flatland.curvature-init", "ricci", 'one of "forman", "ollivier", "literal", "mlp", "constant"'),
         ("fedprox.mu", -0.1, "a number >= 0"),
         ("images.channels", 2, 'one of "auto", 1, 3'),
         ("hyperfed.slope", 1, "a number > 0 and <= 0.99999"),
@@ -554,7 +554,7 @@ def test_method_and_data_set_must_fit(dataset, method, words):
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        ({"dataset": "cora", "model": "gin"}, "data sets of nodes is one of auto, gcn, lorentz, split"),
+        ({"dataset": "cora", "model": "gin"}, "data sets of nodes is one of auto, gcn, gated, lorentz, split"),
         ({"dataset": "MUTAG", "model": "split"}, "data sets of graphs is one of auto, gcn, gin, lorentz"),
         ({"dataset": "cora", "partition": "iid"}, "data sets of nodes is one of auto, metis, random"),
         (
