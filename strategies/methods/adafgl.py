@@ -23,8 +23,8 @@ class Keys(Table):
         default=0.5,
         ge=0,
         le=1,
-        description="alpha, the edges' share in the matrix by which features are propagated; pairs of nodes that the shared "
-        "model predicts alike have the rest. 1 is the edges alone. The authors' first code has .05",
+        description="alpha, the edges' share in the matrix by which features are propagated; pairs of nodes that the "
+        "shared model predicts alike have the rest. 1 is the edges alone. The authors' first code has .05",
     )
     beta: float = Field(
         default=0.0,

@@ -207,10 +207,10 @@ def smoothed_features(alike: Tensor, inputs: GraphInputs, alpha: float, steps: i
 def signed_weights(alike: Tensor, logits: Tensor, beta: float) -> Tensor:
     """The weight of each node for each other, in [-1, 1], and 1 for itself.
 
-    R = β times who is alike + (1 − β) cos(softmax(H)), 0 where i = j. Entries above the mean of R are scaled to (0, 1], entries below to
-    [-1, 0): a similar node counts, a dissimilar one counts with the opposite sign. The paper leaves this function open.
-    The authors' code scales the upper half in the same way; its lower half runs from 0 for the least similar to -1 at the
-    mean, where it jumps, which is taken for an error. On Cora both score the same.
+    R = β times who is alike + (1 − β) cos(softmax(H)), 0 where i = j. Entries above the mean of R are scaled to (0, 1],
+    entries below to [-1, 0): a similar node counts, a dissimilar one counts with the opposite sign. The paper leaves this
+    function open. The authors' code scales the upper half in the same way; its lower half runs from 0 for the least similar
+    to -1 at the mean, where it jumps, which is taken for an error. On Cora both score the same.
 
     Parameters
     ----------

@@ -554,7 +554,7 @@ def test_method_and_data_set_must_fit(dataset, method, words):
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        ({"dataset": "cora", "model": "gin"}, "data sets of nodes is one of auto, gcn, gated, lorentz, split"),
+        ({"dataset": "cora", "model": "gin"}, "data sets of nodes is one of auto, gated, gcn, lorentz, split"),
         ({"dataset": "MUTAG", "model": "split"}, "data sets of graphs is one of auto, gcn, gin, lorentz"),
         ({"dataset": "cora", "partition": "iid"}, "data sets of nodes is one of auto, metis, random"),
         (

@@ -101,7 +101,9 @@ def test_a_curvature_starts_at_the_graphs_standardised(kind, curvature_map, task
 
 @pytest.mark.parametrize("triangles", [True, False])
 def test_the_papers_words_start_k_at_the_graphs_curvature_itself(triangles, sets, tmp_path):
-    found = run(tmp_path, flatland__curvature_init="literal", flatland__triangles=triangles, **STILL, **on("graphs", sets))
+    found = run(
+        tmp_path, flatland__curvature_init="literal", flatland__triangles=triangles, **STILL, **on("graphs", sets)
+    )
     exact = np.array([forman("graphs", client, triangles) for client in range(3)])
     np.testing.assert_allclose([found.personal(client)["parameter/k"] for client in range(3)], exact, rtol=1e-6)
     np.testing.assert_allclose(curvatures(found), -1 / RADII["sigmoid"](exact), rtol=1e-5)

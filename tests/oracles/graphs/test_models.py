@@ -249,7 +249,9 @@ def test_gated_gcn_is_its_matrices_written_out_and_without_the_gate_the_gcn():
     adjacency, hidden = dense_adjacency(edges()), features()
     for name in ("first", "second"):
         product, share = hidden @ p[f"{name}.weight"].t(), torch.sigmoid(p[f"{name}.gate"])
-        hidden = (share * (adjacency @ product) + (1 - share) * (product - adjacency @ product) + p[f"{name}.bias"]).relu()
+        hidden = (
+            share * (adjacency @ product) + (1 - share) * (product - adjacency @ product) + p[f"{name}.bias"]
+        ).relu()
     expected = hidden @ p["head.weight"].t() + p["head.bias"]
     torch.testing.assert_close(model(inputs(features(), edges())).detach(), expected, rtol=0.0, atol=1e-13)
     plain, gcn = build(replace(SPEC, kind="gated", gate=False), seed=4), build(replace(SPEC, kind="gcn"), seed=4)
