@@ -15,11 +15,12 @@ curvature."""
 class Keys(Table):
     """Keys of FlatLand and its ablations."""
 
-    curvature_init: Literal["forman", "ollivier", "mlp", "constant"] = Field(
+    curvature_init: Literal["forman", "ollivier", "literal", "mlp", "constant"] = Field(
         default="forman",
         description="where a client's curvature starts, where the method tailors it: at the mean Forman-Ricci or "
-        "Ollivier-Ricci curvature of its edges, standardised over the clients; or at -1 for all, with mlp led away from "
-        "there by a small personal network on statistics of the graph",
+        "Ollivier-Ricci curvature of its edges, standardised over the clients; literal: k starts at the mean Forman-Ricci "
+        "curvature itself, as the paper says, where the published map is flat below -10; or at -1 for all, with mlp led "
+        "away from there by a small personal network on statistics of the graph",
     )
     curvature_map: Literal["sigmoid", "exp"] = Field(
         default="sigmoid",
