@@ -113,6 +113,7 @@ METHODS = {
         tasks=("nodes",),
         settings={"nodes": {"fine_tune_epochs": 100}},
         keys={"adafgl": Keys},
+        tuned={"nodes": {"adafgl.alpha": (0.3, 0.8)}},
         tunes_own_network=True,
         client=AdaFglClient,
     ),

@@ -291,6 +291,7 @@ METHODS = {
         tasks=IMAGES,
         settings={"images": {"fine_tune_epochs": 0}},
         keys={"apple": Keys},
+        tuned={"images": {"apple.rate": (0.0001, 0.01)}},
         server=lambda arrays, keys, run, clients: AppleServer(arrays, keys.cores, run.seed),
         rounds_set=penalty_rounds,
         client=AppleClient,

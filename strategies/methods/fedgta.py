@@ -179,6 +179,7 @@ METHODS = {
         aggregation="topology",
         tasks=("nodes",),
         keys={"fedgta": Keys},
+        tuned={"nodes": {"fedgta.threshold": (0.3, 0.9)}},
         server=lambda arrays, keys, run, clients: FedGtaServer(arrays, keys.threshold, keys.moments),
         client=FedGtaClient,
     ),

@@ -45,6 +45,9 @@ class Keys(Table):
     )
 
 
+PARTS = {"nodes": {"flatland.gate": (False,)}, "graphs": {"flatland.self-weight": (False,)}}
+"""The parts of a layer that help on some data and not on others."""
+
 METHODS = {
     "flatland": Method(
         "Lorentz layers, own curvature per client, time-like parameters stay, space-like are averaged",
@@ -54,6 +57,7 @@ METHODS = {
         proximal="flatland.proximal",
         before=("curvature",),
         keys={"flatland": Keys},
+        tuned=PARTS,
     ),
     "flatland-constant": Method(
         "flatland without tailored spaces: curvature -1 for every client",
@@ -61,6 +65,7 @@ METHODS = {
         personal=LORENTZ_PERSONAL,
         proximal="flatland.proximal",
         keys={"flatland": Keys},
+        tuned=PARTS,
     ),
     "flatland-shared": Method(
         "flatland without decoupling: time-like parameters and curvature are averaged too",
@@ -68,6 +73,7 @@ METHODS = {
         learns_curvature=True,
         proximal="flatland.proximal",
         keys={"flatland": Keys},
+        tuned=PARTS,
     ),
     "flatland-euclidean": Method(
         "flatland's decoupling on a flat GCN: one ordinary unit per layer takes the place of the time coordinate",
@@ -76,5 +82,6 @@ METHODS = {
         proximal="flatland.proximal",
         tasks=("nodes",),
         keys={"flatland": Keys},
+        tuned={"nodes": PARTS["nodes"]},
     ),
 }

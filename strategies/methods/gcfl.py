@@ -11,7 +11,7 @@ from pydantic import Field
 from curvfed.strategies.base.aggregation import Aggregation, Replies
 from curvfed.strategies.base.average import Arrays, check_names, split_average
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.method import ENDS, Method
+from curvfed.strategies.base.method import ENDS, GRAPHS, Method
 from curvfed.strategies.base.named_arrays import join_groups, select_prefix, split_groups
 
 
@@ -265,6 +265,7 @@ METHODS = {
         personal=ENDS,
         aggregation="clusters",
         keys={"gcfl": Keys},
+        tuned={task: {"gcfl.eps1": (25.0, 100.0)} for task in GRAPHS},
         server=lambda arrays, keys, run, clients: GcflServer(
             arrays, keys.eps1 * run.learning_rate, keys.eps2 * run.learning_rate, keys.warmup, keys.window
         ),

@@ -210,6 +210,8 @@ def _norm(products: Vector, weights: Vector) -> float:
     return math.sqrt(max(float(weights @ products @ weights), 0.0))
 
 
+MARGINS = {"images": {"hyperfed.margin": (1.0, 5.0)}}
+
 METHODS = {
     "hyperfed": Method(
         "fixed prototypes spread in the Poincaré ball, hyperbolic triplet loss, consistent aggregation",
@@ -223,6 +225,7 @@ METHODS = {
             arrays, keys.radius, keys.deviations, keys.direction, keys.length
         ),
         keys={"hyperfed": Keys},
+        tuned=MARGINS,
     ),
     "hyperfed-averaged": Method(
         "hyperfed with the average in place of consistent aggregation",
@@ -232,6 +235,7 @@ METHODS = {
         loss="triplet",
         tasks=IMAGES,
         keys={"hyperfed": Keys},
+        tuned=MARGINS,
     ),
     "hyperfed-fixed": Method(
         "hyperfed whose prototypes are fixed but not shared: every client spreads its own",
@@ -243,6 +247,7 @@ METHODS = {
         aggregation="consistent",
         tasks=IMAGES,
         keys={"hyperfed": Keys},
+        tuned=MARGINS,
     ),
     "hyperfed-shared": Method(
         "hyperfed whose prototypes are shared but not fixed: they are trained and aggregated with the rest",
@@ -252,6 +257,7 @@ METHODS = {
         aggregation="consistent",
         tasks=IMAGES,
         keys={"hyperfed": Keys},
+        tuned=MARGINS,
     ),
     "hyperfed-geodesic": Method(
         "hyperfed that draws an image to the prototype of its class alone: the geodesic distance in place of the triplet",
