@@ -35,6 +35,8 @@ log = logging.getLogger("curvfed")
 class Rounds(RoundPhases):
     """A run of rounds."""
 
+    calibrated: Arrays
+
     def run(self) -> None:
         """Connect the clients, train, evaluate, and store the model.
 

@@ -107,9 +107,9 @@ class RunKeys(Table):
     )
     model: str | None = Field(
         default=None,
-        description="encoder: auto is the method's own; for nodes gcn, gated, lorentz or split, for graphs gin, gcn or lorentz, "
-        "for images cnn (two layers; auto takes it for grey images), convnet (seven; for colour), resnet18, resnet18-7x7 "
-        "(as for ImageNet), vgg13, mobilenetv2 or senet18. "
+        description="encoder: auto is the method's own; for nodes gcn, gated, lorentz or split, for graphs gin, gcn or "
+        "lorentz, for images cnn (two layers; auto takes it for grey images), convnet (seven; for colour), resnet18, "
+        "resnet18-7x7 (as for ImageNet), vgg13, mobilenetv2 or senet18. "
         "What stays at a client follows from the method: gin under flatland shares as flatland does, without time-like "
         "parameters. Or a model of another package that is installed wherever server and clients run: its name, or "
         "package.module:factory",
