@@ -31,7 +31,10 @@ FALLS = "falls"
 MOST_NAMED = 5
 """Clients that a sentence names; of more it has the number."""
 
-STEADIER = "one local training step can undo what the shared model knows; a lower learning-rate makes smaller steps"
+STEADIER = (
+    "local training can undo what the shared model knows; a lower learning-rate makes its steps smaller, and "
+    "optimizer-state=kept makes them steadier"
+)
 
 
 def note_training(state: State, phase: Phase, federation: Federation) -> None:
