@@ -25,7 +25,6 @@ from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, Description, Facts
 from curvfed.strategies.wire.precision import Precision
-from curvfed.strategies.wire.store import LostState
 
 log = logging.getLogger("curvfed")
 
@@ -163,8 +162,8 @@ class Client:
 
     @property
     def keeps_optimizer(self) -> bool:
-        """Whether the optimiser's moments are kept from round to round; by default where a trained parameter is."""
-        if self.config.optimizer_state is None:
+        """Whether the optimiser's moments are kept from round to round."""
+        if self.config.optimizer_state == "personal":
             return not self.trained.keys().isdisjoint(self.personal)
         return self.config.optimizer_state == "kept"
 
@@ -185,15 +184,7 @@ class Client:
                 start_curvature(self.parameters, self.data, self.config.table("flatland"), self._ready_for)
             self.optimizer.reset()
         else:
-            try:
-                self.files.load(stamp, self.personal, self.kept_optimizer)
-            except LostState as error:
-                if self.personal:
-                    raise
-                log.warning(
-                    "partition %d: its optimiser's moments are lost and start afresh: %s", self.partition, error
-                )
-                self.optimizer.reset()
+            self.files.load(stamp, self.personal, self.kept_optimizer)
         self._stamp = stamp
 
     def receive(self, arrays: Arrays, fixed: Mapping[str, NDArray[Any]] | None = None) -> None:

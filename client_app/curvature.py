@@ -1,4 +1,4 @@
-"""Initial curvature of a client: that of its graph, standardised over the clients (FlatLand)."""
+"""Initial curvature of a client: that of its graph, standardised over the clients or as it is (FlatLand)."""
 
 from collections.abc import Mapping
 
@@ -32,11 +32,16 @@ def ricci(data: Data, keys: Keys) -> float:
 
 
 def start_curvature(parameters: Mapping[str, nn.Parameter], data: Data, keys: Keys, facts: Facts | None) -> None:
-    """Set k from the graph's curvature, standardised over the clients because the raw value saturates the sigmoid."""
+    """Set k from the graph's curvature, standardised over the clients because the raw value saturates the sigmoid.
+
+    "literal" takes the raw value, and needs no word from the other clients.
+    """
     with torch.no_grad():
         if (statistics := parameters.get("estimator.statistics")) is not None and isinstance(data, ClientGraph):
             statistics.copy_(graph_statistics(data))
-        if facts is not None and facts.ricci_std > 0:
+        if keys.curvature_init == "literal":
+            parameters["k"].fill_(ricci(data, keys))
+        elif facts is not None and facts.ricci_std > 0:
             deviations = (ricci(data, keys) - facts.ricci_mean) / facts.ricci_std
             deviations = min(max(deviations, -REACH), REACH)
             parameters["k"].fill_(deviations * CURVATURE_MAPS[keys.curvature_map].deviation)

@@ -1,6 +1,7 @@
 """A client's files: personal parameters and moments, which are never sent, and the fixed parameters of the run."""
 
 import json
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,8 +18,10 @@ from curvfed.client_app.node_config import absolute
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer, copy_into
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.wire.arrays import MessageError
-from curvfed.strategies.wire.store import Store, StoreError
+from curvfed.strategies.wire.store import LostState, Store, StoreError
 from curvfed.tasks.atomic_file import write_atomically
+
+log = logging.getLogger("curvfed")
 
 PARAMETER, OPTIMIZER = "parameter/", "optimizer/"
 """Prefixes of the names of personal tensors and of the optimiser's tensors."""
@@ -136,14 +139,23 @@ class ClientFiles:
         self._tuned, self._binding = Store(folder / "tuned"), binding
 
     def load(self, stamp: int, personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None) -> None:
-        """Restore the state of round `stamp`.
+        """Restore the state of round `stamp`; an optimiser whose moments are all that is lost starts afresh.
 
         Raises
         ------
         StoreError
-            If there is none, or it belongs to something else.
+            If the personal parameters are lost, or the state belongs to something else.
         """
-        arrays, metadata = self.store.load(stamp)
+        try:
+            arrays, metadata = self.store.load(stamp)
+        except LostState as error:
+            if personal or optimizer is None:
+                raise
+            log.warning(
+                "partition %s: its optimiser's moments are lost and start afresh: %s", self._binding["partition"], error
+            )
+            optimizer.reset()
+            return
         differ = [name for name, value in self._binding.items() if metadata.get(name) != value]
         if differ:
             raise StoreError(

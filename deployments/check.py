@@ -18,7 +18,7 @@ from curvfed.strategies.config.parse import all_fields, allowed
 from curvfed.strategies.config.run_config import RunConfig, flatten, settled
 from curvfed.tasks.images.sources import source_of
 
-PARTS = {"lorentz": "flatland", "split": "flatland", "consistent": "hyperfed"}
+PARTS = {"gated": "flatland", "lorentz": "flatland", "split": "flatland", "consistent": "hyperfed"}
 """Encoders and aggregations that several methods use: their keys stand in the table of the method they come from."""
 
 

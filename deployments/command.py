@@ -11,6 +11,7 @@ from curvfed.deployments.cluster.command import app as cluster
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError
 from curvfed.deployments.parameters import (
     Address,
+    ComparedPairs,
     Cpus,
     Data,
     Debug,
@@ -115,6 +116,40 @@ def check(
     from curvfed.deployments.check import main
 
     raise typer.Exit(main(pairs or [], everything))
+
+
+@app.command()
+def compare(
+    pairs: ComparedPairs = None,
+    results: Results = None,
+    data: Data = None,
+    cpus: Cpus = 1,
+    gpus: Gpus = 0.0,
+    address: Address = "",
+) -> None:
+    """Find the best method for some data: tune each by validation with an equal budget, then compare on fresh seeds.
+
+    curvfed compare dataset=cora data-dir=~/data
+    curvfed compare dataset=graph.pt num-supernodes=4 methods=local,fedavg,flatland budget=6
+
+    It takes the keys of a run, which hold for all methods, and keys of its own:
+    - methods: names with commas between; auto, the usual ones for the data; or all;
+    - budget=12: how many configurations of each method are tried: learning rates,
+      weight decays, and the method's own key. A key that is given is not tuned;
+    - tuning-seeds=2: seeds by which a configuration is chosen, by validation alone;
+    - seeds=5: other seeds, on which the methods with these configurations are compared;
+    - score=personal, the clients' accuracy after local training; or global, that of
+      the one model on the server's test images.
+
+    It ends with a table and one sentence, and writes them as comparison.html beside
+    the runs (--results; by default a folder in ~/curvfed/comparisons). The same
+    command goes on where it was cut off. See docs/compare.md.
+    Exit status: 0 all methods compared, 1 some could not be, 2 wrong usage, 130
+    interrupted by Ctrl-C or SIGTERM.
+    """
+    from curvfed.deployments.compare.make import main
+
+    raise typer.Exit(main(pairs or [], results, data, cpus, gpus, address))
 
 
 @app.command()

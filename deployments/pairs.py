@@ -66,9 +66,20 @@ def pop_supernodes(config: dict[str, Value], default: int) -> int:
     UsageError
         If it is no whole number of at least 1.
     """
-    number = config.pop("num-supernodes", default)
-    if type(number) is not int or number < 1:
-        raise UsageError(f"num-supernodes is {number!r}, but must be a whole number of at least 1")
+    return pop_count(config, "num-supernodes", default)
+
+
+def pop_count(config: dict[str, Value], key: str, default: Value, least: int = 1) -> int:
+    """Remove from what was read a number that is not a key of the run config.
+
+    Raises
+    ------
+    UsageError
+        If it is no whole number of at least `least`.
+    """
+    number = config.pop(key, default)
+    if type(number) is not int or number < least:
+        raise UsageError(f"{key} is {number!r}, but must be a whole number of at least {least}")
     return number
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from curvfed.deployments.compare.keys import OWN
 from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
 
 
@@ -41,9 +42,17 @@ def complete_pair(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     return [*shipped(PRESETS), *(f"{one}=" for one in (*defaults(), "num-supernodes"))]
 
 
+def complete_comparison(ctx: typer.Context, incomplete: str) -> Iterable[str]:
+    """As `complete_pair`, with the keys of a comparison; after each comma of `methods=`, names of methods."""
+    done, comma, _ = incomplete.rpartition(",")
+    if comma:
+        return [f"{done},{name}" for name in _values("methods")]
+    return [*complete_pair(ctx, incomplete), *(f"{one}=" for one in OWN if "=" not in incomplete)]
+
+
 def _values(key: str) -> Iterable[str]:
-    """The values of `method` or `dataset`; nothing for other keys."""
-    if key == "method":
+    """The values of `method`, `methods` or `dataset`; nothing for other keys."""
+    if key in ("method", "methods"):
         from curvfed.strategies.methods import METHODS
 
         return METHODS
@@ -59,6 +68,14 @@ Pairs = Annotated[
         autocompletion=complete_pair,
         help="Keys of the run configuration (docs/configuration.md has all of them), whose strings need no quotes; "
         "num-supernodes, the number of clients; names of shipped presets; and paths of .toml files. Later ones win.",
+    ),
+]
+ComparedPairs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY=VALUE|PRESET|FILE.toml]...",
+        autocompletion=complete_comparison,
+        help="Keys of the comparison, and those of the run configuration, as for simulate.",
     ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the server's traceback if an error ends the run.")]

@@ -245,7 +245,7 @@ def _facts(described: dict[int, Description]) -> Facts:
 
 def _ask_curvature(grid: Grid, config: RunConfig, run: str, federation: Federation) -> Federation:
     """FlatLand's query phase for the Ricci curvatures, which are standardised over the clients before they set k."""
-    if CURVATURE not in config.row.before or config["flatland.curvature-init"] in ("constant", "mlp"):
+    if CURVATURE not in config.row.before or config["flatland.curvature-init"] in ("constant", "mlp", "literal"):
         return federation
     if model_spec(settled(config, federation.facts.task), federation.facts).kind != "lorentz":  # a model without k
         return federation

@@ -1,7 +1,7 @@
 """Figures of a round and of a run from the clients' scores."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,9 +33,10 @@ def personal_figures(scores: Scores, descriptions: Mapping[int, Description]) ->
     name = "score" if metric == "accuracy" else "accuracy"
     accuracy = {partition: measured[name] for partition, measured in sorted(scores.items()) if name in measured}
     mean, std = mean_std(list(accuracy.values()))
-    worst = sorted(accuracy.values())[: math.ceil(len(accuracy) / 10)]
+    before = column(scores, f"{name}_before")
     metrics: dict[str, Any] = {
-        "personal_accuracy_before": mean_std(column(scores, f"{name}_before"))[0],
+        "personal_accuracy_before": mean_std(before)[0],
+        "personal_accuracy_before_worst_decile": _worst_decile(before),
         "personal_accuracy_pooled": _pooled(accuracy, descriptions),
         "clients_left_out": len(descriptions) - len(accuracy),
         "validation": mean_std(column(scores, "validation"))[0],
@@ -47,9 +48,13 @@ def personal_figures(scores: Scores, descriptions: Mapping[int, Description]) ->
     return {
         "personal_accuracy_mean": mean,
         "personal_accuracy_std": std,
-        "personal_accuracy_worst_decile": mean_std(worst)[0],
+        "personal_accuracy_worst_decile": _worst_decile(accuracy.values()),
         "metrics": metrics,
     }
+
+
+def _worst_decile(values: Collection[float]) -> float | None:
+    return mean_std(sorted(values)[: math.ceil(len(values) / 10)])[0]
 
 
 def majority_accuracy(descriptions: Mapping[int, Description]) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.progress import PHASE_SILENCE, Progress
 from curvfed.server_app.run import Run
-from curvfed.strategies.base.aggregation import Aggregation, Average, Update
+from curvfed.strategies.base.aggregation import Aggregation, Update
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.checks import check_steps, check_variances
@@ -26,7 +26,7 @@ class RoundPhases(Run):
     progress : Progress
     """
 
-    model: Aggregation = Average({})
+    model: Aggregation
     fixed: Arrays
     progress: Progress
 

@@ -18,7 +18,7 @@ from curvfed.server_app.progress import ROUND_SILENCE, Progress, in_words, perce
 from curvfed.server_app.round_phases import RoundPhases, updates_of
 from curvfed.server_app.run import RoundError, check_enough
 from curvfed.server_app.run_warnings import note_training
-from curvfed.strategies.base.aggregation import Aggregation, Update, reweighted
+from curvfed.strategies.base.aggregation import Aggregation, Average, Update, reweighted
 from curvfed.strategies.base.average import AggregationError, Arrays
 from curvfed.strategies.base.named_arrays import not_finite
 from curvfed.strategies.config.halves import aggregation, precision
@@ -36,6 +36,8 @@ log = logging.getLogger("curvfed")
 class Rounds(RoundPhases):
     """A run of rounds."""
 
+    calibrated: Arrays
+
     def run(self) -> None:
         """Connect the clients, train, evaluate, and store the model.
 
@@ -43,7 +45,8 @@ class Rounds(RoundPhases):
         ------
         FederationError, RoundError, ConfigError
         """
-        self.fixed, self.calibrated, self.progress = {}, Arrays(), Progress(self.config.num_rounds)
+        self.fixed, self.calibrated, self.progress = {}, {}, Progress(self.config.num_rounds)
+        self.model = Average({})  # phases before the first model send no parameters
         self.connect()
         self.precision = precision(self.config, self.federation.facts)
         self.model = self._aggregation()

@@ -133,10 +133,10 @@ SUMMARIES: dict[str, str] = {
 
 DEFAULTS: dict[str, dict[str, bool | int | float | str]] = {
     "flatland": {"curvature-init": "forman", "curvature-map": "sigmoid", "triangles": True, "gate": True, "self-weight": True, "proximal": 0.01},
-    "hyperfed": {"slope": 0.9, "margin": 3.0, "negatives": "one", "mixup": 0.0, "deviations": "unit", "radius": 0.2},
+    "hyperfed": {"slope": 0.9, "margin": 3.0, "negatives": "one", "mixup": 0.0, "deviations": "unit", "radius": 0.2, "direction": "consistent", "length": "consistent"},
     "spherefed": {"head": "orthonormal", "normalize": True, "loss": "mse", "temperature": 10.0, "mu": 0.0, "ridge": 0.0},
     "hull": {"epsilon": 0.01, "radius": 0.999, "cap": 128, "code": "binary", "h": 3, "num-classes": "auto", "grouping": "assignment", "classifier": "svm", "svm": "soft", "c": "auto", "dry-run": False, "switch-labels": False, "baselines": "fle", "sweep": ""},
-    "adafgl": {"alpha": 0.05, "beta": 0.2, "steps": 3, "width": 64},
+    "adafgl": {"alpha": 0.5, "beta": 0.0, "steps": 3, "width": 64},
     "apple": {"rate": 0.001, "mu": 0.001, "last": 0.2, "cores": 0},
     "ccvr": {"per-class": 500, "learning-rate": 0.01, "epochs": 10},
     "ditto": {"mu": 1.0, "epochs": 1},
@@ -150,7 +150,7 @@ DEFAULTS: dict[str, dict[str, bool | int | float | str]] = {
     "fedprox": {"mu": 0.01},
     "fedrep": {"head-epochs": 5},
     "fedsage": {"generator-rounds": 5, "epochs": 10, "hidden": 0.1, "neighbours": 5, "cross": 1.0, "width": 64, "sample": 64},
-    "gcfl": {"eps1": 0.05, "eps2": 0.1, "warmup": 20, "window": 0},
+    "gcfl": {"eps1": 50.0, "eps2": 100.0, "warmup": 20, "window": 0},
     "moon": {"mu": 1.0, "temperature": 0.5},
     "pfedme": {"penalty": 1.0, "steps": 5, "rate": 0.3, "beta": 1.0},
     "scaffold": {"learning-rate": 1.0},

@@ -12,7 +12,7 @@ GENERATED = {"trees": "nodes", "digits": "images", "uniform": "points"}
 """The tasks of the data sets that need no files."""
 
 MODELS: dict[str, tuple[str, ...]] = {
-    "nodes": ("gcn", "lorentz", "split"),
+    "nodes": ("gcn", "gated", "lorentz", "split"),
     "graphs": ("gin", "gcn", "lorentz"),
     "images": ("cnn", "convnet", "resnet18", "resnet18-7x7", "vgg13", "mobilenetv2", "senet18"),
     "points": (),

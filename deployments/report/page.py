@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from markupsafe import Markup
+
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.report import figures
 from curvfed.deployments.report.render import HERE, csv_text, html_table, latex, markdown
@@ -118,17 +120,17 @@ def make_page(plan: Plan, runs: Sequence[Run], folder: Path, against: str = "") 
     return page
 
 
-def markdown_page(page: SweepPage, folder: Path, level: int = 1) -> str:
-    """Write the page as Markdown for a file in this folder."""
+def markdown_page(page: SweepPage, folder: Path, level: int = 1, more: Sequence[str] = ()) -> str:
+    """Write the page as Markdown for a file in this folder; `more` tables are Markdown already."""
     places = [drawn.files[0].relative_to(folder).as_posix() for drawn in page.drawn]
-    tables = [markdown(table) for table in page.tables]
+    tables = [*map(markdown, page.tables), *more]
     return render("page.md", HERE, page=page, level=level, places=places, tables=tables).rstrip() + "\n"
 
 
-def html_page(page: SweepPage) -> str:
-    """Write the page as HTML that contains its pictures."""
+def html_page(page: SweepPage, more: Sequence[Markup] = ()) -> str:
+    """Write the page as HTML that contains its pictures; `more` tables are HTML already."""
     pictures = [base64.b64encode(drawn.files[1].read_bytes()).decode() for drawn in page.drawn]
-    tables = [html_table(table) for table in page.tables]
+    tables = [*map(html_table, page.tables), *more]
     return render("page.html", HERE, page=page, title=page.plan.title, pictures=pictures, tables=tables)
 
 

@@ -64,6 +64,8 @@ NAMED = {
     "global_accuracy_uncalibrated": _accuracy("global accuracy, uncalibrated"),
     "personal_accuracy_mean": _accuracy("personal accuracy"),
     "personal_accuracy_before": _accuracy("personal accuracy of the model as received"),
+    "personal_accuracy_worst_decile": _accuracy("personal accuracy, worst tenth of the clients"),
+    "personal_accuracy_before_worst_decile": _accuracy("accuracy of the model as received, worst tenth of clients"),
     "personal_accuracy_pooled": _accuracy("personal accuracy, pooled"),
     "majority_accuracy": _accuracy("accuracy of the majority class"),
     "grouping_accuracy": _accuracy("hulls in the group of their class"),

@@ -130,14 +130,27 @@ def read_plan(path: Path, scale: str = "") -> Plan:
         raise UsageError(f"{path} has no run: give it [settings], or [[runs]], or both")
     once: dict[str, Planned] = {}
     for block in runs or [{}]:
-        for settings in _combinations(common | dotted(block), path):
-            planned = _plan(updated(settings, number), path)
+        for settings in combinations(common | dotted(block), path):
+            planned = plan_run(updated(settings, number), path)
             once.setdefault(planned.name, planned)
     title, source, about = (str(content.get(key, "")) for key in ("title", "source", "about"))
     return Plan(path, scale, title or path.stem, source, about, tuple(once.values()), tuple(tables), tuple(figures))
 
 
-def _plan(settings: dict[str, Value], path: Path) -> Planned:
+def plan_run(settings: dict[str, Value], path: Path) -> Planned:
+    """One run with these keys.
+
+    Parameters
+    ----------
+    settings : dict
+    path : Path
+        The file that asks for it: relative paths are relative to its folder, and errors name it.
+
+    Raises
+    ------
+    UsageError
+        If the number of clients is no such number; any other key that is wrong makes a run that is `refused`.
+    """
     paths = {key: found for key in ("dataset", "test-data") if (found := _absolute(key, settings.get(key), path))}
     given = settings | paths
     whole: dict[str, Any] = given
@@ -150,7 +163,7 @@ def _plan(settings: dict[str, Value], path: Path) -> Planned:
         refused, stem = str(error), str(given.get("method", "run"))
     else:
         # The case of names does not matter.
-        name = config.dataset if _is_path(config.dataset) else config.dataset.lower()
+        name = config.dataset if is_own_data(config.dataset) else config.dataset.lower()
         whole = flatten(config) | {"dataset": name}
         refused, stem = "", f"{config.method}-{Path(config.dataset).stem.lower()}"
     identity = {key: value for key, value in whole.items() if key not in NO_PART_OF_IT} | {SUPERNODES: number}
@@ -161,7 +174,9 @@ def _plan(settings: dict[str, Value], path: Path) -> Planned:
 
 def _absolute(key: str, value: Value | None, path: Path) -> str:
     """A path relative to the sweep file's folder, made absolute; "" for names and absolute paths."""
-    if not isinstance(value, str) or not (_is_path(value) if key == "dataset" else value not in ("", "auto", "none")):
+    if not isinstance(value, str) or not (
+        is_own_data(value) if key == "dataset" else value not in ("", "auto", "none")
+    ):
         return ""
     given = Path(value)
     if given.is_absolute() or value.startswith("~"):
@@ -169,19 +184,25 @@ def _absolute(key: str, value: Value | None, path: Path) -> str:
     return str((path.expanduser().parent / given).resolve())
 
 
-def _is_path(dataset: str) -> bool:
+def is_own_data(dataset: str) -> bool:
     """Whether a data set is a file or folder of the user's, rather than a name."""
     return is_path(dataset) or Path(dataset).suffix.lower() in (".pt", *ENDINGS)
 
 
-def _combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, Value]]:
-    """All combinations of the lists, with the last key changing fastest."""
+def combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, Value]]:
+    """All combinations of the lists, with the last key changing fastest.
+
+    Raises
+    ------
+    UsageError
+        For a key or a value that a sweep may not have.
+    """
     axes: dict[str, list[Value]] = {}
     for key, value in settings.items():
         check_key(key, DEFAULTS, f"{path}: ")
         if key in PLACES:
             raise UsageError(
-                f"{path}: {key!r} is not for a sweep file; see --data, --results, --cpus and --gpus, the sweep sets the "
+                f"{path}: {key!r} is not for a sweep; see --data, --results, --cpus and --gpus, the sweep sets the "
                 "other keys itself"
             )
         values = value if isinstance(value, list) else [value]

@@ -1,7 +1,6 @@
 """The README's picture, from nine runs on `trees` (two minutes): python docs/images/make.py
 
-All three methods train alike: Adam's moments live on at the clients, and there is no weight decay, since ours is coupled to
-Adam's steps. Runs that are in results-dir already are not repeated.
+All three methods train at their defaults, with the same optimiser. Runs that are in results-dir already are not repeated.
 """
 
 import csv
@@ -17,7 +16,6 @@ from curvfed.strategies.config.run_config import RunConfig
 METHODS = {"flatland": "#0072b2", "fedavg": "#d55e00", "local": "#777777"}
 SEEDS = (0, 1, 2)
 ROUNDS = 100
-TRAINING = {"optimizer-state": "kept", "weight-decay": 0.0}
 SMOOTH = 5
 """Rounds that a drawn value is the mean of."""
 
@@ -31,7 +29,7 @@ def run(method: str, seed: int) -> Path:
     folder = RunConfig().results_path / name
     if not (folder / "summary.json").exists():
         about = {"method": method, "dataset": "trees", "seed": seed, "num-rounds": ROUNDS, "run-name": name}
-        simulate(about | TRAINING)
+        simulate(about)
     return folder
 
 

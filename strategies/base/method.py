@@ -29,9 +29,6 @@ ONE_SHOT = "one-shot"
 PLAIN_MEAN = {"weights": "uniform"}
 """Setting of methods whose papers average clients without regard to their numbers of examples."""
 
-SGD_FROM_REST = {"optimizer": "sgd", "optimizer_state": "fresh"}
-"""Setting of methods that compute the weight of gradients in the steps of SGD."""
-
 
 @dataclass(frozen=True)
 class Method:
@@ -94,6 +91,8 @@ class Method:
         Whether its halves use the classifier as a separate module, which models of other packages may not have.
     tunes_own_network : bool
         Whether fine-tuning trains a personal network, whatever `fine-tune` says.
+    tuned : mapping of str to mapping
+        By task: the own keys that matter most, with values worth trying besides the defaults, for `curvfed compare`.
     rounds_set : callable
         From (own keys, num-rounds) to a number of first rounds that depends on the number of rounds; resuming a run with
         another number of rounds must not change it.
@@ -124,6 +123,7 @@ class Method:
     keys: Mapping[str, type[Table]] = field(default_factory=dict)
     reads_classifier: bool = False
     tunes_own_network: bool = False
+    tuned: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
     rounds_set: Callable[[Any, int], int] | None = None
 
     @property

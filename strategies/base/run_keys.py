@@ -71,7 +71,7 @@ class RunKeys(Table):
     )
     optimizer: Literal["adamw", "adam", "sgd"] = Field(
         default=CHOSEN,
-        description="the clients' optimiser; adamw decays weights beside the gradient, adam as a part of it; auto: adam "
+        description="the clients' optimiser; adamw decays weights beside the gradient, adam as a part of it; auto: adamw "
         "for graphs, sgd for images and with scaffold",
     )
     learning_rate: Rate = Field(
@@ -107,9 +107,9 @@ class RunKeys(Table):
     )
     model: str | None = Field(
         default=None,
-        description="encoder: auto is the method's own; for nodes gcn, lorentz or split, for graphs gin, gcn or lorentz, "
-        "for images cnn (two layers; auto takes it for grey images), convnet (seven; for colour), resnet18, resnet18-7x7 "
-        "(as for ImageNet), vgg13, mobilenetv2 or senet18. "
+        description="encoder: auto is the method's own; for nodes gcn, gated, lorentz or split, for graphs gin, gcn or "
+        "lorentz, for images cnn (two layers; auto takes it for grey images), convnet (seven; for colour), resnet18, "
+        "resnet18-7x7 (as for ImageNet), vgg13, mobilenetv2 or senet18. "
         "What stays at a client follows from the method: gin under flatland shares as flatland does, without time-like "
         "parameters. Or a model of another package that is installed wherever server and clients run: its name, or "
         "package.module:factory",
@@ -121,11 +121,10 @@ class RunKeys(Table):
         description="width of a graph network's hidden layers; of the linear layer between an image network and its "
         "classifier, 0: no such layer; auto: the task's own, 128 for graphs and 20 for images",
     )
-    optimizer_state: Literal["kept", "fresh"] | None = Field(
-        default=None,
-        description="the optimiser's moments at a client between rounds: kept, fresh each round, or auto: kept where the "
-        "run keeps trained parameters at the clients, fresh where they are stateless (fedavg and fedprox on common "
-        "features, flatland-shared)",
+    optimizer_state: Literal["kept", "fresh", "personal"] | None = Field(
+        default=CHOSEN,
+        description="the optimiser's moments at a client between rounds: kept, fresh each round, or personal: kept where "
+        "the run keeps trained parameters at the clients. auto: kept with adamw and adam, fresh with sgd, for every method",
     )
     fraction_train: float = Field(default=1.0, gt=0, le=1, description="share of the clients that train in a round")
     partition: Literal["metis", "random", "dirichlet", "iid", "shards", "stratified"] = Field(

@@ -28,7 +28,7 @@ BUILT_IN = {"nodes": "trees", "graphs": "trees", "images": "digits", "points": "
 
 _GRAPHS: dict[str, Any] = {
     "local_epochs": 1,
-    "optimizer": "adam",
+    "optimizer": "adamw",
     "learning_rate": 0.01,
     "embedding_dim": 128,
     "partition": "metis",
@@ -154,7 +154,8 @@ def _with_tables(tables: tuple[tuple[str, type[Table]], ...]) -> type[RunConfig]
 def settled(config: RunConfig, task: str) -> RunConfig:
     """The configuration with a value for every key that the task or the method chooses.
 
-    FlatLand's Appendix E.2 is what graphs get. Images get the five local epochs, d = 20 and the split of HyperFed's
+    Graphs get FlatLand's Appendix E.2, but decay beside the gradient, and for every method moments that live on at the
+    client, as in the code of all its baselines. Images get the five local epochs, d = 20 and the split of HyperFed's
     Section 5.1, SphereFed's SGD with momentum .9, and rates that suit networks without normalisation too.
     """
     method = config.row
@@ -166,6 +167,7 @@ def settled(config: RunConfig, task: str) -> RunConfig:
     if task == "images" and config.loss != "cross-entropy":
         choices["learning_rate"] = _OTHER_LOSS_RATE
     choices |= method.settings.get(task, {})
+    choices.setdefault("optimizer_state", "fresh" if (config.optimizer or choices["optimizer"]) == "sgd" else "kept")
     if task == "points":
         choices["train_size"] = 1 - (choices["test_size"] if config.test_size is None else config.test_size)
     return config.model_copy(update={name: value for name, value in choices.items() if getattr(config, name) is None})

@@ -20,18 +20,18 @@ class Keys(Table):
     """Keys of AdaFGL."""
 
     alpha: float = Field(
-        default=0.05,
+        default=0.5,
         ge=0,
         le=1,
-        description="alpha, the edges' share in the matrix by which nodes hear each other; what the shared model predicts "
-        "alike has the rest. 1 is the edges alone",
+        description="alpha, the edges' share in the matrix by which features are propagated; pairs of nodes that the "
+        "shared model predicts alike have the rest. 1 is the edges alone. The authors' first code has .05",
     )
     beta: float = Field(
-        default=0.2,
+        default=0.0,
         ge=0,
         le=1,
-        description="beta, what the signed weights of heterophilous message passing keep of that matrix; what the client's "
-        "own network finds alike has the rest",
+        description="beta, the share of these pairs in the signed weights of heterophilous message passing; what the "
+        "client's own network finds alike has the rest. The authors' first code has .2",
     )
     steps: int = Field(
         default=3, ge=1, le=100, description="k, how often features are propagated by that matrix before they are read"
@@ -113,6 +113,7 @@ METHODS = {
         tasks=("nodes",),
         settings={"nodes": {"fine_tune_epochs": 100}},
         keys={"adafgl": Keys},
+        tuned={"nodes": {"adafgl.alpha": (0.3, 0.8)}},
         tunes_own_network=True,
         client=AdaFglClient,
     ),

@@ -142,8 +142,9 @@ class AppleClient(Learner):
 
     With g = ∇f(θ), the gradient of w_i is p_ii g, and that of p_ij is ⟨g, w_j⟩ + λ(r) μ (p_ij − p_0j); the others' cores
     do not change. Both use the run's kind of optimiser, with new moments in every round: w_i with `learning-rate` and
-    weight decay, p_i with `apple.rate` and no weight decay; a schedule scales both rates. λ(r) falls from 1 to 0 along
-    half a cosine over the first `apple.last` of the rounds, as in the authors' code.
+    weight decay, p_i with `apple.rate` and no weight decay; a schedule scales both rates. SGD's rate of w_i counts once for
+    each client, as in PFLlib: p_ii starts near 1/m, and would make the steps of w_i that much shorter than FedAvg's. λ(r)
+    falls from 1 to 0 along half a cosine over the first `apple.last` of the rounds, as in the authors' code.
 
     p_0j, client j's share of all training examples, is sent with the cores. The client keeps p_i − p_0, which is 0 at the
     start; p_0 is constant once all clients have replied. θ is kept too, for predictions. With `apple.cores` the client
@@ -251,7 +252,9 @@ class _CoreSteps:
         self._learner, self._cores, self._trained = learner, cores, local.trained
         self._own = {name: nn.Parameter(cores[name][learner.place]) for name in local.trained}  # views of `cores`
         of_core = make_optimizer(self._own, config)
-        of_core.learning_rate = local.optimizer.learning_rate
+        of_core.learning_rate = local.optimizer.learning_rate * (
+            len(learner.shares) if config.optimizer == "sgd" else 1
+        )
         undecayed = config.model_copy(update={"weight_decay": 0.0})
         of_relations = make_optimizer({"relations": learner.relations}, undecayed)
         scheduled = local.optimizer.learning_rate / config.learning_rate if config.learning_rate else 0.0
@@ -288,6 +291,7 @@ METHODS = {
         tasks=IMAGES,
         settings={"images": {"fine_tune_epochs": 0}},
         keys={"apple": Keys},
+        tuned={"images": {"apple.rate": (0.0001, 0.01)}},
         server=lambda arrays, keys, run, clients: AppleServer(arrays, keys.cores, run.seed),
         rounds_set=penalty_rounds,
         client=AppleClient,

@@ -61,6 +61,7 @@ METHODS = {
         tasks=(*GRAPHS, *IMAGES),
         settings={"images": {"fine_tune_epochs": 0}},
         keys={"ditto": Keys},
+        tuned={task: {"ditto.mu": (0.1, 0.3, 3.0)} for task in (*GRAPHS, *IMAGES)},
         client=DittoClient,
     ),
 }

@@ -6,7 +6,7 @@ from pydantic import Field
 from curvfed.strategies.base.aggregation import Replies
 from curvfed.strategies.base.average import Arrays, split_average
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.method import GRAPHS, Method
 from curvfed.strategies.base.personal_averages import Matrix, PersonalAverages, cosines
 from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING
 
@@ -102,6 +102,7 @@ METHODS = {
         sparsity="fed-pub.l1",
         aggregation="similarity",
         keys={"fed-pub": Keys},
+        tuned={task: {"fed-pub.scale": (1.0, 10.0)} for task in GRAPHS},
         server=lambda arrays, keys, run, clients: FedPubServer(arrays, keys.scale),
     ),
 }

@@ -137,6 +137,7 @@ METHODS = {
         # Gradients are clipped as in the authors' code: without it, dissimilar clients make the drift diverge.
         settings={"images": PLAIN_MEAN | {"clip_norm": 10.0}},
         keys={"feddyn": Keys},
+        tuned={"images": {"feddyn.alpha": (0.001, 0.01)}},
         server=lambda arrays, keys, run, clients: FedDynServer(arrays, clients),
         client=FedDynClient,
     ),

@@ -145,7 +145,7 @@ class FedGtaClient(Learner):
     over all nodes, and the local smoothing confidence of softmax(Yᵏ/T), whose degrees count no self-loops. In both,
     training nodes have their labels.
 
-    The propagation is the paper's. The rest follows the authors' code: soft labels come from a softmax after the
+    The propagation is the paper's. The rest follows the authors' first code: soft labels come from a softmax after the
     propagation, with a temperature T for the confidence; training nodes have their labels before and after it; the moments
     are not central.
     """
@@ -179,6 +179,7 @@ METHODS = {
         aggregation="topology",
         tasks=("nodes",),
         keys={"fedgta": Keys},
+        tuned={"nodes": {"fedgta.threshold": (0.3, 0.9)}},
         server=lambda arrays, keys, run, clients: FedGtaServer(arrays, keys.threshold, keys.moments),
         client=FedGtaClient,
     ),

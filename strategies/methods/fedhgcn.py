@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from curvfed.strategies.base.keys import Table
-from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.method import GRAPHS, Method
 
 
 class Keys(Table):
@@ -24,5 +24,6 @@ METHODS = {
         space="lorentz",
         selection="fedhgcn.ratio",
         keys={"fedhgcn": Keys},
+        tuned={task: {"fedhgcn.ratio": (0.5, 1.0)} for task in GRAPHS},
     ),
 }

@@ -225,6 +225,7 @@ METHODS = {
         tasks=IMAGES,
         settings={"images": {"fine_tune_epochs": 0}},
         keys={"fedmtl": Keys},
+        tuned={"images": {"fedmtl.coupling": (0.01, 1.0)}},
         server=lambda arrays, keys, run, clients: FedMtlServer(arrays, keys.relations, clients),
         client=FedMtlClient,
     ),

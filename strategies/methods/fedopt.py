@@ -39,6 +39,7 @@ METHODS = {
         aggregation="fedopt",
         tasks=IMAGES,
         keys={"fedopt": Keys},
+        tuned={"images": {"fedopt.learning-rate": (0.3, 1.5)}},
         server=server,
     ),
 }

@@ -23,5 +23,6 @@ METHODS = {
         proximal="fedprox.mu",
         tasks=(*GRAPHS, *IMAGES),
         keys={"fedprox": Keys},
+        tuned={task: {"fedprox.mu": (0.001, 0.1, 1.0)} for task in ("graphs", *IMAGES)},
     ),
 }

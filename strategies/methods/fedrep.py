@@ -36,6 +36,7 @@ METHODS = {
         personal=("head.*",),
         tasks=IMAGES,
         keys={"fedrep": Keys},
+        tuned={"images": {"fedrep.head-epochs": (1, 10)}},
         client=FedRepClient,
     ),
 }

@@ -15,11 +15,12 @@ curvature."""
 class Keys(Table):
     """Keys of FlatLand and its ablations."""
 
-    curvature_init: Literal["forman", "ollivier", "mlp", "constant"] = Field(
+    curvature_init: Literal["forman", "ollivier", "literal", "mlp", "constant"] = Field(
         default="forman",
         description="where a client's curvature starts, where the method tailors it: at the mean Forman-Ricci or "
-        "Ollivier-Ricci curvature of its edges, standardised over the clients; or at -1 for all, with mlp led away from "
-        "there by a small personal network on statistics of the graph",
+        "Ollivier-Ricci curvature of its edges, standardised over the clients; literal: k starts at the mean Forman-Ricci "
+        "curvature itself, as the paper says, where the published map is flat below -10; or at -1 for all, with mlp led "
+        "away from there by a small personal network on statistics of the graph",
     )
     curvature_map: Literal["sigmoid", "exp"] = Field(
         default="sigmoid",
@@ -44,6 +45,9 @@ class Keys(Table):
     )
 
 
+PARTS = {"nodes": {"flatland.gate": (False,)}, "graphs": {"flatland.self-weight": (False,)}}
+"""The parts of a layer that help on some data and not on others."""
+
 METHODS = {
     "flatland": Method(
         "Lorentz layers, own curvature per client, time-like parameters stay, space-like are averaged",
@@ -53,6 +57,7 @@ METHODS = {
         proximal="flatland.proximal",
         before=("curvature",),
         keys={"flatland": Keys},
+        tuned=PARTS,
     ),
     "flatland-constant": Method(
         "flatland without tailored spaces: curvature -1 for every client",
@@ -60,6 +65,7 @@ METHODS = {
         personal=LORENTZ_PERSONAL,
         proximal="flatland.proximal",
         keys={"flatland": Keys},
+        tuned=PARTS,
     ),
     "flatland-shared": Method(
         "flatland without decoupling: time-like parameters and curvature are averaged too",
@@ -67,6 +73,7 @@ METHODS = {
         learns_curvature=True,
         proximal="flatland.proximal",
         keys={"flatland": Keys},
+        tuned=PARTS,
     ),
     "flatland-euclidean": Method(
         "flatland's decoupling on a flat GCN: one ordinary unit per layer takes the place of the time coordinate",
@@ -75,5 +82,6 @@ METHODS = {
         proximal="flatland.proximal",
         tasks=("nodes",),
         keys={"flatland": Keys},
+        tuned={"nodes": PARTS["nodes"]},
     ),
 }

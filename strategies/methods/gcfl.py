@@ -11,7 +11,7 @@ from pydantic import Field
 from curvfed.strategies.base.aggregation import Aggregation, Replies
 from curvfed.strategies.base.average import Arrays, check_names, split_average
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.method import ENDS, Method
+from curvfed.strategies.base.method import ENDS, GRAPHS, Method
 from curvfed.strategies.base.named_arrays import join_groups, select_prefix, split_groups
 
 
@@ -19,17 +19,17 @@ class Keys(Table):
     """Keys of GCFL and GCFL+."""
 
     eps1: Rate = Field(
-        default=0.05,
+        default=50.0,
         ge=0,
-        description="a cluster of clients may be split when the norm of its mean update is below this; it goes with "
-        "learning rate and width, and the summary's mean_update_norm says what it is held against. It is never split "
-        "where at most half of its clients reply in a round",
+        description="a cluster of clients may be split when the norm of its mean update is below this times the learning "
+        "rate; it goes with the width, and the summary's mean_update_norm says what the product is held against. It is "
+        "never split where at most half of its clients reply in a round. The authors have .03 to .08 at a rate of .001",
     )
     eps2: Rate = Field(
-        default=0.1,
+        default=100.0,
         ge=0,
-        description="and when the norm of a client's update is above this (largest_update_norm); at least eps1, so that "
-        "clients that agree are never parted",
+        description="and when the norm of a client's update is above this times the learning rate (largest_update_norm); "
+        "at least eps1, so that clients that agree are never parted",
     )
     warmup: int = Field(default=20, ge=0, le=1_000_000, description="rounds before the first that may split a cluster")
     window: int = Field(
@@ -110,6 +110,9 @@ class GcflServer(Aggregation):
     update is below ε1 and that of the largest update is above ε2. The halves are a minimum cut of the complete graph over
     its clients. The weight of an edge is 1 + the cosine of two updates; for GCFL+ it is the largest distance between any
     two sequences of update norms minus the distance between these two. Then each cluster averages its replies by examples.
+
+    The norms are those of updates, whose length goes with the learning rate; so do the keys that set ε1 and ε2, and a
+    cluster is split at the same stage of training at any rate.
 
     Further details follow the authors' code: the mean is unweighted; there is no split in the first rounds, nor of fewer
     than three clients; after a split all sequences start anew. Of the code's two forms of GCFL+ this is the one with norms
@@ -262,6 +265,9 @@ METHODS = {
         personal=ENDS,
         aggregation="clusters",
         keys={"gcfl": Keys},
-        server=lambda arrays, keys, run, clients: GcflServer(arrays, keys.eps1, keys.eps2, keys.warmup, keys.window),
+        tuned={task: {"gcfl.eps1": (25.0, 100.0)} for task in GRAPHS},
+        server=lambda arrays, keys, run, clients: GcflServer(
+            arrays, keys.eps1 * run.learning_rate, keys.eps2 * run.learning_rate, keys.warmup, keys.window
+        ),
     ),
 }

@@ -53,6 +53,14 @@ class Keys(Table):
         description="how far, over the number of clients K, a client's weight may lie from its share of the examples: "
         "0 is averaging, K or more is unbounded as in the paper",
     )
+    direction: Literal["consistent", "average"] = Field(
+        default="consistent",
+        description="for controls: whose direction the step of consistent aggregation has, its own or the average's",
+    )
+    length: Literal["consistent", "average"] = Field(
+        default="consistent",
+        description="for controls: whose length that step has, its own or the average's; the latter is usually longer",
+    )
 
 
 Vector = NDArray[np.float64]
@@ -89,11 +97,21 @@ class Consistent(Average):
         0 is the average, bit for bit; K and more is unbounded, with raw deviations the paper's aggregation.
     deviations : str
         "unit" or "raw".
+    direction, length : str
+        "consistent" or "average": whose direction and whose length the step has.
     """
 
-    def __init__(self, arrays: Arrays, radius: float, deviations: str) -> None:
+    def __init__(
+        self,
+        arrays: Arrays,
+        radius: float,
+        deviations: str,
+        direction: str = "consistent",
+        length: str = "consistent",
+    ) -> None:
         super().__init__(arrays)
         self._radius, self._unit = radius, deviations == "unit"
+        self._direction, self._length = direction, length
         self._weights: dict[int, float] = {}
         self._figures: dict[str, Any] = {}
 
@@ -109,6 +127,7 @@ class Consistent(Average):
             products = gram(self._arrays, [replies[p].arrays for p in active])
             weights, note = consistent_weights(products, prior, self._radius, self._unit)
             ratio = norm_ratio(products, weights, prior)
+            weights = self._step(weights, prior, ratio)
         self._weights = shares | dict(zip(active, weights.tolist(), strict=True))
         if np.array_equal(weights, prior):
             super().aggregate(replies)
@@ -120,6 +139,12 @@ class Consistent(Average):
             "norm_ratio": ratio,
             "aggregation_note": note,
         }
+
+    def _step(self, weights: Vector, prior: Vector, ratio: float | None) -> Vector:
+        """The weights of the step with the direction and the length that are asked for; as it is where either is 0."""
+        if self._direction == self._length or not ratio:
+            return prior if self._direction == "average" else weights
+        return prior * ratio if self._direction == "average" else weights / ratio
 
     def round_figures(self) -> dict[str, Any]:
         """The weights p, their L1 distance from the shares p0, the ratio of norms, and the note."""
@@ -185,6 +210,8 @@ def _norm(products: Vector, weights: Vector) -> float:
     return math.sqrt(max(float(weights @ products @ weights), 0.0))
 
 
+MARGINS = {"images": {"hyperfed.margin": (1.0, 5.0)}}
+
 METHODS = {
     "hyperfed": Method(
         "fixed prototypes spread in the Poincaré ball, hyperbolic triplet loss, consistent aggregation",
@@ -194,8 +221,11 @@ METHODS = {
         loss="triplet",
         aggregation="consistent",
         tasks=IMAGES,
-        server=lambda arrays, keys, run, clients: Consistent(arrays, keys.radius, keys.deviations),
+        server=lambda arrays, keys, run, clients: Consistent(
+            arrays, keys.radius, keys.deviations, keys.direction, keys.length
+        ),
         keys={"hyperfed": Keys},
+        tuned=MARGINS,
     ),
     "hyperfed-averaged": Method(
         "hyperfed with the average in place of consistent aggregation",
@@ -205,6 +235,7 @@ METHODS = {
         loss="triplet",
         tasks=IMAGES,
         keys={"hyperfed": Keys},
+        tuned=MARGINS,
     ),
     "hyperfed-fixed": Method(
         "hyperfed whose prototypes are fixed but not shared: every client spreads its own",
@@ -216,6 +247,7 @@ METHODS = {
         aggregation="consistent",
         tasks=IMAGES,
         keys={"hyperfed": Keys},
+        tuned=MARGINS,
     ),
     "hyperfed-shared": Method(
         "hyperfed whose prototypes are shared but not fixed: they are trained and aggregated with the rest",
@@ -225,6 +257,7 @@ METHODS = {
         aggregation="consistent",
         tasks=IMAGES,
         keys={"hyperfed": Keys},
+        tuned=MARGINS,
     ),
     "hyperfed-geodesic": Method(
         "hyperfed that draws an image to the prototype of its class alone: the geodesic distance in place of the triplet",

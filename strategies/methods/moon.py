@@ -111,6 +111,7 @@ METHODS = {
         # With one step per round, the task's default, the contrastive term would only push the model away.
         settings={"nodes": {"local_epochs": 3}},
         keys={"moon": Keys},
+        tuned={task: {"moon.mu": (0.1, 5.0)} for task in (*GRAPHS, *IMAGES)},
         reads_classifier=True,
         client=MoonClient,
     ),

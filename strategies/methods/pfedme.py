@@ -141,6 +141,7 @@ METHODS = {
         tasks=IMAGES,
         settings={"images": PLAIN_MEAN | {"fine_tune_epochs": 0, "learning_rate": 0.1}},
         keys={"pfedme": Keys},
+        tuned={"images": {"pfedme.penalty": (0.3, 3.0)}},
         server=lambda arrays, keys, run, clients: PFedMeServer(arrays, keys.beta),
         client=PFedMeClient,
     ),

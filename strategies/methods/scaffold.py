@@ -12,7 +12,7 @@ from curvfed.strategies.base.average import Arrays, check_names, split_average
 from curvfed.strategies.base.deviations import weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, clones, load_arrays, to_numpy
-from curvfed.strategies.base.method import GRAPHS, IMAGES, PLAIN_MEAN, SGD_FROM_REST, Method
+from curvfed.strategies.base.method import GRAPHS, IMAGES, PLAIN_MEAN, Method
 from curvfed.strategies.base.named_arrays import add_prefix, is_buffer, select_prefix
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
 from curvfed.strategies.base.training import Correction, GradientTerm, Trained
@@ -162,9 +162,9 @@ METHODS = {
         # With larger steps the corrections grow without bound: at a rate of .005 with momentum .9, MNIST on 20 dissimilar
         # clients diverges after ten rounds.
         settings={
-            "images": PLAIN_MEAN | SGD_FROM_REST | {"learning_rate": 0.002},
-            "nodes": PLAIN_MEAN | SGD_FROM_REST | {"local_epochs": 5, "learning_rate": 0.3},
-            "graphs": PLAIN_MEAN | SGD_FROM_REST | {"local_epochs": 5, "learning_rate": 0.001},
+            "images": PLAIN_MEAN | {"optimizer": "sgd", "learning_rate": 0.002},
+            "nodes": PLAIN_MEAN | {"optimizer": "sgd", "local_epochs": 5, "learning_rate": 0.3},
+            "graphs": PLAIN_MEAN | {"optimizer": "sgd", "local_epochs": 5, "learning_rate": 0.001},
         },
         keys={"scaffold": Keys},
         server=lambda arrays, keys, run, clients: ScaffoldServer(arrays, keys.learning_rate, clients),

@@ -21,6 +21,7 @@ from accept import (
     baselines,
     cluster,
     cluster_kills,
+    consistency,
     flatland,
     flatland_more,
     hull,
@@ -46,10 +47,11 @@ PARTS = (
     cluster,
     cluster_kills,
     sweeps,
+    consistency,
 )
 TABLES = tuple(table for part in PARTS for table in part.TABLES)
 
-LONG = ("methods", "baselines", "paper")
+LONG = ("methods", "baselines", "paper", "consistency")
 """Tables of half an hour to hours, which are run by name alone."""
 
 ENDS = (DataError, RunFailed, ClusterError, subprocess.TimeoutExpired)

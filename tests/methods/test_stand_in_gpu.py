@@ -32,7 +32,10 @@ WORKS = [
         if task in OF_TASK and name != "fedopt"  # its server is Flower's
     ),
     ("hyperfed", IMAGES | {"hyperfed.negatives": "all", "hyperfed.mixup": 1.0}),
-    ("fedavg", IMAGES | {"optimizer": "adam", "images.augment": "crop-flip", "clip-norm": 1.0}),
+    (
+        "fedavg",
+        IMAGES | {"optimizer": "adam", "optimizer-state": "fresh", "images.augment": "crop-flip", "clip-norm": 1.0},
+    ),
     ("fedbabu", IMAGES | {"optimizer": "adam", "optimizer-state": "kept"}),
     ("fedavg", NODES | {"optimizer": "sgd"}),
 ]

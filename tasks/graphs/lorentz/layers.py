@@ -54,12 +54,8 @@ def lift(product: Tensor, norms: Tensor, radius: Tensor) -> tuple[Tensor, Tensor
     square : Tensor, (N, 1)
         The squared norms of these space coordinates.
     """
-    refuse_autocast(product)
-    if norms.requires_grad:  # features are constant but where they are generated, by FedSage+
-        factor = exp0_factor(norms, radius)
-        return factor * product, (factor * norms).square()
-    lifted, square = _Lift.apply(product, norms, radius)
-    return lifted, square
+    factor = exp0_factor(norms, radius)
+    return factor * product, (factor * norms).square()
 
 
 def lorentz_linear(space: Tensor, weight: Tensor, bias: Tensor, column: Tensor, radius: Tensor) -> Tensor:
@@ -153,23 +149,6 @@ class _Exp0Factor(torch.autograd.Function):
             return None, to_radius
         by_norm = torch.where(x < 0.5, _series(x), change / x)  # near 0 the difference is rounding
         return gradients[0] * by_norm * radius.rsqrt(), to_radius
-
-
-class _Lift(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, product: Tensor, norms: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
-        x, factor = _factor(norms, radius)
-        ctx.save_for_backward(product, norms, radius, x, factor)
-        return product * factor, (factor * norms).square_()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, Tensor]:
-        first_order()
-        product, norms, radius, x, factor = ctx.saved_tensors
-        to_product, to_square = gradients
-        to_factor = row_dot(to_product, product).addcmul_(to_square * factor, norms.square(), value=2)
-        to_radius = torch.dot(to_factor.view(-1), _factor_change(x, factor).view(-1)) / (-2 * radius)
-        return to_product * factor, None, to_radius
 
 
 def _factor(norms: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:

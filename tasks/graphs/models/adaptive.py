@@ -1,13 +1,14 @@
 """A client's own network on top of a shared one that is frozen (AdaFGL, Li et al., ICDE 2024, stage 2).
 
-The shared network, the extractor, predicts P̂ for all nodes. P̂ gives a matrix by which messages are passed between nodes,
-and two modules use it: one for graphs whose neighbours have the same class, one for others. The homophily confidence score,
-which is computed from labels alone, weighs the two modules. Matrices are dense, N × N.
+The shared network, the extractor, predicts P̂ for all nodes. P̂ says which nodes are alike, and two modules use it: one for
+graphs whose neighbours have the same class, one for others. The homophily confidence score, which is computed from labels
+alone, weighs the two modules. Matrices are dense, N × N.
 
-This follows the authors' code. What is called the paper's is known from that code, and was not checked against the paper.
+This follows the authors' code in OpenFGL, apart from what `signed_weights` and `homophily_confidence` say.
 """
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +26,9 @@ LABEL_STEPS, LABEL_KEPT = 10, 0.5
 UNKNOWN = 0.5
 """The confidence score where there are too few labels to measure it: both modules get the same weight."""
 
+ALIKE = 0.999
+"""The cosine above which two nodes are predicted alike, as in the authors' code."""
+
 
 @dataclass(frozen=True)
 class AdaptiveSpec:
@@ -37,9 +41,9 @@ class AdaptiveSpec:
     steps : int
         k, how often features are propagated.
     alpha : float
-        α, the weight of the edges in the propagation matrix; the predictions have the rest.
+        α, the weight of the edges where features are propagated; pairs that are predicted alike have the rest.
     beta : float
-        β, the weight of that matrix in the signed weights; what the module learns has the rest.
+        β, the weight of these pairs in the signed weights; what the module learns has the rest.
     """
 
     num_features: int
@@ -53,21 +57,22 @@ class AdaptiveSpec:
 
 @dataclass(frozen=True, eq=False)
 class _Constants:
-    """What is computed once per graph: P̂ (N, C), P̃ (N, N), and the smoothed X (N, (k + 1) F)."""
+    """What is computed once per graph: P̂ (N, C), who is predicted alike (N, N), and the smoothed X (N, (k + 1) F)."""
 
     inputs: GraphInputs
     predictions: Tensor
-    propagation: Tensor
+    alike: Tensor
     smoothed: Tensor
 
 
 class AdaptiveNet(nn.Module):
     """Both modules and their mixture.
 
-    Homophilous: H̃ = MLP of the smoothed features, and Ŷ_ho = (softmax(H̃) + P̂)/2. Heterophilous: H_f = MLP of a node's own
-    features, H_m = `passed_on` of another MLP of the smoothed ones, Ŷ_he = (softmax(H̃) + softmax(H_f) + softmax(H_m))/3.
-    Together Ŷ = s Ŷ_ho + (1 − s) Ŷ_he, s the confidence score. The parameters, the extractor's among them, are all that the
-    network needs, so that it can be applied to any graph.
+    Homophilous: H̃ = MLP of the smoothed features, and Ŷ_ho = (softmax(H̃) + softmax(P̂))/2; P̂ are shares already, so that
+    the second half is nearly even. Heterophilous: H_s = another MLP of the smoothed features, H_f = MLP of a node's own,
+    H_m = `passed_on` of a third MLP of the smoothed ones, Ŷ_he = (softmax(H_s) + softmax(H_f) + softmax(H_m))/3. Together
+    Ŷ = s Ŷ_ho + (1 − s) Ŷ_he, s the confidence score. The parameters, the extractor's among them, are all that the network
+    needs, so that it can be applied to any graph.
 
     Parameters
     ----------
@@ -84,9 +89,9 @@ class AdaptiveNet(nn.Module):
         self.extractor = extractor.requires_grad_(False).eval()
         smoothed = (spec.steps + 1) * spec.num_features
         self.smooth = _MLP(smoothed, spec, hidden=1)
+        self.deep = _MLP(smoothed, spec, hidden=2)
         self.plain = _MLP(spec.num_features, spec, hidden=2)
         self.passing = _MLP(smoothed, spec, hidden=2)
-        self.sign = nn.PReLU()
         self.confidence = nn.Parameter(torch.tensor(confidence), requires_grad=False)
         self._known: _Constants | None = None
 
@@ -96,54 +101,48 @@ class AdaptiveNet(nn.Module):
         self.extractor.eval()
         return self
 
-    def parts(self, inputs: GraphInputs) -> tuple[Tensor, Tensor, Tensor]:
-        """H̃, H_f and H_m, each (N, C), logits."""
+    def parts(self, inputs: GraphInputs) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """H̃, H_s, H_f and H_m, each (N, C), logits."""
         known = self._constants(inputs)
         logits = self.passing(known.smoothed)
-        weights = signed_weights(known.propagation, logits, self.spec.beta)
-        return self.smooth(known.smoothed), self.plain(inputs.dense), passed_on(weights, logits, self.sign)
+        passed = passed_on(signed_weights(known.alike, logits, self.spec.beta), logits, self.passing.slope)
+        return self.smooth(known.smoothed), self.deep(known.smoothed), self.plain(inputs.dense), passed
 
     def loss(self, inputs: GraphInputs, labels: Tensor, rows: Tensor) -> Tensor:
-        """The mixture's cross-entropy on the labelled rows, and the mean square of softmax(H̃) − P̂ over all nodes.
+        """The sum of the parts' cross-entropies on the labelled rows, and the mean square of H̃ − P̂ over all nodes.
 
-        The second is the knowledge-preserving loss. The authors' code sums the cross-entropies of the parts, and takes
-        H̃ − P̂ without the softmax; where P̂ is poor, H̃ then learns little else.
+        The last is the knowledge-preserving loss, of logits and shares as in the authors' code.
         """
-        log_mixed, smooth, predictions = self._mixed(inputs)
-        return F.nll_loss(log_mixed[rows], labels) + F.mse_loss(smooth, predictions)
+        parts = self.parts(inputs)
+        told = torch.stack([F.cross_entropy(part[rows], labels) for part in parts]).sum()
+        return told + F.mse_loss(parts[0], self._constants(inputs).predictions)
 
     def forward(self, inputs: GraphInputs) -> Tensor:
         """log Ŷ, (N, C): logits whose softmax is Ŷ."""
-        return self._mixed(inputs)[0]
-
-    def _mixed(self, inputs: GraphInputs) -> tuple[Tensor, Tensor, Tensor]:
-        """log Ŷ, softmax(H̃) and P̂, each (N, C)."""
-        predictions = self._constants(inputs).predictions
-        smooth, plain, passing = (part.softmax(dim=1) for part in self.parts(inputs))
-        homophilous = (smooth + predictions) / 2
-        heterophilous = (smooth + plain + passing) / 3
-        mixed = torch.lerp(heterophilous, homophilous, self.confidence)
-        return mixed.clamp_min(torch.finfo(mixed.dtype).tiny).log(), smooth, predictions
+        shares = [part.softmax(dim=1) for part in (*self.parts(inputs), self._constants(inputs).predictions)]
+        smooth, deep, plain, passed, told = shares
+        mixed = torch.lerp((deep + plain + passed) / 3, (smooth + told) / 2, self.confidence)
+        return mixed.clamp_min(torch.finfo(mixed.dtype).tiny).log()
 
     def _constants(self, inputs: GraphInputs) -> _Constants:
         """The constants of a graph: the extractor does not change."""
         if self._known is None or self._known.inputs is not inputs:
             with torch.inference_mode(False), torch.no_grad():
                 predictions = self.extractor(inputs).softmax(dim=1)
-                propagation = propagation_matrix(predictions, inputs, self.spec.alpha)
-                smoothed = smoothed_features(propagation, inputs.dense, self.spec.steps)
-                self._known = _Constants(inputs, predictions, propagation, smoothed)
+                alike = predicted_alike(predictions)
+                smoothed = smoothed_features(alike, inputs, self.spec.alpha, self.spec.steps)
+                self._known = _Constants(inputs, predictions, alike, smoothed)
         return self._known
 
 
 class _MLP(nn.Module):
-    """Linear layers to logits, PReLU and dropout between them, as in the authors' code."""
+    """Linear layers to logits, PReLU and dropout between them; weights start as large as the authors'."""
 
     def __init__(self, num_in: int, spec: AdaptiveSpec, hidden: int) -> None:
         super().__init__()
         widths = [num_in, *[spec.width] * hidden, spec.num_classes]
         layers = [nn.Linear(*pair) for pair in itertools.pairwise(widths)]
-        start_all(*layers)
+        start_all(*layers, gain=math.sqrt(2))
         self.layers = nn.ModuleList(layers)
         self.slope = nn.PReLU()
         self.dropout = spec.dropout
@@ -157,42 +156,36 @@ class _MLP(nn.Module):
         return x
 
 
-def propagation_matrix(predictions: Tensor, inputs: GraphInputs, alpha: float) -> Tensor:
-    """P̃ of the paper's optimised propagation: P = α A + (1 − α) P̂ P̂ᵀ, P̃_ij = P_ij/√(P_ii P_jj), and 0 where i = j.
+def predicted_alike(predictions: Tensor) -> Tensor:
+    """1 where the rows of softmax(P̂) have a cosine above `ALIKE`, else 0, and 0 where i = j.
 
-    A has self-loops here, so that no P_ii is 0 and no P̃_ij above 1; at α = 1 P̃ are the edges, at 0 the cosines of rows.
+    The paper has the cosines themselves, of P̂. The authors' code takes the softmax of shares and rounds; nodes are alike if
+    they have the same class and like shares of it.
 
     Parameters
     ----------
     predictions : Tensor, (N, C)
         P̂, rows that sum to 1.
-    inputs : GraphInputs
-    alpha : float
-        In [0, 1].
 
     Returns
     -------
     Tensor, (N, N)
-        In [0, 1], symmetric.
+        Symmetric.
     """
-    mixed = (1 - alpha) * (predictions @ predictions.t())
-    row, column = inputs.edge_index
-    mixed[row, column] += alpha
-    mixed.diagonal().add_(alpha)
-    length = mixed.diagonal().sqrt()
-    scaled = mixed / length / length[:, None]
-    return scaled.fill_diagonal_(0)
+    rows = F.normalize(predictions.softmax(dim=1), dim=1)
+    return (rows @ rows.t() > ALIKE).to(rows.dtype).fill_diagonal_(0)
 
 
-def smoothed_features(propagation: Tensor, features: Tensor, steps: int) -> Tensor:
-    """X, S X, …, Sᵏ X side by side, S = D^-1/2 (P̃ + I) D^-1/2.
-
-    The paper multiplies by P̃ alone; rows of a dense P̃ sum to as much as N, and the authors' code has S.
+def smoothed_features(alike: Tensor, inputs: GraphInputs, alpha: float, steps: int) -> Tensor:
+    """X, S X, …, Sᵏ X side by side, S = D^-1/2 (P + I) D^-1/2, P = α A + (1 − α) times who is alike.
 
     Parameters
     ----------
-    propagation : Tensor, (N, N)
-    features : Tensor, (N, F)
+    alike : Tensor, (N, N)
+    inputs : GraphInputs
+        Of the features X, (N, F), and the edges A.
+    alpha : float
+        In [0, 1].
     steps : int
         k.
 
@@ -200,26 +193,28 @@ def smoothed_features(propagation: Tensor, features: Tensor, steps: int) -> Tens
     -------
     Tensor, (N, (k + 1) F)
     """
+    propagation = (1 - alpha) * alike
+    row, column = inputs.edge_index
+    propagation[row, column] += alpha
     scale = (propagation.sum(dim=1, keepdim=True) + 1).rsqrt()
-    found = [features]
+    found = [inputs.dense]
     for _ in range(steps):
         scaled = scale * found[-1]
         found.append(scale * (propagation @ scaled + scaled))
     return torch.cat(found, dim=1)
 
 
-def signed_weights(propagation: Tensor, logits: Tensor, beta: float) -> Tensor:
+def signed_weights(alike: Tensor, logits: Tensor, beta: float) -> Tensor:
     """The weight of each node for each other, in [-1, 1], and 1 for itself.
 
-    R = β P̃ + (1 − β) cos(softmax(H)), 0 where i = j. Entries above the mean of R are scaled to (0, 1], entries below to
-    [-1, 0): a similar node counts, a dissimilar one counts with the opposite sign. The paper leaves this function open.
-    The authors' code scales the upper half in the same way; its lower half runs from 0 for the least similar to -1 at the
-    mean, where it jumps, which is taken for an error.
+    R = β times who is alike + (1 − β) cos(softmax(H)), 0 where i = j. Entries above the mean of R are scaled to (0, 1],
+    entries below to [-1, 0): a similar node counts, a dissimilar one counts with the opposite sign. The paper leaves this
+    function open. The authors' code scales the upper half in the same way; its lower half runs from 0 for the least similar
+    to -1 at the mean, where it jumps, which is taken for an error. On Cora both score the same.
 
     Parameters
     ----------
-    propagation : Tensor, (N, N)
-        P̃.
+    alike : Tensor, (N, N)
     logits : Tensor, (N, C)
         H.
     beta : float
@@ -230,7 +225,7 @@ def signed_weights(propagation: Tensor, logits: Tensor, beta: float) -> Tensor:
     """
     rows = F.normalize(logits.softmax(dim=1), dim=1)
     loops = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
-    similar = (beta * propagation + (1 - beta) * (rows @ rows.t())).masked_fill(loops, 0)
+    similar = (beta * alike + (1 - beta) * (rows @ rows.t())).masked_fill(loops, 0)
     mean, tiny = similar.mean(), torch.finfo(similar.dtype).tiny
     above, below = (similar.max() - mean).clamp_min(tiny), mean.clamp_min(tiny)
     centred = similar - mean
@@ -251,7 +246,8 @@ def homophily_confidence(inputs: GraphInputs, rows: Tensor, labels: Tensor, num_
 
     Half of the training nodes, drawn from the generator that dropout draws from, are masked. The labels of the others are
     propagated, Y ← κ Y₀ + (1 − κ) Â Y, Â the normalised adjacency with self-loops. Rows of Y₀ without a label are 0; the
-    paper's 1/C would add the same to all classes. A node that no label reaches counts as wrong.
+    authors' 1/C would add the same to all classes. A node that no label reaches counts as wrong; there it has the first
+    class. Their code adds its label to a known node a second time in each step, which weighs nodes with known labels more.
 
     Parameters
     ----------

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from curvfed.tasks.graphs.dropout import dropout
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.models.model_spec import ModelSpec, start_all, store_by_input
+from curvfed.tasks.graphs.sparse import Constant
 
 
 class GCN(nn.Module):
@@ -22,9 +23,13 @@ class GCN(nn.Module):
 
     def encode(self, inputs: GraphInputs) -> Tensor:
         """The output of the second convolution, (N, width)."""
-        hidden = F.relu(inputs.adjacency @ (inputs.features @ self.first.weight.t()) + self.first.bias)
+        hidden = F.relu(self.convolve(self.first, inputs.features @ self.first.weight.t(), inputs.adjacency))
         hidden = dropout(hidden, self.dropout, self.training)
-        return inputs.adjacency @ (hidden @ self.second.weight.t()) + self.second.bias
+        return self.convolve(self.second, hidden @ self.second.weight.t(), inputs.adjacency)
+
+    def convolve(self, layer: nn.Linear, product: Tensor, adjacency: Constant) -> Tensor:
+        """The output of a layer, (N, width), from the product of its input with its weights."""
+        return adjacency @ product + layer.bias
 
     def forward(self, inputs: GraphInputs) -> Tensor:
         """Logits (N, C)."""

@@ -1,4 +1,4 @@
-"""FlatLand's networks for nodes, each with two convolutions: Lorentz, and a flat one with a coordinate set apart.
+"""FlatLand's networks for nodes, each with two convolutions: Lorentz, and flat ones with its gate and its coordinate.
 
 Each layer is linear -> neighbourhood -> ReLU, with dropout between layers and a linear or distance head. The methods decide
 by the names of the parameters which of them stay with a client.
@@ -13,6 +13,7 @@ from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.lorentz.convolution import convolve
 from curvfed.tasks.graphs.lorentz.curvature import CurvedNet
 from curvfed.tasks.graphs.lorentz.layers import distance_logits, lift
+from curvfed.tasks.graphs.models.gcn import GCN
 from curvfed.tasks.graphs.models.model_spec import ModelSpec, TimedLinear, start, start_all, store_by_input
 from curvfed.tasks.graphs.sparse import Constant
 
@@ -78,6 +79,23 @@ class _DistanceHead(nn.Linear):
     def forward(self, space: Tensor, radius: Tensor) -> Tensor:  # type: ignore[override]
         """Space coordinates (N, width) -> logits (N, C), K = `radius`."""
         return distance_logits(space, self.weight, self.bias, radius)
+
+
+class GatedGCN(GCN):
+    """The flat network with FlatLand's high-pass gate in both convolutions, and nothing else of it (its Table 8).
+
+    Without the gate it is `GCN`, and with it `SplitGCN` without the unit that is set apart.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        for layer in (self.first, self.second):
+            layer.register_parameter("gate", nn.Parameter(torch.tensor(GATE_START)) if spec.gate else None)
+
+    def convolve(self, layer: nn.Linear, product: Tensor, adjacency: Constant) -> Tensor:
+        """(N, width) in and out."""
+        low = adjacency @ product
+        return (_mix(layer.gate, low, product) if isinstance(layer.gate, Tensor) else low) + layer.bias
 
 
 class SplitLayer(nn.Module):

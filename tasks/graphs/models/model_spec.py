@@ -46,16 +46,16 @@ class ModelSpec:
     self_weight: bool = True
 
 
-def start(weight: Tensor, bias: Tensor) -> None:
-    """Start a linear map: Glorot's uniform weights, biases of 0."""
-    nn.init.xavier_uniform_(weight)
+def start(weight: Tensor, bias: Tensor, gain: float = 1.0) -> None:
+    """Start a linear map: Glorot's uniform weights times `gain`, biases of 0."""
+    nn.init.xavier_uniform_(weight, gain)
     nn.init.zeros_(bias)
 
 
-def start_all(*maps: nn.Linear) -> None:
+def start_all(*maps: nn.Linear, gain: float = 1.0) -> None:
     """Start several linear maps, in this order."""
     for linear in maps:
-        start(linear.weight, linear.bias)
+        start(linear.weight, linear.bias, gain)
 
 
 class TimedLinear(nn.Linear):

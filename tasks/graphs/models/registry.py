@@ -15,6 +15,7 @@ __all__ = ["MODELS", "ModelSpec", "build"]
 MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     "nodes": {
         "gcn": ("gcn", "GCN"),
+        "gated": ("lorentz_gcn", "GatedGCN"),
         "lorentz": ("lorentz_gcn", "LorentzGCN"),
         "split": ("lorentz_gcn", "SplitGCN"),
     },

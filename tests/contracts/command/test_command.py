@@ -27,6 +27,7 @@ COMMANDS = [
     "simulate",
     "run",
     "check",
+    "compare",
     "predict",
     "sweep",
     "report",

@@ -75,8 +75,8 @@ TIED = {
     "fine-tune": choices("fine-tune"),
     "optimizer": choices("optimizer"),
     "optimizer-state": choices("optimizer-state"),
-    "gcfl.eps2": [0.05, 0.1, 2.0],
-    "gcfl.eps1": [0.0, 0.06, 1.0],
+    "gcfl.eps2": [50.0, 100.0, 2000.0],
+    "gcfl.eps1": [0.0, 60.0, 1000.0],
     "run-name": ["", "mine", "A1._-", "x" * 128],
     "resume": [False, True],
     "secure-sum": [False, True],
@@ -119,8 +119,8 @@ def _chosen(raw: dict[str, Any], key: str, method: Method, task: str) -> str:
 def from_rest(raw: dict[str, Any], method: Method, task: str) -> bool:
     """Whether the clients train by SGD that starts afresh in every round."""
     optimizer, state = (_chosen(raw, key, method, task) for key in ("optimizer", "optimizer-state"))
-    keeps = state == "kept" or (state == "auto" and method.personal and method.head_from != "client")
-    return ({"images": "sgd"}.get(task, "adam") if optimizer == "auto" else optimizer) == "sgd" and not keeps
+    keeps = state == "kept" or (state == "personal" and method.personal and method.head_from != "client")
+    return ({"images": "sgd"}.get(task, "adamw") if optimizer == "auto" else optimizer) == "sgd" and not keeps
 
 
 def summable(raw: dict[str, Any], method: Method, task: str) -> bool:
@@ -175,7 +175,7 @@ def fits(raw: dict[str, Any]) -> bool:
         )
         and (raw.get("fine-tune") != "closed-form" or method.head == "sphere")
         and not (raw.get("fine-tune") in ("all", "head") and method.tunes_own_network)
-        and (raw.get("method") != "gcfl" or raw.get("gcfl.eps1", 0.05) <= raw.get("gcfl.eps2", 0.1))
+        and (raw.get("method") != "gcfl" or raw.get("gcfl.eps1", 50) <= raw.get("gcfl.eps2", 100))
         and not (raw.get("resume") and not raw.get("run-name"))
         and (not raw.get("secure-sum") or summable(raw, method, common[0]))
         and (
@@ -380,7 +380,7 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("flower.num-malicious-nodes", 0.5, '"auto" or a whole number >= 0 and <= 1000000'),
         ("round-timeout", 0, "a number > 0"),
         ("flatland.proximal", math.nan, "a number >= 0"),
-        ("flatland.curvature-init", "ricci", 'one of "forman", "ollivier", "mlp", "constant"'),
+        ("flatland.curvature-init", "ricci", 'one of "forman", "ollivier", "literal", "mlp", "constant"'),
         ("fedprox.mu", -0.1, "a number >= 0"),
         ("images.channels", 2, 'one of "auto", 1, 3'),
         ("hyperfed.slope", 1, "a number > 0 and <= 0.99999"),
@@ -554,7 +554,7 @@ def test_method_and_data_set_must_fit(dataset, method, words):
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        ({"dataset": "cora", "model": "gin"}, "data sets of nodes is one of auto, gcn, lorentz, split"),
+        ({"dataset": "cora", "model": "gin"}, "data sets of nodes is one of auto, gated, gcn, lorentz, split"),
         ({"dataset": "MUTAG", "model": "split"}, "data sets of graphs is one of auto, gcn, gin, lorentz"),
         ({"dataset": "cora", "partition": "iid"}, "data sets of nodes is one of auto, metis, random"),
         (
@@ -674,7 +674,7 @@ FROM_REST = (
     [
         ({"resume": True}, 'resume = true needs run-name, the name of the run to go on with; it is ""'),
         ({"optimizer-state": "kept", "method": "fednova"}, FROM_REST.format("sgd", "kept", "fednova")),
-        ({"aggregation": "fednova"}, FROM_REST.format("adam", "auto", "flatland")),
+        ({"aggregation": "fednova"}, FROM_REST.format("adamw", "kept", "flatland")),
         (
             {"method": "fedavg", "secure-sum": True, "weights": "uniform"},
             'secure-sum = true with method = "fedavg" and weights = "uniform": allowed is weights = "examples", by which '
@@ -685,8 +685,11 @@ FROM_REST = (
             'learning-rate = 0: allowed with aggregation = "flower:QFedAvg", which divides by it, is a number > 0, or '
             "flower.client-learning-rate beside it",
         ),
-        ({"method": "fedrep", "aggregation": "fednova"}, FROM_REST.format("sgd", "auto", "fedrep")),
-        ({"method": "gcfl", "gcfl.eps1": 0.2}, "gcfl.eps1 = 0.2 and gcfl.eps2 = 0.1: allowed is eps1 <= eps2"),
+        (
+            {"method": "fedrep", "aggregation": "fednova", "optimizer-state": "personal"},
+            FROM_REST.format("sgd", "personal", "fedrep"),
+        ),
+        ({"method": "gcfl", "gcfl.eps1": 200}, "gcfl.eps1 = 200.0 and gcfl.eps2 = 100.0: allowed is eps1 <= eps2"),
         ({"train-size": 0.7, "test-size": 0.4}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),
         ({"train-size": 0.7}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),
         ({"test-size": 0.3, "method": "ccvr"}, "train-size = 0.75 and test-size = 0.3: allowed is a sum of at most 1"),

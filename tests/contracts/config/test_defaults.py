@@ -14,6 +14,7 @@ from curvfed.tasks.names import tasks_of
 EXPLICIT: dict[str, list[Any]] = {
     "local-epochs": [1, 3, 10_000],
     "optimizer": ["adam", "sgd"],
+    "optimizer-state": ["kept", "fresh", "personal"],
     "learning-rate": [0.0, 1e-9, 0.3, 10.0],
     "embedding-dim": [0, 1, 64],
     "partition": ["random", "iid", "stratified"],
@@ -57,20 +58,28 @@ def test_what_is_given_stays_and_settling_twice_is_settling_once(method_and_task
     others = {name for name in OPEN if name.replace("_", "-") not in given_values}
     if task == "points":
         others -= {"train_size"}  # what is left
+    if "optimizer" in given_values:
+        others -= {"optimizer_state"}  # kept with adam, fresh with sgd
     assert {name: getattr(chosen, name) for name in others} == {name: getattr(alone, name) for name in others}
 
 
 @pytest.mark.parametrize("task", ["nodes", "graphs"])
 def test_graphs_get_what_flatland_uses(task):
     chosen = settled(config_of("fedavg"), task)
-    assert (chosen.local_epochs, chosen.optimizer, chosen.learning_rate) == (1, "adam", 0.01)
+    assert (chosen.local_epochs, chosen.optimizer, chosen.learning_rate) == (1, "adamw", 0.01)
     assert (chosen.embedding_dim, chosen.partition, chosen.fine_tune_epochs) == (128, "metis", 0)
+    assert (chosen.optimizer_state, settled(config_of("fedavg", optimizer="adam"), task).optimizer_state) == (
+        "kept",
+    ) * 2
     assert (chosen.train_size, chosen.test_size) == (0.2, 0.4)
 
 
 def test_images_get_what_the_papers_of_images_use():
     chosen = settled(config_of("fedavg"), "images")
     assert (chosen.local_epochs, chosen.optimizer, chosen.learning_rate) == (5, "sgd", 0.02)
+    assert {
+        settled(config_of(name), "images").optimizer_state for name, row in METHODS.items() if "images" in row.tasks
+    } == {"fresh"}
     assert (chosen.embedding_dim, chosen.partition, chosen.fine_tune_epochs) == (20, "dirichlet", 2)
     assert (chosen.train_size, chosen.test_size) == (0.75, 0.25)
 

@@ -132,7 +132,7 @@ def test_what_is_not_installed_here(tmp_path):
     assert 'Nothing that is installed here has keys of "my-way"' in told[1]
     assert told[2].startswith('refused: dataset = "mine": no such data set')
     assert told[3].startswith(
-        'refused: model = "mine": allowed for data sets of nodes is one of auto, gcn, gin, lorentz, split'
+        'refused: model = "mine": allowed for data sets of nodes is one of auto, gated, gcn, gin, lorentz, split'
     )
     assert all(everywhere in line for line in told)
 

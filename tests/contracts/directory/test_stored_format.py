@@ -22,7 +22,14 @@ from curvfed.strategies.config.settings_file import AUTO_IN_FORMAT_1, HEADING, r
 from curvfed.strategies.wire.store import Store, StoreError
 
 STORED = Path(__file__).parent / "format_1"
-BEGUN = {"method": "flatland", "dataset": "trees", "embedding_dim": 2}
+BEGUN = {
+    "method": "flatland",
+    "dataset": "trees",
+    "embedding_dim": 2,
+    "optimizer": "adam",
+    "optimizer_state": "personal",
+}
+"""The optimiser is what "auto" stood for."""
 
 
 @pytest.fixture
@@ -68,12 +75,12 @@ def test_a_run_with_earlier_names_goes_on_with_those_of_now(begun, tmp_path):
 
 def test_what_is_written_now_has_the_number(tmp_path):
     made = run(tmp_path, clients=2, num_rounds=1, **BEGUN)
-    assert (made.path / "config.toml").read_text().startswith("# format 2 of curvfed\n")
+    assert (made.path / "config.toml").read_text().startswith("# format 3 of curvfed\n")
     files = list((made.path / "checkpoint").rglob("*.safetensors"))
     assert len(files) == 3
     for path in files:
         with safe_open(path, framework="np") as file:
-            assert file.metadata()["format"] == "2"
+            assert file.metadata()["format"] == "3"
 
 
 def test_what_stood_for_auto_in_format_1_is_read_as_auto(begun, tmp_path):
@@ -120,14 +127,14 @@ def test_another_dtype_is_refused_by_name(tmp_path):
 
 
 def test_a_later_format_is_refused_and_left_as_it_is(begun, tmp_path):
-    save_file({"a": np.zeros(2)}, tmp_path / "00000001.safetensors", {"json": "{}", "format": "3"})
-    with pytest.raises(StoreError, match="it has format 3, written by another version of curvfed"):
+    save_file({"a": np.zeros(2)}, tmp_path / "00000001.safetensors", {"json": "{}", "format": "4"})
+    with pytest.raises(StoreError, match="it has format 4, written by another version of curvfed"):
         Store(tmp_path).load(1)
     config = begun / "config.toml"
-    config.write_text(f"# format 3 of curvfed\n{config.read_text()}")
-    with pytest.raises(ConfigError, match="it has format 3"):
+    config.write_text(f"# format 4 of curvfed\n{config.read_text()}")
+    with pytest.raises(ConfigError, match="it has format 4"):
         read_settings(config)
     before = config.read_bytes()
-    with pytest.raises(ConfigError, match="it has format 3"):
+    with pytest.raises(ConfigError, match="it has format 4"):
         run(tmp_path, "begun", clients=2, resume=True, num_rounds=2, **BEGUN)
     assert config.read_bytes() == before

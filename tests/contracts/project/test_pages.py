@@ -81,7 +81,8 @@ def test_commands_are_understood(page):
             name, *words = words
             command = command.commands[name]
         found = command.make_context(name, words).params
-        named = found.get("pairs") or [found["name"]] if name in ("simulate", "run", "check", "sweep", "report") else []
+        takes_names = name in ("simulate", "run", "check", "compare", "sweep", "report")
+        named = (found.get("pairs") or [found["name"]]) if takes_names else []
         for word in named:
             known = shipped(SWEEPS if name in ("sweep", "report") else PRESETS)
             assert "=" in word or word.endswith(".toml") or word in known, word

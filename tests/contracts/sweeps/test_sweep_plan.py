@@ -181,7 +181,7 @@ def test_the_runs_are_the_product_of_the_axes_less_the_duplicates(tmp_path_facto
         ("[settings]\nseed = 1", "paper", "has no scale 'paper'; it has none"),
         ('title = "empty"', "", "has no run: give it [settings], or [[runs]], or both"),
         ("[settings\nseed = 1", "", "is not TOML: "),
-        *((f'[settings]\n{key} = "x"', "", f"'{key}' is not for a sweep file") for key in PLACES),
+        *((f'[settings]\n{key} = "x"', "", f"'{key}' is not for a sweep") for key in PLACES),
     ],
 )  # fmt: skip
 def test_wrong_usage_names_the_file_the_key_and_what_is_allowed(written, tmp_path, content, scale, message):

@@ -280,7 +280,8 @@ def test_clients_of_hyperfed_fixed_have_prototypes_of_their_own(tmp_path):
 
 
 @pytest.mark.parametrize("settings", [
-    {"method": "fedrep", "aggregation": "fednova"}, {"method": "fedavg", "aggregation": "fednova", "optimizer": "adam"},
+    {"method": "fedrep", "aggregation": "fednova", "optimizer_state": "personal"},
+    {"method": "fedavg", "aggregation": "fednova", "optimizer": "adam"},
     {"method": "fednova", "optimizer_state": "kept"},
 ])  # fmt: skip
 def test_fednova_counts_steps_of_sgd_from_rest_alone(settings, tmp_path):

@@ -249,7 +249,7 @@ def test_a_strong_proximal_term_holds_the_shared_parameters(method, tmp_path):
 
 
 def test_one_client_alone_is_local_training(tmp_path):
-    for fedavg_state, local_state in [("auto", "fresh"), ("kept", "auto")]:
+    for fedavg_state, local_state in [("personal", "fresh"), ("kept", "personal"), ("auto", "auto")]:
         settings = {"clients": 1, "num_rounds": 4}
         shared = run(tmp_path, f"f{fedavg_state}", method="fedavg", optimizer_state=fedavg_state, **settings)
         alone = run(tmp_path, f"l{local_state}", method="local", optimizer_state=local_state, **settings)
@@ -288,7 +288,7 @@ def test_personal_parameters_are_trained_and_differ_from_the_neighbours(method, 
         assert {float(arrays["k"]) for arrays in kept} == {0.0}
 
 
-def test_moments_are_kept_where_the_method_keeps_anything(tmp_path):
+def test_moments_are_kept_by_every_method_or_only_beside_personal_parameters(tmp_path):
     for method, same_as in [
         ("flatland", "kept"),
         ("fedper", "kept"),
@@ -296,8 +296,9 @@ def test_moments_are_kept_where_the_method_keeps_anything(tmp_path):
         ("flatland-shared", "fresh"),
     ]:
         kinds = {kind: run(tmp_path, f"{method}-{kind}", method=method, optimizer_state=kind, num_rounds=3)
-                 for kind in ("auto", "kept", "fresh")}  # fmt: skip
-        assert same(kinds["auto"].model, kinds[same_as].model)
+                 for kind in ("auto", "kept", "fresh", "personal")}  # fmt: skip
+        assert same(kinds["auto"].model, kinds["kept"].model)
+        assert same(kinds["personal"].model, kinds[same_as].model)
         assert not same(kinds["kept"].model, kinds["fresh"].model)
         for kind in ("kept", "fresh"):
             moments = {name for name in kinds[kind].personal(1) if name.startswith("optimizer/")}
@@ -313,7 +314,8 @@ def test_moments_count_the_steps_of_all_rounds(tmp_path):
 
 @pytest.mark.parametrize("method", ["fedavg", "fedprox", "flatland-shared"])
 def test_stateless_clients_write_nothing(method, tmp_path):
-    assert not (run(tmp_path, method=method).path / "checkpoint" / "clients").exists()
+    found = run(tmp_path, method=method, optimizer_state="fresh")
+    assert not (found.path / "checkpoint" / "clients").exists()
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg", "local"])

@@ -70,7 +70,7 @@ def test_a_run_of_ditto_shares_what_a_run_of_fedavg_does(dataset, tmp_path):
     """On graphs without dropout, whose draws the own models' training would shift."""
     settings = {"dataset": dataset, "num_rounds": 3, "dropout": 0.0, "fine_tune_epochs": 0, "batch_size": 0}
     ditto = run(tmp_path, "ditto", method="ditto", optimizer_state="fresh", **settings)
-    fedavg = run(tmp_path, "fedavg", method="fedavg", **settings)
+    fedavg = run(tmp_path, "fedavg", method="fedavg", optimizer_state="fresh", **settings)
     assert ditto.model.keys() == fedavg.model.keys()
     for name, array in fedavg.model.items():
         np.testing.assert_allclose(ditto.model[name], array, rtol=0, atol=1e-5)

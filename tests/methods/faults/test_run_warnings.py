@@ -76,6 +76,13 @@ def test_fedprox_with_one_local_step_equals_fedavg_and_says_so(tmp_path, caplog)
     assert len(about(logged(caplog), "(fedprox.mu = 1.0) has no effect")) == 1
 
 
+@pytest.mark.parametrize(("batch_size", "number"), [(0, 1), (16, 0)])
+def test_images_in_one_batch_are_one_step(batch_size, number, tmp_path):
+    few = {"dataset": "digits", "images__train_subset": 150, "images__test_subset": 50, "num_rounds": 1}
+    found = run(tmp_path, method="fedprox", local_epochs=1, batch_size=batch_size, **few).summary["warnings"]
+    assert len(about(found, "raise local-epochs or lower batch-size")) == number
+
+
 @pytest.mark.parametrize(("coefficient", "said"), [(0.01, False), (0.5, True), (0.0, False)])
 def test_another_method_is_warned_of_only_where_its_term_was_asked_for(coefficient, said, tmp_path):
     found = run(tmp_path, method="flatland", flatland__proximal=coefficient).summary["warnings"]

@@ -26,7 +26,7 @@ from curvfed.tasks.graphs.models.adaptive import (
     AdaptiveSpec,
     homophily_confidence,
     passed_on,
-    propagation_matrix,
+    predicted_alike,
     signed_weights,
     smoothed_features,
 )
@@ -73,15 +73,14 @@ def normalised(weights):
     return scale[:, None] * with_loops * scale
 
 
-def propagation(predictions, alpha):
-    mixed = alpha * (edges_as_matrix() + np.eye(NODES)) + (1 - alpha) * predictions @ predictions.T
-    length = np.sqrt(np.diag(mixed))
-    scaled = mixed / np.outer(length, length)
-    np.fill_diagonal(scaled, 0)
-    return scaled
+def alike(predictions):
+    rows = soft(predictions)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows @ rows.T > 0.999).astype(float) - np.eye(NODES)
 
 
-def smoothed(matrix, features, steps):
+def smoothed(pairs, features, alpha, steps):
+    matrix = alpha * edges_as_matrix() + (1 - alpha) * pairs
     return np.hstack([np.linalg.matrix_power(normalised(matrix), step) @ features for step in range(steps + 1)])
 
 
@@ -115,15 +114,25 @@ def mlp(arrays, name, x):
     return x
 
 
-def mixture(arrays, features, predictions, spec=SPEC):
-    """log Ŷ and softmax(H̃) of the network of these parameters."""
-    matrix = propagation(predictions, spec.alpha)
-    wide = smoothed(matrix, features, spec.steps)
+def parts_of(arrays, features, predictions, spec=SPEC):
+    """Logits of the four parts of the network of these parameters, the homophilous one first."""
+    pairs = alike(predictions)
+    wide = smoothed(pairs, features, spec.alpha, spec.steps)
     logits = mlp(arrays, "passing", wide)
-    passing = passed(weights_of(matrix, logits, spec.beta), logits, arrays["sign.weight"])
-    smooth, plain, last = soft(mlp(arrays, "smooth", wide)), soft(mlp(arrays, "plain", features)), soft(passing)
+    last = passed(weights_of(pairs, logits, spec.beta), logits, arrays["passing.slope.weight"])
+    return mlp(arrays, "smooth", wide), mlp(arrays, "deep", wide), mlp(arrays, "plain", features), last
+
+
+def mixture(arrays, features, predictions):
+    """log Ŷ of the network of these parameters."""
+    smooth, deep, plain, last = map(soft, parts_of(arrays, features, predictions))
     share = arrays["confidence"]
-    return np.log(share * (smooth + predictions) / 2 + (1 - share) * (smooth + plain + last) / 3), smooth
+    return np.log(share * (smooth + soft(predictions)) / 2 + (1 - share) * (deep + plain + last) / 3)
+
+
+def loss_of(arrays, features, predictions, rows, labels):
+    parts = parts_of(arrays, features, predictions)
+    return sum(cross_entropy(part[rows], labels.numpy()) for part in parts) + ((parts[0] - predictions) ** 2).mean()
 
 
 def shared_model(dtype=torch.float64, seed=3):
@@ -136,7 +145,7 @@ def network(confidence=0.6, dtype=torch.float64, spec=SPEC):
     with torch.no_grad():
         for name, parameter in net.named_parameters():
             if parameter.requires_grad:
-                parameter.add_(0.2 * torch.randn(parameter.shape, dtype=dtype) * ("bias" in name or "sign" in name))
+                parameter.add_(0.2 * torch.randn(parameter.shape, dtype=dtype) * ("bias" in name or "slope" in name))
     return net
 
 
@@ -162,31 +171,28 @@ def tolerance(dtype):
 
 @pytest.mark.parametrize("alpha", [0.0, 0.05, 0.7, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_propagation_matrix_and_what_it_makes_of_features(alpha, dtype):
+def test_who_is_predicted_alike_and_what_it_makes_of_features(alpha, dtype):
     told, inputs = predictions_of(), inputs_of(dtype)
-    found = propagation_matrix(torch.from_numpy(told).to(dtype), inputs, alpha)
-    np.testing.assert_allclose(to_numpy(found), propagation(told, alpha), rtol=0, atol=tolerance(dtype))
+    pairs = alike(told)
+    assert 0 < pairs.sum() < NODES * (NODES - 1)
+    found = predicted_alike(torch.from_numpy(told).to(dtype))
+    assert np.array_equal(to_numpy(found), pairs)
     assert found.dtype == dtype
-    assert float(found.max()) <= 1 + 4 * torch.finfo(dtype).eps
-    wide = smoothed_features(found, inputs.features.matrix, 3)
-    expected = smoothed(propagation(told, alpha), to_numpy(inputs.features.matrix), 3)
+    wide = smoothed_features(found, inputs, alpha, 3)
+    expected = smoothed(pairs, to_numpy(inputs.features.matrix), alpha, 3)
     np.testing.assert_allclose(to_numpy(wide), expected, rtol=0, atol=tolerance(dtype))
 
 
-def test_the_propagation_matrix_is_the_edges_at_one_and_the_cosines_at_zero():
-    told, inputs = predictions_of(), inputs_of()
-    assert np.array_equal(to_numpy(propagation_matrix(torch.from_numpy(told), inputs, 1.0)), edges_as_matrix())
-    rows = told / np.linalg.norm(told, axis=1, keepdims=True)
-    expected = rows @ rows.T - np.eye(NODES)
-    np.testing.assert_allclose(to_numpy(propagation_matrix(torch.from_numpy(told), inputs, 0.0)), expected, atol=1e-12)
-    step = smoothed_features(torch.from_numpy(edges_as_matrix()), inputs.features.matrix, 1)[:, FEATURES:]
+def test_at_one_features_go_along_the_edges_alone():
+    inputs = inputs_of()
+    step = smoothed_features(torch.ones(NODES, NODES, dtype=torch.float64), inputs, 1.0, 1)[:, FEATURES:]
     torch.testing.assert_close(step, inputs.adjacency @ inputs.features.matrix)  # what a GCN does
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_signed_weights_and_what_is_passed_on(beta, dtype):
-    matrix, logits = propagation(predictions_of(), 0.3), np.random.default_rng(2).normal(0, 2, (NODES, CLASSES))
+    matrix, logits = alike(predictions_of()), np.random.default_rng(2).normal(0, 2, (NODES, CLASSES))
     found = signed_weights(torch.from_numpy(matrix).to(dtype), torch.from_numpy(logits).to(dtype), beta)
     expected = weights_of(matrix, logits, beta)
     np.testing.assert_allclose(to_numpy(found), expected, rtol=0, atol=tolerance(dtype))
@@ -214,7 +220,7 @@ def told_and_masked(rows, seed):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_confidence_score_is_that_of_label_propagation(seed):
-    """With rows of 1/C where no label is known, as in the paper."""
+    """With rows of 1/C where no label is known, as in the authors' code."""
     labels, rows = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2]), [0, 1, 2, 3, 4, 5, 6, 7]
     told, masked = told_and_masked(rows, seed)
     given = np.full((NODES, CLASSES), 1 / CLASSES)
@@ -249,17 +255,17 @@ def test_a_node_that_no_label_reaches_is_wrong_and_too_few_labels_say_nothing():
 
 @pytest.mark.parametrize("confidence", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_network_and_its_loss_are_those_of_the_paper(confidence, dtype):
+def test_the_network_and_its_loss_are_those_of_the_authors(confidence, dtype):
     net, inputs = network(confidence, dtype), inputs_of(dtype)
     net.eval()
     told = soft(to_numpy(net.extractor(inputs)).astype(np.float64))
     arrays = {name: array.astype(np.float64) for name, array in state(net).items()}
     features = to_numpy(inputs.features.matrix).astype(np.float64)
-    expected, smooth = mixture(arrays, features, told)
+    expected = mixture(arrays, features, told)
     np.testing.assert_allclose(to_numpy(net(inputs)), expected, rtol=0, atol=10 * tolerance(dtype))
     np.testing.assert_allclose(np.exp(expected).sum(axis=1), 1)
     rows, labels = torch.tensor([0, 4, 7]), torch.tensor([2, 1, 0])
-    loss = cross_entropy(expected[rows], labels.numpy()) + ((smooth - told) ** 2).mean()
+    loss = loss_of(arrays, features, told, rows, labels)
     assert net.loss(inputs, labels, rows).item() == pytest.approx(loss, abs=10 * tolerance(dtype))
 
 
@@ -272,8 +278,7 @@ def test_a_step_goes_along_the_gradient_and_the_extractor_rests():
     trained = {name: arrays[name] for name, parameter in net.named_parameters() if parameter.requires_grad}
 
     def loss(moved):
-        logs, smooth = mixture(arrays | moved, features, told)
-        return cross_entropy(logs[rows], labels.numpy()) + ((smooth - told) ** 2).mean()
+        return loss_of(arrays | moved, features, told, rows, labels)
 
     net.train()
     net.loss(inputs, labels, rows).backward()

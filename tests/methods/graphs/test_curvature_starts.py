@@ -73,14 +73,14 @@ BOUNDS = {"sigmoid": (-2, -2 / 3), "exp": (-math.exp(3), -math.exp(-3))}
 
 @pytest.mark.parametrize("task", ["nodes", "graphs"])
 @pytest.mark.parametrize("method", ["flatland", "local-lorentz"])
-@pytest.mark.parametrize("kind", ["forman", "ollivier", "mlp", "constant"])
+@pytest.mark.parametrize("kind", ["forman", "ollivier", "literal", "mlp", "constant"])
 def test_every_start_runs(kind, method, task, sets, tmp_path):
     recorder = Recorder()
     found = run(tmp_path, method=method, flatland__curvature_init=kind, intercept=recorder, **on(task, sets))
     assert (found.summary["status"], found.summary["metrics"]["replies_dropped"]) == ("completed", 0)
     assert len(recorder.requests("curvature")) == (3 if kind in ("forman", "ollivier") else 0)
     low, high = BOUNDS["sigmoid"]
-    assert all(low < value < high for value in curvatures(found, 2))
+    assert all(low <= value < high for value in curvatures(found, 2))
     assert len(set(curvatures(found, 2))) == 3
 
 
@@ -97,6 +97,17 @@ def test_a_curvature_starts_at_the_graphs_standardised(kind, curvature_map, task
     facts = found.described["facts"]
     np.testing.assert_allclose([facts["ricci_mean"], facts["ricci_std"]], [np.mean(exact), np.std(exact)], rtol=1e-12)
     np.testing.assert_allclose(curvatures(found), -1 / RADII[curvature_map](standardized(exact)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("triangles", [True, False])
+def test_the_papers_words_start_k_at_the_graphs_curvature_itself(triangles, sets, tmp_path):
+    found = run(
+        tmp_path, flatland__curvature_init="literal", flatland__triangles=triangles, **STILL, **on("graphs", sets)
+    )
+    exact = np.array([forman("graphs", client, triangles) for client in range(3)])
+    np.testing.assert_allclose([found.personal(client)["parameter/k"] for client in range(3)], exact, rtol=1e-6)
+    np.testing.assert_allclose(curvatures(found), -1 / RADII["sigmoid"](exact), rtol=1e-5)
+    assert "ricci_mean" not in found.described["facts"] or found.described["facts"]["ricci_std"] == 0
 
 
 def test_triangles_count_where_they_are_asked_for(sets, tmp_path):

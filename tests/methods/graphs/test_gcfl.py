@@ -16,7 +16,8 @@ from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.average import AggregationError, Update
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.methods.gcfl import GcflServer, Updates, min_cut, sequence_weights, time_warping
+from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.methods.gcfl import METHODS, GcflServer, Updates, min_cut, sequence_weights, time_warping
 from curvfed.strategies.wire.arrays import decode_arrays
 
 EPS = float(np.finfo(np.float64).eps)
@@ -291,9 +292,10 @@ def test_thresholds_that_would_part_equals_are_refused():
 
 def splitting(folder, **settings):
     """Settings of a run whose clients part in its second round."""
+    settings["learning_rate"] = 0.01
     figures = run(folder, "look", method="gcfl", num_rounds=2, **settings).summary["metrics"]
     assert figures["mean_update_norm"] < figures["largest_update_norm"]
-    between = (figures["mean_update_norm"] + figures["largest_update_norm"]) / 2
+    between = (figures["mean_update_norm"] + figures["largest_update_norm"]) / 2 / settings["learning_rate"]
     return {"method": "gcfl", "gcfl__eps1": between, "gcfl__eps2": between, "gcfl__warmup": 1} | settings
 
 
@@ -338,6 +340,23 @@ def test_the_classifier_stays_with_the_client(tmp_path):
         "first.weight", "first.bias", "second.weight", "second.bias"
     }  # fmt: skip
     assert {"parameter/head.weight", "parameter/head.bias"} <= found.personal(0).keys()
+
+
+def test_at_its_defaults_clients_that_differ_part_when_their_mean_has_slowed_down(tmp_path):
+    """At the width and the rate of any run on nodes; each client has a tree of its own, and the mean slows by round 30."""
+    optimiser = {"optimizer": "adamw", "optimizer_state": "kept"}
+    found = run(tmp_path, method="gcfl", clients=6, embedding_dim=128, num_rounds=36, **optimiser)
+    assert found.summary["metrics"]["clusters"] > 1
+
+
+@pytest.mark.parametrize("rate", [0.0001, 0.01, 3.0])
+def test_the_thresholds_go_with_the_learning_rate(rate):
+    config = settled(parse({"method": "gcfl", "dataset": "trees", "learning-rate": rate, "gcfl.warmup": 0}), "nodes")
+    made = METHODS["gcfl"].server
+    for length, count in ((90, 1), (110, 2)):
+        server = made(arrays_of((0, 0, 0)), config.table("gcfl"), config, 4)
+        unit = rate * length / 3.0
+        assert go(server, {p: unit * update for p, update in enumerate((RIGHT, RIGHT, LEFT, LEFT))}) == count
 
 
 def test_without_a_split_it_is_fedper(tmp_path):

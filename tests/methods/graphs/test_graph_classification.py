@@ -397,7 +397,7 @@ def test_a_data_set_that_is_not_there_ends_the_run_of_all(sets, tmp_path, monkey
     ({"dataset": "MUTAG", "model": "split"},
      'model = "split": allowed for data sets of graphs is one of auto, gcn, gin, lorentz'),
     ({"dataset": "cora", "model": "gin"},
-     'model = "gin": allowed for data sets of nodes is one of auto, gcn, lorentz, split'),
+     'model = "gin": allowed for data sets of nodes is one of auto, gated, gcn, lorentz, split'),
     ({"dataset": "MUTAG", "method": "flatland-euclidean"},
      'dataset = "MUTAG" is a data set of graphs, method = "flatland-euclidean" works on nodes'),
 ])  # fmt: skip
@@ -414,7 +414,7 @@ def test_what_does_not_go_together_starts_no_client(settings, text, tmp_path):
     (user_graphs(12), {"model": "split"},
      'model = "split": allowed for data sets of graphs is one of auto, gin, gcn, lorentz'),
     (user_fields(), {"model": "gin"},
-     'model = "gin": allowed for data sets of nodes is one of auto, gcn, lorentz, split'),
+     'model = "gin": allowed for data sets of nodes is one of auto, gcn, gated, lorentz, split'),
     (user_graphs(12), {"method": "flatland-euclidean"},
      'the clients\' data are graphs, method = "flatland-euclidean" works on nodes'),
 ])  # fmt: skip

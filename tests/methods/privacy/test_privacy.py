@@ -123,6 +123,8 @@ class Watch(Recorder):
                 if array.size > 1 and array.min() < array.max():
                     if not all(map(_is_first_step, array.ravel().tolist())):
                         tensors.add(array.tobytes())
+                elif name.startswith("parameter/moments/step/"):
+                    pass  # a number of steps is no secret
                 elif name.startswith("parameter/") and array.size == 1 and not _is_first_step(array.item()):
                     scalars.add(float(array.item()))
         kept = {

@@ -1,5 +1,7 @@
 """Consistent aggregation against an interior-point solver, the paper's iteration, and the average; and where it ends."""
 
+import itertools
+
 import clarabel
 import numpy as np
 import pytest
@@ -229,6 +231,23 @@ def test_a_client_without_loss_does_not_stop_the_others():
     assert found.round_figures()["norm_ratio"] > 0.9
     alone = published(rows, np.full(6, 1 / 6), 500)
     assert alone[0] > 0.99  # what would be without the care
+
+
+@pytest.mark.parametrize("kind", ["unit", "raw"])
+def test_controls_exchange_direction_and_length(kind):
+    rng = np.random.default_rng(4)
+    start, rows, examples = rng.standard_normal(40), rng.standard_normal((5, 40)) + 0.5, [1, 9, 4, 4, 2]
+    steps = {}
+    for pair in itertools.product(("consistent", "average"), repeat=2):
+        found = Consistent(arrays_of(start), 1.0, kind, *pair)
+        found.aggregate(replies_of(start, rows, examples))
+        steps[pair] = vector_of(found.sent_to(0)).astype(float) - start
+    own, mean = (steps[which, which] for which in ("consistent", "average"))
+    assert np.linalg.norm(own) < 0.95 * np.linalg.norm(mean)
+    np.testing.assert_allclose(mean, np.array(examples) / 20 @ rows, atol=1e-5)
+    for direction, length in itertools.permutations(("consistent", "average")):
+        along, long = steps[direction, direction], np.linalg.norm(steps[length, length])
+        np.testing.assert_allclose(steps[direction, length], along / np.linalg.norm(along) * long, atol=1e-5)
 
 
 def test_duplicates_share_what_one_of_them_would_get():

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.models.gcn import GCN
-from curvfed.tasks.graphs.models.lorentz_gcn import LorentzGCN, SplitGCN
+from curvfed.tasks.graphs.models.lorentz_gcn import GatedGCN, LorentzGCN, SplitGCN
 from curvfed.tasks.graphs.models.registry import ModelSpec, build
 from curvfed.tasks.graphs.sparse import Constant, normalized_adjacency
 
@@ -222,7 +222,7 @@ def test_gradient_of_the_curvature_parameter_is_the_difference_quotient(k):
     assert abs(quotient) > 1e-4
 
 
-@pytest.mark.parametrize("kind", ["gcn", "lorentz", "split"])
+@pytest.mark.parametrize("kind", ["gcn", "gated", "lorentz", "split"])
 def test_every_gradient_is_the_difference_quotient(kind):
     """Of the loss in the direction of the gradient itself, parameter by parameter."""
     model = shaken(build(replace(SPEC, kind=kind), seed=2))
@@ -242,6 +242,24 @@ def test_every_gradient_is_the_difference_quotient(kind):
         assert (values[0] - values[1]) / 2e-6 == pytest.approx(length.item(), rel=1e-4), name
 
 
+def test_gated_gcn_is_its_matrices_written_out_and_without_the_gate_the_gcn():
+    model = shaken(build(replace(SPEC, kind="gated"), seed=4))
+    assert isinstance(model, GatedGCN)
+    p = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    adjacency, hidden = dense_adjacency(edges()), features()
+    for name in ("first", "second"):
+        product, share = hidden @ p[f"{name}.weight"].t(), torch.sigmoid(p[f"{name}.gate"])
+        hidden = (
+            share * (adjacency @ product) + (1 - share) * (product - adjacency @ product) + p[f"{name}.bias"]
+        ).relu()
+    expected = hidden @ p["head.weight"].t() + p["head.bias"]
+    torch.testing.assert_close(model(inputs(features(), edges())).detach(), expected, rtol=0.0, atol=1e-13)
+    plain, gcn = build(replace(SPEC, kind="gated", gate=False), seed=4), build(replace(SPEC, kind="gcn"), seed=4)
+    assert plain.state_dict().keys() == gcn.state_dict().keys() == p.keys() - {"first.gate", "second.gate"}
+    given = GraphInputs(Constant.of(features().float()), edges())
+    assert torch.equal(plain(given), gcn(given))
+
+
 def test_split_gcn_is_its_matrices_written_out():
     model = shaken(build(replace(SPEC, kind="split"), seed=4))
     assert isinstance(model, SplitGCN)
@@ -258,7 +276,7 @@ def test_split_gcn_is_its_matrices_written_out():
     torch.testing.assert_close(model(inputs(features(), edges())).detach(), expected, rtol=0.0, atol=1e-13)
 
 
-@pytest.mark.parametrize("kind", ["gcn", "lorentz", "split"])
+@pytest.mark.parametrize("kind", ["gcn", "gated", "lorentz", "split"])
 def test_logits_follow_their_nodes(kind):
     model = shaken(build(replace(SPEC, kind=kind), seed=0))
     order = torch.randperm(NODES, generator=torch.Generator().manual_seed(5))
@@ -268,7 +286,7 @@ def test_logits_follow_their_nodes(kind):
                                rtol=0.0, atol=1e-13)  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["gcn", "lorentz", "split"])
+@pytest.mark.parametrize("kind", ["gcn", "gated", "lorentz", "split"])
 def test_an_isolated_node_hears_of_itself_alone(kind):
     model = shaken(build(replace(SPEC, kind=kind), seed=0))
     whole = model(inputs(features(), edges()))
@@ -279,7 +297,7 @@ def test_an_isolated_node_hears_of_itself_alone(kind):
     torch.testing.assert_close(alone, whole[11:12], rtol=0.0, atol=1e-13)
 
 
-@pytest.mark.parametrize("kind", ["gcn", "lorentz", "split"])
+@pytest.mark.parametrize("kind", ["gcn", "gated", "lorentz", "split"])
 @pytest.mark.parametrize("rows", [torch.zeros(NODES, FEATURES), 1e-30 * torch.ones(NODES, FEATURES),
                                   1e4 * torch.ones(NODES, FEATURES)], ids=["zero", "tiny", "large"])  # fmt: skip
 def test_logits_and_gradients_are_finite_in_float32(kind, rows):
@@ -292,7 +310,7 @@ def test_logits_and_gradients_are_finite_in_float32(kind, rows):
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
-@pytest.mark.parametrize("kind", ["gcn", "lorentz", "split"])
+@pytest.mark.parametrize("kind", ["gcn", "gated", "lorentz", "split"])
 def test_the_start_is_seeded_and_leaves_the_generator_alone(kind):
     torch.manual_seed(11)
     expected = torch.rand(3)

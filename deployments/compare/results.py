@@ -1,0 +1,199 @@
+"""The results of a comparison: paired differences to the best method, the answer, a table and a figure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from scipy.stats import t
+
+from curvfed.deployments.compare.request import Comparison
+from curvfed.deployments.report.page import Drawn, SweepPage, html_page, markdown_page
+from curvfed.deployments.report.render import FAILED, HERE, Shown
+from curvfed.deployments.report.selection import BEST, Run
+from curvfed.deployments.sweep.plan import Plan
+from curvfed.server_app.report import labels, style
+from curvfed.server_app.report.templates import render
+from curvfed.strategies.methods import METHODS
+from curvfed.tasks.atomic_file import write_atomically
+
+Row = dict[str, Any]
+"""What is known of a method: a row of the results."""
+
+LEVEL = 0.95
+"""Probability with which the intervals of all methods hold together."""
+
+AUC = BEST + "metrics.roc_auc"
+"""The personal score of data whose metric it is."""
+
+WORST = BEST + "personal_accuracy_worst_decile"
+LEGEND = (
+    "Mean ± standard deviation over {seeds} seeds, {when}. Each configuration is the best of {tried} by validation, on "
+    "{tuning} other seeds. Differences have intervals of the paired t-test over the seeds, Bonferroni-corrected so that "
+    "all hold together at {level:.0%}. Worst tenth: mean accuracy of the tenth of the clients with the lowest. kB are of a "
+    "client per round; kB and s, the time of a run, are medians."
+)
+COSTS = {"seconds": "s", "bytes_up": "kB up", "bytes_down": "kB down"}
+"""What a method costs, and the heads of the columns."""
+
+
+def result(
+    method: str, settings: Mapping[str, Any], runs: Sequence[Run], validation: float | None, error: str, figure: str
+) -> Row:  # fmt: skip
+    """A row; only a method whose runs all have the figure has a mean.
+
+    Parameters
+    ----------
+    settings : mapping
+        What was chosen, and `method`.
+    runs : sequence of Run
+        Those with fresh seeds.
+    validation : float or None
+        The mean validation score that it was chosen by.
+    error : str
+        Why none was chosen, or empty.
+    figure : str
+        What is compared; in its place the ROC-AUC of data whose metric that is.
+    """
+    if figure.startswith(BEST) and any(run.figure(AUC) is not None for run in runs):
+        figure = AUC
+    lacking = [run.error or f"a run has no {figure}" for run in runs if run.figure(figure) is None]
+    row: Row = {"method": method, "error": error or next(iter(lacking), ""), "figure": figure, "validation": validation}
+    row["configuration"] = {key: value for key, value in settings.items() if key != "method"}
+    row |= {"seeds": [run.seed for run in runs], "scores": [run.figure(figure) for run in runs]}
+    if not row["error"]:
+        row |= {"mean": float(np.mean(row["scores"])), "std": float(np.std(row["scores"], ddof=1))}
+        row["worst_decile"] = float(np.mean([run.figure(WORST) or 0.0 for run in runs]))
+        # Medians, which a first run with its imports does not move.
+        row |= {name: float(np.median([run.figure(name) or 0.0 for run in runs])) for name in COSTS}
+        row["bytes"] = row["bytes_up"] + row["bytes_down"]
+    return row
+
+
+def add_differences(rows: Sequence[Row]) -> None:
+    """Give all rows but the first, the best one, `difference` to it with its interval from `low` to `high`.
+
+    The intervals are those of the paired t-test, Bonferroni-corrected for the number of rows that have one. So the best of
+    all methods is the first one or among those not told apart from it, with a probability of `LEVEL`, although the first
+    was chosen by the same scores: it is missed only if a rival seems to beat it, and it has as many rivals as were
+    corrected for.
+    """
+    for row in rows[1:]:
+        apart = (np.array(row["scores"]) - np.array(rows[0]["scores"])).round(12)  # without the noise of equal results
+        quantile = t.ppf(1 - (1 - LEVEL) / 2 / (len(rows) - 1), len(apart) - 1)
+        mean, half = float(apart.mean()), float(quantile * apart.std(ddof=1) / np.sqrt(len(apart)))
+        row |= {"difference": mean, "low": mean - half, "high": mean + half}
+
+
+def answer(rows: Sequence[Row], data: str) -> str:
+    """One sentence that says which method is best, or which ones the data cannot tell apart; the best row is the first."""
+    if len(rows) < 2:
+        return f"Nothing can be compared on {data}: {rows[0]['method'] if rows else 'no method'} alone has scores."
+    told = f"{rows[0]['method']} ({100 * rows[0]['mean']:.1f}%)"
+    tied = [row for row in rows if row is rows[0] or row["low"] <= 0 <= row["high"]]
+    if len(tied) == 1:
+        mean, low, high = (-100 * rows[1][key] for key in ("difference", "high", "low"))
+        return (
+            f"{told} is the best of these {len(rows)} methods on {data}, {mean:.1f} points above {rows[1]['method']}, the "
+            f"next ({LEVEL:.0%} interval {low:.1f} to {high:.1f})."
+        )
+    level, below = [row["method"] for row in tied[1:]], [row["method"] for row in rows if row not in tied]
+    light, quick = (
+        _listed([row["method"] for row in tied if row[cost] == min(one[cost] for one in tied)])
+        for cost in ("bytes", "seconds")
+    )
+    return (
+        f"There is no difference that these data can show between {_listed([told, *level])} on {data} (cheapest in bytes: "
+        f"{light}; in seconds: {quick})" + (f"; {_listed(below)} scored less." if below else ".")
+    )
+
+
+def write_results(
+    asked: Comparison, rows: Sequence[Row], runs: Sequence[Run], folder: Path, console: Console
+) -> int:  # fmt: skip
+    """Write `comparison.*` into the folder, and print the table and the answer.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+    runs : sequence of Run
+        All of the comparison, failed ones too.
+
+    Returns
+    -------
+    int
+        0, or 1 if some method has no score.
+    """
+    rows = sorted(rows, key=lambda row: -row.get("mean", -np.inf))
+    scored = [row for row in rows if not row["error"]]
+    add_differences(scored)
+    told = answer(scored, asked.data)
+    left_out = [f"{row['method']} is not compared: {row['error']}" for row in rows if row["error"]]
+    drawn = [_drawn(scored, folder / "comparison")] if len(scored) > 1 else []
+    page = SweepPage(Plan(folder, "", f"Which method for {asked.data}?", "", told, ()), runs, [], drawn)
+    metric = "ROC-AUC" if any(row["figure"] == AUC for row in rows) else f"{asked.score} accuracy"
+    legend = LEGEND.format(
+        seeds=asked.numbers["seeds"], tuning=asked.numbers["tuning-seeds"], tried=max(map(len, asked.tried.values())),
+        when="at the round of best validation" if asked.score == "personal" else "after the last round", level=LEVEL,
+    )  # fmt: skip
+    table: dict[str, Any] = {
+        "heads": ["method", "configuration"],
+        "columns": [f"{metric} (%)", "difference to the best", "worst tenth (%)", *COSTS.values()],
+        "rows": [_line(row, row in scored[:1]) for row in rows],
+        "legend": " ".join([legend, *left_out]),
+        "table": {"title": ""},
+        "methods": METHODS,
+    }
+    files = {
+        "md": markdown_page(page, folder, more=[render("table.md", HERE, **table)]),
+        "html": html_page(page, [Markup(render("table.html", HERE, **table))]),
+        "csv": pd.json_normalize(rows).to_csv(index=False, lineterminator="\n"),
+        "json": json.dumps({"answer": told, "level": LEVEL, "methods": rows}, indent=1),
+    }
+    for suffix, text in files.items():
+        write_atomically(folder / f"comparison.{suffix}", text.encode())
+    printed = Table(*table["heads"], *table["columns"])
+    for (name, words), cells in table["rows"]:
+        printed.add_row(name, words.replace(" ", "\n"), *(cell.text for cell in cells))
+    console.print(printed)
+    for line in (*page.notes, *left_out, f"report: {folder / 'comparison.html'}", told):
+        console.print(escape(line), highlight=False)
+    return int(len(scored) < len(rows))
+
+
+def _line(row: Row, is_best: bool) -> tuple[list[str], list[Shown]]:
+    """The names and the cells of a row, for the templates of tables."""
+    names = [row["method"], " ".join(f"{key}={json.dumps(value)}" for key, value in row["configuration"].items())]
+    if row["error"]:
+        return names, [Shown(FAILED, failed=row["error"]), *[Shown("–")] * (2 + len(COSTS))]
+    ends = [f"{100 * row[key]:.1f}".replace("-", "−") for key in ("difference", "low", "high") if key in row]
+    costs = [f"{row['seconds']:.1f}", *(f"{row[key] / 1000:.1f}" for key in ("bytes_up", "bytes_down"))]
+    apart, worst = "{} ({} to {})".format(*ends) if ends else "", f"{100 * row['worst_decile']:.1f}"
+    return names, [
+        Shown(f"{100 * row['mean']:.1f} ± {100 * row['std']:.1f}", is_best=is_best),
+        *map(Shown, (apart, worst, *costs)),
+    ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _drawn(rows: Sequence[Row], stem: Path) -> Drawn:
+    """Draw the differences to the best method, the first row, with their intervals."""
+    with style.applied():
+        figure, (axes,) = style.panels(1)
+        means, low, high = 100 * np.array([[row[key] for key in ("difference", "low", "high")] for row in rows[1:]]).T
+        axes.axhline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
+        axes.errorbar(range(len(means)), means, [means - low, high - means], fmt="o", color=style.MEAN, capsize=4)
+        labels.categories(axes, [row["method"] for row in rows[1:]])
+        axes.set_xlim(-0.5, len(means) - 0.5)
+        labels.name(axes, "", f"difference to {rows[0]['method']} (points)")
+    title = f"Differences to {rows[0]['method']}, with their intervals"
+    return Drawn(title, f"{title}. Where one contains 0, the data show no difference.", style.save(figure, stem))

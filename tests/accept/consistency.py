@@ -1,0 +1,94 @@
+"""When does consistent aggregation matter? Five rules, six ways to deal the images, five seeds."""
+
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+from scipy.stats import ttest_1samp
+
+from accept.lab import Lab, Outcome
+
+SEEDS = (20, 21, 22, 23, 24)
+"""Of no run before."""
+
+COMMON: dict[str, Any] = {
+    "method": "hyperfed",
+    "dataset": "digits",
+    "num-supernodes": 20,
+    "num-rounds": 20,
+    "local-epochs": 5,
+    "batch-size": 64,
+    "train-size": 0.6,
+    "test-size": 0.4,
+    "fine-tune-epochs": 0,
+}
+"""1,797 images for 20 clients, all other keys at their defaults."""
+
+DEALS: dict[str, dict[str, Any]] = {
+    **{f"{number} shards": {"partition": "shards", "shards": number} for number in (1, 2, 3)},
+    **{f"Dirichlet {alpha:g}": {"partition": "dirichlet", "alpha": alpha} for alpha in (0.05, 0.1, 0.5)},
+}
+"""Shards make clients of equal size, Dirichlet of unequal."""
+
+AVERAGE = "average"
+RULES: dict[str, dict[str, Any]] = {
+    AVERAGE: {"hyperfed.radius": 0.0},
+    "consistent, radius .2": {"hyperfed.radius": 0.2},
+    "consistent, unbounded": {"hyperfed.radius": 20.0},
+    "average at its length": {"hyperfed.radius": 20.0, "hyperfed.direction": "average"},
+    "consistent at the average's length": {"hyperfed.radius": 20.0, "hyperfed.length": "average"},
+}
+
+FIGURES = {
+    "global": "global_accuracy_last3",
+    "clients": "personal_accuracy_before",
+    "worst tenth": "personal_accuracy_before_worst_decile",
+}
+"""All of the one global model: on the test set over the last three rounds; mean over the clients on their own test images;
+mean over the two worst clients."""
+
+
+def consistency(lab: Lab) -> Iterator[Outcome]:
+    """Paired differences to the average with 95% intervals, not corrected for the number of rows."""
+    runs = [(deal, rule, seed) for deal in DEALS for rule in RULES for seed in SEEDS]
+    lab.start(_settings(*run) for run in runs)
+    lines = [
+        "| clients' images | rule | "
+        + " | ".join(FIGURES)
+        + " | "
+        + " | ".join(f"{one} − average" for one in FIGURES)
+        + " |"
+    ]
+    lines.append("| --- " * (2 + 2 * len(FIGURES)) + "|")
+    for deal in DEALS:
+        base = _values(lab, deal, AVERAGE)
+        for rule in RULES:
+            found = _values(lab, deal, rule)
+            means = [f"{statistics.mean(found[name]):.1f}" for name in FIGURES]
+            apart = ["" if rule == AVERAGE else _interval(found[name], base[name]) for name in FIGURES]
+            lines.append(f"| {deal} | {rule} | " + " | ".join([*means, *apart]) + " |")
+            if rule != AVERAGE:
+                yield Outcome(f"{deal}: {rule}", "for information", "; ".join(apart), True)
+    (lab.folder / "consistency.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _settings(deal: str, rule: str, seed: int) -> dict[str, Any]:
+    return COMMON | DEALS[deal] | RULES[rule] | {"seed": seed}
+
+
+def _values(lab: Lab, deal: str, rule: str) -> dict[str, list[float]]:
+    """Each figure in percent, by seed."""
+    told = [lab.summary(_settings(deal, rule, seed))["metrics"] for seed in SEEDS]
+    return {name: [100 * one[key] for one in told] for name, key in FIGURES.items()}
+
+
+def _interval(ours: list[float], theirs: list[float]) -> str:
+    differences = [one - other for one, other in zip(ours, theirs, strict=True)]
+    mean = statistics.mean(differences)
+    if len(set(differences)) == 1:
+        return f"{mean:+.1f}"
+    low, high = ttest_1samp(differences, 0).confidence_interval(0.95)
+    return f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
+
+
+TABLES = (consistency,)

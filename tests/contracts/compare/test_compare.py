@@ -1,0 +1,372 @@
+"""What a comparison tries, how it chooses, what it says, and that the same command goes on."""
+
+import csv
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from graph_fixtures import write_user_graph
+from image_fixtures import write_classes
+from scipy import stats
+
+from curvfed.deployments.command import main
+from curvfed.deployments.compare import results
+from curvfed.deployments.compare.keys import OWN, USUAL
+from curvfed.deployments.compare.make import choose
+from curvfed.deployments.compare.request import Comparison, read_comparison
+from curvfed.deployments.parameters import complete_comparison
+from curvfed.deployments.sweep import make as sweeps
+from curvfed.deployments.sweep import task
+from curvfed.deployments.sweep.results import TOKEN_FILE
+from curvfed.deployments.sweep.runner import Ended
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.methods import METHODS
+
+SMALL = ["num-rounds=2", "embedding-dim=8", "num-supernodes=2"]
+TUNED = [(name, of) for name, row in METHODS.items() for of in row.tuned]
+
+
+@pytest.fixture(autouse=True)
+def alone(own_home, tmp_path, monkeypatch):
+    """In a folder and with a home of its own, and with room for a table."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+
+
+# --- What is tried ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "of"), TUNED)
+def test_what_a_method_tunes_are_keys_of_its_own_with_other_values_than_the_defaults(name, of):
+    row = METHODS[name]
+    assert of in row.tasks
+    for key, values in row.tuned[of].items():
+        assert key.partition(".")[0] in row.keys
+        for value in values:
+            config = parse({"method": name, key: value})
+            assert config[key] == value != parse({"method": name})[key]
+        assert len(set(values)) == len(values) > 0
+
+
+@pytest.mark.parametrize("of", USUAL)
+def test_the_usual_methods_work_on_their_data(of):
+    assert all(of in METHODS[name].tasks for name in USUAL[of])
+    assert "fedavg" in USUAL[of]
+
+
+def read(*words: str) -> Comparison:
+    return read_comparison(words, None)
+
+
+def test_each_method_has_as_many_configurations_and_its_defaults_first():
+    asked = read("dataset=trees", "methods=fedavg,flatland,ditto", "budget=7")
+    for name, tried in asked.tried.items():
+        assert len(tried) == len({json.dumps(one) for one in tried}) == 7
+        run = settled(parse({"method": name, "dataset": "trees"}), "nodes")
+        assert tried[0] == {
+            key: run[key] for key in ["learning-rate", "weight-decay", *METHODS[name].tuned.get("nodes", {})]
+        }
+    assert {one["flatland.gate"] for one in asked.tried["flatland"]} == {True, False}
+    assert asked.tried == read("methods=ditto,fedavg,flatland", "dataset=trees", "budget=7").tried  # drawn alike
+
+
+@pytest.mark.parametrize("budget", [1, 15, 60, 200])
+def test_any_budget_is_used_up(budget):
+    asked = read("dataset=trees", "methods=fedavg,ditto", f"budget={budget}")
+    assert {len(tried) for tried in asked.tried.values()} == {budget}
+
+
+def test_what_is_given_is_not_tuned():
+    asked = read("dataset=trees", "methods=fedavg,ditto", "learning-rate=0.05", "ditto.mu=0.7", "budget=60")
+    assert [set(one) for tried in asked.tried.values() for one in tried] == [{"weight-decay"}] * 2 * len(
+        asked.tried["ditto"]
+    )
+    assert len(asked.tried["fedavg"]) == len(asked.tried["ditto"]) == 3
+    assert asked.settings["learning-rate"] == "0.05"
+
+
+def test_no_seed_is_both_chosen_by_and_compared_on():
+    tuning, fresh = read("dataset=trees", "seed=7", "tuning-seeds=3", "seeds=4").seeds
+    assert (list(tuning), list(fresh)) == ([7, 8, 9], [10, 11, 12, 13])
+
+
+def test_images_have_a_validation_part():
+    run = settled(parse({"method": "fedavg", "dataset": "digits"}), "images")
+    assert run.train_size + run.test_size == 1  # the reason
+    for words, size in (((), 0.65), (("test-size=0.2",), 0.7), (("train-size=0.3",), None)):
+        settings = read("dataset=digits", "num-supernodes=2", *words).settings
+        assert settings["train-size"] == (size or "0.3")
+
+
+# --- What is refused --------------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "no data": ([], "dataset = \"auto\": allowed is a data set of graphs or images"),
+    "points": (["dataset=uniform"], "on points there is no method but hull"),
+    "a file of points": (["dataset=cells.csv"], "on points there is no method but hull"),
+    "unknown method": (["dataset=trees", "methods=fedavg,flatlnd"], "'flatlnd' is not a method; did you mean 'flatland'?"),
+    "one method": (["dataset=trees", "methods=fedavg"], "allowed are two or more"),
+    "one method twice": (["dataset=trees", "methods=fedavg,fedavg"], "allowed are two or more"),
+    "method": (["dataset=trees", "method=fedavg"], 'methods = "fedavg": allowed are two or more'),
+    "method of images": (["dataset=trees", "methods=fedavg,spherefed"], "spherefed"),
+    "budget": (["dataset=trees", "budget=0"], "budget is 0, but must be a whole number of at least 1"),
+    "budget in words": (["dataset=trees", "budget=many"], "budget is 'many'"),
+    "one seed": (["dataset=trees", "seeds=1"], "seeds is 1, but must be a whole number of at least 2"),
+    "no tuning seed": (["dataset=trees", "tuning-seeds=0"], "tuning-seeds is 0"),
+    "score": (["dataset=trees", "score=best"], "allowed is one of personal, global"),
+    "global score of graphs": (["dataset=trees", "score=global"], "allowed for images"),
+    "no validation": (["dataset=trees", "train-size=0.6", "test-size=0.4"], "allowed is a sum below 1, because validation"),
+    "no validation of images": (["dataset=digits", "train-size=0.75", "num-supernodes=2"], "because validation"),
+    "unknown key": (["dataset=trees", "bugdet=3"], "did you mean 'budget'?"),
+    "wrong value": (["dataset=trees", "num-rounds=-1"], "num-rounds = -1"),
+    "run-name": (["dataset=trees", "run-name=x"], "'run-name' is not for a sweep"),
+    "absent data": (["dataset=absent.pt"], "absent.pt"),
+    "unknown data": (["dataset=coar"], "coar"),
+    "absent folder": (["dataset=trees", "data-dir=absent"], "absent is no folder"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "told"), REFUSED.values(), ids=REFUSED)
+def test_what_can_never_be_compared_is_refused_before_a_folder_is_made(words, told, capsys, own_home):
+    assert main(["compare", *words]) == 2
+    captured = capsys.readouterr()
+    assert told in captured.out + captured.err
+    assert not (own_home / "curvfed" / "comparisons").exists()
+
+
+def test_a_shell_completes_methods_after_a_comma():
+    context: Any = SimpleNamespace(params={"pairs": []})
+    assert "methods=ditto,fedprox" in complete_comparison(context, "methods=ditto,fedp")
+    assert "methods=fedprox" in complete_comparison(context, "methods=fedp")
+    assert "fedprox" in complete_comparison(SimpleNamespace(params={"pairs": ["methods", "="]}), "fedp")  # type: ignore[arg-type]
+    assert {f"{key}=" for key in OWN} | {"alpha="} <= set(complete_comparison(context, ""))
+
+
+# --- Choice -----------------------------------------------------------------------------------------------------------
+
+TEST = "best_validation.personal_accuracy_mean"
+VALIDATION = "best_validation.metrics.validation"
+
+
+def fake(error: str = "", **figures: float | None) -> Any:
+    named = {TEST: figures.get("test"), VALIDATION: figures.get("validation")}
+    return SimpleNamespace(error=error, figure=lambda name: named.get(name))
+
+
+def test_validation_chooses_whatever_the_test_scores_are():
+    trials = {
+        "good on test": [fake(validation=0.5, test=0.9), fake(validation=0.5, test=0.9)],
+        "good on validation": [fake(validation=0.5, test=0.1), fake(validation=0.6, test=0.1)],
+        "as good": [fake(validation=0.6, test=1.0), fake(validation=0.5, test=1.0)],
+        "failed once": [fake(validation=1.0, test=1.0), fake(error="out of memory")],
+        "nothing to compare": [fake(validation=1.0), fake(validation=1.0)],
+    }
+    assert choose(trials, TEST) == ("good on validation", pytest.approx(0.55), "")
+    assert choose({"one": [fake(error="out of memory")]}, TEST) == (None, None, "out of memory")
+    assert choose({"one": [fake(test=0.5)]}, TEST)[2].startswith("no run has best_validation")
+
+
+# --- Intervals and words ----------------------------------------------------------------------------------------------
+
+
+def rows_of(scores: Mapping[str, Any], **costs: tuple[float, float]) -> list[results.Row]:
+    rows: list[results.Row] = [
+        {"method": name, "scores": list(values), "mean": float(np.mean(values)),
+         "bytes": costs.get(name, (1, 1))[0], "seconds": costs.get(name, (1, 1))[1]}
+        for name, values in scores.items()
+    ]  # fmt: skip
+    rows.sort(key=lambda row: -row["mean"])
+    results.add_differences(rows)
+    return rows
+
+
+def test_intervals_are_those_of_scipy_at_the_corrected_level():
+    rng = np.random.default_rng(0)
+    scores = {f"m{number}": rng.normal(0.8 - 0.01 * number, 0.02, 6) for number in range(4)}
+    best, *others = rows_of(scores)
+    for row in others:
+        test = stats.ttest_rel(row["scores"], best["scores"])
+        low, high = test.confidence_interval(1 - 0.05 / 3)
+        assert [row[key] for key in ("low", "high")] == pytest.approx([low, high], abs=1e-9)
+        assert row["difference"] == pytest.approx(row["mean"] - best["mean"])
+    assert "difference" not in best
+
+
+def test_the_truly_best_is_missed_no_more_often_than_promised():
+    """Where all are alike but for luck, the winner by luck must not seem the best: the hardest case."""
+    rng, missed, draws = np.random.default_rng(1), 0, 2000
+    for _ in range(draws):
+        rows = rows_of({f"m{number}": values for number, values in enumerate(rng.normal(0.0, 1.0, (5, 5)))})
+        truly = next(row for row in rows if row["method"] == "m0")
+        missed += truly is not rows[0] and not truly["low"] <= 0 <= truly["high"]
+    assert missed / draws <= 0.05
+    assert missed > 0  # or nothing would ever be seen
+
+
+def test_equal_scores_cannot_be_told_apart_and_constant_differences_can():
+    rows = rows_of({"one": [0.5, 0.6, 0.7], "same": [0.5, 0.6, 0.7], "less": [0.4, 0.5, 0.6]})
+    assert [(row["low"], row["high"]) for row in rows[1:]] == [(0.0, 0.0), pytest.approx((-0.1, -0.1))]
+    assert results.answer(rows, "data") == (
+        "There is no difference that these data can show between one (60.0%) and same on data (cheapest in bytes: one and "
+        "same; in seconds: one and same); less scored less."
+    )
+
+
+def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
+    noise = np.array([0.0, 0.02, -0.02, 0.01, -0.01])
+    clear = {"one": 0.9 + noise, "two": 0.8 + noise[::-1] / 10, "three": 0.5 + noise}
+    said = results.answer(rows_of(clear), "mine")
+    assert said.startswith(
+        "one (90.0%) is the best of these 3 methods on mine, 10.0 points above two, the next (95% interval "
+    )
+    low, high = (float(word) for word in said.removesuffix(").").rpartition("interval ")[2].split(" to "))
+    assert 0 < low < 10 < high < 20
+    level = clear | {"two": 0.9 + noise[::-1]}
+    assert results.answer(rows_of(level, one=(5, 1), two=(3, 2)), "mine") == (
+        "There is no difference that these data can show between one (90.0%) and two on mine (cheapest in bytes: two; in "
+        "seconds: one); three scored less."
+    )
+    assert results.answer(rows_of({"one": noise}), "mine") == "Nothing can be compared on mine: one alone has scores."
+    assert results.answer([], "mine") == "Nothing can be compared on mine: no method alone has scores."
+
+
+# --- Whole comparisons ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def made(monkeypatch) -> list[str]:
+    """Runs are made in this process, by what a task of Ray calls; their names as they begin."""
+    begun: list[str] = []
+
+    def in_process(runs: Any, table: Any, places: Any, resources: Any, listener: Callable[..., None]) -> None:
+        (table.folder / TOKEN_FILE).write_text("ours")
+        for run in runs:
+            begun.append(run.name)
+            settings = {"threads": 1, "device": "cpu"} | dict(run.settings) | dict(run.paths) | dict(places)
+            error = run.refused or task.make(
+                settings, int(settings.pop("num-supernodes")), str(table.folder), run.name, "ours"
+            )
+            table.record(run, error)
+            listener(Ended(run, error, 1.0), 0)
+
+    monkeypatch.setattr(sweeps, "carry_out", in_process)
+    return begun
+
+
+def comparison(folder: Path) -> Any:
+    return json.loads((folder / "comparison.json").read_text())
+
+
+def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, capsys, monkeypatch):
+    write_user_graph(tmp_path / "mine.pt")
+    words = ["compare", "dataset=mine.pt", "methods=local,fedavg", "budget=2", "tuning-seeds=1", "seeds=3", *SMALL]
+    to = ["--results", str(tmp_path / "runs")]
+    whole = task.make
+
+    def killed(settings: Any, number: int, folder: str, name: str, token: str) -> str:
+        if len(made) == 6:  # in the second step
+            raise KeyboardInterrupt
+        return whole(settings, number, folder, name, token)
+
+    monkeypatch.setattr(task, "make", killed)
+    assert main([*words, *to]) == 130
+    assert "the same command goes on" in capsys.readouterr().out
+    monkeypatch.setattr(task, "make", whole)
+    before = list(made)
+    assert main([*words, *to]) == 0
+    assert made[len(before) :] == [before[-1], *made[len(before) + 1 :]]  # only what was cut off is begun again
+    assert len(set(made)) == len(made) - 1 == 2 * 2 + 2 * 3
+    out = capsys.readouterr().out
+    found = comparison(tmp_path / "runs")
+    assert out.splitlines()[-1] == found["answer"]
+    assert {row["method"]: row["seeds"] for row in found["methods"]} == {"local": [1, 2, 3], "fedavg": [1, 2, 3]}
+    for row in found["methods"]:
+        for name in made:
+            summary = json.loads((tmp_path / "runs" / name / "summary.json").read_text())
+            if summary["method"] == row["method"] and summary["seed"] in row["seeds"]:
+                place = row["seeds"].index(summary["seed"])
+                assert row["scores"][place] == summary["best_validation"]["personal_accuracy_mean"]
+    page = (tmp_path / "runs" / "comparison.md").read_text()
+    assert page.splitlines()[2] == found["answer"]
+    assert "learning-rate=" in page
+    assert found["answer"].replace("'", "&#39;") in (tmp_path / "runs" / "comparison.html").read_text()
+    table = csv.DictReader((tmp_path / "runs" / "comparison.csv").read_text().splitlines())
+    assert [row["method"] for row in table] == [row["method"] for row in found["methods"]]
+    assert (tmp_path / "runs" / "comparison.png").exists()
+
+    # Nothing is made again; and no other comparison is made here.
+    again = len(made)
+    assert main([*words, *to]) == 0
+    assert len(made) == again
+    capsys.readouterr()
+    for other, told in (
+        ("seeds=4", "seeds = 3, not 4"),
+        ("methods=local,fedper", "methods"),
+        ("alpha=0.2", 'alpha = "auto"'),
+    ):
+        assert main([*words, other, *to]) == 2
+        assert told in capsys.readouterr().out
+    assert len(made) == again
+    (tmp_path / "runs" / "plan.json").write_text("{")
+    assert main([*words, *to]) == 2
+    assert "plan.json cannot be read" in capsys.readouterr().out
+
+
+def test_own_images_are_chosen_by_validation(made, tmp_path, capsys):
+    write_classes(tmp_path / "pictures", {"cat": 40, "dog": 40})
+    words = [
+        "dataset=./pictures",
+        "methods=fedavg,spherefed",
+        "budget=1",
+        "tuning-seeds=1",
+        "seeds=2",
+        "local-epochs=1",
+    ]
+    assert main(["compare", *words, *SMALL, "--results", "runs"]) == 0
+    for name in made:
+        metrics = json.loads((tmp_path / "runs" / name / "summary.json").read_text())["best_validation"]["metrics"]
+        assert metrics["validation"] is not None
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert "pictures" in said
+    assert main(["compare", *words, *SMALL, "score=global", "--results", "global"]) == 0
+    for row in comparison(tmp_path / "global")["methods"]:
+        finals = [json.loads((tmp_path / "global" / name / "summary.json").read_text()) for name in made]
+        finals = [one for one in finals if one["method"] == row["method"] and one["seed"] in row["seeds"]]
+        assert sorted(row["scores"]) == sorted(one["global_accuracy"] for one in finals[-2:])
+
+
+def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compared(made, tmp_path, capsys, monkeypatch):
+    whole = task.make
+
+    def failing(settings: Any, number: int, folder: str, name: str, token: str) -> str:
+        if settings["method"] == "fedper" or (settings["method"] == "local" and settings["learning-rate"] != 0.01):
+            return "out of memory"
+        return whole(settings, number, folder, name, token)
+
+    monkeypatch.setattr(task, "make", failing)
+    words = ["dataset=trees", "methods=local,fedavg,fedper", "budget=2", "tuning-seeds=1", "seeds=2", "weight-decay=0"]
+    assert main(["compare", *words, *SMALL]) == 1
+    out = capsys.readouterr().out
+    assert "fedper is not compared: out of memory" in out
+    assert "3 of 10 runs failed" in out
+    (folder,) = (tmp_path / "home" / "curvfed" / "comparisons").iterdir()  # by default, one for each comparison
+    found = comparison(folder)
+    assert [bool(row["error"]) for row in found["methods"]] == [False, False, True]
+    chosen = {row["method"]: row["configuration"] for row in found["methods"]}
+    assert (chosen["local"], chosen["fedper"]) == ({"learning-rate": 0.01}, {})
+    assert "no difference" in found["answer"] or "best of these 2" in found["answer"]
+
+
+def test_data_whose_metric_is_no_accuracy_are_compared_by_it(made, tmp_path, minesweeper_dir):
+    words = ["dataset=minesweeper", f"data-dir={minesweeper_dir}", "methods=local,fedavg", "budget=1", "tuning-seeds=1"]
+    assert main(["compare", *words, "seeds=2", *SMALL, "--results", "runs"]) == 0
+    found = comparison(tmp_path / "runs")
+    assert {row["figure"] for row in found["methods"]} == {"best_validation.metrics.roc_auc"}
+    assert "ROC-AUC (%)" in (tmp_path / "runs" / "comparison.md").read_text()
+    assert torch.isfinite(torch.tensor([row["mean"] for row in found["methods"]])).all()
