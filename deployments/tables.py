@@ -66,7 +66,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
 
 def _figures(part: Mapping[str, Any]) -> dict[str, Any]:
     """Figures and metrics on one level, with mean and deviation in one cell."""
-    figures = {key: value for key, value in part.items() if not isinstance(value, Mapping)} | (
+    figures = {key: value for key, value in part.items() if not isinstance(value, Mapping | list)} | (
         part.get("metrics") or {}
     )
     mean, spread = figures.get("personal_accuracy_mean"), figures.pop("personal_accuracy_std", None)

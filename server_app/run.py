@@ -1,5 +1,6 @@
 """The parts of every run: connecting the clients, sending and recording phases, figures for the summary."""
 
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -12,10 +13,13 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.phase import Check, ClientRequest, Phase, run_phase
+from curvfed.server_app.run_warnings import FALLS, warnings
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.config.run_config import RunConfig, flatten, settled
 from curvfed.strategies.wire.messages import HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
 from curvfed.strategies.wire.precision import EXACT
+
+log = logging.getLogger("curvfed")
 
 WITHIN_ROUND = (TRAIN, KEYS, SHARES, UNMASK, MEASURE, HULLS)
 """Phases whose messages count as the traffic of a round, or of a one-shot run."""
@@ -58,6 +62,7 @@ class Run(ABC):
         self.settings: dict[str, Any] = {}
         self.precision = EXACT
         self._counted = time.monotonic()
+        self._warned = {FALLS}
 
     @abstractmethod
     def run(self) -> None:
@@ -80,7 +85,8 @@ class Run(ABC):
         """The summary of the run so far; empty before the clients are connected."""
         if not self.federation.nodes:
             return {}
-        return summary(self.config, self.state, self.federation, self.own_metrics(), self.settings)
+        told = summary(self.config, self.state, self.federation, self.own_metrics(), self.settings)
+        return told | {"warnings": list(self._warnings().values())}
 
     def connect(self) -> None:
         """Ask the clients what data they have, and settle the keys that the configuration leaves open."""
@@ -91,6 +97,17 @@ class Run(ABC):
         self.config = settled(self.config, self.federation.facts.task)
         chosen = flatten(self.config) | self.own_settings()
         self.settings = {key: value for key, value in chosen.items() if value != given[key]}
+        self.warn()
+
+    def warn(self) -> None:
+        """Log the warnings that are new."""
+        for about, text in self._warnings().items():
+            if about not in self._warned:
+                log.warning("%s", text)
+                self._warned.add(about)
+
+    def _warnings(self) -> dict[str, str]:
+        return warnings(self.config, self.federation, self.state)
 
     def header(self, phase: str, number: int = 0) -> Header:
         """Where the messages of a phase belong."""

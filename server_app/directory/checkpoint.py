@@ -44,6 +44,11 @@ class State:
         Clients that have the fixed parameters.
     scored : dict
         The global model's scores on the server's test data: of the last rounds, and after the calibration.
+    most_steps : int
+        The most local steps of a client in a round.
+    courses : dict of partition to figures
+        Each client's "last" accuracy after training; of one that fell, as `run_warnings` defines it, also the "round", the
+        accuracies "from" and "to", and the round in which it was "back", None for not yet.
     """
 
     round: int = 0
@@ -54,6 +59,8 @@ class State:
     examples: dict[int, int] = field(default_factory=dict)
     told: list[int] = field(default_factory=list)
     scored: dict[str, Any] = field(default_factory=dict)
+    most_steps: int = 0
+    courses: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def add(self, **amounts: float) -> None:
         """Add to the totals."""
@@ -128,8 +135,8 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
             "run-name"
         )
     federation = with_facts(federation, saved.pop("before"))
-    for name in ("stamps", "latest", "examples"):  # JSON keys are text
-        saved[name] = {int(partition): value for partition, value in saved[name].items()}
+    for name in ("stamps", "latest", "examples", "courses"):  # JSON keys are text; earlier versions have no courses
+        saved[name] = {int(partition): value for partition, value in saved.get(name, {}).items()}
     saved["latest"] = {partition: renamed(measured) for partition, measured in saved["latest"].items()}
     return State(**saved), Checkpoint.of(arrays), federation
 

@@ -24,7 +24,7 @@ LAST = 3
 def summary(
     config: RunKeys, state: State, federation: Federation, aggregation: dict[str, float], settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """All keys except status and error.
+    """All keys except status, error and warnings.
 
     Parameters
     ----------
@@ -130,6 +130,7 @@ def failed_summary(error: str, config: RunKeys | None) -> dict[str, Any]:
         "seconds_training": None,
         "seconds_aggregation": None,
         "versions": versions(),
+        "warnings": [],
     }
 
 

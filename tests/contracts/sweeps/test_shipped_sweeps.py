@@ -1,8 +1,9 @@
-"""The files of `sweeps`: each can be planned, run and shown at both scales, whatever the runs come to."""
+"""The files of `sweeps`: each can be planned, run and shown at each of its scales, whatever the runs come to."""
 
 import csv
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,11 @@ from curvfed.server_app.directory.tables import TABLES
 ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / "sweeps").glob("*/*.toml"))
 SCALES = ("smoke", "paper")
-EVERY = [pytest.param(path, scale, id=f"{path.parent.name}/{path.stem}/{scale}") for path in FILES for scale in SCALES]
+EVERY = [
+    pytest.param(path, scale, id=f"{path.parent.name}/{path.stem}/{scale}")
+    for path in FILES
+    for scale in dict.fromkeys((*SCALES, *tomllib.loads(path.read_text())["scales"]))
+]
 
 PARTITIONS = range(3)
 SHARES = {

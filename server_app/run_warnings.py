@@ -1,0 +1,142 @@
+"""Warnings of a run: what makes its figures mean less than they seem to, and what to do, each in one sentence.
+
+They are made of what the server has anyway: the clients' descriptions, and their replies after training. The log says each
+once; `summary.json` and the report have them all.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from curvfed.server_app.directory.checkpoint import State
+from curvfed.server_app.federation import Federation
+from curvfed.server_app.phase import Phase
+from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.methods import METHODS
+
+log = logging.getLogger("curvfed")
+
+FALL, BACK = 0.3, 0.05
+"""A client has fallen where its accuracy is lower than a round before by more than the first, and is back where it lies at
+most the second below what it was."""
+
+FEW = 10
+"""Test examples below which a fall is chance, where a client tells their number."""
+
+FALLS = "falls"
+"""The warning about falls, which the log has client by client."""
+
+MOST_NAMED = 5
+"""Clients that a sentence names; of more it has the number."""
+
+HALVES = ("space", "personal", "head", "head_from", "loss", "client", "server", "aggregation")
+"""The fields of a method's row in which FedAvg with a further term is as FedAvg."""
+
+STEADIER = (
+    "local training can undo what the shared model knows; a lower learning-rate makes its steps smaller, and "
+    "optimizer-state=kept makes them steadier"
+)
+
+
+def note_training(state: State, phase: Phase, federation: Federation) -> None:
+    """Note the clients' local steps and accuracies in a phase of training; a client's first fall is logged.
+
+    Parameters
+    ----------
+    state : State
+        Its `most_steps` and `courses` are changed.
+    """
+    name = "score" if federation.metric == "accuracy" else "accuracy"
+    for partition, measured in phase.scores.items():
+        state.most_steps = max(state.most_steps, int(measured.get("steps", 0)))
+        tested = federation.descriptions[partition].statistics.get("num_test", FEW)
+        if name not in measured or tested < FEW:
+            continue
+        now, course = measured[name], state.courses.setdefault(partition, {"last": measured[name]})
+        before, course["last"] = course["last"], now
+        if before - now > FALL:
+            if "round" not in course:
+                course |= {"round": phase.header.round, "from": before, "to": now}
+                log.warning("%s: %s", _fall(partition, course), STEADIER)
+            course["back"] = None
+        elif "round" in course and not course["back"] and now >= course["from"] - BACK:
+            course["back"] = phase.header.round
+
+
+def warnings(config: RunConfig, federation: Federation, state: State) -> dict[str, str]:
+    """The warnings of the run so far, as sentences, each by what it is about."""
+    sizes = {p: about.statistics.get("num_train") for p, about in federation.descriptions.items()} | state.examples
+    empty = [partition for partition, size in sorted(sizes.items()) if size == 0]
+    fallen = {partition: course for partition, course in sorted(state.courses.items()) if "round" in course}
+    found = {
+        "classes": _classes(federation),
+        "examples": f"{_clients(empty)} no training examples: such a client never trains, and is only scored; give it "
+        "labelled data, or start the run without it" if empty else "",
+        "proximal": _proximal(config, state, federation.facts.task),
+        FALLS: _falls(fallen, len(federation.nodes)),
+    }  # fmt: skip
+    return {about: text for about, text in found.items() if text}
+
+
+def _classes(federation: Federation) -> str:
+    """Of one class alone, in the whole run or at some clients; counts tell more than names, where they are shared."""
+    classes = {}
+    for partition, about in sorted(federation.descriptions.items()):
+        counts = about.statistics.get("class_counts") or [1] * len(about.class_names)
+        named = zip(about.class_names, counts, strict=True)
+        classes[partition] = {(about.space, name) for name, count in named if count}
+    if len(everything := set().union(*classes.values())) == 1:
+        return (
+            f'all examples of the run are of one class, "{everything.pop()[1]}": every model that answers it is right, '
+            "and accuracies mean nothing; check the labels of the data"
+        )
+    alone = [partition for partition, names in classes.items() if len(names) == 1]
+    return (
+        f"{_clients(alone)} examples of one class alone: always answering it is right there, which raises the mean "
+        "accuracy and shows nothing; choose another partition or a larger alpha, or look at the other clients in "
+        "clients.csv" if alone else ""
+    )  # fmt: skip
+
+
+def _proximal(config: RunConfig, state: State, task: str) -> str:
+    """A proximal term without effect; at a coefficient that nobody has changed only where the method is that term."""
+    row, key = config.row, config.row.proximal
+    if not config.proximal or state.most_steps != 1:
+        return ""
+    is_fedavg = all(getattr(row, part) == getattr(METHODS["fedavg"], part) for part in HALVES)
+    if not is_fedavg and config[key] == defaults()[key]:
+        return ""
+    equals = f"{config.method} equals fedavg here" if is_fedavg else "the run is the same with 0"
+    smaller = "" if task == "nodes" else " or lower batch-size"  # the nodes of a graph are one batch
+    return (
+        f"the proximal term ({key} = {config[key]}) has no effect: every client makes one local step per round, where its "
+        f"gradient is 0, so {equals}; raise local-epochs{smaller}"
+    )
+
+
+def _falls(fallen: dict[int, dict[str, Any]], num_clients: int) -> str:
+    if not fallen:
+        return ""
+    told = [
+        _fall(partition, course) + (f", back in round {course['back']}" if course["back"] else ", not back")
+        for partition, course in fallen.items()
+    ]
+    back = sum(bool(course["back"]) for course in fallen.values())
+    more = f"; … {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
+    return (
+        f"{len(fallen)} of {num_clients} clients fell by more than {100 * FALL:.0f} points from one round to the next, and "
+        f"{back} came back ({'; '.join(told[:MOST_NAMED])}{more}): {STEADIER}"
+    )
+
+
+def _fall(partition: int, course: dict[str, Any]) -> str:
+    return f"client {partition} fell from {course['from']:.1%} to {course['to']:.1%} in round {course['round']}"
+
+
+def _clients(partitions: Iterable[int]) -> str:
+    """Such as: client 3 has; clients 3, 5 have; 12 clients (0, 1, 2, 3, 4, …) have."""
+    names = list(map(str, partitions))
+    if len(names) > MOST_NAMED:
+        return f"{len(names)} clients ({', '.join(names[:MOST_NAMED])}, …) have"
+    return f"client {names[0]} has" if len(names) == 1 else f"clients {', '.join(names)} have"

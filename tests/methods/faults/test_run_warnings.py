@@ -1,0 +1,187 @@
+"""What makes figures mean less than they seem to is said: in the log once, in the summary, and on the page."""
+
+import json
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from app_runs import CLIENTS, forged, partition_of, real_nodes, rows, run
+from graph_fixtures import user_fields
+
+from curvfed.server_app.directory.checkpoint import State
+from curvfed.server_app.federation import Federation
+from curvfed.server_app.phase import Phase
+from curvfed.server_app.report.page import write_report
+from curvfed.server_app.run_warnings import note_training, warnings
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.wire.messages import TRAIN, Description, Facts, Header, Reply
+
+
+def graph(classes: int = 2, train: bool = True) -> dict[str, torch.Tensor]:
+    """A user's graph with the first so many classes, and with training nodes or without."""
+    fields = user_fields()
+    count = len(fields["y"])
+    nodes = torch.arange(count)
+    masks = {
+        "train_mask": (nodes % 3 == 0) if train else torch.zeros(count, dtype=torch.bool),
+        "val_mask": nodes % 3 == 1,
+        "test_mask": nodes % 3 == 2,
+    }
+    return fields | masks | {"y": fields["y"] % classes}
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Without the last line: these tests draw no report."""
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    return [text for text in said if not text.startswith("done, without a report")]
+
+
+def about(found: list[str], word: str) -> list[str]:
+    return [sentence for sentence in found if word in sentence]
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_a_client_of_one_class_and_one_without_training_nodes(shares, tmp_path, caplog):
+    """What the server has tells: counts where they are shared, else class names, and the weights of the replies."""
+    nodes = real_nodes(tmp_path / "nodes", [graph(), graph(classes=1), graph(train=False)])
+    found = run(tmp_path, nodes=nodes, method="fedavg", share_statistics=shares, num_rounds=3).summary["warnings"]
+    assert [sentence.partition(":")[0] for sentence in found] == [
+        "client 1 has examples of one class alone", "client 2 has no training examples"]  # fmt: skip
+    for sentence in found:
+        assert about(logged(caplog), sentence) == [sentence]
+
+
+def test_a_run_of_one_class_has_its_own_sentence(tmp_path):
+    nodes = real_nodes(tmp_path / "nodes", [graph(classes=1), graph(classes=1)])
+    (sentence,) = run(tmp_path, nodes=nodes, method="fedavg").summary["warnings"]
+    assert sentence.startswith('all examples of the run are of one class, "0"')
+
+
+def test_nothing_is_said_of_a_sound_run(tmp_path, caplog):
+    assert run(tmp_path, method="flatland").summary["warnings"] == []
+    assert logged(caplog) == []
+
+
+def test_fedprox_with_one_local_step_equals_fedavg_and_says_so(tmp_path, caplog):
+    for epochs, number in ((1, 1), (2, 0)):
+        settings = {"local_epochs": epochs, "num_rounds": 3}
+        term = run(tmp_path, f"prox-{epochs}", method="fedprox", fedprox__mu=1.0, **settings)
+        without = run(tmp_path, f"avg-{epochs}", method="fedavg", **settings)
+        same = [np.array_equal(array, without.model[name]) for name, array in term.model.items()]
+        assert all(same) == bool(number)
+        assert len(about(term.summary["warnings"], "fedprox equals fedavg here; raise local-epochs")) == number
+        assert without.summary["warnings"] == []
+    assert len(about(logged(caplog), "(fedprox.mu = 1.0) has no effect")) == 1
+
+
+@pytest.mark.parametrize(("batch_size", "number"), [(0, 1), (16, 0)])
+def test_images_in_one_batch_are_one_step(batch_size, number, tmp_path):
+    few = {"dataset": "digits", "images__train_subset": 150, "images__test_subset": 50, "num_rounds": 1}
+    found = run(tmp_path, method="fedprox", local_epochs=1, batch_size=batch_size, **few).summary["warnings"]
+    assert len(about(found, "raise local-epochs or lower batch-size")) == number
+
+
+@pytest.mark.parametrize(("coefficient", "said"), [(0.01, False), (0.5, True), (0.0, False)])
+def test_another_method_is_warned_of_only_where_its_term_was_asked_for(coefficient, said, tmp_path):
+    found = run(tmp_path, method="flatland", flatland__proximal=coefficient).summary["warnings"]
+    assert bool(about(found, f"(flatland.proximal = {coefficient}) has no effect")) == said
+
+
+def falling(courses: dict[int, list[float]]):
+    """Clients whose accuracies after training are these, round by round."""
+    names: dict[int, int] = {}
+
+    def intercept(request, handle):
+        header = request.content.config_records["header"]
+        node = request.metadata.dst_node_id
+        if header["phase"] == "describe":
+            names[node] = partition_of(handle(request).content)
+        course = courses.get(names[node]) if header["phase"] == TRAIN else None
+        if course is None:
+            return handle(request)
+        score = course[int(header["round"]) - 1]
+        return forged(lambda reply: replace(reply, metrics={**reply.metrics, "score": score}))(request, handle)
+
+    return intercept
+
+
+COURSES = {0: [0.9, 0.9, 0.5, 0.5, 0.86, 0.5], 1: [0.8, 0.4, 0.4, 0.77, 0.8, 0.8], 2: [0.9, 0.61, 0.32, 0.3, 0.3, 0.3]}
+FELL = (
+    "2 of 3 clients fell by more than 30 points from one round to the next, and 1 came back "
+    "(client 0 fell from 90.0% to 50.0% in round 3, not back; "
+    "client 1 fell from 80.0% to 40.0% in round 2, back in round 4)"
+)
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_falls_are_logged_when_they_happen_and_told_at_the_end(secure, tmp_path, caplog):
+    settings = {"method": "fedavg", "num_rounds": 6, "secure_sum": secure}
+    (sentence,) = run(tmp_path, intercept=falling(COURSES), **settings).summary["warnings"]
+    assert sentence.partition(":")[0] == FELL
+    said = about(logged(caplog), " fell from ")
+    assert [text.partition(":")[0] for text in said] == [
+        "client 1 fell from 80.0% to 40.0% in round 2", "client 0 fell from 90.0% to 50.0% in round 3"]  # fmt: skip
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 5])
+def test_a_resumed_run_tells_the_same_falls(at, tmp_path):
+    whole = run(tmp_path, "whole", method="fedavg", num_rounds=6, intercept=falling(COURSES))
+    run(tmp_path, "part", method="fedavg", num_rounds=at, intercept=falling(COURSES))
+    again = run(tmp_path, "part", method="fedavg", num_rounds=6, resume=True, intercept=falling(COURSES))
+    assert again.summary["warnings"] == whole.summary["warnings"]
+    assert again.figures == whole.figures
+
+
+def described(num_test: int) -> Federation:
+    description = Description("nodes", "", "accuracy", 2, ("a", "b"), "", "", {"num_test": num_test})
+    return Federation({0: 1}, {0: description}, Facts("nodes", 2, ("a", "b")), {})
+
+
+@pytest.mark.parametrize(("num_test", "told"), [(9, False), (10, True)])
+def test_a_fall_among_a_handful_of_test_examples_is_chance(num_test, told):
+    state = State()
+    for number, score in enumerate((0.9, 0.1), 1):
+        reply = Reply(Header("run", TRAIN, number), 0, metrics={"score": score})
+        note_training(state, Phase(reply.header, {}, {0: reply}, {}, {}), described(num_test))
+    assert bool(warnings(parse({"method": "fedavg"}), described(num_test), state)) == told
+
+
+def test_many_clients_are_numbered_not_listed():
+    state = State(examples=dict.fromkeys(range(12), 0))
+    sentence = warnings(parse({"method": "fedavg"}), described(10), state)["examples"]
+    assert sentence.startswith("12 clients (0, 1, 2, 3, 4, …) have no training examples")
+
+
+def test_the_page_lists_the_warnings_and_the_page_of_an_earlier_version_none(tmp_path):
+    found = run(tmp_path, method="fedprox", num_rounds=1)
+    page = write_report(found.path).read_text()
+    assert '<div class="warnings" role="note"><strong>1 warning</strong>' in page
+    assert "<li>The proximal term (fedprox.mu = 0.01) has no effect" in page
+    old = {key: value for key, value in found.summary.items() if key != "warnings"}
+    (found.path / "summary.json").write_text(json.dumps(old))
+    assert 'class="warnings"' not in write_report(found.path).read_text()
+
+
+def test_names_of_classes_are_no_html(tmp_path):
+    fields = graph(classes=1) | {"class_names": ["<b>all</b>"]}
+    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [fields, fields]), method="fedavg", num_rounds=1)
+    page = write_report(found.path).read_text()
+    assert "&lt;b&gt;all&lt;/b&gt;" in page
+    assert "<b>all" not in page
+
+
+def test_a_checkpoint_of_an_earlier_version_is_gone_on_with(tmp_path):
+    """It has neither courses nor steps."""
+    from curvfed.strategies.wire.store import Store
+
+    run(tmp_path, method="fedavg", num_rounds=1)
+    store = Store(tmp_path / "run" / "checkpoint" / "server")
+    arrays, saved = store.load(1)
+    assert len(saved.pop("courses")) == CLIENTS
+    assert saved.pop("most_steps") == 1
+    store.save(1, {name: np.array(array) for name, array in arrays.items()}, saved, base=0)
+    found = run(tmp_path, method="fedavg", num_rounds=2, resume=True)
+    assert found.summary["status"] == "completed"
+    assert len(rows(found.path / "rounds.csv")) == 2
