@@ -126,7 +126,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
 
 
 def configurations(config: RunConfig, task: str, given: Mapping[str, Value], budget: int) -> list[dict[str, Any]]:
-    """Lay out what is tried of a method: learning rate by weight decay by what its row has in `tuned`.
+    """Lay out what is tried of a method: rate by weight decay, on graphs by schedule, by what its row has in `tuned`.
 
     Parameters
     ----------
@@ -144,6 +144,8 @@ def configurations(config: RunConfig, task: str, given: Mapping[str, Value], bud
         where the given keys leave no more.
     """
     axes = {"weight-decay": DECAYS[str(config.optimizer)], **METHODS[config.method].tuned.get(task, {})}
+    if task != "images":
+        axes["schedule"] = ("constant", "inverse")
     grid = {key: list(dict.fromkeys((config[key], *values))) for key, values in axes.items() if key not in given}
     if (
         "learning-rate" not in given

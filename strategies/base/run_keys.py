@@ -88,13 +88,19 @@ class RunKeys(Table):
         description="length that the gradient of a local step is shortened to where longer; 0: never; auto: never, but "
         "10 with feddyn, as in its authors' code",
     )
-    schedule: Literal["constant", "cosine", "steps"] = Field(
-        default="constant",
-        description="the learning rate over the rounds: as it is, down to 0 along half a cosine by the last round, or "
-        "times decay every decay-every rounds",
+    schedule: Literal["constant", "cosine", "steps", "inverse"] | None = Field(
+        default=CHOSEN,
+        description="the learning rate over the rounds: constant; cosine, down to 0 along half a cosine by the last round; "
+        "steps, times decay every decay-every rounds; or inverse, divided by 1 + rounds done / decay-every; auto: "
+        "constant, but inverse for flatland on nodes",
     )
     decay: Rate = Field(default=0.1, gt=0, le=1, description="factor of the schedule steps")
-    decay_every: int = Field(default=40, ge=1, description="rounds between two of its steps")
+    decay_every: int = Field(
+        default=CHOSEN,
+        ge=1,
+        description="rounds between two of its steps; with inverse those after which half of the rate is left; auto: 20 "
+        "for graphs, 40 for images",
+    )
     weight_decay: Rate = Field(
         default=1e-5,
         ge=0,

@@ -51,7 +51,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     try:
         number = format_of(text)
         settings = updated(dotted(tomllib.loads(text)), number)
-        return settings | (_optimizer_of_format_2(settings) if number < 3 else {})
+        return settings | (_chosen_up_to_format_2(settings) if number < 3 else {})
     except ConfigError as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
 
@@ -82,7 +82,7 @@ def updated(settings: Mapping[str, Any], number: int) -> dict[str, Any]:
     return known
 
 
-def _optimizer_of_format_2(settings: Mapping[str, Any]) -> dict[str, str]:
+def _chosen_up_to_format_2(settings: Mapping[str, Any]) -> dict[str, str]:
     """What "auto" stood for in a run up to format 2."""
     found: dict[str, str] = {}
     if settings.get("optimizer-state") == AUTO:
@@ -92,4 +92,8 @@ def _optimizer_of_format_2(settings: Mapping[str, Any]) -> dict[str, str]:
         own = METHODS[settings["method"]].settings
         if tasks and not any("optimizer" in own.get(task, {}) for task in tasks):
             found["optimizer"] = "adam"
+    if settings.get("schedule") == "constant":  # then the default
+        found["decay-every"] = AUTO
+        if not str(settings.get("method")).startswith("flatland"):
+            found["schedule"] = AUTO
     return found

@@ -70,7 +70,8 @@ def test_each_method_has_as_many_configurations_and_its_defaults_first():
         assert len(tried) == len({json.dumps(one) for one in tried}) == 7
         run = settled(parse({"method": name, "dataset": "trees"}), "nodes")
         assert tried[0] == {
-            key: run[key] for key in ["learning-rate", "weight-decay", *METHODS[name].tuned.get("nodes", {})]
+            key: run[key]
+            for key in ["learning-rate", "weight-decay", "schedule", *METHODS[name].tuned.get("nodes", {})]
         }
     assert {one["flatland.gate"] for one in asked.tried["flatland"]} == {True, False}
     assert asked.tried == read("methods=ditto,fedavg,flatland", "dataset=trees", "budget=7").tried  # drawn alike
@@ -84,10 +85,9 @@ def test_any_budget_is_used_up(budget):
 
 def test_what_is_given_is_not_tuned():
     asked = read("dataset=trees", "methods=fedavg,ditto", "learning-rate=0.05", "ditto.mu=0.7", "budget=60")
-    assert [set(one) for tried in asked.tried.values() for one in tried] == [{"weight-decay"}] * 2 * len(
-        asked.tried["ditto"]
-    )
-    assert len(asked.tried["fedavg"]) == len(asked.tried["ditto"]) == 3
+    left = {"weight-decay", "schedule"}
+    assert [set(one) for tried in asked.tried.values() for one in tried] == [left] * 2 * len(asked.tried["ditto"])
+    assert len(asked.tried["fedavg"]) == len(asked.tried["ditto"]) == 6
     assert asked.settings["learning-rate"] == "0.05"
 
 
@@ -350,7 +350,8 @@ def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compare
         return whole(settings, number, folder, name, token)
 
     monkeypatch.setattr(task, "make", failing)
-    words = ["dataset=trees", "methods=local,fedavg,fedper", "budget=2", "tuning-seeds=1", "seeds=2", "weight-decay=0"]
+    words = ["dataset=trees", "methods=local,fedavg,fedper", "budget=2", "tuning-seeds=1", "seeds=2", "weight-decay=0",
+             "schedule=constant"]  # fmt: skip
     assert main(["compare", *words, *SMALL]) == 1
     out = capsys.readouterr().out
     assert "fedper is not compared: out of memory" in out

@@ -25,6 +25,8 @@ EXPLICIT: dict[str, list[Any]] = {
     "fine-tune": ["trained", "all", "head"],
     "aggregation": ["average", "consistent", "fednova", "fedopt", "flower:FedMedian"],
     "weights": ["examples", "uniform"],
+    "schedule": ["constant", "cosine", "steps", "inverse"],
+    "decay-every": [1, 7],
 }
 """Keys that can be left open, and values that leave nothing open."""
 

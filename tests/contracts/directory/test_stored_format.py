@@ -28,6 +28,7 @@ BEGUN = {
     "embedding_dim": 2,
     "optimizer": "adam",
     "optimizer_state": "personal",
+    "schedule": "constant",
 }
 """The optimiser is what "auto" stood for."""
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LRScheduler, StepLR
+from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LambdaLR, LRScheduler, StepLR
 
 from curvfed.strategies.base.training import learning_rate
 from curvfed.strategies.config.parse import parse
@@ -54,6 +54,13 @@ def test_cosine_is_torchs(rate, rounds):
     assert near(ours(config), expected, 16 * rounds)
 
 
+@given(RATES, ROUNDS, st.integers(1, 70))
+def test_inverse_is_torchs(rate, rounds, every):
+    config = parse({"learning-rate": rate, "num-rounds": rounds, "schedule": "inverse", "decay-every": every})
+    expected = stepped(rate, rounds, lambda optimizer: LambdaLR(optimizer, lambda done: 1 / (1 + done / every)))
+    assert near(ours(config), expected, 2)
+
+
 @given(RATES, ROUNDS, st.floats(0.01, 1), st.integers(1, 70))
 def test_steps_are_torchs(rate, rounds, decay, every):
     raw = {"learning-rate": rate, "num-rounds": rounds, "schedule": "steps", "decay": decay, "decay-every": every}
@@ -61,9 +68,9 @@ def test_steps_are_torchs(rate, rounds, decay, every):
     assert near(ours(parse(raw)), expected, 2 * rounds)
 
 
-@pytest.mark.parametrize("schedule", ["constant", "cosine", "steps"])
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "steps", "inverse"])
 def test_the_first_round_has_the_whole_rate_and_none_has_more_or_nothing(schedule):
-    rates = ours(parse({"learning-rate": 0.3, "num-rounds": 100, "schedule": schedule}))
+    rates = ours(parse({"learning-rate": 0.3, "num-rounds": 100, "schedule": schedule, "decay-every": 40}))
     assert rates[0] == 0.3
     assert all(0.3 >= rate > 0 for rate in rates)
     assert rates == sorted(rates, reverse=True)
