@@ -98,7 +98,7 @@ class RunKeys(Table):
     decay_every: int = Field(
         default=CHOSEN,
         ge=1,
-        description="rounds between two of its steps; with inverse those after which half of the rate is left; auto: 20 "
+        description="rounds between two of its steps; with inverse those after which half of the rate is left; auto: 10 "
         "for graphs, 40 for images",
     )
     weight_decay: Rate = Field(

@@ -31,7 +31,7 @@ _GRAPHS: dict[str, Any] = {
     "optimizer": "adamw",
     "learning_rate": 0.01,
     "schedule": "constant",
-    "decay_every": 20,
+    "decay_every": 10,
     "embedding_dim": 128,
     "partition": "metis",
     "train_size": 0.2,
