@@ -18,8 +18,8 @@ from curvfed.strategies.methods import METHODS
 log = logging.getLogger("curvfed")
 
 FALL, BACK = 0.3, 0.05
-"""A client has fallen where its accuracy is lower than a round before by more than the first, and is back where it lies at
-most the second below what it was."""
+"""A client has fallen where its accuracy is lower than in its round before by more than the first, and is back where it
+lies at most the second below what it was."""
 
 FEW = 10
 """Test examples below which a fall is chance, where a client tells their number."""
@@ -33,10 +33,7 @@ MOST_NAMED = 5
 HALVES = ("space", "personal", "head", "head_from", "loss", "client", "server", "aggregation")
 """The fields of a method's row in which FedAvg with a further term is as FedAvg."""
 
-STEADIER = (
-    "local training can undo what the shared model knows; a lower learning-rate makes its steps smaller, and "
-    "optimizer-state=kept makes them steadier"
-)
+STEADIER = "local training can undo what a model knows; a lower learning-rate makes its steps smaller"
 
 
 def note_training(state: State, phase: Phase, federation: Federation) -> None:
@@ -125,8 +122,8 @@ def _falls(fallen: dict[int, dict[str, Any]], num_clients: int) -> str:
     back = sum(bool(course["back"]) for course in fallen.values())
     more = f"; … {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
     return (
-        f"{len(fallen)} of {num_clients} clients fell by more than {100 * FALL:.0f} points from one round to the next, and "
-        f"{back} came back ({'; '.join(told[:MOST_NAMED])}{more}): {STEADIER}"
+        f"{len(fallen)} of {num_clients} clients fell by more than {100 * FALL:.0f} points from one of their rounds to the "
+        f"next, and {back} came back ({'; '.join(told[:MOST_NAMED])}{more}): {STEADIER}"
     )
 
 

@@ -1,6 +1,7 @@
 """A comparison as it was asked for: read from `key=value` arguments, and refused if it can never be made."""
 
 import itertools
+import logging
 import math
 import random
 from collections.abc import Mapping, Sequence
@@ -17,9 +18,12 @@ from curvfed.deployments.report.selection import known_name
 from curvfed.deployments.request import checked
 from curvfed.deployments.sweep.make import data_places
 from curvfed.deployments.sweep.plan import DEFAULTS, SUPERNODES, combinations, plan_run
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.points.datasets import is_points
+
+log = logging.getLogger("curvfed")
 
 COMMAND = Path("compare")
 """What asks for the runs, in error texts; relative paths are relative to the working folder."""
@@ -85,9 +89,10 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     given = read_pairs(pairs, DEFAULTS | OWN)
     numbers = {key: pop_count(given, key, (DEFAULTS | OWN)[key], least) for key, least in LEAST.items()}
     number = numbers.pop(SUPERNODES)
-    method, score = given.pop("method", OWN["methods"]), str(given.pop("score", OWN["score"]))
+    method, score = given.pop("method", ""), str(given.pop("score", OWN["score"]))
     known_name(score, SCORES, f"score; allowed is one of {', '.join(SCORES)}", "score")
-    methods = str(given.pop("methods", method))
+    typed = any(pair.startswith("method=") for pair in pairs)  # the method of a preset gives way
+    methods = str(given.pop("methods", method if typed else OWN["methods"]))
     wanted = [] if methods in ("auto", "all") else list(dict.fromkeys(methods.split(",")))
     for name in wanted:
         known_name(name, METHODS, "method", "methods")
@@ -116,9 +121,18 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     if score == "global" and task != "images":
         raise UsageError('score = "global": allowed for images, of which the server has test data')
     usual = USUAL[task] if methods == "auto" else [name for name in METHODS if task in METHODS[name].tasks]
-    if len(wanted or usual) < 2:
+    configs = {}
+    for name in wanted or usual:
+        try:
+            if score == "global" and METHODS[name].personal:
+                raise ConfigError(f'score = "global": allowed with a method that has a global model; {name} has none')
+            configs[name] = settled(checked({**given, "method": name}, number).config, task)
+        except ConfigError as error:
+            if wanted:
+                raise
+            log.warning("%s is left out: %s", name, error)
+    if len(configs) < 2:
         raise UsageError(f'methods = "{methods}": allowed are two or more, with commas between, auto or all')
-    configs = {name: settled(checked({**given, "method": name}, number).config, task) for name in wanted or usual}
     tried = {name: configurations(config, task, given, numbers["budget"]) for name, config in configs.items()}
     equal = min(map(len, tried.values()))
     equally = {name: found[:equal] for name, found in tried.items()}
@@ -126,7 +140,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
 
 
 def configurations(config: RunConfig, task: str, given: Mapping[str, Value], budget: int) -> list[dict[str, Any]]:
-    """Lay out what is tried of a method: rate by weight decay, on graphs by schedule, by what its row has in `tuned`.
+    """Lay out what is tried of a method: learning rate by weight decay by what its row has in `tuned`.
 
     Parameters
     ----------
@@ -141,17 +155,19 @@ def configurations(config: RunConfig, task: str, given: Mapping[str, Value], bud
     -------
     list of dict
         The defaults, and then others of the grid by a draw that is the same for equal grids: `budget` of them, or fewer
-        where the given keys leave no more.
+        where the given keys leave no more. On graphs each is tried with both schedules.
     """
     axes = {"weight-decay": DECAYS[str(config.optimizer)], **METHODS[config.method].tuned.get(task, {})}
-    if task != "images":
-        axes["schedule"] = ("constant", "inverse")
+    schedules = [config.schedule]
+    if task != "images" and "schedule" not in given:
+        schedules = sorted(("constant", "inverse"), key=lambda one: one != config.schedule)
     grid = {key: list(dict.fromkeys((config[key], *values))) for key, values in axes.items() if key not in given}
-    if (
-        "learning-rate" not in given
-    ):  # from a tenth to ten times the default; an odd number, so that this is one of them
+    if "learning-rate" not in given:  # from a tenth to ten times the default, which is the one in the middle
         count = max(5, math.ceil(budget / math.prod(map(len, grid.values())))) | 1
         rates = (float(f"{config.learning_rate * factor:.3g}") for factor in np.logspace(-1, 1, count))
         grid = {"learning-rate": list(dict.fromkeys((config.learning_rate, *rates)))} | grid
     first, *others = (dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values()))
-    return [first, *random.Random(0).sample(others, min(budget - 1, len(others)))]
+    points = [first, *random.Random(0).sample(others, min(math.ceil(budget / len(schedules)) - 1, len(others)))]
+    if len(schedules) > 1:  # a rate that stays and one that falls are tried side by side, whatever the method's own is
+        points = [point | {"schedule": one} for point in points for one in schedules]
+    return points[:budget]

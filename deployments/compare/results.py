@@ -35,9 +35,9 @@ AUC = BEST + "metrics.roc_auc"
 WORST = BEST + "personal_accuracy_worst_decile"
 LEGEND = (
     "Mean ± standard deviation over {seeds} seeds, {when}. Each configuration is the best of {tried} by validation, on "
-    "{tuning} other seeds. Differences have intervals of the paired t-test over the seeds, Bonferroni-corrected so that "
-    "all hold together at {level:.0%}. Worst tenth: mean accuracy of the tenth of the clients with the lowest. kB are of a "
-    "client per round; kB and s, the time of a run, are medians."
+    "{tuning} other seeds. Differences have intervals of the paired t-test over the seeds, Bonferroni-corrected for all "
+    "pairs of methods, so that all hold together at {level:.0%}. Worst tenth: mean accuracy of the tenth of the clients "
+    "with the lowest. kB are of a client per round; kB and s, the time of a run, are medians."
 )
 COSTS = {"seconds": "s", "bytes_up": "kB up", "bytes_down": "kB down"}
 """What a method costs, and the heads of the columns."""
@@ -79,14 +79,12 @@ def result(
 def add_differences(rows: Sequence[Row]) -> None:
     """Give all rows but the first, the best one, `difference` to it with its interval from `low` to `high`.
 
-    The intervals are those of the paired t-test, Bonferroni-corrected for the number of rows that have one. So the best of
-    all methods is the first one or among those not told apart from it, with a probability of `LEVEL`, although the first
-    was chosen by the same scores: it is missed only if a rival seems to beat it, and it has as many rivals as were
-    corrected for.
+    The intervals are those of the paired t-test, Bonferroni-corrected for the number of all pairs of methods: which of them
+    is the first was chosen by the same scores.
     """
     for row in rows[1:]:
         apart = (np.array(row["scores"]) - np.array(rows[0]["scores"])).round(12)  # without the noise of equal results
-        quantile = t.ppf(1 - (1 - LEVEL) / 2 / (len(rows) - 1), len(apart) - 1)
+        quantile = t.ppf(1 - (1 - LEVEL) / len(rows) / (len(rows) - 1), len(apart) - 1)
         mean, half = float(apart.mean()), float(quantile * apart.std(ddof=1) / np.sqrt(len(apart)))
         row |= {"difference": mean, "low": mean - half, "high": mean + half}
 
@@ -109,8 +107,9 @@ def answer(rows: Sequence[Row], data: str) -> str:
         for cost in ("bytes", "seconds")
     )
     return (
-        f"There is no difference that these data can show between {_listed([told, *level])} on {data} (cheapest in bytes: "
-        f"{light}; in seconds: {quick})" + (f"; {_listed(below)} scored less." if below else ".")
+        f"There is no difference that these data can show between {told}, the best by its mean, and {_listed(level)} on "
+        f"{data} (cheapest in bytes: {light}; in seconds: {quick})"
+        + (f"; {_listed(below)} scored less." if below else ".")
     )
 
 

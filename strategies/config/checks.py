@@ -146,10 +146,7 @@ def _check_brought_model(config: RunConfig) -> None:
 
 def _check_from_rest(config: RunConfig) -> None:
     """FedNova and SCAFFOLD infer gradients from the steps of SGD without earlier momentum; no other optimiser fits."""
-    method = config.row
-    keeps_trained = method.personal and method.head_from != "client"
-    keeps = config.optimizer_state == "kept" or (config.optimizer_state == "personal" and keeps_trained)
-    if config.optimizer != "sgd" or keeps:
+    if config.optimizer != "sgd" or config.optimizer_state != "fresh":
         raise ConfigError(
             f'optimizer = "{config.optimizer}" and optimizer-state = "{config["optimizer-state"]}" with '
             f'method = "{config.method}": allowed with {config.aggregation} is sgd that starts afresh every round '

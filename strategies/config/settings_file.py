@@ -9,9 +9,7 @@ from typing import Any
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO
-from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.stored_format import FORMAT, unreadable
-from curvfed.tasks.names import tasks_of
 
 HEADING = f"# format {FORMAT} of curvfed\n"
 """A line that a file has: a comment, since Flower reads the file too and refuses keys that it does not know."""
@@ -49,9 +47,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     """
     text = path.read_text(encoding="utf-8")
     try:
-        number = format_of(text)
-        settings = updated(dotted(tomllib.loads(text)), number)
-        return settings | (_chosen_up_to_format_2(settings) if number < 3 else {})
+        return updated(dotted(tomllib.loads(text)), format_of(text))
     except ConfigError as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
 
@@ -80,20 +76,3 @@ def updated(settings: Mapping[str, Any], number: int) -> dict[str, Any]:
     if "flatland.gate" in known:  # one key for nodes and for whole graphs
         known.setdefault("flatland.self-weight", known["flatland.gate"])
     return known
-
-
-def _chosen_up_to_format_2(settings: Mapping[str, Any]) -> dict[str, str]:
-    """What "auto" stood for in a run up to format 2."""
-    found: dict[str, str] = {}
-    if settings.get("optimizer-state") == AUTO:
-        found["optimizer-state"] = "personal"
-    if settings.get("optimizer") == AUTO and settings.get("method") in METHODS:
-        tasks = {"nodes", "graphs"} & set(tasks_of(settings["dataset"]))
-        own = METHODS[settings["method"]].settings
-        if tasks and not any("optimizer" in own.get(task, {}) for task in tasks):
-            found["optimizer"] = "adam"
-    if settings.get("schedule") == "constant":  # then the default
-        found["decay-every"] = AUTO
-        if not str(settings.get("method")).startswith("flatland"):
-            found["schedule"] = AUTO
-    return found

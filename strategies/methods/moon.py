@@ -108,9 +108,8 @@ METHODS = {
         "fedavg with features drawn to the shared model's and away from the client's last (Li et al., 2021)",
         space="flat",
         tasks=(*GRAPHS, *IMAGES),
-        # With one step per round, the task's default, the contrastive term would only push the model away.
         keys={"moon": Keys},
-        tuned={task: {"moon.mu": (0.1, 5.0)} for task in (*GRAPHS, *IMAGES)},
+        tuned={task: {"moon.mu": (0.01, 0.1, 5.0)} for task in (*GRAPHS, *IMAGES)},
         reads_classifier=True,
         client=MoonClient,
     ),

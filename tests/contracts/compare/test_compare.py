@@ -192,19 +192,18 @@ def test_intervals_are_those_of_scipy_at_the_corrected_level():
     best, *others = rows_of(scores)
     for row in others:
         test = stats.ttest_rel(row["scores"], best["scores"])
-        low, high = test.confidence_interval(1 - 0.05 / 3)
+        low, high = test.confidence_interval(1 - 0.05 / 6)
         assert [row[key] for key in ("low", "high")] == pytest.approx([low, high], abs=1e-9)
         assert row["difference"] == pytest.approx(row["mean"] - best["mean"])
     assert "difference" not in best
 
 
-def test_the_truly_best_is_missed_no_more_often_than_promised():
-    """Where all are alike but for luck, the winner by luck must not seem the best: the hardest case."""
+def test_no_interval_is_wrong_more_often_than_promised():
+    """Where all are alike but for luck, the winner by luck must not seem the best, nor another worse: the hardest case."""
     rng, missed, draws = np.random.default_rng(1), 0, 2000
     for _ in range(draws):
         rows = rows_of({f"m{number}": values for number, values in enumerate(rng.normal(0.0, 1.0, (5, 5)))})
-        truly = next(row for row in rows if row["method"] == "m0")
-        missed += truly is not rows[0] and not truly["low"] <= 0 <= truly["high"]
+        missed += any(not row["low"] <= 0 <= row["high"] for row in rows[1:])
     assert missed / draws <= 0.05
     assert missed > 0  # or nothing would ever be seen
 
@@ -213,8 +212,8 @@ def test_equal_scores_cannot_be_told_apart_and_constant_differences_can():
     rows = rows_of({"one": [0.5, 0.6, 0.7], "same": [0.5, 0.6, 0.7], "less": [0.4, 0.5, 0.6]})
     assert [(row["low"], row["high"]) for row in rows[1:]] == [(0.0, 0.0), pytest.approx((-0.1, -0.1))]
     assert results.answer(rows, "data") == (
-        "There is no difference that these data can show between one (60.0%) and same on data (cheapest in bytes: one and "
-        "same; in seconds: one and same); less scored less."
+        "There is no difference that these data can show between one (60.0%), the best by its mean, and same on data "
+        "(cheapest in bytes: one and same; in seconds: one and same); less scored less."
     )
 
 
@@ -229,8 +228,8 @@ def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
     assert 0 < low < 10 < high < 20
     level = clear | {"two": 0.9 + noise[::-1]}
     assert results.answer(rows_of(level, one=(5, 1), two=(3, 2)), "mine") == (
-        "There is no difference that these data can show between one (90.0%) and two on mine (cheapest in bytes: two; in "
-        "seconds: one); three scored less."
+        "There is no difference that these data can show between one (90.0%), the best by its mean, and two on mine "
+        "(cheapest in bytes: two; in seconds: one); three scored less."
     )
     assert results.answer(rows_of({"one": noise}), "mine") == "Nothing can be compared on mine: one alone has scores."
     assert results.answer([], "mine") == "Nothing can be compared on mine: no method alone has scores."

@@ -1,5 +1,6 @@
 """What a run has stored is of a numbered format. `format_1` is a run as versions left it that wrote no number yet."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -29,6 +30,7 @@ BEGUN = {
     "optimizer": "adam",
     "optimizer_state": "personal",
     "schedule": "constant",
+    "decay_every": 40,
 }
 """The optimiser is what "auto" stood for."""
 
@@ -72,6 +74,35 @@ def test_a_run_with_earlier_names_goes_on_with_those_of_now(begun, tmp_path):
     assert tuple(made.clients[0]) == TABLES["clients.csv"]
     assert made.clients[:2] == [{RENAMED.get(name, name): cell for name, cell in row.items()} for row in told]
     assert all(row[name] for row in made.clients for name in RENAMED.values())
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (
+            {"optimizer": "adamw"},
+            "optimizer = 'adamw', but the run began with a version that chose otherwise: adam for",
+        ),
+        (
+            {"optimizer_state": "kept"},
+            "optimizer-state = 'kept', but the run began with a version that chose otherwise",
+        ),
+        ({"schedule": "inverse"}, "schedule = 'inverse', but the run began with 'constant'"),
+    ],
+)
+def test_what_an_older_version_chose_must_be_named(keys, words, begun, tmp_path):
+    before = {path: path.read_bytes() for path in begun.rglob("*") if path.is_file()}
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        run(tmp_path, "begun", clients=2, resume=True, num_rounds=2, **BEGUN | keys)
+    assert {path: path.read_bytes() for path in begun.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("method", ["adafgl", "gcfl", "moon"])
+def test_a_run_of_a_method_that_has_changed_does_not_go_on(method, begun, tmp_path):
+    config = begun / "config.toml"
+    config.write_text(config.read_text().replace('method = "flatland"', f'method = "{method}"'))
+    with pytest.raises(ConfigError, match=f"that computed {method} otherwise; allowed is a new run"):
+        run(tmp_path, "begun", clients=2, resume=True, num_rounds=2, **BEGUN | {"method": method})
 
 
 def test_what_is_written_now_has_the_number(tmp_path):

@@ -109,7 +109,7 @@ def falling(courses: dict[int, list[float]]):
 
 COURSES = {0: [0.9, 0.9, 0.5, 0.5, 0.86, 0.5], 1: [0.8, 0.4, 0.4, 0.77, 0.8, 0.8], 2: [0.9, 0.61, 0.32, 0.3, 0.3, 0.3]}
 FELL = (
-    "2 of 3 clients fell by more than 30 points from one round to the next, and 1 came back "
+    "2 of 3 clients fell by more than 30 points from one of their rounds to the next, and 1 came back "
     "(client 0 fell from 90.0% to 50.0% in round 3, not back; "
     "client 1 fell from 80.0% to 40.0% in round 2, back in round 4)"
 )
