@@ -1,6 +1,6 @@
 """The README's picture, from nine runs on `trees` (two minutes): python docs/images/make.py
 
-All three methods train at their defaults, with the same optimiser. Runs that are in results-dir already are not repeated.
+All three methods train alike, at a constant rate; FlatLand's default is one that falls. Runs that are in results-dir already are not repeated.
 """
 
 import csv
@@ -16,6 +16,7 @@ from curvfed.strategies.config.run_config import RunConfig
 METHODS = {"flatland": "#0072b2", "fedavg": "#d55e00", "local": "#777777"}
 SEEDS = (0, 1, 2)
 ROUNDS = 100
+TRAINING = {"schedule": "constant"}
 SMOOTH = 5
 """Rounds that a drawn value is the mean of."""
 
@@ -25,11 +26,11 @@ LABEL = 3.0  # the height of a label, in points of accuracy: names of curves tha
 
 def run(method: str, seed: int) -> Path:
     """The directory of a run of ten clients, made if it is not there."""
-    name = f"picture-trees-{method}-{seed}"
+    name = f"picture-constant-{method}-{seed}"
     folder = RunConfig().results_path / name
     if not (folder / "summary.json").exists():
         about = {"method": method, "dataset": "trees", "seed": seed, "num-rounds": ROUNDS, "run-name": name}
-        simulate(about)
+        simulate(about | TRAINING)
     return folder
 
 
