@@ -1,6 +1,7 @@
 """The README's picture, from nine runs on `trees` (two minutes): python docs/images/make.py
 
-All three methods train alike, at a constant rate; FlatLand's default is one that falls. Runs that are in results-dir already are not repeated.
+All three methods train alike, at a constant rate; FlatLand's default is one that falls. Runs that are in results-dir
+already are not repeated.
 """
 
 import csv

@@ -83,7 +83,8 @@ def check_data(config: RunConfig) -> None:
         )
     if config.partition is not None:
         _check_partition(config.partition, tasks, possible)
-    chosen = settled(config, next(task for task in tasks if task in method.tasks))
+    task = next(task for task in tasks if task in method.tasks)
+    chosen = settled(config, task)
     if (
         chosen.aggregation == "flower:QFedAvg"
         and chosen.learning_rate == 0
@@ -94,7 +95,7 @@ def check_data(config: RunConfig) -> None:
             "flower.client-learning-rate beside it"
         )
     if chosen.aggregation in OF_SGD:
-        _check_from_rest(chosen)
+        _check_from_rest(chosen, task)
     if config.secure_sum:
         _check_secure_sum(chosen)
     if tasks == ("points",):
@@ -144,9 +145,11 @@ def _check_brought_model(config: RunConfig) -> None:
         raise ConfigError(f'fine-tune = "head": allowed with model = "{config.model}" is auto, trained or all')
 
 
-def _check_from_rest(config: RunConfig) -> None:
+def _check_from_rest(config: RunConfig, task: str) -> None:
     """FedNova and SCAFFOLD infer gradients from the steps of SGD without earlier momentum; no other optimiser fits."""
-    if config.optimizer != "sgd" or config.optimizer_state != "fresh":
+    some_stay = config.row.personal or task == "graphs"  # the ends of a network, where the clients' features differ
+    keeps = config.optimizer_state == "kept" or (config.optimizer_state == "personal" and some_stay)
+    if config.optimizer != "sgd" or keeps:
         raise ConfigError(
             f'optimizer = "{config.optimizer}" and optimizer-state = "{config["optimizer-state"]}" with '
             f'method = "{config.method}": allowed with {config.aggregation} is sgd that starts afresh every round '

@@ -12,7 +12,7 @@ from torch.func import hessian, jacrev, vmap
 
 from curvfed.geometry import lorentz, normal_coordinates, poincare
 from curvfed.tasks.graphs.lorentz.convolution import convolve
-from curvfed.tasks.graphs.lorentz.layers import distance_logits, exp0_factor, lift, lorentz_linear
+from curvfed.tasks.graphs.lorentz.layers import distance_logits, exp0_factor, lorentz_linear
 from curvfed.tasks.graphs.sparse import Constant
 from curvfed.tasks.heads import HEADS, HeadSpec, head_start, make_head
 
@@ -236,7 +236,6 @@ def layer_calls():
         "lorentz_linear": partial(lorentz_linear, values(3, 4), values(4, 4), bias, bias, radius),
         "distance_logits": partial(distance_logits, values(3, 4), values(4, 4), bias, radius),
         "convolve": partial(first_of, convolve, values(3, 4), values(3, 1), bias, bias, radius, None, adjacency),
-        "lift": partial(first_of, lift, values(3, 4), torch.ones(3, 1), radius),
     }
 
 

@@ -453,7 +453,7 @@ def test_a_process_that_takes_too_much_goes_back_to_few_clients(own_home, monkey
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
 def test_training_learns(method, tmp_path):
-    found = run(tmp_path, method=method, num_rounds=40, embedding_dim=16)
+    found = run(tmp_path, method=method, num_rounds=40, embedding_dim=16, schedule="constant")
     assert found.summary["personal_accuracy_mean"] > found.summary["metrics"]["majority_accuracy"] + 0.1
     assert float(found.rounds[-1]["loss"]) < 0.7 * float(found.rounds[0]["loss"])
 

@@ -16,7 +16,11 @@ GRAPH = {"dataset": "trees", "local-epochs": 2}
 
 @pytest.mark.parametrize(
     "settings",
-    [GRAPH | {"method": "flatland"}, IMAGES | {"method": "fedavg"}, IMAGES | {"method": "hyperfed"}],
+    [
+        GRAPH | {"method": "flatland", "schedule": "constant"},
+        IMAGES | {"method": "fedavg"},
+        IMAGES | {"method": "hyperfed"},
+    ],
     ids=["flatland", "fedavg", "hyperfed"],
 )
 def test_a_plain_loop_trains_as_a_run_does(own_home, tmp_path, settings):

@@ -172,7 +172,8 @@ def test_without_selection_it_is_flatland_shared_at_constant_curvature(dataset, 
     write_tu(tmp_path)
     shared = replace(METHODS["flatland-shared"], learns_curvature=False)
     monkeypatch.setitem(flatland_file.METHODS, "flatland-shared", shared)
-    settings = {"dataset": dataset, "data_dir": str(tmp_path), "local_epochs": 2, "flatland__proximal": 0.0}
+    settings = {"dataset": dataset, "data_dir": str(tmp_path), "local_epochs": 2, "flatland__proximal": 0.0,
+                "schedule": "constant"}  # fmt: skip
     flatland = run(tmp_path, "shared", method="flatland-shared", **settings)
     whole = run(tmp_path, "whole", method="fedhgcn", fedhgcn__ratio=1.0, **settings)
     part = run(tmp_path, "part", method="fedhgcn", fedhgcn__ratio=0.5, **settings)
