@@ -1,6 +1,5 @@
 """A client in its process: data and model are set up once, the personal state is always that of a known round."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,8 +24,6 @@ from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, Description, Facts
 from curvfed.strategies.wire.precision import Precision
-
-log = logging.getLogger("curvfed")
 
 ROUND, FINE_TUNING, NOISE = 0, 1, 2
 """Random streams of a client, one for each purpose."""

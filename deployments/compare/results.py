@@ -20,6 +20,7 @@ from curvfed.deployments.report.selection import BEST, Run
 from curvfed.deployments.sweep.plan import Plan
 from curvfed.server_app.report import labels, style
 from curvfed.server_app.report.templates import render
+from curvfed.server_app.report.units import number
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.atomic_file import write_atomically
 
@@ -171,7 +172,7 @@ def _line(row: Row, is_best: bool) -> tuple[list[str], list[Shown]]:
     names = [row["method"], " ".join(f"{key}={json.dumps(value)}" for key, value in row["configuration"].items())]
     if row["error"]:
         return names, [Shown(FAILED, failed=row["error"]), *[Shown("–")] * (2 + len(COSTS))]
-    ends = [f"{100 * row[key]:.1f}".replace("-", "−") for key in ("difference", "low", "high") if key in row]
+    ends = [number(100 * row[key], 1) for key in ("difference", "low", "high") if key in row]
     costs = [f"{row['seconds']:.1f}", *(f"{row[key] / 1000:.1f}" for key in ("bytes_up", "bytes_down"))]
     apart, worst = "{} ({} to {})".format(*ends) if ends else "", f"{100 * row['worst_decile']:.1f}"
     return names, [

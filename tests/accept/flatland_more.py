@@ -67,6 +67,25 @@ def curvature(lab: Lab) -> Iterator[Outcome]:
             yield paired(f"for information: {where}, {name} minus constant", "reported", differences)
 
 
+def falling_rate(lab: Lab) -> Iterator[Outcome]:
+    """What FlatLand loses from the round of best validation to the last, by its default and at a constant rate."""
+    ways = {"its default, schedule=inverse": {}, "schedule=constant": {"schedule": "constant"}}
+    runs = {
+        name: [CORA | {"method": "flatland", "seed": seed} | way for seed in MORE_SEEDS] for name, way in ways.items()
+    }
+    lab.start(run for every in runs.values() for run in every)
+    for name, every in runs.items():
+        told = [lab.summary(run) for run in every]
+        ends = [
+            100 * (one["personal_accuracy_mean"] - one["best_validation"]["personal_accuracy_mean"]) for one in told
+        ]
+        what = f"Cora-10, flatland, last round minus best-validation round: {name}"
+        if ways[name]:
+            yield Outcome(f"for information: {what}", "-", spread(ends, signed=True), True)
+        else:
+            yield at_least(what, -0.7, ends, signed=True)
+
+
 def few_dimensions(lab: Lab) -> Iterator[Outcome]:
     """Four hidden dimensions."""
     settings = preset("dimensions/4") | {"num-supernodes": 20}
@@ -104,7 +123,7 @@ def ollivier(lab: Lab) -> Iterator[Outcome]:
     yield Outcome(what, "<= 30 s", f"{seconds:.1f} s", seconds <= 30)
 
 
-TABLES: tuple[Table, ...] = (whole_graphs, curvature, few_dimensions, few_clients, ollivier)
+TABLES: tuple[Table, ...] = (whole_graphs, curvature, falling_rate, few_dimensions, few_clients, ollivier)
 
 
 def start_gradients(folder: Path) -> list[float]:

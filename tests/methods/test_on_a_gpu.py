@@ -25,7 +25,10 @@ from curvfed.strategies.methods import METHODS
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(),
+        reason="torch finds no CUDA GPU on this machine; make gpu runs these where there is one",
+    ),
     pytest.mark.filterwarnings("ignore"),  # of libraries about the device, which are not ours
 ]
 
