@@ -13,8 +13,8 @@ from flwr.clientapp import ClientApp
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
-from curvfed.client_app.node_config import is_real, partition_id, public_text
-from curvfed.client_app.resources import memory_errors
+from curvfed.client_app.node.configuration import is_real, partition_id, public_text
+from curvfed.client_app.node.resources import memory_errors
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log_to_stdout

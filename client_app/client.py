@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from curvfed.client_app.data.load import check_fits, class_names, load_data, make_task, statistics
-from curvfed.client_app.node_config import check_names, flag, is_real
+from curvfed.client_app.node.configuration import check_names, flag, is_real
+from curvfed.client_app.node.resources import device_of, fitting_model
 from curvfed.client_app.personal import ClientFiles, state_folder
-from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local, load_arrays, to_numpy
@@ -66,7 +66,7 @@ class Client:
         self.noise = Noise()
         self.signing_key, self.roster = None, None
         if {"signing-key", "roster"} & node_config.keys():
-            from curvfed.client_app.roster import read_roster, read_signing_key
+            from curvfed.client_app.node.roster import read_roster, read_signing_key
 
             self.signing_key, self.roster = read_signing_key(node_config), read_roster(node_config)
         self.data = load_data(config, partition, node_config)

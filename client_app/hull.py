@@ -7,7 +7,7 @@ import numpy as np
 from flwr.app import RecordDict
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.node_config import max_share
+from curvfed.client_app.node.configuration import max_share
 from curvfed.client_app.secure import end, masked, receive_shares
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.point_data import public_parameters

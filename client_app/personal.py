@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 from torch import Tensor
 
-from curvfed.client_app.node_config import absolute
+from curvfed.client_app.node.configuration import absolute
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer, copy_into
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.wire.arrays import MessageError

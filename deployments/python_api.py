@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from curvfed.client_app.clients_in_memory import forget_all
-from curvfed.client_app.node_config import IN_MEMORY
+from curvfed.client_app.node.configuration import IN_MEMORY
 from curvfed.deployments.inprocess import simulate as simulate_in_process
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes

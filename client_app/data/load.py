@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from curvfed.client_app.node_config import IN_MEMORY, absolute
+from curvfed.client_app.node.configuration import IN_MEMORY, absolute
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.messages import Facts

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from curvfed.client_app.node_config import KEYS, PATHS, absolute, check_values, partition_id
+from curvfed.client_app.node.configuration import KEYS, PATHS, absolute, check_values, partition_id
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 from curvfed.deployments.run_results import toml_pairs
 from curvfed.strategies.base.errors import ConfigError
@@ -114,7 +114,7 @@ def _device(node: Mapping[str, Any]) -> str:
     """The device on which the node computes."""
     if "device" not in node:
         return "as the run says"
-    from curvfed.client_app.resources import device_of, free_memory
+    from curvfed.client_app.node.resources import device_of, free_memory
 
     device = device_of(parse({}), node)
     return f"{device}, {_gib(free_memory(device))} of memory free"
@@ -144,7 +144,7 @@ def _keys(node: Mapping[str, Any]) -> str:
     """The keys by which the nodes of a secure sum know each other."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-    from curvfed.client_app.roster import read_roster, read_signing_key
+    from curvfed.client_app.node.roster import read_roster, read_signing_key
 
     key, roster = read_signing_key(node), read_roster(node) or {}
     own = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw) if key else b""

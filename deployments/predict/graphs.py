@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.node_config import IN_MEMORY
+from curvfed.client_app.node.configuration import IN_MEMORY
 from curvfed.client_app.personal import restore_state
 from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun

@@ -14,7 +14,7 @@ from flwr.common.config import parse_config_args
 from graph_fixtures import write_tu, write_user_graph
 from image_fixtures import write_classes
 
-import curvfed.client_app.resources
+import curvfed.client_app.node.resources
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.node_check import LEAST_FREE, check_node
 
@@ -226,7 +226,7 @@ def test_a_full_disk(node, monkeypatch, capsys):
 def test_the_device_and_its_memory_are_told(monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(
-        curvfed.client_app.resources, "free_memory", lambda device: {"cuda": 3, "cpu": 1}[device.type] * 2**30
+        curvfed.client_app.node.resources, "free_memory", lambda device: {"cuda": 3, "cpu": 1}[device.type] * 2**30
     )
     assert checked('partition-id=0 num-partitions=1 device="cuda:1"')["device"] == "cuda:1"
     checked('partition-id=0 num-partitions=1 device="cpu"')

@@ -15,7 +15,7 @@ import typer
 import yaml
 from flwr.common.config import parse_config_args
 
-from curvfed.client_app.node_config import KEYS, check_names
+from curvfed.client_app.node.configuration import KEYS, check_names
 from curvfed.deployments.cluster import command
 
 ROOT = Path(__file__).parents[3]
