@@ -54,7 +54,7 @@ class Rounds(RoundPhases):
         self.fixed = self.fixed or fixed_parameters(self.config, self.federation.facts)
         self.global_model = self._global_model()
         if self.config.secure_sum:
-            from curvfed.server_app.secure.secure_sum import check_session
+            from curvfed.server_app.secure.masked_phases import check_session
 
             check_session(self.header(TRAIN), self._cohort(1), self.config, self.config.secure)
             if CALIBRATE in self.config.row.after:
@@ -158,7 +158,7 @@ class Rounds(RoundPhases):
         """A round's training: the update of each client, or in a secure sum one update for all of them."""
         updates: dict[int, Update] = {}
         if self.config.secure_sum and (shared := self.model.sent_to(0)):
-            from curvfed.server_app.secure.secure_sum import masked_training
+            from curvfed.server_app.secure.masked_phases import masked_training
 
             phase, updates[0] = masked_training(
                 self.ask, self.header(TRAIN, number), cohort, shared, self.config, self.config.secure
@@ -226,7 +226,7 @@ class Rounds(RoundPhases):
         template = awaited(calibration, model)
         if self.config.secure_sum:
             header, clients = self.header(name, number), list(self.federation.nodes)
-            from curvfed.server_app.secure.secure_sum import masked_sums
+            from curvfed.server_app.secure.masked_phases import masked_sums
 
             ask = partial(self.ask, in_round=False)
             phase, total, noise = masked_sums(

@@ -15,7 +15,8 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.one_shot.hull_scores import KnownPoints, hull_arrays, learn_settings, scores, sweep
 from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.run import RoundError, Run
-from curvfed.server_app.secure.secure_sum import check_session, secure_sum
+from curvfed.server_app.secure.masked_phases import check_session
+from curvfed.server_app.secure.secure_sum import secure_sum
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.point_data import point_spec, public_parameters
