@@ -15,6 +15,7 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
 from curvfed.client_app.node.configuration import is_real, partition_id, public_text
 from curvfed.client_app.node.resources import memory_errors
+from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log_to_stdout
@@ -59,54 +60,52 @@ def _curvature(client: Client, request: Request, state: RecordDict) -> dict[str,
 def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Train from the shared parameters received, and send them back; what is personal stays."""
     started = time.perf_counter()
-    _prepare(client, request)
+    received = _prepare(client, request)
     before = client.scores()
     trained = client.fit(request.header.round)
     client.embed()
     metrics = {f"{name}_before": value for name, value in before.items()} | client.scores()
     if trained is not None:
         metrics |= {"loss": trained.loss, "steps": float(trained.steps)}
-    metrics["seconds"] = time.perf_counter() - started
-    answer: dict[str, Any] = {"arrays": client.precision.narrow(client.share())}
-    if client.config.secure_sum and client.shared:
-        answer, metrics["clipped"] = _masked_parameters(client, request, state)
+    metrics |= {"seconds": time.perf_counter() - started} | _curvature_in_use(client)
+    if client.config.secure_sum:
+        from curvfed.client_app import masked_replies
+
+        answer = masked_replies.update(client, request, state, received, trained, metrics)
+    else:
+        arrays = client.precision.narrow(client.share())
+        answer = {"arrays": arrays, "num_examples": client.task.num_examples, "metrics": metrics}
     client.commit(request.header.round, base=request.stamp)
-    return answer | {"num_examples": client.task.num_examples, "metrics": metrics | _curvature_in_use(client)}
-
-
-def _masked_parameters(client: Client, request: Request, state: RecordDict) -> tuple[dict[str, Any], float]:
-    """The parameters under the masks of a secure sum, and how many of them were clipped."""
-    from curvfed.client_app import secure
-    from curvfed.strategies.config.secure_average import parameter_sums, weighted
-
-    values, clipped = weighted(client.share(), client.task.num_examples, client.config.secure.clip)
-    if clipped:
-        log.warning("partition %d: %d parameters were clipped (secure.clip)", client.partition, clipped)
-    return secure.masked_reals(
-        client, request, state, values, partial(parameter_sums, client.config.secure.clip)
-    ), float(clipped)
+    return answer
 
 
 def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Score the shared parameters received together with the client's personal ones."""
     if client.method.is_one_shot:
         return _step("hull", "evaluate")(client, request, state)
-    _end_secure_sum(client, state)
     _prepare(client, request)
-    return {"metrics": client.scores() | _curvature_in_use(client)}
+    return _scored(client, request, state, client.scores() | _curvature_in_use(client))
 
 
 def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Train a personal model from the shared parameters received; the model stays, its scores are sent."""
     started = time.perf_counter()
-    _end_secure_sum(client, state)
     _prepare(client, request)
     before = client.task.scores(client.model)
     loss = client.fine_tune(request.header.round)
     metrics = {f"{name}_before": value for name, value in before.items()} | client.task.scores(client.learner.tuned)
     if loss is not None:
         metrics["loss"] = loss
-    return {"metrics": metrics | {"seconds": time.perf_counter() - started}}
+    return _scored(client, request, state, metrics | {"seconds": time.perf_counter() - started})
+
+
+def _scored(client: Client, request: Request, state: RecordDict, metrics: dict[str, float]) -> dict[str, Any]:
+    """A reply with figures alone, which a secure sum adds up over the cohort."""
+    if not client.config.secure_sum:
+        return {"metrics": metrics}
+    from curvfed.client_app import masked_replies
+
+    return masked_replies.figures(client, request, state, metrics)
 
 
 def _sums(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
@@ -114,11 +113,10 @@ def _sums(client: Client, request: Request, state: RecordDict) -> dict[str, Any]
     _prepare(client, request)
     sums, num_examples = client.sums(request.header.phase)
     if client.config.secure_sum:
-        from curvfed.client_app import secure
-        from curvfed.strategies.config.secure_average import check_examples, feature_sums
+        from curvfed.client_app import masked_replies
 
-        check_examples(num_examples)
-        return secure.masked_reals(client, request, state, sums, feature_sums) | {"num_examples": num_examples}
+        bound = client.config.calibration.bound or client.config.secure.clip
+        return masked_replies.vector(client, request, state, sums, num_examples, {}, bound)
     return {"num_examples": num_examples, "arrays": {"sums": sums}}
 
 
@@ -132,19 +130,14 @@ def _step(module: str, name: str) -> Handler:
     return handler
 
 
-def _end_secure_sum(client: Client, state: RecordDict) -> None:
-    """Forget the secrets of a sum that ended without this client."""
-    if client.config.is_masked:
-        from curvfed.client_app import secure
-
-        secure.end(client, state)
-
-
-def _prepare(client: Client, request: Request) -> None:
+def _prepare(client: Client, request: Request) -> Arrays:
+    """Make the client ready for the message; the shared parameters received."""
     if request.facts is None:
         raise MessageError('the record "facts" is missing')
     client.prepare(request.facts, request.stamp)
-    client.receive(client.precision.widen(decode_arrays(request.arrays)), decode_arrays(request.fixed))
+    received = client.precision.widen(decode_arrays(request.arrays))
+    client.receive(received, decode_arrays(request.fixed))
+    return received
 
 
 def _curvature_in_use(client: Client) -> dict[str, float]:

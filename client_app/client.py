@@ -260,9 +260,9 @@ class Client:
         """
         if phase not in self.method.after:
             raise ConfigError(f'phase "{phase}": allowed with method = "{self.config.method}" are {self.method.after}')
-        if phase == CCVR and not self.shares_statistics:
+        if phase == CCVR and not (self.shares_statistics or self.config.secure_sum):
             raise ConfigError(
-                "this node keeps the sizes of its classes, which ccvr asks for: it needs share-statistics"
+                "this node keeps the sizes of its classes, which ccvr asks for: it needs share-statistics or secure-sum"
             )
         from curvfed.client_app.calibrating import sums
 

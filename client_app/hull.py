@@ -7,6 +7,7 @@ import numpy as np
 from flwr.app import RecordDict
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.masked_replies import figures
 from curvfed.client_app.node.configuration import max_share
 from curvfed.client_app.secure import end, masked, receive_shares
 from curvfed.strategies.base.errors import ConfigError
@@ -77,18 +78,20 @@ def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]
 
 def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Score the classifier on this client's test points. The client's own training points name its groups."""
-    end(client, state)
     data = _points(client)
     try:
         classifier = Classifier.from_arrays(decode_arrays(request.arrays))
     except (KeyError, ValueError) as error:
         raise MessageError(f"the classifier cannot be read ({type(error).__name__})") from None
-    if not len(data.test_labels) or not len(data.train_labels):
-        return {}
-    groups, classes = len(classifier.groups), len(data.class_names)
-    names = name_groups(classifier.predict(data.train_points), data.train_labels, groups, classes)
-    score = accuracy(classifier.predict(data.test_points), data.test_labels, names)
-    return {"metrics": {"score": score}}
+    score = {}
+    if len(data.test_labels) and len(data.train_labels):
+        groups, classes = len(classifier.groups), len(data.class_names)
+        names = name_groups(classifier.predict(data.train_points), data.train_labels, groups, classes)
+        score["score"] = accuracy(classifier.predict(data.test_points), data.test_labels, names)
+    if client.config.secure_sum:
+        return figures(client, request, state, score)
+    end(client, state)
+    return {"metrics": score}
 
 
 def _points(client: Client) -> ClientPoints:

@@ -38,15 +38,17 @@ def total_in_the_open(phase: Phase) -> NDArray[np.float64]:
 
 
 def calibrated_head(
-    calibration: Calibration, phase: Phase, total: NDArray[np.float64], model: Arrays, noise: float = 0.0
+    calibration: Calibration, name: str, total: NDArray[np.float64], examples: int, model: Arrays, noise: float = 0.0
 ) -> Arrays:
     """The new classifier from the sum of the clients' sums.
 
     Parameters
     ----------
-    phase : Phase
-        Its replies are those in the sum; only their numbers of examples are used.
+    name : str
+        Of the phase.
     total : array
+    examples : int
+        The number of examples that it is over.
     noise : float
         Bound on the absolute error of its entries, that of a secure sum in fixed point.
 
@@ -55,8 +57,6 @@ def calibrated_head(
     CalibrationError
         If the total cannot be sums over that many examples, or there are none.
     """
-    name = phase.header.phase
-    examples = sum(reply.num_examples for reply in phase.replies.values())
     if examples == 0:
         raise CalibrationError(f"{name}: no client that answered has training data")
     head = {key.removeprefix(HEAD): array for key, array in model.items() if key.startswith(HEAD)}

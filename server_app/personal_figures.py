@@ -1,8 +1,8 @@
 """Figures of a round and of a run from the clients' scores."""
 
 import math
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,19 @@ from curvfed.strategies.wire.messages import Description
 
 Scores = Mapping[int, Mapping[str, float]]
 """Each client's scores by partition: score and validation (by the data set's metric), accuracy, and *_before training."""
+
+
+Cohort = Mapping[str, tuple[float, int]]
+"""After a secure sum, of each score: the mean over the clients that have it, and their number."""
+
+
+class Figure(NamedTuple):
+    """A score over the clients that have it; what a sum does not tell is None."""
+
+    mean: float | None
+    std: float | None
+    worst_decile: float | None
+    count: int
 
 
 def mean_std(values: list[float]) -> tuple[float | None, float | None]:
@@ -22,39 +35,45 @@ def column(scores: Scores, name: str) -> list[float]:
     return [measured[name] for _, measured in sorted(scores.items()) if name in measured]
 
 
-def personal_figures(scores: Scores, descriptions: Mapping[int, Description]) -> dict[str, Any]:
+def personal_figures(
+    scores: Scores, descriptions: Mapping[int, Description], cohort: Cohort | None = None
+) -> dict[str, Any]:
     """The personal part of a summary (P-FL).
 
     Means are unweighted over the clients that have test data; "clients_left_out" counts the others. "pooled" is weighted by
     numbers of test examples, where all clients share them. The worst decile is the mean over the tenth of the clients,
-    rounded up, with the lowest accuracy.
+    rounded up, with the lowest accuracy. Where `cohort` is given, it is all that is known.
     """
     metric = next(iter(descriptions.values())).metric
     name = "score" if metric == "accuracy" else "accuracy"
-    accuracy = {partition: measured[name] for partition, measured in sorted(scores.items()) if name in measured}
-    mean, std = mean_std(list(accuracy.values()))
-    before = column(scores, f"{name}_before")
+    accuracy, before, validation, score, score_before = (
+        _figure(scores, one, cohort) for one in (name, f"{name}_before", "validation", "score", "score_before")
+    )
     metrics: dict[str, Any] = {
-        "personal_accuracy_before": mean_std(before)[0],
-        "personal_accuracy_before_worst_decile": _worst_decile(before),
-        "personal_accuracy_pooled": _pooled(accuracy, descriptions),
-        "clients_left_out": len(descriptions) - len(accuracy),
-        "validation": mean_std(column(scores, "validation"))[0],
+        "personal_accuracy_before": before.mean,
+        "personal_accuracy_before_worst_decile": before.worst_decile,
+        "personal_accuracy_pooled": None if cohort else _pooled(scores, name, descriptions),
+        "clients_left_out": len(descriptions) - accuracy.count,
+        "validation": validation.mean,
     }
     if metric != "accuracy":
-        metrics[metric], metrics[f"{metric}_std"] = mean_std(column(scores, "score"))
-        metrics[f"{metric}_before"] = mean_std(column(scores, "score_before"))[0]
-        metrics[f"{metric}_clients_left_out"] = len(descriptions) - len(column(scores, "score"))
+        metrics[metric], metrics[f"{metric}_std"] = score.mean, score.std
+        metrics[f"{metric}_before"] = score_before.mean
+        metrics[f"{metric}_clients_left_out"] = len(descriptions) - score.count
     return {
-        "personal_accuracy_mean": mean,
-        "personal_accuracy_std": std,
-        "personal_accuracy_worst_decile": _worst_decile(accuracy.values()),
+        "personal_accuracy_mean": accuracy.mean,
+        "personal_accuracy_std": accuracy.std,
+        "personal_accuracy_worst_decile": accuracy.worst_decile,
         "metrics": metrics,
     }
 
 
-def _worst_decile(values: Collection[float]) -> float | None:
-    return mean_std(sorted(values)[: math.ceil(len(values) / 10)])[0]
+def _figure(scores: Scores, name: str, cohort: Cohort | None) -> Figure:
+    if cohort is not None:
+        mean, count = cohort.get(name, (None, 0))
+        return Figure(mean, None, None, count)
+    values = column(scores, name)
+    return Figure(*mean_std(values), mean_std(sorted(values)[: math.ceil(len(values) / 10)])[0], len(values))
 
 
 def majority_accuracy(descriptions: Mapping[int, Description]) -> float | None:
@@ -63,7 +82,8 @@ def majority_accuracy(descriptions: Mapping[int, Description]) -> float | None:
     return mean_std([value for value in shares if value is not None])[0]
 
 
-def _pooled(accuracy: Mapping[int, float], descriptions: Mapping[int, Description]) -> float | None:
+def _pooled(scores: Scores, name: str, descriptions: Mapping[int, Description]) -> float | None:
+    accuracy = {partition: measured[name] for partition, measured in sorted(scores.items()) if name in measured}
     sizes = [descriptions[partition].statistics.get("num_test") for partition in accuracy]
     known = [int(size) for size in sizes if size is not None]
     if len(known) < len(sizes) or not sum(known):

@@ -10,7 +10,7 @@ from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
 from curvfed.server_app.federation import Federation
-from curvfed.server_app.personal_figures import column, mean_std, personal_figures
+from curvfed.server_app.personal_figures import Cohort, column, mean_std, personal_figures
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.wire.arrays import MessageError, check_arrays, encode_arrays, one_line
 from curvfed.strategies.wire.checks import check_metrics
@@ -29,6 +29,8 @@ CLIENT_FIGURES = frozenset(
 )  # fmt: skip
 """The metrics of a client in `clients.csv`; its "seconds" are its own time, without the transfer."""
 
+ROW_FIGURES = ("score", "score_before", "validation", "loss")
+"""The clients' metrics whose means are in `rounds.csv`."""
 
 _MAX_REASONS = 20_000
 """Most characters of a cell; Python's CSV reader accepts 131,072. `clients.csv` has every single reason."""
@@ -75,6 +77,8 @@ class Phase:
         From request to reply; NaN without a reply.
     precision : Precision
         Of the parameters in the messages; the arrays here are as before and after the wire.
+    cohort : mapping, optional
+        The clients' figures after a secure sum, which are all that is known of them.
     """
 
     header: Header
@@ -83,6 +87,7 @@ class Phase:
     reasons: dict[int, str]
     seconds: dict[int, float]
     precision: Precision = EXACT
+    cohort: Cohort | None = None
 
     def bytes_down(self, partition: int) -> int:
         """Bytes of the arrays and parts of a request."""
@@ -117,20 +122,22 @@ class Phase:
 
     def row(self, federation: Federation) -> dict[str, Any]:
         """The phase's row in `rounds.csv`; bytes are means over the clients with valid replies."""
-        scores = self.scores
-        figures = personal_figures(scores, federation.descriptions)
+        scores, cohort = self.scores, self.cohort
+        figures = personal_figures(scores, federation.descriptions, cohort)
+        seconds, trained = (cohort or {}).get("seconds", (sum(column(scores, "seconds")), 1))
         return {
             "round": self.header.round,
             "phase": self.header.phase,
             "personal_accuracy_mean": figures["personal_accuracy_mean"],
             "personal_accuracy_std": figures["personal_accuracy_std"],
             "personal_accuracy_worst_decile": figures["personal_accuracy_worst_decile"],
-            **{name: mean_std(column(scores, name))[0] for name in ("score", "score_before", "validation", "loss")},
+            **{name: mean_std(column(scores, name))[0] for name in ROW_FIGURES},
+            **{name: mean for name, (mean, _) in (cohort or {}).items() if name in ROW_FIGURES},
             "replies": len(self.replies),
             "dropped": len(self.reasons),
             "bytes_up": sum(map(self.bytes_up, self.replies)) / max(len(self.replies), 1),
             "bytes_down": sum(map(self.bytes_down, self.replies)) / max(len(self.replies), 1),
-            "seconds_training": sum(column(scores, "seconds")),
+            "seconds_training": seconds * trained,
             "reasons": one_line("; ".join(self._reason_texts), _MAX_REASONS),
         }
 
@@ -150,7 +157,9 @@ class Phase:
                 row["weight"] = weights[partition]
             if reply := self.replies.get(partition):
                 row |= {name: value for name, value in reply.metrics.items() if name in CLIENT_FIGURES}
-                row |= {"num_examples": reply.num_examples, "bytes_up": self.bytes_up(partition)}
+                row |= {"bytes_up": self.bytes_up(partition)}
+                if self.cohort is None:
+                    row["num_examples"] = reply.num_examples
             rows.append(row)
         return rows
 

@@ -24,11 +24,12 @@ from curvfed.strategies.base.named_arrays import not_finite
 from curvfed.strategies.config.halves import aggregation, precision
 from curvfed.strategies.config.model_spec import fixed_parameters, model_spec
 from curvfed.strategies.wire.exchange import sample
-from curvfed.strategies.wire.messages import CALIBRATE, EVALUATE, FINE_TUNE, TRAIN
+from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE, TRAIN
 from curvfed.tasks.errors import SafeError
 
 if TYPE_CHECKING:
     from curvfed.server_app.global_model import GlobalModel
+    from curvfed.strategies.config.masked_vector import Total
 
 log = logging.getLogger("curvfed")
 
@@ -57,8 +58,7 @@ class Rounds(RoundPhases):
             from curvfed.server_app.secure.masked_phases import check_session
 
             check_session(self.header(TRAIN), self._cohort(1), self.config, self.config.secure)
-            if CALIBRATE in self.config.row.after:
-                check_session(self.header(CALIBRATE), list(self.federation.nodes), self.config, self.config.secure)
+            check_session(self.header(EVALUATE), list(self.federation.nodes), self.config, self.config.secure)
         self.directory.start_writing(last)
         self.directory.write_clients(self.federation.record())
         self.sinks.start()
@@ -135,7 +135,8 @@ class Rounds(RoundPhases):
         self.record_phase(phase, row)
         for partition, reply in phase.replies.items():
             self.state.stamps[partition] = number
-            self.state.examples[partition] = reply.num_examples
+            if phase.cohort is None:
+                self.state.examples[partition] = reply.num_examples
         note_training(self.state, phase, self.federation)
         self.warn()
         if len(cohort) == len(clients):  # all were asked: who failed has no score this round
@@ -157,11 +158,11 @@ class Rounds(RoundPhases):
     def _train(self, number: int, cohort: list[int]) -> tuple[Phase, dict[int, Update]]:
         """A round's training: the update of each client, or in a secure sum one update for all of them."""
         updates: dict[int, Update] = {}
-        if self.config.secure_sum and (shared := self.model.sent_to(0)):
+        if self.config.secure_sum:
             from curvfed.server_app.secure.masked_phases import masked_training
 
             phase, updates[0] = masked_training(
-                self.ask, self.header(TRAIN, number), cohort, shared, self.config, self.config.secure
+                self.ask, self.header(TRAIN, number), cohort, self.model, self.config, self.config.secure
             )
         else:
             phase = self.ask_round(TRAIN, number, cohort)
@@ -206,7 +207,9 @@ class Rounds(RoundPhases):
             return
         every = self.config.evaluate_every
         if is_last or (every and number % every == 0):
-            self._score(EVALUATE, number, [p for p in self.federation.nodes if p not in set(trained)])
+            rest = [p for p in self.federation.nodes if p not in set(trained)]
+            # After a secure sum nobody's own figures are known, so all are asked, or none.
+            self._score(EVALUATE, number, list(self.federation.nodes) if rest and self.config.secure_sum else rest)
             self._note_best(number)
 
     def _try_to_calibrate(self, name: str, number: int) -> None:
@@ -225,18 +228,15 @@ class Rounds(RoundPhases):
         model, noise, calibration = self._whole_model(), 0.0, self.config.calibration
         template = awaited(calibration, model)
         if self.config.secure_sum:
-            header, clients = self.header(name, number), list(self.federation.nodes)
-            from curvfed.server_app.secure.masked_phases import masked_sums
-
-            ask = partial(self.ask, in_round=False)
-            phase, total, noise = masked_sums(
-                ask, header, clients, template[SUMS].size, self.config, self.config.secure
+            phase, summed = self._masked(
+                name, number, list(self.federation.nodes), template[SUMS].size, calibration.bound
             )
+            total, examples, noise = summed.values, summed.weight, summed.error
         else:
             phase = checked(calibration, self.ask_round(name, number, self.federation.nodes, template), model)
             check_enough(phase, self.config.min_replies)
-            total = total_in_the_open(phase)
-        self.calibrated = calibrated_head(calibration, phase, total, model, noise)
+            total, examples = total_in_the_open(phase), sum(reply.num_examples for reply in phase.replies.values())
+        self.calibrated = calibrated_head(calibration, name, total, examples, model, noise)
         score = None if self.global_model is None else self.global_model.score(self._whole_model() | self.calibrated)
         self.state.scored["calibrated"] = score
         seconds = time.monotonic() - started
@@ -249,8 +249,21 @@ class Rounds(RoundPhases):
             self.state.latest.pop(partition, None)
         if partitions:
             started = time.monotonic()
-            phase = self.ask_round(name, number, partitions)
+            if self.config.secure_sum:
+                phase, _ = self._masked(name, number, partitions)
+            else:
+                phase = self.ask_round(name, number, partitions)
             self.record_phase(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started})
 
+    def _masked(
+        self, name: str, number: int, partitions: list[int], size: int = 0, bound: float = 0.0
+    ) -> tuple[Phase, "Total"]:
+        """A phase after training of which the server sees the sum alone."""
+        from curvfed.server_app.secure.masked_phases import masked_phase
+
+        ask, header = partial(self.ask, in_round=False), self.header(name, number)
+        return masked_phase(ask, header, partitions, self.config, self.config.secure, size, bound)
+
     def _note_best(self, number: int) -> None:
-        self.state.note_best({"round": number} | personal_figures(self.state.latest, self.federation.descriptions))
+        figures = personal_figures(self.state.latest, self.federation.descriptions, self.state.cohort)
+        self.state.note_best({"round": number} | figures)

@@ -129,6 +129,8 @@ class Run(ABC):
         for partition, measured in phase.scores.items():
             if measured:
                 self.state.latest[partition] = dict(measured)
+        if phase.cohort:
+            self.state.cohort = dict(phase.cohort)
         self.state.add(dropped=row["dropped"], seconds_training=row["seconds_training"])
         if in_round and phase.header.phase in WITHIN_ROUND:
             self.state.add(bytes_up=row["bytes_up"], bytes_down=row["bytes_down"])

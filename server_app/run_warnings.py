@@ -5,6 +5,7 @@ once; `summary.json` and the report have them all.
 """
 
 import logging
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -45,6 +46,8 @@ def note_training(state: State, phase: Phase, federation: Federation) -> None:
         Its `most_steps` and `courses` are changed.
     """
     name = "score" if federation.metric == "accuracy" else "accuracy"
+    if phase.cohort is not None:  # a mean of more than one step is of a client with more than one
+        state.most_steps = max(state.most_steps, math.ceil(phase.cohort.get("steps", (0, 0))[0]))
     for partition, measured in phase.scores.items():
         state.most_steps = max(state.most_steps, int(measured.get("steps", 0)))
         tested = federation.descriptions[partition].statistics.get("num_test", FEW)

@@ -33,6 +33,8 @@ class State:
         The round of each client's personal state; 0 for none.
     latest : dict of partition to figures
         Each client's last scores.
+    cohort : dict or None
+        After a secure sum, the last figures of the cohort; each a mean and the number of clients that it is over.
     best : dict or None
         Figures of the round with the best mean validation score, among the rounds in which all clients were asked and the
         most were scored.
@@ -54,6 +56,7 @@ class State:
     round: int = 0
     stamps: dict[int, int] = field(default_factory=dict)
     latest: dict[int, dict[str, float]] = field(default_factory=dict)
+    cohort: dict[str, tuple[float, int]] | None = None
     best: dict[str, Any] | None = None
     totals: dict[str, float] = field(default_factory=dict)
     examples: dict[int, int] = field(default_factory=dict)

@@ -33,7 +33,7 @@ def summary(
     settings : dict
         Values that the run chose for keys without a given value.
     """
-    figures = personal_figures(state.latest, federation.descriptions)
+    figures = personal_figures(state.latest, federation.descriptions, state.cohort)
     totals = state.totals
     rounds = max(totals.get("rounds", 0), 1)
     own = sum(not about.partition_digest for about in federation.descriptions.values())

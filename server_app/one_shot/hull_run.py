@@ -15,7 +15,7 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.one_shot.hull_scores import KnownPoints, hull_arrays, learn_settings, scores, sweep
 from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.run import RoundError, Run
-from curvfed.server_app.secure.masked_phases import check_session
+from curvfed.server_app.secure.masked_phases import check_session, masked_phase
 from curvfed.server_app.secure.secure_sum import secure_sum
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
@@ -204,8 +204,7 @@ class HullRun(Run):
         log.info("%d hulls of %d clients in %d groups; C = %g  %.2f s", len(hulls.bins), len(np.unique(hulls.clients)),
                  self.public.num_classes, learned.classifier.c, seconds)  # fmt: skip
         arrays = learned.classifier.arrays()
-        scored = self._ask(self.header(EVALUATE, EVALUATION), {p: {} for p in self.federation.nodes}, arrays=arrays)
-        self.state.latest = {p: dict(measured) for p, measured in scored.scores.items() if measured}
+        self._score(arrays)
         found = scores(learned, known, self.summed, self.public, self.keys, self.config.seed)
         self.metrics |= found.metrics
         self.state.scored["last"] = [found.accuracy] if found.accuracy is not None else []
@@ -222,6 +221,20 @@ class HullRun(Run):
         self._write(content)
         if self.keys.sweep:
             self._write(content | sweep(known, self.keys, self.config.points, self.config.seed))
+
+    def _score(self, arrays: Arrays) -> None:
+        """Ask the clients how good the classifier is, each for itself or by their sum."""
+        header, clients = self.header(EVALUATE, EVALUATION), list(self.federation.nodes)
+        if not self.config.secure_sum:
+            scored = self._ask(header, {partition: {} for partition in clients}, arrays=arrays)
+            self.state.latest = {p: dict(measured) for p, measured in scored.scores.items() if measured}
+            return
+
+        def ask(header: Header, parts: Mapping[int, Parts], check: Check, awaited: Arrays | None = None) -> Phase:
+            return self._ask(header, parts, check, awaited, arrays if awaited else None)
+
+        scored, _ = masked_phase(ask, header, clients, self.config, self.config.secure)
+        self.state.cohort = dict(scored.cohort or {})
 
     def _write(self, content: dict[str, Any]) -> None:
         file = BytesIO()

@@ -1,20 +1,17 @@
-"""What a run sums in secret: updates of the parameters, and sums over features; each as one phase of the round."""
+"""The phases of a run whose replies the server sees as their sum alone: training, evaluation, calibration."""
 
 import logging
 from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import replace
 
 from curvfed.server_app.phase import Phase
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.secure_sum import Ask, secure_sum
-from curvfed.strategies.base.aggregation import Update
-from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.aggregation import Aggregation, Update
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Secure
-from curvfed.strategies.config.secure_average import feature_sums, mean, parameter_sums
+from curvfed.strategies.config.masked_vector import Total, encoding, length, mean_update
 from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
@@ -23,45 +20,58 @@ from curvfed.strategies.wire.messages import Header
 log = logging.getLogger("curvfed")
 
 
-def masked_training(
-    ask: Ask, header: Header, cohort: Sequence[int], shared: Arrays, run: RunKeys, keys: Secure
-) -> tuple[Phase, Update]:
-    """A training phase of which the server sees only the sum of the replies.
+def masked_phase(
+    ask: Ask, header: Header, clients: Sequence[int], run: RunKeys, keys: Secure, size: int = 0, bound: float = 0.0
+) -> tuple[Phase, Total]:
+    """A phase of which the server sees only the sum of the replies.
+
+    Parameters
+    ----------
+    size : int
+        The number of values in a client's vector; 0 for figures alone.
+    bound : float
+        Of the values, per example; 0 for `secure.clip`.
 
     Returns
     -------
     phase : Phase
-    update : Update
-        As if from one client: the number of all examples, and the mean of the parameters.
+        With the figures of its cohort.
+    total : Total
 
     Raises
     ------
     RoundError
         If fewer clients than the threshold stay to the end.
     """
-    length = sum(array.size for array in shared.values())
     try:
-        phase, total = secure_sum(ask, header, cohort, SUM_PRIME, length, run, keys)
+        phase, residues = secure_sum(ask, header, clients, SUM_PRIME, length(size), run, keys)
     except SecureSumError as error:
-        raise RoundError(f"round {header.round}: {error}") from None
-    examples = sum(reply.num_examples for reply in phase.replies.values())
-    values = parameter_sums(keys.clip, len(cohort)).decode(total)
-    return phase, Update(examples, mean(values, examples, shared))
+        raise RoundError(f"round {header.round}, {header.phase}: {error}") from None
+    total = Total.decode(residues, encoding(bound or keys.clip, len(clients)))
+    if share := total.figures.get("clipped", (0.0, 0))[0]:
+        log.warning("%.0f%% of the updates were longer than secure.clip and were shortened to it", 100 * share)
+    return replace(phase, cohort=total.figures), total
 
 
-def masked_sums(
-    ask: Ask, header: Header, clients: Sequence[int], length: int, run: RunKeys, keys: Secure
-) -> tuple[Phase, NDArray[np.float64], float]:
-    """The sum of the clients' sums over features, and a bound on the error of its entries.
+def masked_training(
+    ask: Ask, header: Header, cohort: Sequence[int], model: Aggregation, run: RunKeys, keys: Secure
+) -> tuple[Phase, Update]:
+    """A training phase.
+
+    Returns
+    -------
+    phase : Phase
+    update : Update
+        As if from one client: the weight of all, and the mean of the parameters.
 
     Raises
     ------
-    SecureSumError
+    RoundError
         If fewer clients than the threshold stay to the end.
     """
-    phase, total = secure_sum(ask, header, clients, SUM_PRIME, length, run, keys)
-    encoding = feature_sums(len(clients))
-    return phase, encoding.decode(total), encoding.error
+    sent, like = model.sent_to(0), model.summand()
+    phase, total = masked_phase(ask, header, cohort, run, keys, sum(array.size for array in like.values()))
+    return phase, Update(total.weight, mean_update(total, like, sent), clients=len(phase.replies))
 
 
 def check_session(header: Header, clients: Sequence[int], run: RunKeys, keys: Secure) -> None:

@@ -51,6 +51,10 @@ class Aggregation(ABC):
         """Arrays with the names, shapes and dtypes that this client's reply must have; by default those sent to it."""
         return self.sent_to(partition)
 
+    def summand(self) -> Arrays:
+        """Arrays with the names, shapes and dtypes of what a client adds to a secure sum; by default those of a reply."""
+        return self.expected_reply(0)
+
     def global_model(self) -> Arrays:
         """The shared parameters of the global model; without one, those of some client."""
         return self.sent_to(0)

@@ -27,12 +27,15 @@ class Update:
         Number of optimiser steps in the round.
     loss : float
         Mean loss of the last pass; NaN where the reply has none.
+    clients : int
+        Of how many clients this is the mean: more than one after a secure sum.
     """
 
     examples: int
     arrays: Arrays
     steps: int = 0
     loss: float = math.nan
+    clients: int = 1
 
 
 class AggregationError(ValueError):

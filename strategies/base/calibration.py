@@ -55,9 +55,12 @@ class Calibration(ABC):
     ----------
     sums : type of FeatureSums
         The sums that a client computes.
+    bound : float
+        Of what one example adds to an entry of the sums; 0 where `secure.clip` is to be taken.
     """
 
     sums: type[FeatureSums]
+    bound = 0.0
 
     def __init__(self, keys: Any, run: RunKeys) -> None:
         self.keys, self.run = keys, run

@@ -8,7 +8,6 @@ from curvfed.strategies.base.keys import Table, kebab
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.config.run_config import BUILT_IN, HOMES, RunConfig, settled
-from curvfed.strategies.wire.messages import CALIBRATE, CCVR
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.names import MODELS, tasks_of
@@ -16,7 +15,12 @@ from curvfed.tasks.names import MODELS, tasks_of
 BASES = ("average", *HOMES, *FLOWER)
 """Aggregations with one model for all clients; a method with one of them can use any other."""
 
-SUMMED = ("average", "fedopt", *NEED_ONLY_MEAN)
+SUMMED = ("average", "fedopt", "scaffold", "feddyn", "interpolated", *NEED_ONLY_MEAN)
+"""The aggregations that need the mean of the updates alone."""
+
+OWN_CLIENTS = ("fednova", "noisy-average", ONE_SHOT)
+"""Those that need it of what their own method's clients make."""
+
 """Aggregations that use only the mean of the parameters, which a secure sum provides."""
 
 OF_SGD = ("fednova", "scaffold")
@@ -159,24 +163,11 @@ def _check_from_rest(config: RunConfig, task: str) -> None:
 
 def _check_secure_sum(config: RunConfig) -> None:
     """What the server can compute from a sum of updates; `config` is settled."""
-    method = config.row
-    if config.aggregation not in (*SUMMED, "noisy-average", ONE_SHOT):
+    able = (*SUMMED, *OWN_CLIENTS) if config.aggregation == config.row.aggregation else SUMMED
+    if config.aggregation not in able:
         raise ConfigError(
-            f'secure-sum = true with method = "{config.method}" and aggregation = "{config.aggregation}": allowed is an '
-            f"aggregation that needs the mean alone, {' or '.join(SUMMED)}; this one looks at each client's parameters"
-        )
-    if config.weights == "uniform":
-        raise ConfigError(
-            f'secure-sum = true with method = "{config.method}" and weights = "uniform": allowed is weights = "examples", '
-            "by which the clients weigh what they mask"
-        )
-    if CCVR in method.after:
-        raise ConfigError(
-            f'secure-sum = true: allowed with another method, for "{config.method}" asks every client for sums of its own'
-        )
-    if CALIBRATE in method.after and not config["spherefed.normalize"]:
-        raise ConfigError(
-            "secure-sum = true: allowed with spherefed.normalize = true, for other features have no bound"
+            f'secure-sum = true with method = "{config.method}" and aggregation = "{config.aggregation}": allowed is one '
+            f"whose equations are linear in the updates, {' or '.join(SUMMED)}; this one looks at each client's parameters"
         )
 
 

@@ -5,9 +5,9 @@ from curvfed.strategies.base.shared_tables import Secure
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.messages import Message
 from curvfed.strategies.secure_sum.session import Session
-from curvfed.strategies.wire.messages import CALIBRATE, HULLS, TRAIN, Header
+from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, HULLS, TRAIN, Header
 
-TARGETS = (TRAIN, CALIBRATE, HULLS)
+TARGETS = (TRAIN, CALIBRATE, CCVR, HULLS, FINE_TUNE, EVALUATE)
 """Phases whose replies can be masked, in their order within a round."""
 
 MASKED = "masked"

@@ -72,8 +72,8 @@ class ClassSums:
         return np.concatenate([self.counts, self.sums.ravel(), self.moments.ravel()])
 
     @classmethod
-    def unpack(cls, vector: Array, features: int, classes: int) -> "ClassSums":
-        """Inverse of `pack`; views of the vector.
+    def unpack(cls, vector: Array, features: int, classes: int, noise: float = 0.0) -> "ClassSums":
+        """Inverse of `pack`; views of the vector. `noise` is a bound on the absolute error of its entries.
 
         Raises
         ------
@@ -83,13 +83,14 @@ class ClassSums:
         """
         check_vector(vector, length(features, classes))
         counts, sums, moments = np.split(vector, [classes, classes * (1 + features)])
+        counts = np.where(np.abs(counts - np.round(counts)) <= noise, np.round(counts), counts)
         if (counts < 0).any() or (counts != np.round(counts)).any():
             raise CalibrationError("numbers of examples that are negative or not whole")
         found = cls(counts, sums.reshape(classes, features), moments.reshape(classes, triangle(features)))
         for count, total, packed in zip(counts, found.sums, found.moments, strict=True):
             products = unpack_symmetric(packed, features)
-            check_products(products)
-            if (np.abs(total) > np.sqrt(count) * np.sqrt(products.diagonal()) * SLACK).any():
+            check_products(products, noise)
+            if (np.abs(total) > np.sqrt(count * (products.diagonal() + noise)) * SLACK + noise).any():
                 raise CalibrationError("sums of a class that are too long for their sums of squares")
         return found
 
@@ -182,14 +183,14 @@ def retrain(
 
 
 class VirtualFeatures(Calibration):
-    """CCVR's Algorithm 1. Its sums contain the sizes of the classes, and cannot be computed by a secure sum."""
+    """CCVR's Algorithm 1. Its sums contain the sizes of the classes, in the open or over all clients of a secure sum."""
 
     keys: Keys
     sums = ClassSums
 
-    def check(self, vector: Array, examples: int, features: int, classes: int) -> ClassSums:
+    def check(self, vector: Array, examples: int, features: int, classes: int, noise: float = 0.0) -> ClassSums:
         """The sums by class, if they are possible for this number of examples."""
-        sums = ClassSums.unpack(vector, features, classes)
+        sums = ClassSums.unpack(vector, features, classes, noise)
         if sums.counts.sum() != examples:
             raise CalibrationError("the counts of the classes do not add up to the number of examples")
         return sums
@@ -197,7 +198,7 @@ class VirtualFeatures(Calibration):
     def classifier(self, total: Array, examples: int, head: Arrays, noise: float) -> Arrays:
         """Weight and bias, trained further on features drawn from the Gaussians of the classes."""
         classes, dim = head["weight"].shape
-        sums, keys = self.check(total, examples, dim, classes), self.keys
+        sums, keys = self.check(total, examples, dim, classes, noise), self.keys
         features, labels = sample(sums, keys.per_class, self.run.seed)
         steps = (keys.learning_rate, keys.epochs, self.run.batch_size, self.run.seed)
         weight, bias = retrain(head["weight"], head["bias"], features, labels, *steps)

@@ -60,7 +60,7 @@ class FedDynServer(Average):
         """Update the drift, and add it to the average."""
         updates = list(replies.values())
         examples = np.array([update.examples for update in updates], np.float64)
-        active = np.count_nonzero(examples)
+        active = sum(update.clients for update in updates if update.examples)
         # In float64, because rounding errors of the mean would accumulate in the drift.
         start = {name: array.astype(np.float64) for name, array in self._arrays.items()}
         mean = weighted_step(start, updates, examples / max(examples.sum(), 1))

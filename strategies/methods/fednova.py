@@ -1,12 +1,25 @@
 """FedNova (Wang et al., NeurIPS 2020): updates are divided by the weight of the client's local steps."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.deviations import weighted_step
+from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import IMAGES, Method
+from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.training import Trained
+
+LENGTH = "length"
+"""Name of ‖aₖ‖₁ in what a client adds to a secure sum, where the server cannot divide each deviation by it."""
+
+
+def _momentum(run: RunKeys) -> float:
+    return run.momentum if run.optimizer == "sgd" else 0.0
 
 
 class FedNovaServer(Average):
@@ -34,6 +47,14 @@ class FedNovaServer(Average):
 
     def aggregate(self, replies: Replies) -> None:
         """Add the weighted sum of the normalised deviations."""
+        if any(
+            LENGTH in update.arrays for update in replies.values()
+        ):  # of a secure sum: the mean of θ + dₖ, and τ_eff
+            (update,) = replies.values()
+            length = float(update.arrays[LENGTH][0])
+            arrays = {name: update.arrays[name] for name in self._arrays}
+            self._arrays = weighted_step(self._arrays, [replace(update, arrays=arrays)], np.array([length]))
+            return
         steps = np.array([update.steps for update in replies.values()], np.float64)
         active = steps > 0
         examples = np.array([update.examples for update in replies.values()], np.float64) * active
@@ -43,9 +64,26 @@ class FedNovaServer(Average):
         self._weights = dict(zip(replies, weights.tolist(), strict=True))
         self._arrays = weighted_step(self._arrays, list(replies.values()), weights)
 
+    def summand(self) -> Arrays:
+        """θ + dₖ by parameter name, in float64 because it is multiplied by τ_eff, and ‖aₖ‖₁."""
+        return {name: array.astype(np.float64) for name, array in self._arrays.items()} | {LENGTH: np.zeros(1)}
+
     def weights(self) -> dict[int, float]:
         """τ_eff pₖ/‖aₖ‖₁, the factors of the deviations in the last round."""
         return self._weights
+
+
+class FedNovaClient(Learner):
+    """FedAvg's local work; in a secure sum the client itself divides its deviation by ‖aₖ‖₁."""
+
+    def summand(self, received: Arrays, trained: Trained) -> Arrays:
+        """θ + dₖ, and ‖aₖ‖₁."""
+        length = gradient_weight(trained.steps, _momentum(self.local.config))
+        normed = {
+            name: array if is_buffer(name) else received[name] + (array - received[name].astype(np.float64)) / length
+            for name, array in self.share().items()
+        }
+        return normed | {LENGTH: np.array([length], np.float64)}
 
 
 METHODS = {
@@ -54,8 +92,7 @@ METHODS = {
         space="flat",
         aggregation="fednova",
         tasks=IMAGES,
-        server=lambda arrays, keys, run, clients: FedNovaServer(
-            arrays, run.momentum if run.optimizer == "sgd" else 0.0
-        ),
+        server=lambda arrays, keys, run, clients: FedNovaServer(arrays, _momentum(run)),
+        client=FedNovaClient,
     ),
 }

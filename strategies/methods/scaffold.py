@@ -66,13 +66,14 @@ class ScaffoldServer(Average):
         for update in replies.values():
             check_names(update.arrays, self._sent)
         updates = [update for update in replies.values() if update.examples]
+        active = sum(update.clients for update in updates)
         if not updates:
             return
         examples = np.array([update.examples for update in updates], np.float64)
         models = [replace(one, arrays={name: one.arrays[name] for name in self._arrays}) for one in updates]
         self._arrays = weighted_step(self._arrays, models, self._learning_rate * examples / examples.sum())
         changes = [replace(one, arrays=select_prefix(one.arrays, VARIATE)) for one in updates]
-        mean, share = split_average(self._variate, changes), len(updates) / self._clients
+        mean, share = split_average(self._variate, changes), active / self._clients
         for name, variate in self._variate.items():
             total = variate + np.multiply(mean[name], share, dtype=np.float64)
             self._variate[name] = total.astype(variate.dtype)

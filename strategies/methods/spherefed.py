@@ -203,6 +203,11 @@ class ClosedForm(Calibration):
     keys: Keys
     sums = Sums
 
+    @property
+    def bound(self) -> float:
+        """1 for features of length 1."""
+        return 1.0 if self.keys.normalize else 0.0
+
     def check(self, vector: Array, examples: int, features: int, classes: int, noise: float = 0.0) -> Sums:
         """V and U, if they are possible for this number of examples."""
         sums = Sums.unpack(vector, features, classes, noise)

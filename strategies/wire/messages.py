@@ -48,7 +48,7 @@ MESSAGE_TYPES = {
 WAKE_UP = "query.wake_up"
 """Flower's type of an empty message outside all phases; see `curvfed.strategies.wire.wake_up`."""
 
-ANSWERED_BY_ARRAYS = (TRAIN, CALIBRATE, CCVR, HULLS)
+ANSWERED_BY_ARRAYS = (TRAIN, EVALUATE, FINE_TUNE, CALIBRATE, CCVR, HULLS)
 
 _HEADER, _FACTS, _ARRAYS, _FIXED, _METRICS, _BODY = "header", "facts", "arrays", "fixed", "metrics", "body"
 _PARTS = "parts"

@@ -125,11 +125,8 @@ def from_rest(raw: dict[str, Any], method: Method, task: str) -> bool:
 
 def summable(raw: dict[str, Any], method: Method, task: str) -> bool:
     """Whether the server can do with the sum of what it is sent."""
-    if _base(raw) not in ("average", "fedopt", "noisy-average", "one-shot", *NEED_ONLY_MEAN) or "ccvr" in method.after:
-        return False
-    if _chosen(raw, "weights", method, task) == "uniform":
-        return False
-    return "calibrate" not in method.after or raw.get("spherefed.normalize", True)
+    linear = ("average", "fedopt", "scaffold", "feddyn", "interpolated", *NEED_ONLY_MEAN)
+    return _base(raw) in linear or _base(raw) == method.aggregation in ("fednova", "noisy-average", "one-shot")
 
 
 def disc_fits(raw: dict[str, Any]) -> bool:
@@ -635,15 +632,9 @@ def test_fine_tuning_that_is_a_network_of_its_own_trains_nothing_else(chosen):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_sum_is_enough_for_averages_and_hulls(method):
-    able = {"hull", "spherefed", "fedopt", "fedgnn", "hyperfed-averaged"} | {
-        name
-        for name, row in METHODS.items()
-        if row.aggregation == "average"
-        and name != "ccvr"
-        and not any(chosen.get("weights") == "uniform" for chosen in row.settings.values())
-    }
+    linear = ("average", "fedopt", "scaffold", "feddyn", "interpolated", "fednova", "noisy-average", "one-shot")
     raw = {"method": method, "secure-sum": True}
-    if method in able:
+    if METHODS[method].aggregation in linear:
         assert parse(raw).secure_sum
     else:
         assert refused(raw).startswith("secure-sum = true")
@@ -653,9 +644,9 @@ def test_a_base_that_needs_more_than_a_sum_is_named():
     for base in ("consistent", "fednova", "flower:FedMedian", "flower:Krum", "flower:QFedAvg"):
         raw = {"method": "fedavg", "dataset": "digits", "aggregation": base, "secure-sum": True}
         assert refused(raw | {"optimizer": "sgd", "optimizer-state": "fresh"}) == (
-            f'secure-sum = true with method = "fedavg" and aggregation = "{base}": allowed is an aggregation that needs '
-            "the mean alone, average or fedopt or flower:FedAdagrad or flower:FedAdam or flower:FedAvgM or flower:FedYogi; "
-            "this one looks at each client's parameters"
+            f'secure-sum = true with method = "fedavg" and aggregation = "{base}": allowed is one whose equations are '
+            "linear in the updates, average or fedopt or scaffold or feddyn or interpolated or flower:FedAdagrad or "
+            "flower:FedAdam or flower:FedAvgM or flower:FedYogi; this one looks at each client's parameters"
         )
     assert parse({"method": "hyperfed", "aggregation": "average", "secure-sum": True}).secure_sum
     assert refused({"method": "hyperfed", "secure-sum": True}).startswith(
@@ -676,11 +667,6 @@ FROM_REST = (
         ({"optimizer-state": "kept", "method": "fednova"}, FROM_REST.format("sgd", "kept", "fednova")),
         ({"aggregation": "fednova"}, FROM_REST.format("adamw", "kept", "flatland")),
         (
-            {"method": "fedavg", "secure-sum": True, "weights": "uniform"},
-            'secure-sum = true with method = "fedavg" and weights = "uniform": allowed is weights = "examples", by which '
-            "the clients weigh what they mask",
-        ),
-        (
             {"method": "fedavg", "aggregation": "flower:QFedAvg", "learning-rate": 0.0},
             'learning-rate = 0: allowed with aggregation = "flower:QFedAvg", which divides by it, is a number > 0, or '
             "flower.client-learning-rate beside it",
@@ -693,14 +679,6 @@ FROM_REST = (
         ({"train-size": 0.7, "test-size": 0.4}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),
         ({"train-size": 0.7}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),
         ({"test-size": 0.3, "method": "ccvr"}, "train-size = 0.75 and test-size = 0.3: allowed is a sum of at most 1"),
-        (
-            {"method": "ccvr", "secure-sum": True},
-            'secure-sum = true: allowed with another method, for "ccvr" asks every client for sums of its own',
-        ),
-        (
-            {"method": "spherefed", "secure-sum": True, "spherefed.normalize": False},
-            "secure-sum = true: allowed with spherefed.normalize = true, for other features have no bound",
-        ),
         (
             {"method": "fedavg", "secure.threshold": 3},
             "secure.threshold = 3: allowed with secure-sum = true, without which nothing is masked",

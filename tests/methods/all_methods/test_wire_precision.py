@@ -11,8 +11,8 @@ from curvfed.server_app.phase import ClientRequest, Phase
 from curvfed.server_app.round_phases import updates_of
 from curvfed.server_app.rounds import RoundError
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.masked_vector import MOST_EXAMPLES, encoding
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.secure_average import MOST_EXAMPLES, parameter_sums
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays, encode_arrays
 from curvfed.strategies.wire.messages import Header, Reply
@@ -202,7 +202,7 @@ def test_half_the_width_would_leave_a_secure_sum_too_few_digits():
     clip, examples = 1000.0, 10 * 100
     halved = FixedPoint(clip * MOST_EXAMPLES, 10, 2**31 - 1)
     assert halved.error / examples == 0.08
-    assert parameter_sums(clip, 10).error / examples == pytest.approx(7.5e-11, rel=0.01)
+    assert encoding(clip, 10).error / examples == pytest.approx(7.5e-11, rel=0.01)
 
 
 @both

@@ -171,5 +171,3 @@ def test_what_does_not_fit_is_refused(tmp_path):
     for key, value in (("penalty", 0.0), ("steps", 0), ("rate", -1.0), ("beta", 0.0)):
         with pytest.raises(ConfigError, match=f"pfedme.{key} = {value}: allowed is"):
             learner("pfedme", **{f"pfedme__{key}": value})
-    with pytest.raises(ConfigError, match="allowed is an aggregation that needs the mean alone"):
-        run(tmp_path, method="pfedme", dataset="digits", secure_sum=True)

@@ -313,8 +313,3 @@ def test_it_is_for_sgd_from_rest_alone(keys):
     for dataset in ("digits", "trees"):
         with pytest.raises(ConfigError, match="allowed with scaffold is sgd that starts afresh every round"):
             parse({"method": "scaffold", "dataset": dataset} | keys)
-
-
-def test_equal_weights_cannot_be_had_of_a_masked_sum():
-    with pytest.raises(ConfigError, match='weights = "uniform": allowed is weights = "examples"'):
-        parse({"method": "fedavg", "weights": "uniform", "secure-sum": True})

@@ -115,9 +115,8 @@ FELL = (
 )
 
 
-@pytest.mark.parametrize("secure", [False, True])
-def test_falls_are_logged_when_they_happen_and_told_at_the_end(secure, tmp_path, caplog):
-    settings = {"method": "fedavg", "num_rounds": 6, "secure_sum": secure}
+def test_falls_are_logged_when_they_happen_and_told_at_the_end(tmp_path, caplog):
+    settings = {"method": "fedavg", "num_rounds": 6}
     (sentence,) = run(tmp_path, intercept=falling(COURSES), **settings).summary["warnings"]
     assert sentence.partition(":")[0] == FELL
     said = about(logged(caplog), " fell from ")

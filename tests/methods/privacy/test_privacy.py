@@ -249,7 +249,7 @@ def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir)
             run(tmp_path, f"{name}-failed", nodes=own_graphs(tmp_path / f"f-{name}"), method="fedavg", secure_sum=True,
                 min_replies=4, round_timeout=0.3, intercept=chained(recorder), share_statistics=shares)  # fmt: skip
         run(tmp_path, f"{name}-hull", nodes=own_points(tmp_path / f"points-{name}"), method="hull", dataset="uniform",
-            share_statistics=shares, intercept=recorder)  # fmt: skip
+            share_statistics=shares, secure_sum=True, intercept=recorder)  # fmt: skip
     # Nobody is asked for what ccvr wants where figures stay private, so its headers are seen with the others alone.
     headers = {value for value in sent_values(sharing) if value[0] == "ccvr" and value[1].startswith("header.")}
     shared = sent_values(sharing) - sent_values(private) - headers

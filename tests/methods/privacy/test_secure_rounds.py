@@ -10,7 +10,16 @@ from graph_fixtures import user_fields
 
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.secure_average import MOST_EXAMPLES, mean, weighted
+from curvfed.strategies.config.masked_vector import (
+    FIGURES,
+    MOST_EXAMPLES,
+    Total,
+    encoding,
+    length,
+    mean_update,
+    packed,
+    weighted_update,
+)
 from curvfed.strategies.secure_sum.errors import SecureSumError
 
 CLIENTS = 4
@@ -138,24 +147,102 @@ def test_too_few_replies_end_the_round_before_anything_is_revealed(phase, tmp_pa
     assert not recorder.replies("unmask")
 
 
-def test_what_is_not_finite_is_no_part_of_a_sum():
-    arrays = {"b": np.array([1.0, np.inf]), "a": np.zeros(2)}
+def test_what_is_not_finite_or_too_large_is_no_part_of_a_sum():
     with pytest.raises(SecureSumError, match="not finite"):
-        weighted(arrays, 3, 1000.0)
+        packed(np.array([1.0, np.inf]), 3, {}, 1.0)
     with pytest.raises(SecureSumError, match=str(MOST_EXAMPLES)):
-        weighted({"a": np.zeros(2)}, MOST_EXAMPLES + 1, 1000.0)
+        packed(np.zeros(2), MOST_EXAMPLES + 1, {}, 1.0)
+    with pytest.raises(SecureSumError, match=r"secure\.clip"):
+        packed(np.array([1.1 * MOST_EXAMPLES]), 1, {}, 1.0)
 
 
 def test_the_order_of_names_is_of_no_account():
-    arrays = {"b": np.array([[1.0, 2.0], [3.0, -4000.0]], np.float32), "a": np.array([5.0])}
-    turned = dict(reversed(arrays.items()))
-    (vector, clipped), (other, _) = weighted(arrays, 2, 1000.0), weighted(turned, 2, 1000.0)
+    arrays = {"b": np.array([[1.0, 2.0], [3.0, 4.0]], np.float32), "a": np.array([5.0])}
+    received = {"a": np.array([4.0]), "b": np.ones((2, 2), np.float32)}
+    vector, clipped = weighted_update(arrays, received, 2, 1000.0)
+    other, _ = weighted_update(dict(reversed(arrays.items())), received, 2, 1000.0)
     assert np.array_equal(vector, other)
-    assert clipped == 1
-    back = mean(vector, 2, turned)
-    assert list(back) == ["a", "b"]
-    assert np.array_equal(back["b"], [[1, 2], [3, -1000]])
-    assert mean(vector, 0, arrays)["b"] is arrays["b"]
+    assert not clipped
+    back = mean_update(Total(vector, 2, {}, 0.0), arrays, received)
+    assert list(back) == ["b", "a"]
+    assert all(np.array_equal(back[name], arrays[name]) and back[name].dtype == arrays[name].dtype for name in arrays)
+    assert mean_update(Total(vector, 0, {}, 0.0), arrays, received)["b"] is received["b"]
+
+
+def test_a_long_update_is_shortened_by_its_norm_and_keeps_its_direction():
+    received = {"a": np.zeros(2), "b": np.zeros(1)}
+    vector, clipped = weighted_update(
+        {"a": np.array([3.0, 0.0]), "b": np.array([4.0]), "length": np.array([7.0])}, received, 3, 1.0
+    )
+    assert clipped
+    assert np.allclose(vector, [3 * 0.6, 0, 3 * 0.8, 3 * 7])  # what was not received is no part of the norm
+
+
+def test_figures_come_back_as_means_over_those_that_have_them():
+    steps = encoding(1.0, 3)
+    clients = [packed(np.array([0.5]), weight, told, 1.0) for weight, told in [
+        (3, {"loss": 1.5, "score": 0.25}), (4, {"loss": 0.5}), (2**20, {"loss": float("nan")})]]  # fmt: skip
+    assert all(len(client) == length(1) == 2 + 2 * len(FIGURES) for client in clients)
+    residues = sum(steps.encode(client).astype(object) for client in clients) % steps.modulus
+    total = Total.decode(residues.astype(np.uint64), steps)
+    assert total.weight == 7 + 2**20
+    assert total.figures == {"loss": (pytest.approx(1.0), 2), "score": (pytest.approx(0.25), 1)}
+    assert abs(total.values[0] - 1.5) <= total.error
+
+
+IMAGES = {"dataset": "digits", "num_rounds": 2, "images__train_subset": 160, "fine_tune_epochs": 0}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "scaffold", **IMAGES},
+        {"method": "scaffold", "num_rounds": 2},
+        {"method": "feddyn", **IMAGES},
+        {"method": "fednova", **IMAGES, "batch_size": 8, "alpha": 0.3},
+        {"method": "fednova", **IMAGES, "model": "convnet", "images__norm": "batch", "batch_size": 8},
+        {"method": "pfedme", **IMAGES, "pfedme__beta": 0.5},
+        {"method": "fedavg", **IMAGES, "weights": "uniform"},
+        {"method": "ccvr", **IMAGES, "share_statistics": True},
+        {"method": "spherefed", **IMAGES, "spherefed__normalize": False},
+    ],
+    ids=lambda settings: "-".join(map(str, settings.values()))[:40],
+)
+def test_what_is_linear_in_the_updates_is_that_of_the_open_run(settings, tmp_path):
+    opened, secured = pair(tmp_path, **settings)
+    assert opened.model.keys() == secured.model.keys()
+    assert close(opened, secured, 1e-3 if settings["method"] in ("ccvr", "spherefed") else 1e-5)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"method": "fedavg", "evaluate_every": 1, "fraction_train": 0.75},
+     {"method": "fedbabu", **IMAGES, "fine_tune_epochs": 1},
+     {"method": "spherefed", **IMAGES}, {"method": "hull", "dataset": "uniform"}],
+    ids=lambda settings: settings["method"],
+)  # fmt: skip
+def test_no_figure_of_a_single_client_is_told(settings, tmp_path):
+    """Loss, scores, steps, seconds and numbers of examples of each client went beside the masked vector, in the open."""
+    recorder = Recorder()
+    opened, secured = (
+        run(tmp_path, name, clients=CLIENTS, secure_sum=name == "secure", intercept=recorder if name == "secure" else None,
+            **settings) for name in ("open", "secure")
+    )  # fmt: skip
+    asked = [phase for phase in ("train", "evaluate", "fine-tune", "calibrate", "hulls") if recorder.replies(phase)]
+    assert asked
+    for phase in asked:
+        for reply in recorder.replies(phase):
+            assert set(reply["arrays"]) == {"masked"}
+            assert not dict(reply.get("metrics", {}))
+            assert reply["header"]["num_examples"] == 0
+    if "fraction_train" not in settings:  # else the open run has scores of some after training, and of others without
+        mean = opened.summary["personal_accuracy_mean"]  # uniform points have no test data
+        assert secured.summary["personal_accuracy_mean"] == (mean and pytest.approx(mean, abs=0.02))
+    assert secured.summary["personal_accuracy_std"] is None
+    assert secured.summary["personal_accuracy_worst_decile"] is None
+    for row in secured.clients:
+        told = ("score", "validation", "accuracy", "loss", "steps", "num_examples")
+        assert not any(row.get(name) not in ("", "0", None) for name in told)
 
 
 @pytest.mark.parametrize(
