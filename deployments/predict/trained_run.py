@@ -10,6 +10,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
+from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.client_app.personal import state_folder
 from curvfed.server_app.directory.checkpoint import Checkpoint
 from curvfed.strategies.base.aggregation import Aggregation
@@ -201,8 +202,8 @@ class TrainedRun:
         if state_path is not None:
             return [state_folder(self.path.parent, run, client, {"state-path": str(state_path)})]
         return [
-            state_folder(self.path.parent, self.path.name, client, {}),
-            state_folder(self.path.parent, run, client, {"data-path": ""}),
+            state_folder(self.path.parent, self.path.name, client, SIMULATED),
+            state_folder(self.path.parent, run, client, {}),
         ]
 
     def _stored(self, client: int, state_path: Path | None, part: str = "") -> Store | None:
