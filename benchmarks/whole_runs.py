@@ -133,6 +133,9 @@ def _starts(place: Place) -> dict[str, list[float]]:
     graph = own_graph(place.graph, place.data)
     with tempfile.TemporaryDirectory() as folder:
         node = {"partition-id": 0, "num-partitions": CLIENTS, "state-path": f"{folder}/node"}
+        node["policy"] = f"{folder}/policy.toml"
+        keys = f'keys = {{"data-dir" = ["{place.data}"]}}' if place.data else ""
+        Path(node["policy"]).write_text(f"[runs]\n{keys}\n", encoding="utf-8")
         settings: dict[str, Any] = {"config": _graph(place) | {"results-dir": folder}, "node": node}
         settings |= {"features": graph.features.shape[1], "classes": graph.class_names}
         command = [sys.executable, str(TESTS / "support" / "client_start.py"), json.dumps(settings)]

@@ -18,7 +18,7 @@ from curvfed.client_app.node.configuration import is_real, state_root
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer, copy_into
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.store import LostState, Store, StoreError
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.atomic_file import make_private, write_atomically
 
 log = logging.getLogger("curvfed")
 
@@ -92,7 +92,7 @@ class FixedFile:
 
     def write(self, arrays: Mapping[str, NDArray[Any]], run: str) -> None:
         """Store the parameters of a run."""
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self._path.parent)
         self._arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         write_atomically(self._path, save(self._arrays, {"json": json.dumps(run)}), private=True)
 

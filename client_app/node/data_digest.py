@@ -8,7 +8,7 @@ from typing import Any
 
 from curvfed.client_app.node.configuration import is_real, state_root
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.atomic_file import make_private, write_atomically
 
 SECRET = "digest.key"
 """The node's secret below its `state-path`, made once."""
@@ -37,7 +37,7 @@ def keyed(digest: str, partition: int, node_config: Mapping[str, Any]) -> str:
 def _secret(node_config: Mapping[str, Any]) -> bytes:
     path = state_root(node_config) / SECRET
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
         made = path.with_name(f"{SECRET}-{os.getpid()}")
         write_atomically(made, secrets.token_bytes(32), private=True)
         try:

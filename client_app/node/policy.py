@@ -149,7 +149,7 @@ class Policy(Table):
         if config.model is not None and plugins.is_model(config.model) and "model" not in allowed:
             raise _refused("model", config.model, f'[runs] keys, without a line "model" = {_toml([config.model])}')
         if owns_data:
-            return self._reading(config)
+            return self._read_as_agreed(config)
         if not is_named(config.dataset):
             raise ConfigError(
                 "this node holds a part of a public data set, which the run names; it reads no path that a run gives. "
@@ -162,28 +162,26 @@ class Policy(Table):
             raise _refused("data-dir", config.data_dir, '[runs] keys, without a line "data-dir" = [a folder]')
         return config
 
-    def _reading(self, config: RunConfig) -> RunConfig:
-        chosen: dict[str, Any] = {}
+    def read_as(self, config: RunConfig) -> RunConfig:
+        """A run's configuration with the node's own way to read its file, where the policy has one."""
+        own = {key.replace("-", "_"): getattr(self.data, key.replace("-", "_")) for key in READING}
+        own["classes"] = None if own["classes"] is None else ",".join(own["classes"])
+        given = {name: value for name, value in own.items() if value is not None}
+        return config.model_copy(update={"points": config.points.model_copy(update=given)})
+
+    def _read_as_agreed(self, config: RunConfig) -> RunConfig:
+        own = self.read_as(config.model_copy(update={"points": Points(split_seed=config.points.split_seed)}))
         for key in READING:
             name = key.replace("-", "_")
-            own, asked, default = (
-                getattr(self.data, name),
-                getattr(config.points, name),
-                Points.model_fields[name].default,
-            )
-            if own is None:
-                own = asked if key == "split-seed" else default
-            elif key == "classes":
-                own = ",".join(own)
-            # Only the node reads its file, but the curvature is a public parameter of the sum too.
-            if asked != own and (asked != default or key == "curvature"):
-                line = asked.split(",") if key == "classes" else asked
+            asked, default = getattr(config.points, name), Points.model_fields[name].default
+            # A key at its default asks for nothing, but the curvature is a public parameter of the sum too.
+            if asked != getattr(own.points, name) and (asked != default or key == "curvature"):
+                line = f"{key} = {_toml(asked.split(',') if key == 'classes' else asked)}"
                 raise ConfigError(
                     f"this node decides itself how its data are read: points.{key} = {_toml(asked)} is not what its "
-                    f"policy.toml says in [data]; the line {key} = {_toml(line)} there would allow it"
+                    f"policy.toml says in [data]; the line {line} there would allow it"
                 )
-            chosen[name] = own
-        return config.model_copy(update={"points": config.points.model_copy(update=chosen)})
+        return self.read_as(config)
 
     def check_sum(self, session: Session, roster: Mapping[int, bytes] | None) -> None:
         """Refuse a secure sum that is too small, before this node takes part in it.
@@ -239,7 +237,9 @@ def policy_of(node_config: Mapping[str, Any]) -> Policy | None:
         raise ConfigError(f"policy: {path} cannot be read ({error.strerror})") from None
     except ValidationError as error:
         wrong = dict.fromkeys(_line(text, one["loc"], one["input"]) for one in error.errors())
-        raise ConfigError("\n".join(f"policy: {path}, {line}" for line in wrong)) from None
+        refused = ConfigError("\n".join(f"policy: {path}, {line}" for line in wrong))
+        refused.names = tuple(str(one["input"]) for one in error.errors() if one["loc"][-1] == "path")
+        raise refused from None
     except ValueError as error:  # not TOML, or not UTF-8
         raise ConfigError(f"policy: {path} cannot be read ({error})") from None
 
