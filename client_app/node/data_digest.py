@@ -34,6 +34,12 @@ def keyed(digest: str, partition: int, node_config: Mapping[str, Any]) -> str:
         ) from None
 
 
+def is_of(told: str, digest: str, partition: int, node_config: Mapping[str, Any]) -> bool:
+    """Whether `told` is the digest of these data, plain or under the node's secret if it is on this machine."""
+    is_here = (state_root(node_config) / SECRET).exists()
+    return told == digest or (is_here and told == keyed(digest, partition, node_config))
+
+
 def _secret(node_config: Mapping[str, Any]) -> bytes:
     path = state_root(node_config) / SECRET
     if not path.exists():

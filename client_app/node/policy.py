@@ -247,7 +247,8 @@ def policy_of(node_config: Mapping[str, Any]) -> Policy | None:
 def _line(text: str, location: tuple[int | str, ...], value: Any) -> str:
     """The line of a policy that has an error, its value and what is allowed."""
     section, key = (*map(str, location), "")[:2]
-    heading, places = "", {}
+    heading = ""
+    places: dict[tuple[str, str], int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         name = line.partition("=")[0].strip('[]" ')
         heading = name if line.startswith("[") else heading

@@ -40,7 +40,7 @@ def patients(seed: int) -> str:
     rows = ["x,y,label,patient"]
     for number in range(60):
         x, y = rng.uniform(-0.1, 0.1, 2) + (0.5 if number % 2 else -0.5)
-        rows.append(f"{x:.6f},{y:.6f},kind {number % 2},{PATIENTS[number % 3]} {seed}")
+        rows.append(f"{x:.6f},{y:.6f},kind {number % 2},{PATIENTS[number % 3]}")
     return "\n".join(rows)
 
 
@@ -67,7 +67,7 @@ def refusal(folder: Path, nodes: list[dict[str, Any]], **settings: Any) -> str:
 
 
 def test_another_column_is_no_label(tmp_path):
-    """Got: the names of all nine patients, as class names in clients.json."""
+    """Got: the names of all patients, as class names in clients.json, although the nodes then sent no hulls."""
     said = refusal(tmp_path, clinics(tmp_path / "nodes"), points__label_key="patient", hull__dry_run=True)
     assert 'points.label-key = "patient" is not what its policy.toml says in [data]' in said
     assert 'the line label-key = "patient" there would allow it' in said
@@ -75,7 +75,7 @@ def test_another_column_is_no_label(tmp_path):
 
 def test_chosen_classes_are_not_drawn_from_the_data(tmp_path):
     """Got: with points.classes a hull of each of two chosen patients, whose corners are that patient's cells."""
-    chosen = {"points__label_key": "patient", "points__classes": "Smith 0,Jones 0", "hull__num_classes": 2}
+    chosen = {"points__label_key": "patient", "points__classes": "Smith,Jones", "hull__num_classes": 2}
     assert "points.classes" in refusal(tmp_path / "a", clinics(tmp_path / "nodes"), points__classes="kind 0,kind 1")
     assert "points.label-key" in refusal(tmp_path / "b", clinics(tmp_path / "nodes"), **chosen)
 
@@ -280,7 +280,7 @@ FORGED = [
 
 @pytest.mark.parametrize(("settings", "phase", "message_type"), FORGED)
 def test_a_phase_that_is_no_part_of_the_run_is_refused(settings, phase, message_type, tmp_path):
-    """Got: `train` was carried out in a run of hulls, whose configuration counts as masked."""
+    """Before, only the lack of a model for points kept `train` from being carried out in a run of hulls."""
     (node,) = real_nodes(tmp_path / "nodes", [user_fields(40)])
     if settings.get("secure-sum") or settings["method"] == "hull":
         node["secure-sum"] = True
