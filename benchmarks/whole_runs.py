@@ -133,6 +133,9 @@ def _starts(place: Place) -> dict[str, list[float]]:
     graph = own_graph(place.graph, place.data)
     with tempfile.TemporaryDirectory() as folder:
         node = {"partition-id": 0, "num-partitions": CLIENTS, "state-path": f"{folder}/node"}
+        if place.data:  # from where the node reads public data is its own to say
+            node |= {"policy": f"{folder}/policy.toml"}
+            Path(folder, "policy.toml").write_text(f'[runs.keys]\n"data-dir" = ["{place.data}"]\n', encoding="utf-8")
         settings: dict[str, Any] = {"config": _graph(place) | {"results-dir": folder}, "node": node}
         settings |= {"features": graph.features.shape[1], "classes": graph.class_names}
         command = [sys.executable, str(TESTS / "support" / "client_start.py"), json.dumps(settings)]

@@ -13,7 +13,8 @@ from flwr.clientapp import ClientApp
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
-from curvfed.client_app.node.configuration import is_real, partition_id, public_text
+from curvfed.client_app.node.configuration import flag, is_real, partition_id, public_text
+from curvfed.client_app.node.phases import check_phase
 from curvfed.client_app.node.resources import memory_errors
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.config.parse import parse
@@ -159,6 +160,8 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
         partition = partition_id(node_config)
         with memory_errors(config, node_config):
             client = get_client(config, header.run, partition, node_config)
+            masked_alone = flag(client.node_config, "secure-sum") is True
+            check_phase(header.phase, message.metadata.message_type, client.config, masked_alone)
             content = handler(client, request, context.state)
         return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
     except SafeError as error:

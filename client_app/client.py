@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from curvfed.client_app.data.load import check_fits, class_names, load_data, make_task, statistics
 from curvfed.client_app.node.configuration import check_names, flag, is_real
+from curvfed.client_app.node.data_digest import keyed
+from curvfed.client_app.node.policy import policy_of
 from curvfed.client_app.node.resources import device_of, fitting_model
 from curvfed.client_app.personal import ClientFiles, state_folder
 from curvfed.strategies.base.average import Arrays
@@ -44,6 +46,10 @@ class Client:
 
     Attributes
     ----------
+    policy : Policy or None
+        What a real node decides for itself; None in a simulation.
+    digest : str
+        Of the data; keyed by the node's secret if they are its own.
     shares_statistics : bool
         Whether statistics of the data may leave: a real node's own data if the run asks for them. The node can refuse.
 
@@ -56,9 +62,12 @@ class Client:
     def __init__(self, config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> None:
         torch.set_num_threads(config.threads)
         self.run, self.partition = run, partition
-        self.method, self.node_config = config.row, node_config
+        self.method = config.row
         check_names(node_config)
+        self.policy = policy_of(node_config)
+        self.node_config = node_config = self.policy.applied(node_config) if self.policy else node_config
         self.owns_data = "data-path" in node_config
+        config = self.policy.check_run(config, self.owns_data) if self.policy else config
         may_share = flag(node_config, "share-statistics") is not False
         self.shares_statistics = may_share and (config.share_statistics or not self.owns_data)
         if flag(node_config, "secure-sum") and not config.is_masked:
@@ -70,9 +79,10 @@ class Client:
 
             self.signing_key, self.roster = read_signing_key(node_config), read_roster(node_config)
         self.data = load_data(config, partition, node_config)
+        self.digest = keyed(self.data.digest, partition, node_config) if self.owns_data else self.data.digest
         self.config = settled(config, self.data.task)
         self.device = device_of(config, node_config)
-        binding = {"run": run, "partition": partition, "method": config.method, "data": self.data.digest}
+        binding = {"run": run, "partition": partition, "method": config.method, "data": self.digest}
         self.files = ClientFiles(state_folder(config.results_path, run, partition, node_config), binding)
         self._ready_for: Facts | None = None
         self._stamp: int | None = None
@@ -86,7 +96,7 @@ class Client:
             num_features=self.data.num_features,
             shape=self.data.shape,
             class_names=class_names(self.data, self.config),
-            digest=self.data.digest,
+            digest=self.digest,
             partition_digest=self.data.partition_digest,
             num_partitions=int(self.node_config["num-partitions"]) if self.data.partition_digest else 0,
             statistics=statistics(self.data, self.config) if self.shares_statistics else {},

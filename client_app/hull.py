@@ -110,12 +110,15 @@ def _public_parameters(client: Client, request: Request, num_clients: int) -> Pu
 
 def _hulls(client: Client, public: PublicParameters) -> LocalHulls:
     data = _points(client)
-    labels = data.train_labels
+    points, labels = data.train_points, data.train_labels
+    if client.policy:  # classes of too few points stay at the node
+        stays = np.bincount(labels)[labels] < client.policy.leaves.hull_min_class_size
+        points, labels = points[~stays], labels[~stays]
     if client.config["hull.switch-labels"] and not client.owns_data:
         generator = np.random.default_rng([client.config.seed, client.partition, 0x5A17C4])
         labels = generator.permutation(len(data.class_names))[labels]
     try:
-        return local_hulls(data.train_points, labels, public)
+        return local_hulls(points, labels, public)
     except ValueError as error:
         raise DataError(str(error)) from None
 

@@ -14,12 +14,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 from torch import Tensor
 
-from curvfed.client_app.node.configuration import absolute
+from curvfed.client_app.node.configuration import is_real, state_root
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer, copy_into
-from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.store import LostState, Store, StoreError
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.atomic_file import make_private, write_atomically
 
 log = logging.getLogger("curvfed")
 
@@ -34,7 +33,7 @@ def state_folder(results: Path, run: str, partition: int, node_config: Mapping[s
     """The folder of a client's personal state.
 
     Simulated clients have it in the run directory, so that a run can be moved and resumed as a whole. A real node has it in
-    its `state-path`, or with a `data-path` alone below the user's folder.
+    its `state-path`, or below the user's folder.
 
     Raises
     ------
@@ -44,10 +43,8 @@ def state_folder(results: Path, run: str, partition: int, node_config: Mapping[s
     if not re.fullmatch(r"[\w.-]+", run) or run in (".", ".."):
         raise MessageError("the name of the run is not a plain file name")
     name = f"{partition:05d}"
-    if "state-path" in node_config:
-        return absolute(str(node_config["state-path"])) / run / name
-    if "data-path" in node_config:
-        return home() / "personal" / run / name
+    if is_real(node_config):
+        return state_root(node_config) / run / name
     return results / run / "checkpoint" / "clients" / name
 
 
@@ -95,7 +92,7 @@ class FixedFile:
 
     def write(self, arrays: Mapping[str, NDArray[Any]], run: str) -> None:
         """Store the parameters of a run."""
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self._path.parent)
         self._arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         write_atomically(self._path, save(self._arrays, {"json": json.dumps(run)}), private=True)
 

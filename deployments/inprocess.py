@@ -16,6 +16,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from curvfed.client_app.app import app as client_app
+from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.deployments.pairs import NUM_SUPERNODES, Value
 from curvfed.server_app.app import main as server_main
 from curvfed.server_app.directory.run_directory import default_name
@@ -137,8 +138,8 @@ class InProcessGrid(Grid):
 
 
 def simulated_nodes(number: int) -> list[dict[str, Any]]:
-    """The node configurations that Flower's simulation gives."""
-    return [{"partition-id": index, "num-partitions": number} for index in range(number)]
+    """The node configurations that Flower's simulation gives, marked as simulated."""
+    return [{"partition-id": index, "num-partitions": number} | SIMULATED for index in range(number)]
 
 
 def simulate(

@@ -108,7 +108,7 @@ class GlobalModel:
             prototypes=prototypes.detach().cpu().numpy(),
             space=np.array("flat" if self._head == "linear" else self._head),
         )
-        write_atomically(folder / "global_test.npz", content.getvalue())
+        write_atomically(folder / "global_test.npz", content.getvalue(), private=True)
 
     def _load(self, arrays: Arrays) -> None:
         tensors = named_state(self._model)

@@ -20,6 +20,12 @@ def write_atomically(path: Path, data: bytes, private: bool = False) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are absent, that only their owner may enter."""
+    for path in (*reversed(folder.parents), folder):
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
 def temporary_path(path: Path) -> Path:
     """The file that this process writes before it takes the place of `path`."""
     return path.with_name(f".{path.name}-{os.getpid()}")

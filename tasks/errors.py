@@ -8,6 +8,9 @@ from collections.abc import Iterable, Iterator
 class SafeError(Exception):
     """An error whose text is safe to send. Of any other error the server is told the class alone."""
 
+    names: tuple[str, ...] = ()
+    """Parts of the text that a real node leaves out of what it sends."""
+
 
 class DataError(SafeError, ValueError):
     """Data that are absent, unreadable or unfit for a run.

@@ -69,3 +69,13 @@ def kind_of_path(path: Path) -> str:
     from curvfed.tasks.points.datasets import is_points
 
     return "points" if is_points(path.name) else "images" if is_image_folder(path) else "graphs"
+
+
+def is_named(dataset: str) -> bool:
+    """Whether a run-config's `dataset` names data sets alone, and no path."""
+    if dataset.lower() in GENERATED:
+        return True
+    from curvfed.tasks.registry import BUILT_IN
+
+    known = {name.lower() for name in (*BUILT_IN, *plugins.found("datasets"))}
+    return all(name.strip().lower() in known for name in dataset.split(","))

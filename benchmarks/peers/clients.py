@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.image_data import image_spec
@@ -26,7 +27,9 @@ NAMES = {"first.weight": "conv1.lin.weight", "first.bias": "conv1.bias", "second
 def clients(settings: dict[str, Any], number: int) -> list[Any]:
     """The `Client` that each node of a run with these settings sets up before its first message."""
     config = parse(settings)
-    return [Client(config, "peers", k, {"partition-id": k, "num-partitions": number}) for k in range(number)]
+    return [
+        Client(config, "peers", k, {"partition-id": k, "num-partitions": number} | SIMULATED) for k in range(number)
+    ]
 
 
 def network(client: Client) -> nn.Module:

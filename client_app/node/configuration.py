@@ -2,12 +2,15 @@
 
 import contextlib
 import difflib
+import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import home
+from curvfed.tasks.errors import DataError
 
 
 def flag(node_config: Mapping[str, Any], key: str) -> bool | None:
@@ -29,6 +32,7 @@ KEYS = (
     "num-partitions",
     "data-path",
     "state-path",
+    "policy",
     "device",
     "share-statistics",
     "secure-sum",
@@ -44,8 +48,19 @@ IN_MEMORY = "in-memory"
 configuration can contain it."""
 
 
-PATHS = ("data-path", "state-path", "signing-key", "roster")
+SIMULATED: dict[str, Any] = {"simulated": ()}
+"""Marks a client of a simulation in this process; as with `IN_MEMORY`, no real node's configuration can contain it."""
+
+
+RAY_ACTOR = "flwr.simulation.ray_transport.ray_actor"
+"""The module of Flower's simulated nodes, which their processes import."""
+
+
+PATHS = ("data-path", "state-path", "policy", "signing-key", "roster")
 """The keys that are paths on the node's disk."""
+
+
+_NUMBER = re.compile(r"((?:int|float|complex)\d+)|[-+]?\d(?:[\d.,]*\d)?(?:e[-+]?\d+)?")
 
 
 def absolute(path: str) -> Path:
@@ -56,12 +71,31 @@ def absolute(path: str) -> Path:
 
 
 def is_real(node_config: Mapping[str, Any]) -> bool:
-    """Whether this is a real node with its own data, and not a part of a simulation."""
-    return "data-path" in node_config or "state-path" in node_config
+    """Whether this is a real node and not a part of a simulation.
+
+    The node's own process decides it, and no message can: simulated are only clients that a simulation in this process
+    has marked, and actors of Flower's simulation.
+    """
+    return not (isinstance(node_config.get("simulated"), tuple) or _is_actor())
+
+
+def _is_actor() -> bool:
+    """Whether this process is an actor of Flower's simulation."""
+    ray = sys.modules.get("ray")
+    return bool(ray and RAY_ACTOR in sys.modules and ray.is_initialized() and ray.get_runtime_context().get_actor_id())
+
+
+def state_root(node_config: Mapping[str, Any]) -> Path:
+    """The folder of all that a real node keeps: its `state-path`, or one below the user's folder."""
+    return absolute(str(node_config["state-path"])) if "state-path" in node_config else home() / "personal"
 
 
 def public_text(error: Exception, node_config: Mapping[str, Any]) -> str:
-    """The text of an error that may be sent; that of a real node contains no paths and no names of its files."""
+    """The text of an error that may be sent.
+
+    That of a real node contains no paths and no names of its files, and if it is about the data no number: asked often
+    enough, counts would tell how the data are distributed.
+    """
     text = str(error)
     if not is_real(node_config):
         return text
@@ -71,6 +105,8 @@ def public_text(error: Exception, node_config: Mapping[str, Any]) -> str:
     text = text.replace(str(home()), "~/curvfed")
     for name in filter(None, getattr(error, "names", ())):
         text = text.replace(name, "…")
+    if isinstance(error, DataError):
+        text = _NUMBER.sub(lambda found: found[1] or "…", text) + "; the node's own log says more"
     return text
 
 

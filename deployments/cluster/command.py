@@ -21,7 +21,7 @@ A cluster of real machines: one SuperLink, a SuperNode beside each site's
 data, TLS and a key per node.
 
 [bold]On the server[/bold]
-  curvfed cluster init --host fl.example.org --node north --node south
+  curvfed cluster init --host fl.example.org --node north --node south --node west
   curvfed cluster superlink --background
   curvfed cluster register
 [bold]On a node, where its folder was brought[/bold]
@@ -140,7 +140,7 @@ def supernode(
     ] = False,
     background: Background = False,
 ) -> None:
-    """Run a SuperNode. NODE is its folder, or its name where it runs beside the server."""
+    """Run a SuperNode. NODE is its folder, with its policy.toml, or its name where it runs beside the server."""
     from curvfed.deployments.cluster import start
 
     start.supernode(ctx.obj, node, node_config, superlink, port, cold, background)

@@ -12,6 +12,7 @@ import tomli_w
 
 from curvfed.deployments.cluster import certificates
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
+from curvfed.deployments.cluster.policy_file import POLICY
 from curvfed.deployments.cluster.ports import API_PORT, FLEET_PORT
 
 CONNECTION = "cluster"
@@ -34,6 +35,8 @@ class NodeFolder:
         By these the node proves who it is; the public one is registered at the server.
     authority : Path
         The certificate by which the node knows the SuperLink.
+    policy : Path
+        What the node decides for itself (`curvfed.client_app.node.policy`).
     flower_home : Path
         FLWR_HOME of the SuperNode.
     running : Path
@@ -43,7 +46,7 @@ class NodeFolder:
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, path.name
         self.key, self.public_key = path / "node.key", path / "node.key.pub"
-        self.authority = path / "ca.crt"
+        self.authority, self.policy = path / "ca.crt", path / "policy.toml"
         self.flower_home, self.running = path / "flwr", path / "running"
 
     @property
@@ -171,7 +174,7 @@ class ServerFolder:
         return cls(path, int(settings["fleet-port"]), int(settings["api-port"]))
 
     def add_node(self, name: str, address: str = "") -> NodeFolder:
-        """Make a folder to be brought to a node: its key, the authority's certificate, the SuperLink's address."""
+        """Make a folder to be brought to a node: key, policy, the authority's certificate, the SuperLink's address."""
         _check_name(name)
         node = self.node(name)
         if node.path.exists():
@@ -183,6 +186,7 @@ class ServerFolder:
         new.flower_home.mkdir(mode=0o700)  # the rest may be mounted read-only
         certificates.make_node_key(new.key, new.public_key)
         certificates.write_new(new.authority, self.authority[0].read_bytes())
+        certificates.write_new(new.policy, POLICY.encode())
         certificates.write_new(new.path / "node.toml", tomli_w.dumps({"superlink": address}).encode())
         new.path.rename(node.path)
         return node

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.client_app.node.configuration import KEYS, PATHS, absolute, check_values, partition_id
+from curvfed.client_app.node.policy import Policy, policy_of
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 from curvfed.deployments.run_results import toml_pairs
 from curvfed.strategies.base.errors import ConfigError
@@ -27,8 +28,10 @@ OF_RUNS = ("points.curvature", "points.embedding-key", "points.label-key", "imag
 _WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
 
 
-def check_node(node_config: str) -> str:
+def check_node(node_config: str, policy: Path | None = None) -> str:
     """Check a configuration, and return it as Flower is to be given it: with absolute paths, and a `state-path`.
+
+    Without a `policy` in it the node gets this one, if the file exists.
 
     Raises
     ------
@@ -38,6 +41,8 @@ def check_node(node_config: str) -> str:
         If something that it names is absent or unfit.
     """
     node = _read(node_config)
+    if policy is not None and policy.exists():
+        node.setdefault("policy", str(policy))
     try:
         check_values(node)
         if "device" in node:
@@ -49,10 +54,11 @@ def check_node(node_config: str) -> str:
     try:
         node |= {key: str(absolute(node[key])) for key in PATHS if key in node}
         node.setdefault("state-path", str(home() / "personal"))
-        found = {"device": _device(node), "state": _state(Path(node["state-path"]))}
+        own = policy_of(node) or Policy()
+        found = {"policy": _policy(node, own), "device": _device(node), "state": _state(Path(node["state-path"]))}
         if {"signing-key", "roster"} & node.keys():
             found["keys"] = _keys(node)
-        found["data"] = _data(node)  # last, since it may take minutes
+        found["data"] = _data(own.applied(node), own)  # last, since it may take minutes
     except ConfigError as error:
         raise ClusterError(str(error)) from None
     if others := ", ".join(node.keys() - set(KEYS)):
@@ -87,7 +93,17 @@ def _read(text: str) -> dict[str, Any]:
     return node
 
 
-def _data(node: Mapping[str, Any]) -> str:
+def _policy(node: Mapping[str, Any], policy: Policy) -> str:
+    """The policy's lines that differ from the defaults, and its limits on secure sums."""
+    lines = [
+        f"[{section}] {key} = {value}"
+        for section, table in policy.model_dump(by_alias=True, exclude_defaults=True).items()
+        for key, value in table.items()
+    ]
+    return f"{node.get('policy', 'none')}: {'; '.join(lines) or 'the defaults'}"
+
+
+def _data(node: Mapping[str, Any], policy: Policy) -> str:
     """The data that the node holds."""
     if "data-path" not in node:
         return f"share {node['partition-id'] + 1} of {node['num-partitions']} of the public data set that a run names"
@@ -101,7 +117,7 @@ def _data(node: Mapping[str, Any]) -> str:
     from curvfed.tasks.errors import DataError
 
     try:
-        return f"{path}: {size(load_data(parse({}), partition_id(node), node))}"
+        return f"{path}: {size(load_data(policy.read_as(parse({})), partition_id(node), node))}"
     except DataError as error:
         if not any(key in str(error) for key in OF_RUNS):
             raise ClusterError(f"data-path: {error}") from None

@@ -66,7 +66,7 @@ def supernode(
     name : str
         The node's folder, or its name within the server's.
     given : str
-        The value of --node-config.
+        The value of --node-config. Without `policy` in it, the policy is that in the node's folder.
     link : str, optional
         The address of the SuperLink, if it is not the one in the node's folder.
     own_port : int
@@ -88,7 +88,7 @@ def supernode(
     check_files(folder)
     if own_port:
         check_port(LOOPBACK, own_port, "the SuperNode (its own API)")
-    node_config = check_node(given)
+    node_config = check_node(given, folder.policy)
     check_superlink(address, folder.authority)
     command = supernode_command(folder, address, node_config, own_port or free_ports(1)[0]).show()
     if not is_cold:

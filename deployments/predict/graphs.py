@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.node.configuration import IN_MEMORY
+from curvfed.client_app.node.configuration import IN_MEMORY, SIMULATED
 from curvfed.client_app.personal import restore_state
 from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
@@ -30,7 +30,7 @@ def predict_graphs(
     """
     node = _node(run, data, client)
     number = min(run.clients) if client is None else client
-    trained = Client(run.config, run.config.run_name, number, node | {"device": "auto"})
+    trained = Client(run.config, run.config.run_name, number, node | SIMULATED | {"device": "auto"})
     graph, facts = trained.data, run.facts_of(number)
     data = data if isinstance(data, str) else "the data"
     if not isinstance(graph, ClientGraph) or graph.task != facts.task:
@@ -55,7 +55,7 @@ def predict_graphs(
     logits = task.logits(model)
     labels = [facts.class_names[label] for label in task.labels.tolist()]
     # Data that no client trained on are all test data.
-    is_known = graph.digest in {record.digest for record in run.clients.values()}
+    is_known = run.trained_on(graph.digest, state_path)
     scored = graph.test if is_known else torch.ones_like(graph.test)
     examples = Examples(graph, labels, scored.numpy(), f"{'the test' if is_known else 'all'} {facts.task}")
     if graph.metric != "accuracy" and (value := score(graph.metric, logits[scored], task.labels[scored])) is not None:

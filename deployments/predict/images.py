@@ -49,7 +49,7 @@ def predict_images(
     elif is_own(run, str(data), [Path(run.config.dataset).expanduser()]):
         examples = _own(run, str(data), client)
     else:
-        examples = _given(run, Path(str(data)).expanduser())
+        examples = _given(run, Path(str(data)).expanduser(), state_path)
     if examples.data.shape != run.facts.shape:
         raise PredictError(
             f"{data} has images of {examples.data.shape}, the model of this run takes {run.facts.shape} (channels x "
@@ -84,7 +84,7 @@ def _examples(images: ClientImages, scored: Tensor, which: str, **more: Any) -> 
     return Examples(images, labels, scored.numpy(), which, **more)
 
 
-def _given(run: TrainedRun, path: Path) -> Examples:
+def _given(run: TrainedRun, path: Path, state_path: Path | None) -> Examples:
     """The user's own images, whose classes are known if they are the names of folders."""
     parts = parts_of(path) if class_folders(path) else {}
     class_names = sorted({name for part in parts.values() for name in class_folders(part)})
@@ -100,7 +100,8 @@ def _given(run: TrainedRun, path: Path) -> Examples:
     if loose:
         class_names, samples = list(run.facts.class_names), [(str(file), 0, TEST) for file in loose]
     raw, names = listed(folder, samples, class_names), [os.path.relpath(file, folder) for file, _, _ in samples]
-    return _like_the_runs(run, raw, names, *(() if loose else _to_score(run, path, raw, TEST in parts)))
+    scored = () if loose else _to_score(run, path, raw, TEST in parts, state_path)
+    return _like_the_runs(run, raw, names, *scored)
 
 
 def _like_the_runs(
@@ -156,14 +157,16 @@ def _brought(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[Tensor,
     return pixels, about
 
 
-def _to_score(run: TrainedRun, folder: Path, raw: RawImages, has_test: bool) -> tuple[Tensor, str]:
+def _to_score(
+    run: TrainedRun, folder: Path, raw: RawImages, has_test: bool, state_path: Path | None
+) -> tuple[Tensor, str]:
     """The images to score on: the test images of a folder that has any or on which a client trained, else all images."""
     if any(not record.partition_digest for record in run.clients.values()):
         try:
             own = load_own(folder, image_spec(run.config, run.config.images))
         except DataError:  # no client can have such data
             own = None
-        if own is not None and own.digest in {record.digest for record in run.clients.values()}:
+        if own is not None and run.trained_on(own.digest, state_path):
             return own.test, "the test images"
     is_test = torch.from_numpy(raw.roles == TEST)
     return (is_test, "the test images") if has_test else (torch.ones_like(is_test), "all images")

@@ -49,7 +49,7 @@ def predict_points(
         examples = _own(run, str(data))
     else:
         kinds = [] if all_own else [f'"{run.config.dataset}", the run\'s own']
-        examples = _given(run, Path(str(data)).expanduser(), kinds)
+        examples = _given(run, Path(str(data)).expanduser(), kinds, state_path)
     about = {"model": f"global, {KINDS[classifier.kind]}, C = {classifier.c:g}, trained on the clients' hulls"}
     if unnamed := sum(not name for name in run.groups):
         about["groups"] = (
@@ -93,7 +93,7 @@ def _unlabelled(where: str, points: Floats, curvature: float) -> Examples:
     return Examples(points, [], np.zeros(len(points), dtype=np.bool_))
 
 
-def _given(run: TrainedRun, path: Path, kinds: list[str]) -> Examples:
+def _given(run: TrainedRun, path: Path, kinds: list[str], state_path: Path | None) -> Examples:
     """The user's own points; `kinds` says what else is allowed."""
     if path.suffix.lower() not in READERS or not path.is_file():
         allowed = ", or ".join([*kinds, "a file of points"])
@@ -104,7 +104,7 @@ def _given(run: TrainedRun, path: Path, kinds: list[str]) -> Examples:
     raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key)
     labels = [raw.class_names[label] for label in raw.labels]
     own, scored = load_own(path, spec), np.ones(len(labels), dtype=np.bool_)
-    if own.digest in {record.digest for record in run.clients.values() if not record.partition_digest}:
+    if run.trained_on(own.digest, state_path):
         kept = np.isin(labels, spec.kept) if spec.kept else scored.copy()
         scored[:] = False
         scored[np.flatnonzero(kept)[own.test]] = True

@@ -10,6 +10,8 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
+from curvfed.client_app.node.configuration import SIMULATED
+from curvfed.client_app.node.data_digest import is_of
 from curvfed.client_app.personal import state_folder
 from curvfed.server_app.directory.checkpoint import Checkpoint
 from curvfed.strategies.base.aggregation import Aggregation
@@ -131,6 +133,11 @@ class TrainedRun:
         if digest != self.clients[client].digest:
             raise PredictError(f"{data} is not what client {client} of this run trained on; have its files changed?")
 
+    def trained_on(self, digest: str, state_path: Path | None) -> bool:
+        """Whether a client trained on data of this digest, as far as this machine can tell (see `personal_state`)."""
+        node = {} if state_path is None else {"state-path": str(state_path)}
+        return any(is_of(record.digest, digest, client, node) for client, record in self.clients.items())
+
     @classmethod
     def read(cls, path: Path) -> "TrainedRun":
         """Read a run directory.
@@ -201,8 +208,8 @@ class TrainedRun:
         if state_path is not None:
             return [state_folder(self.path.parent, run, client, {"state-path": str(state_path)})]
         return [
-            state_folder(self.path.parent, self.path.name, client, {}),
-            state_folder(self.path.parent, run, client, {"data-path": ""}),
+            state_folder(self.path.parent, self.path.name, client, SIMULATED),
+            state_folder(self.path.parent, run, client, {}),
         ]
 
     def _stored(self, client: int, state_path: Path | None, part: str = "") -> Store | None:

@@ -76,7 +76,7 @@ class RunDirectory:
                 raise
             return directory
         try:
-            path.mkdir(parents=True)
+            path.mkdir(parents=True, mode=0o700)
         except FileExistsError:
             raise _taken(path) from None
         except OSError as error:
@@ -136,7 +136,7 @@ class RunDirectory:
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """`summary.json`; figures that are not finite become null."""
         text = json.dumps(_plain(summary), indent=2, allow_nan=False)
-        write_atomically(self.path / "summary.json", text.encode() + b"\n")
+        write_atomically(self.path / "summary.json", text.encode() + b"\n", private=True)
 
     def write_clients(self, clients: dict[str, Any]) -> None:
         """`clients.json`: the clients that take part, with the figures about their data that they share.
@@ -149,7 +149,7 @@ class RunDirectory:
             known = json.loads(path.read_text())
         by_partition = {client["partition"]: client for client in [*known["clients"], *clients["clients"]]}
         merged = known | clients | {"clients": [by_partition[partition] for partition in sorted(by_partition)]}
-        write_atomically(path, json.dumps(_plain(merged), indent=1).encode() + b"\n")
+        write_atomically(path, json.dumps(_plain(merged), indent=1).encode() + b"\n", private=True)
 
     def num_clients(self) -> int:
         """Number of clients of the run so far; 0 before they are connected."""
@@ -167,7 +167,9 @@ class RunDirectory:
         """`model.safetensors`: the shared parameters, and metadata to rebuild the model."""
         # safetensors writes the memory of any array as if it were in C order.
         contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-        write_atomically(self.path / "model.safetensors", save(contiguous, {"curvfed": json.dumps(about)}))
+        write_atomically(
+            self.path / "model.safetensors", save(contiguous, {"curvfed": json.dumps(about)}), private=True
+        )
 
 
 def default_name(config: RunKeys) -> str:

@@ -99,9 +99,9 @@ def write_failure(error: str, raw: Mapping[str, Any], config: RunKeys | None) ->
     for folder in [*given, home() / "results"]:
         for name in names:
             try:
-                (folder / name).mkdir(parents=True)
+                (folder / name).mkdir(parents=True, mode=0o700)
                 text = json.dumps(failed_summary(error, config), indent=2)
-                write_atomically(folder / name / "summary.json", text.encode())
+                write_atomically(folder / name / "summary.json", text.encode(), private=True)
             except (OSError, ValueError):
                 continue
             return folder / name

@@ -57,7 +57,7 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
             )
         more = "," * (len(columns) - len(existing))
         lines = [",".join(columns), *(line + more for line in _lines(path)[1:])]
-        write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
+        write_atomically(path, "".join(f"{line}\n" for line in lines).encode(), private=True)
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
@@ -87,7 +87,7 @@ def truncate(path: Path, last_round: int) -> None:
     lines = _lines(path)
     kept = lines[:1] + [line for line in lines[1:] if 0 <= _round(line) <= last_round]
     if kept:
-        write_atomically(path, "".join(f"{line}\n" for line in kept).encode())
+        write_atomically(path, "".join(f"{line}\n" for line in kept).encode(), private=True)
     else:
         path.unlink(missing_ok=True)
 

@@ -239,7 +239,7 @@ class HullRun(Run):
     def _write(self, content: dict[str, Any]) -> None:
         file = BytesIO()
         np.savez_compressed(file, **content)
-        write_atomically(self.directory.path / "hulls.npz", file.getvalue())
+        write_atomically(self.directory.path / "hulls.npz", file.getvalue(), private=True)
 
     def _record_revealed(self, measured: Phase) -> None:
         """Record how many points the hulls reveal, if all clients tell it."""

@@ -43,7 +43,7 @@ def write_report(run_dir: Path) -> Path:
     run = RunFiles.read(run_dir)
     path = run_dir / "report.html"
     # Names from other machines may hold what UTF-8 cannot encode.
-    write_atomically(path, page_text(run, figures(run)).encode("utf-8", "replace"))
+    write_atomically(path, page_text(run, figures(run)).encode("utf-8", "replace"), private=True)
     return path
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from curvfed.strategies.wire.stored_format import FORMAT, unreadable
-from curvfed.tasks.atomic_file import remove_abandoned, temporary_path
+from curvfed.tasks.atomic_file import make_private, remove_abandoned, temporary_path
 from curvfed.tasks.errors import SafeError
 
 _DTYPES = {
@@ -95,7 +95,7 @@ class Store:
             if array.dtype not in _DTYPES:
                 raise StoreError(f'"{name}" is {array.dtype}; allowed is one of {", ".join(map(str, _DTYPES))}')
         if self._known is None:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self.folder)
             remove_abandoned(self.folder)
             self._known = set(self.stamps())
         target = self._path(stamp)

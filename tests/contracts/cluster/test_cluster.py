@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import json
 import os
+import re
 import shlex
 import signal
 import socket
@@ -21,12 +22,14 @@ from flwr.cli.supernode.register import try_load_public_key
 from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
+from curvfed.client_app.node.policy import Policy, policy_of
 from curvfed.deployments.cluster import certificates, connection_checks, daemons, registry, status, submit
 from curvfed.deployments.cluster import flower_commands as commands
 from curvfed.deployments.cluster.daemons import Daemon, running, stop_all
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import Command
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
+from curvfed.deployments.cluster.policy_file import POLICY
 from curvfed.deployments.command import main
 from curvfed.deployments.processes import free_ports
 from curvfed.server_app.directory.run_lock import RunLock, is_written
@@ -56,9 +59,23 @@ def test_private_keys_are_private(folder):
 
 def test_a_node_folder_has_all_that_the_node_needs_and_no_more(folder):
     north = NodeFolder(folder.path / "nodes" / "north")
-    assert {path.name for path in north.path.iterdir()} == {"node.key", "node.key.pub", "ca.crt", "node.toml", "flwr"}
+    assert {path.name for path in north.path.iterdir()} == {
+        "node.key", "node.key.pub", "ca.crt", "node.toml", "policy.toml", "flwr"
+    }  # fmt: skip
     assert north.authority.read_bytes() == folder.authority[0].read_bytes()
     assert north.superlink == "fl.example.org:9092"
+    assert policy_of({"policy": str(north.policy)}) == Policy()
+
+
+def test_every_line_of_the_policy_file_is_one_that_a_policy_may_have(tmp_path):
+    """The defaults that its comments say are those that hold without the file."""
+    lines = [re.sub(r"^# (?=[a-z-]+ = )", "", line) for line in POLICY.splitlines()]
+    (tmp_path / "policy.toml").write_text("\n".join(lines))
+    found = policy_of({"policy": str(tmp_path / "policy.toml")})
+    said = {key for table in found.model_dump(exclude_unset=True, by_alias=True).values() for key in table}
+    assert said == {key for table in found.model_dump(by_alias=True).values() for key in table}
+    assert found.leaves.model_copy(update={"share_statistics": None}) == Policy().leaves
+    assert found.sums.model_copy(update={"neighbours": None}) == Policy().sums
 
 
 def test_nothing_is_overwritten(folder, capsys):

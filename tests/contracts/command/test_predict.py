@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
 from curvfed.deployments.command import main
+from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.predict import TrainedRun
 from curvfed.tasks.graphs.data import trees
 
@@ -417,7 +418,7 @@ def test_clients_of_older_runs_have_the_number_of_parts_beside_them(runs, capsys
     (copy / "clients.json").write_text(json.dumps(told | {"num_partitions": CLIENTS}))
     assert ask(capsys, copy, "trees", "--client", 1) == ask(capsys, runs["flatland"].path, "trees", "--client", 1)
     # A client that does not come back when such a run goes on is still told of as it was.
-    nodes = [{"partition-id": number, "num-partitions": CLIENTS} for number in range(2)]
+    nodes = simulated_nodes(CLIENTS)[:2]
     settings = TRAINED | {"num_rounds": ROUNDS + 1}
     longer = run(tmp_path, "flatland", method="flatland", resume=True, nodes=nodes, **settings)
     assert ["num_partitions" in about for about in longer.described["clients"]] == [True, True, False]
@@ -425,7 +426,7 @@ def test_clients_of_older_runs_have_the_number_of_parts_beside_them(runs, capsys
 
 
 def test_clients_of_a_run_without_one_node_have_their_parts(capsys, tmp_path):
-    nodes = [{"partition-id": number, "num-partitions": 4} for number in (1, 3)]
+    nodes = simulated_nodes(4)[1::2]
     found = run(tmp_path, nodes=nodes, method="fedavg", num_rounds=1)
     for client in (1, 3):
         code, rows, said = ask(capsys, found.path, "trees", "--client", client)

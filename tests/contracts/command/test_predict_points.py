@@ -63,7 +63,8 @@ def files(tmp_path_factory):
 
 
 def nodes_of(files: Path) -> list[dict]:
-    return [{"partition-id": number, "data-path": str(files / f"{number}.csv")} for number in range(3)]
+    node = {"state-path": str(files)}
+    return [node | {"partition-id": number, "data-path": str(files / f"{number}.csv")} for number in range(3)]
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +205,7 @@ def test_where_a_file_has_a_test_part_that_is_scored(named, capsys, tmp_path):
 
 
 def test_what_a_client_trained_on_is_not_scored(named, files, capsys):
-    rows, told = ask(capsys, named.path, files / "1.csv")
+    rows, told = ask(capsys, named.path, files / "1.csv", "--state-path", files)
     assert len(rows) == 60
     assert told["points"] == "60, 9 to score on"  # 15% of each of three classes of 20
     assert "accuracy on the test points" in told

@@ -11,6 +11,7 @@ from benchmarks.peers.job import CloneError, at_best_validation, check_clone
 from benchmarks.peers.settings import CLIENTS, COMMON, PAIRS
 from benchmarks.peers.tables import HEADS, spread, tables
 from curvfed.client_app.client import Client
+from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.strategies.config.parse import parse
 
 
@@ -24,7 +25,10 @@ def test_a_part_of_a_graph_is_our_clients():
         assert torch.equal(part["y"], graph.labels)
         assert (part["train_mask"].int() + part["val_mask"].int() + part["test_mask"].int()).max() == 1
         again = Client(
-            parse({"dataset": "trees", "method": "fedavg"}), "run", k, {"partition-id": k, "num-partitions": 3}
+            parse({"dataset": "trees", "method": "fedavg"}),
+            "run",
+            k,
+            {"partition-id": k, "num-partitions": 3} | SIMULATED,
         )
         assert again.data.digest == graph.digest
 

@@ -53,6 +53,16 @@ def test_anchors_are_those_of_github(tmp_path):
     assert anchors(page) == {"flwr-run", "few-α--01-many", "flwr-run-1", "a-c"}
 
 
+def test_every_promise_of_security_names_tests_that_there_are():
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.*?) \| (`.*::.*`) \|$", page, re.MULTILINE)
+    assert len(rows) > 20
+    for _, tests in rows:
+        for test in tests.split(", "):
+            path, name = test.strip("`").split("::")
+            assert re.search(rf"^def {name}\(", (ROOT / "tests" / path).read_text(encoding="utf-8"), re.MULTILINE), test
+
+
 def test_the_contents_have_every_page():
     contents = ROOT / "docs" / "README.md"
     named = {(contents.parent / target).resolve() for target in links(contents)}

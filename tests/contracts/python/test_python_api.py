@@ -22,6 +22,7 @@ from torch_geometric.data import Data
 
 import curvfed
 import curvfed.server_app.app
+from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.deployments import predict, python_api
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.predict import PredictError, TrainedRun
@@ -105,7 +106,7 @@ def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
     items, paths = make(tmp_path)
     made = curvfed.simulate(data=items, results_dir=tmp_path / "results", run_name="memory", **SMALL | keys)
     flat = {key.replace(".", "__"): value for key, value in python_api.dotted(keys).items()}
-    configs = [{"partition-id": number, "data-path": str(path)} for number, path in enumerate(paths)]
+    configs = [SIMULATED | {"partition-id": number, "data-path": str(path)} for number, path in enumerate(paths)]
     files = run(tmp_path / "results", "files", nodes=configs, share_statistics=True, **flat)
     described = Files(made.path).described["clients"]
     assert [one["digest"] for one in described] == [one["digest"] for one in files.described["clients"]]

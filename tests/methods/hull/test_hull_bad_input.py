@@ -9,6 +9,7 @@ from app_runs import Recorder, Run, phase_of
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, training
+from policies import with_policy
 
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
@@ -29,8 +30,8 @@ def phases(recorder: Recorder) -> set[str]:
 
 
 WRONG_DATA = {
-    "on the boundary": (npz([[0.5, 0], [1, 0]], "02"), "1 of 3 points lie on or outside the boundary"),
-    "outside": ("x,y,label\n0.1,0.2,0\n3.5,1,2\n", "1 of 2 points lie on or outside the boundary"),
+    "on the boundary": (npz([[0.5, 0], [1, 0]], "02"), "… of … points lie on or outside the boundary"),
+    "outside": ("x,y,label\n0.1,0.2,0\n3.5,1,2\n", "… of … points lie on or outside the boundary"),
     "NaN": (npz([[0.5, 0], [math.nan, 0]], "02"), "finite"),
     "infinite": ("x,y,label\n0.1,inf,0\n", "finite"),
 }
@@ -48,10 +49,9 @@ def test_points_that_are_none_refuse_their_node(case, tmp_path):
 
 def test_another_curvature_than_that_of_the_points_is_named(tmp_path):
     nodes = nodes_of(tmp_path / "nodes", [blobs("02", radius=2.0), blobs("02", seed=1, radius=2.0)])
-    with pytest.raises(
-        FederationError, match=r"boundary of the disc of curvature -1.* Is points.curvature that of the"
-    ):
+    with pytest.raises(FederationError, match=r"boundary of the disc of curvature ….* Is points.curvature that of the"):
         hull_run(tmp_path, nodes=nodes)
+    nodes = with_policy(tmp_path, nodes, "[data]\ncurvature = -0.25\n")
     assert hull_run(tmp_path, "right", nodes=nodes, points__curvature=-0.25).summary["status"] == "completed"
 
 
@@ -133,7 +133,7 @@ def test_more_classes_than_the_public_number(tmp_path, caplog):
     assert decoded(run) == expected([training(part) for part in PAIR], 0.01)
     (row,) = [row for row in run.clients if row["dropped"]]
     assert (row["partition"], row["phase"]) == ("2", "measure")
-    assert row["dropped"] == "there are points of more classes than the public number, 2"
+    assert row["dropped"] == "there are points of more classes than the public number, …; the node's own log says more"
 
 
 def test_a_simulation_with_another_number_of_classes(tmp_path):
@@ -194,8 +194,11 @@ def test_a_share_that_is_none(share, tmp_path):
     nodes = nodes_of(tmp_path / "nodes", [*PAIR, blobs("02", seed=2)])
     nodes[2]["hull-max-share"] = share
     run = hull_run(tmp_path, nodes=nodes)
-    (row,) = [row for row in run.clients if row["dropped"]]
-    assert row["dropped"] == f"hull-max-share is {share!r} in this node's --node-config; allowed is a share in [0, 1]"
+    (told,) = run.described["refused"].values()
+    assert (
+        told
+        == f"partition-id 2: hull-max-share is {share!r} in this node's --node-config; allowed is a share in [0, 1]"
+    )
 
 
 def test_too_few_that_can_take_part_are_named_with_their_reasons(tmp_path):

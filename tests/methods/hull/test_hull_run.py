@@ -20,6 +20,7 @@ from hull_nodes import (
     parts_of,
     training,
 )
+from policies import with_policy
 from safetensors import safe_open
 
 import curvfed.client_app.clients_in_memory
@@ -224,7 +225,8 @@ def test_real_nodes_with_other_classes_and_a_test_file(curvature, tmp_path):
     parts = [blobs(classes, seed=seed, radius=radius) for seed, classes in enumerate(["02", "24", "420", "0"])]
     np.savez(tmp_path / "test.npz", **blobs("024", seed=9, radius=radius))
     recorder = Recorder()
-    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), test_data=str(tmp_path / "test.npz"),
+    nodes = with_policy(tmp_path, nodes_of(tmp_path / "nodes", parts), f"[data]\ncurvature = {curvature}\n")
+    run = hull_run(tmp_path, nodes=nodes, test_data=str(tmp_path / "test.npz"),
                    points__curvature=curvature, intercept=recorder)  # fmt: skip
     assert decoded(run) == expected([training(part) for part in parts], 0.01, curvature)
     stored = arrays_of(run)

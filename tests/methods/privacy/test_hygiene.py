@@ -164,12 +164,12 @@ def no_graph(folder: Path) -> Path:
 
 UNFIT = {
     broken_image: "data-path: image … cannot be read (UnidentifiedImageError); allowed are whole images",
-    smaller_image: "data-path: image … is 5x5 (height x width), those before it are 8x8",
-    headless_table: 'data-path has 4 columns and none is named "label" (points.label-key); its columns are …',
+    smaller_image: "data-path: image … is …x… (height x width), those before it are …x…",
+    headless_table: 'data-path has … columns and none is named "label" (points.label-key); its columns are …',
     other_arrays: "data-path lacks x_train, y_train; it holds …, wanted are",
-    damaged_collection: "data-path/…graph_labels.txt: unreadable at row 1; every row must hold",
+    damaged_collection: "data-path/…graph_labels.txt: unreadable at row …; every row must hold",
     two_collections: "data-path holds the data sets …; it must hold the files of one",
-    no_graph: "data-path: x has NaN or infinite values in 1 of 1 rows",
+    no_graph: "data-path: x has NaN or infinite values in … of … rows",
 }
 """Data of a node's own that cannot be used, and what the server is told of them."""
 
