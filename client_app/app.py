@@ -22,6 +22,7 @@ from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
     CCVR,
+    CONFIRM,
     CURVATURE,
     DESCRIBE,
     FORGET,
@@ -60,6 +61,8 @@ def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any
     """Train from the shared parameters received, and send them back; what is personal stays."""
     started = time.perf_counter()
     _prepare(client, request)
+    if client.config.secure_sum and client.shared and (complaint := _complaint(request, state)):
+        return complaint  # before the time that training takes
     before = client.scores()
     trained = client.fit(request.header.round)
     client.embed()
@@ -72,6 +75,13 @@ def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any
         answer, metrics["clipped"] = _masked_parameters(client, request, state)
     client.commit(request.header.round, base=request.stamp)
     return answer | {"num_examples": client.task.num_examples, "metrics": metrics | _curvature_in_use(client)}
+
+
+def _complaint(request: Request, state: RecordDict) -> dict[str, Any]:
+    """Open what the peers sent for a masked reply; what to answer if that cannot be read."""
+    from curvfed.client_app import secure
+
+    return secure.open_letters(request, state)[1]
 
 
 def _masked_parameters(client: Client, request: Request, state: RecordDict) -> tuple[dict[str, Any], float]:
@@ -112,6 +122,8 @@ def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str,
 def _sums(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Send the sums over training features from which the server calibrates a classifier."""
     _prepare(client, request)
+    if client.config.secure_sum and (complaint := _complaint(request, state)):
+        return complaint
     sums, num_examples = client.sums(request.header.phase)
     if client.config.secure_sum:
         from curvfed.client_app import secure
@@ -215,6 +227,7 @@ for phase, handler in {
     HULLS: _step("hull", "hulls"),
     KEYS: _step("secure", "keys"),
     SHARES: _step("secure", "shares"),
+    CONFIRM: _step("secure", "confirm"),
     UNMASK: _step("secure", "unmask"),
     FORGET: _step("secure", "forget"),
 }.items():

@@ -15,7 +15,7 @@ from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.wire.arrays import MessageError, check_arrays, encode_arrays, one_line
 from curvfed.strategies.wire.checks import check_metrics
 from curvfed.strategies.wire.exchange import exchange
-from curvfed.strategies.wire.messages import Header, Parts, Reply, Request
+from curvfed.strategies.wire.messages import COMPLAINT, Header, Parts, Reply, Request
 from curvfed.strategies.wire.precision import EXACT, Precision
 
 log = logging.getLogger("curvfed")
@@ -75,6 +75,8 @@ class Phase:
         From request to reply; NaN without a reply.
     precision : Precision
         Of the parameters in the messages; the arrays here are as before and after the wire.
+    complaints : dict of partition to mapping
+        The parts of replies that are a complaint in place of an answer.
     """
 
     header: Header
@@ -83,6 +85,7 @@ class Phase:
     reasons: dict[int, str]
     seconds: dict[int, float]
     precision: Precision = EXACT
+    complaints: dict[int, Parts] = field(default_factory=dict)
 
     def bytes_down(self, partition: int) -> int:
         """Bytes of the arrays and parts of a request."""
@@ -203,6 +206,7 @@ def run_phase(
     received, failures, seconds = exchange(grid, messages, timeout, on_reply)
     replies: dict[int, Reply] = {}
     reasons: dict[int, str] = {}
+    complaints: dict[int, Parts] = {}
     for partition in sorted(requests):
         node = nodes[partition]
         if node in failures:
@@ -210,6 +214,9 @@ def run_phase(
             continue
         try:
             reply = replace(received[node], arrays=precision.widen(received[node].arrays))
+            if COMPLAINT in reply.parts:
+                complaints[partition] = reply.parts
+                raise MessageError("it complains about others' messages")
             _check(reply, partition, requests[partition].awaited)
             if check is not None:
                 check(reply)
@@ -220,7 +227,7 @@ def run_phase(
     for partition, reason in reasons.items():
         log.warning("round %d: dropped the reply of partition %d: %s", header.round, partition, reason)
     waited = {partition: seconds.get(nodes[partition], math.nan) for partition in requests}
-    return Phase(header, requests, replies, reasons, waited, precision)
+    return Phase(header, requests, replies, reasons, waited, precision, complaints)
 
 
 def parts_size(parts: Parts) -> int:
