@@ -52,7 +52,18 @@ def test_a_calibration_is_no_part_of_what_a_round_costs(tmp_path):
     settings = {"dataset": "digits", "num_rounds": 1, "images__train_subset": 160, "fine_tune_epochs": 0}
     found = run(tmp_path, method="spherefed", clients=CLIENTS, secure_sum=True, **settings)
     phases = [row["phase"] for row in found.rounds]
-    assert phases == ["keys", "shares", "confirm", "unmask", "train", "keys", "shares", "confirm", "unmask", "calibrate"]
+    assert phases == [
+        "keys",
+        "shares",
+        "confirm",
+        "unmask",
+        "train",
+        "keys",
+        "shares",
+        "confirm",
+        "unmask",
+        "calibrate",
+    ]
     for way in ("bytes_up", "bytes_down"):
         assert found.summary[way] == sum(float(row[way]) for row in found.rounds[:5])
 
