@@ -24,6 +24,7 @@ from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
     CCVR,
+    CONFIRM,
     CURVATURE,
     DESCRIBE,
     FORGET,
@@ -50,6 +51,20 @@ Handler = Callable[[Client, Request, RecordDict], dict[str, Any]]
 """(client, request, Flower's state of this node) -> the fields of the `Reply`, apart from its header and partition."""
 
 
+def _masked(handler: Handler) -> Handler:
+    """A handler that first, where its reply is masked, reads what the peers sent: a complaint must not wait for training."""
+
+    def opened(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+        if client.config.secure_sum:
+            from curvfed.client_app import secure
+
+            if complaint := secure.open_letters(request, state)[1]:
+                return complaint
+        return handler(client, request, state)
+
+    return opened
+
+
 def _describe(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     return {"description": client.describe()}
 
@@ -58,6 +73,7 @@ def _curvature(client: Client, request: Request, state: RecordDict) -> dict[str,
     return {"metrics": client.mean_curvature()}
 
 
+@_masked
 def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Train from the shared parameters received, and send them back; what is personal stays."""
     started = time.perf_counter()
@@ -80,6 +96,7 @@ def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any
     return answer
 
 
+@_masked
 def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Score the shared parameters received together with the client's personal ones."""
     if client.method.is_one_shot:
@@ -88,6 +105,7 @@ def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, 
     return _scored(client, request, state, client.scores() | _curvature_in_use(client))
 
 
+@_masked
 def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Train a personal model from the shared parameters received; the model stays, its scores are sent."""
     started = time.perf_counter()
@@ -109,6 +127,7 @@ def _scored(client: Client, request: Request, state: RecordDict, metrics: dict[s
     return masked_replies.figures(client, request, state, metrics)
 
 
+@_masked
 def _sums(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Send the sums over training features from which the server calibrates a classifier."""
     _prepare(client, request)
@@ -211,6 +230,7 @@ for phase, handler in {
     HULLS: _step("hull", "hulls"),
     KEYS: _step("secure", "keys"),
     SHARES: _step("secure", "shares"),
+    CONFIRM: _step("secure", "confirm"),
     UNMASK: _step("secure", "unmask"),
     FORGET: _step("secure", "forget"),
 }.items():

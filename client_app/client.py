@@ -24,7 +24,7 @@ from curvfed.strategies.config.halves import learner_class
 from curvfed.strategies.config.model_spec import is_fixed, model_spec, own_head
 from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.arrays import check_arrays
-from curvfed.strategies.wire.messages import CCVR, CURVATURE, Description, Facts
+from curvfed.strategies.wire.messages import CCVR, CURVATURE, EVALUATE, FINE_TUNE, Description, Facts
 from curvfed.strategies.wire.precision import Precision
 
 ROUND, FINE_TUNING, NOISE = 0, 1, 2
@@ -101,6 +101,11 @@ class Client:
             num_partitions=int(self.node_config["num-partitions"]) if self.data.partition_digest else 0,
             statistics=statistics(self.data, self.config) if self.shares_statistics else {},
         )
+
+    def contributes(self, target: str) -> bool:
+        """Whether these data have an example that phase `target` would add something of to a sum."""
+        scores = target in (EVALUATE, FINE_TUNE)
+        return bool(self.data.train.any() or (scores and self.data.test.any()))
 
     def mean_curvature(self) -> dict[str, float]:
         """The graph's mean Ricci curvature, of the kind that the run starts from, if statistics may leave."""

@@ -9,7 +9,7 @@ from flwr.app import RecordDict
 from curvfed.client_app.client import Client
 from curvfed.client_app.masked_replies import figures
 from curvfed.client_app.node.configuration import max_share
-from curvfed.client_app.secure import end, masked, receive_shares
+from curvfed.client_app.secure import end, masked, member_of, open_letters
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.hull.classifier import Classifier
@@ -65,15 +65,18 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
 
 def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """The client's hulls, encoded and masked."""
-    member, order_numbers = receive_shares(request, state)
-    public = _public_parameters(client, request, len(member.state.session.clients))
-    if (member.state.session.modulus, member.state.session.length) != (public.prime, public.length):
+    order_numbers, complaint = open_letters(request, state)
+    if complaint:
+        return complaint
+    session = member_of(request, state).state.session
+    public = _public_parameters(client, request, session.num_asked)
+    if (session.modulus, session.length) != (public.prime, public.length):
         raise MessageError("the sum does not fit the vectors that this client's configuration makes")
     found = _hulls(client, public)
     _check_share(client, found, public)
     slots = draw_slots(public.num_classes, len(found.hulls))
     vector = encode_hulls(found.hulls, position(order_numbers, client.partition), slots, public)
-    return masked(client, member, vector, state)
+    return masked(client, request, state, vector)
 
 
 def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:

@@ -1,22 +1,36 @@
 """The client's replies in a secure sum. Each message may reach another process; `Context.state` carries what is kept."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.node.configuration import is_real
 from curvfed.strategies.config.secure_phases import MASKED, TARGETS, Opening
 from curvfed.strategies.hull.order import draw_order_number
+from curvfed.strategies.secure_sum import simulation
 from curvfed.strategies.secure_sum.client import SecureSumClient
-from curvfed.strategies.secure_sum.client_state import ClientState
-from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.client_state import STEPS, ClientState
+from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
-from curvfed.strategies.secure_sum.messages import BytesByPartition, Checksum, Survivors, checksum, public_keys_in
+from curvfed.strategies.secure_sum.messages import (
+    BytesByPartition,
+    Checksum,
+    Complaint,
+    Confirmation,
+    Survivors,
+    checksum,
+    public_keys_in,
+)
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.wire.messages import HULLS, Request
+
+log = logging.getLogger("curvfed")
 
 STATE = "secure-sum"
 """Record with the secrets of a sum between its messages. After the last message it holds no secrets."""
@@ -25,40 +39,61 @@ Answer = dict[str, Any]
 
 
 def keys(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Advertise fresh public keys for the sum that the server announces."""
-    session = Opening.from_parts(request.parts).session(request.header, client.config, client.config.secure)
-    last = _stored(state)
-    if last and _is_repeated(last.state.session, session):
-        raise SecureSumError(
-            "this secure sum was begun before; two sums over different clients would reveal their difference"
-        )
-    member = SecureSumClient.begin(session, client.partition, client.signing_key)
+    """Advertise fresh public keys for the sum that the server announces; nothing, if there is nothing to contribute."""
+    opening = Opening.from_parts(request.parts)
+    session = opening.session(request.header, client.config, client.config.secure)
+    if last := _stored(state):
+        _check_order(last.state, session)
+    _admit(client, session)
+    if not client.contributes(opening.target):
+        return {}
+    key = _signing_key(client)
+    member = SecureSumClient.begin(session, client.partition, key)
     _store(member, state)
-    return {"parts": member.advertise_keys().as_parts()}
+    public = b"" if key is None else key.public_key().public_bytes_raw()
+    return {"parts": member.advertise_keys().as_parts() | {"signing_key": public}}
 
 
 def shares(client: Client, request: Request, state: RecordDict) -> Answer:
     """Share the secrets with the peers, encrypted; for hulls an order number goes with them."""
-    member = _member(state, request)
+    member = member_of(request, state)
     order_number = draw_order_number() if member.state.session.phase == HULLS else b""
     keys_of_all = public_keys_in(BytesByPartition.from_parts(request.parts))
-    answer = member.share_keys(keys_of_all, order_number, client.roster)
+    try:
+        answer = member.share_keys(keys_of_all, order_number, _roster(client, keys_of_all))
+    except PeerError as error:
+        return _complaint(error)
+    _admit(client, member.state.session)
     _store(member, state)
     return {"parts": answer.as_parts()}
 
 
-def receive_shares(request: Request, state: RecordDict) -> tuple[SecureSumClient, dict[int, bytes]]:
-    """This client's half of the sum that the reply to this message is masked for, and what its peers told it."""
-    member = _member(state, request)
+def open_letters(request: Request, state: RecordDict) -> tuple[dict[int, bytes], Answer]:
+    """Read what the peers sent this client for the sum that the reply to this message is masked for.
+
+    Returns
+    -------
+    payloads : dict of int to bytes
+        By peer.
+    complaint : dict
+        What to answer at once if some of it cannot be read; else empty.
+    """
+    member = member_of(request, state)
     if member.state.session.phase != request.header.phase:
         raise SecureSumError(
             f"the secure sum that was begun masks phase {member.state.session.phase}, not {request.header.phase}"
         )
-    return member, member.receive_shares(BytesByPartition.from_parts(request.parts).by_partition)
+    try:
+        payloads = member.receive_shares(BytesByPartition.from_parts(request.parts).by_partition)
+    except PeerError as error:
+        return {}, _complaint(error)
+    _store(member, state)
+    return payloads, {}
 
 
-def masked(client: Client, member: SecureSumClient, vector: NDArray[np.uint64], state: RecordDict) -> Answer:
-    """The reply with the masked vector."""
+def masked(client: Client, request: Request, state: RecordDict, vector: NDArray[np.uint64]) -> Answer:
+    """The reply with the masked vector, once `open_letters` has read what the peers sent."""
+    member = member_of(request, state)
     masked_input = member.mask_input(vector)
     _store(member, state)
     parts = Checksum(checksum=checksum(masked_input, member.state.session, client.partition)).as_parts()
@@ -73,15 +108,24 @@ def masked_reals(
     encoding: Callable[[int], FixedPoint],
 ) -> Answer:
     """The reply with a masked vector of real numbers; `encoding` takes the number of clients that were asked."""
-    member, _ = receive_shares(request, state)
-    vector = encoding(len(member.state.session.clients)).encode(values)
-    return masked(client, member, vector, state)
+    vector = encoding(member_of(request, state).state.session.num_asked).encode(values)
+    return masked(client, request, state, vector)
+
+
+def confirm(client: Client, request: Request, state: RecordDict) -> Answer:
+    """Sign who is in the sum: from here on the sum is begun for good, and shares are revealed for these survivors alone."""
+    member = member_of(request, state)
+    signature = member.confirm(Survivors.from_parts(request.parts).survivors, _signing_key(client))
+    _note(client, member.state.session, member.state.survivors)
+    _store(member, state)
+    return {"parts": Confirmation(signature=signature).as_parts()}
 
 
 def unmask(client: Client, request: Request, state: RecordDict) -> Answer:
     """Reveal a share of each peer's self mask if it survived, else of its mask key's secret."""
-    member = _member(state, request)
-    revealed = member.unmask(Survivors.from_parts(request.parts).survivors)
+    member = member_of(request, state)
+    signatures = BytesByPartition.from_parts(request.parts).by_partition
+    revealed = member.unmask(signatures, _roster(client, member.state.survivors))
     _store(member, state)
     return {"parts": BytesByPartition.of(revealed).as_parts()}
 
@@ -99,7 +143,37 @@ def end(client: Client, state: RecordDict) -> None:
         _store(SecureSumClient(ClientState(session=member.state.session, me=client.partition, step="done")), state)
 
 
-def _member(state: RecordDict, request: Request) -> SecureSumClient:
+def _admit(client: Client, session: Session) -> None:
+    """Refuse a sum that this node takes no part in, by its own rules: called with the sum as the server opens it, and
+    again when it is bound to its members, before anything secret leaves."""
+
+
+def _note(client: Client, session: Session, survivors: Collection[int]) -> None:
+    """Keep on record that this client signed a sum over these survivors: called before the signature leaves."""
+
+
+def _signing_key(client: Client) -> Ed25519PrivateKey | None:
+    """The node's own key; a simulated client has one that everybody knows."""
+    return client.signing_key if is_real(client.node_config) else simulation.signing_key(client.partition)
+
+
+def _roster(client: Client, partitions: Collection[int]) -> Mapping[int, bytes] | None:
+    return client.roster if is_real(client.node_config) else simulation.roster(partitions)
+
+
+def _complaint(error: PeerError) -> Answer:
+    log.warning("secure sum: this client sends nothing, because others' messages do not verify: %s", error)
+    return {"parts": Complaint(complaint=error.partitions).as_parts()}
+
+
+def member_of(request: Request, state: RecordDict) -> SecureSumClient:
+    """This client's half of the sum that a message belongs to.
+
+    Raises
+    ------
+    SecureSumError
+        If there is none, or another one.
+    """
     member = _stored(state)
     if member is None:
         raise SecureSumError("no secure sum was begun here, or this node was restarted since")
@@ -113,10 +187,25 @@ def _stored(state: RecordDict) -> SecureSumClient | None:
     return SecureSumClient(ClientState.from_parts(dict(stored))) if isinstance(stored, ConfigRecord) else None
 
 
-def _is_repeated(last: Session, new: Session) -> bool:
-    """Whether the new sum is the last one again or an earlier one; `TARGETS` is the order of sums within a round."""
-    begun, wanted = ((one.round, TARGETS.index(one.phase)) for one in (last, new))
-    return new.run == last.run and wanted <= begun
+def _check_order(last: ClientState, new: Session) -> None:
+    """Refuse the last sum once more, or an earlier one; `TARGETS` is the order of sums within a round.
+
+    A sum can start anew without some of its members, as long as this client has not signed who is in it: then it forgets
+    its secrets of the sum before. The others must be as many as the threshold, or a server could have two groups of the
+    members sign two sums.
+
+    Raises
+    ------
+    SecureSumError
+    """
+    begun, wanted = ((one.round, TARGETS.index(one.phase)) for one in (last.session, new))
+    if new.run != last.session.run or wanted > begun:
+        return
+    is_open = wanted == begun and STEPS.index(last.step) <= STEPS.index("confirm")
+    if not (is_open and last.session.needed <= len(new.clients) and {*new.clients} < {*last.session.clients}):
+        raise SecureSumError(
+            "this secure sum was begun before; two sums over different clients would reveal their difference"
+        )
 
 
 def _store(member: SecureSumClient, state: RecordDict) -> None:

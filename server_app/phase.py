@@ -15,7 +15,7 @@ from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.wire.arrays import MessageError, check_arrays, encode_arrays, one_line
 from curvfed.strategies.wire.checks import check_metrics
 from curvfed.strategies.wire.exchange import exchange
-from curvfed.strategies.wire.messages import Header, Parts, Reply, Request
+from curvfed.strategies.wire.messages import COMPLAINT, Header, Parts, Reply, Request
 from curvfed.strategies.wire.precision import EXACT, Precision
 
 log = logging.getLogger("curvfed")
@@ -79,6 +79,8 @@ class Phase:
         Of the parameters in the messages; the arrays here are as before and after the wire.
     cohort : mapping, optional
         The clients' figures after a secure sum, which are all that is known of them.
+    complaints : dict of partition to mapping
+        The parts of replies that are a complaint in place of an answer.
     """
 
     header: Header
@@ -88,6 +90,7 @@ class Phase:
     seconds: dict[int, float]
     precision: Precision = EXACT
     cohort: Cohort | None = None
+    complaints: dict[int, Parts] = field(default_factory=dict)
 
     def bytes_down(self, partition: int) -> int:
         """Bytes of the arrays and parts of a request."""
@@ -212,6 +215,7 @@ def run_phase(
     received, failures, seconds = exchange(grid, messages, timeout, on_reply)
     replies: dict[int, Reply] = {}
     reasons: dict[int, str] = {}
+    complaints: dict[int, Parts] = {}
     for partition in sorted(requests):
         node = nodes[partition]
         if node in failures:
@@ -219,6 +223,9 @@ def run_phase(
             continue
         try:
             reply = replace(received[node], arrays=precision.widen(received[node].arrays))
+            if COMPLAINT in reply.parts:
+                complaints[partition] = reply.parts
+                raise MessageError("it complains about others' messages")
             _check(reply, partition, requests[partition].awaited)
             if check is not None:
                 check(reply)
@@ -229,7 +236,7 @@ def run_phase(
     for partition, reason in reasons.items():
         log.warning("round %d: dropped the reply of partition %d: %s", header.round, partition, reason)
     waited = {partition: seconds.get(nodes[partition], math.nan) for partition in requests}
-    return Phase(header, requests, replies, reasons, waited, precision)
+    return Phase(header, requests, replies, reasons, waited, precision, complaints)
 
 
 def parts_size(parts: Parts) -> int:

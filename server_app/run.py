@@ -16,12 +16,12 @@ from curvfed.server_app.phase import Check, ClientRequest, Phase, run_phase
 from curvfed.server_app.run_warnings import FALLS, warnings
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.config.run_config import RunConfig, flatten, settled
-from curvfed.strategies.wire.messages import HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
+from curvfed.strategies.wire.messages import CONFIRM, HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
 from curvfed.strategies.wire.precision import EXACT
 
 log = logging.getLogger("curvfed")
 
-WITHIN_ROUND = (TRAIN, KEYS, SHARES, UNMASK, MEASURE, HULLS)
+WITHIN_ROUND = (TRAIN, KEYS, SHARES, CONFIRM, UNMASK, MEASURE, HULLS)
 """Phases whose messages count as the traffic of a round, or of a one-shot run."""
 
 

@@ -7,6 +7,7 @@ from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
     CCVR,
+    CONFIRM,
     CURVATURE,
     DESCRIBE,
     EVALUATE,
@@ -31,12 +32,12 @@ BELONGS: dict[str, Callable[[RunConfig], bool]] = {
     CCVR: lambda run: CCVR in run.row.after,
     MEASURE: lambda run: run.row.is_one_shot,
     HULLS: lambda run: run.row.is_one_shot,
-    **dict.fromkeys((KEYS, SHARES, UNMASK, FORGET), lambda run: run.is_masked),
+    **dict.fromkeys((KEYS, SHARES, CONFIRM, UNMASK, FORGET), lambda run: run.is_masked),
 }
 """Whether a phase is a part of a settled run."""
 
-SUMMED = (TRAIN, CALIBRATE, CCVR)
-"""Phases whose arrays are masked in a run with `secure-sum`, and only there."""
+SUMMED = (TRAIN, EVALUATE, FINE_TUNE, CALIBRATE, CCVR)
+"""Phases whose replies are masked in a run with `secure-sum`, and only there."""
 
 
 def check_phase(phase: str, message_type: str, config: RunConfig, masked_alone: bool) -> None:
@@ -60,4 +61,4 @@ def check_phase(phase: str, message_type: str, config: RunConfig, masked_alone: 
             f'a message {message_type} of phase "{phase}" is no part of a run of method = "{config.method}"'
         )
     if masked_alone and phase in SUMMED and not config.secure_sum:
-        raise ConfigError(f'this node takes part in secure sums alone; phase "{phase}" would send its arrays unmasked')
+        raise ConfigError(f'this node takes part in secure sums alone; phase "{phase}" would send its reply unmasked')

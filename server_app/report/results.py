@@ -10,7 +10,18 @@ from curvfed.server_app.report import charts
 from curvfed.server_app.report.units import is_number, number, percent, spread
 from curvfed.strategies.base.method import ENDS
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE, FORGET, HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK
+from curvfed.strategies.wire.messages import (
+    CONFIRM,
+    EVALUATE,
+    FINE_TUNE,
+    FORGET,
+    HULLS,
+    KEYS,
+    MEASURE,
+    SHARES,
+    TRAIN,
+    UNMASK,
+)
 
 SHOWN = frozenset(
     {"personal_accuracy_before", "personal_accuracy_pooled", "validation", "majority_accuracy", "clients_left_out",
@@ -58,7 +69,7 @@ PROTOCOL = {
 }
 """Figures of the one-shot protocol, by their names in the summary."""
 
-MASKING = (KEYS, SHARES, UNMASK)
+MASKING = (KEYS, SHARES, CONFIRM, UNMASK)
 """Phases that a secure sum adds to the masked one."""
 
 WITHIN_SUM = frozenset({*MASKING, FORGET})
@@ -69,6 +80,7 @@ SENT = {
     KEYS: "public keys",
     SHARES: "secrets of the masks, in encrypted shares",
     HULLS: "hulls, encoded and masked",
+    CONFIRM: "signatures of who is in the sum",
     UNMASK: "the shares that take the masks off the sum",
     EVALUATE: "the classifier",
 }

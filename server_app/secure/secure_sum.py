@@ -1,8 +1,9 @@
-"""A secure sum in a run: its phases, public keys, encrypted shares, masked inputs, unmasking."""
+"""A secure sum in a run: its phases, public keys, encrypted shares, masked inputs, signatures, unmasking."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -14,18 +15,23 @@ from curvfed.strategies.base.shared_tables import Secure
 from curvfed.strategies.config.secure_phases import MASKED, Opening
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.messages import (
+    Advertisement,
     BytesByPartition,
     Checksum,
+    Complaint,
+    Confirmation,
     EncryptedShares,
-    PublicKeys,
     Survivors,
     public_keys_message,
 )
 from curvfed.strategies.secure_sum.server import SecureSumServer
 from curvfed.strategies.wire.arrays import MessageError
-from curvfed.strategies.wire.messages import FORGET, KEYS, SHARES, UNMASK, Header, Reply
+from curvfed.strategies.wire.messages import CONFIRM, FORGET, KEYS, SHARES, UNMASK, Header, Parts, Reply
 
 log = logging.getLogger("curvfed")
+
+ATTEMPTS = 5
+"""How often a sum is begun. It starts anew without the clients whose messages do not verify."""
 
 Ask = Callable[..., Phase]
 """Runs a phase: `ask(header, parts by partition, check of a reply, names and types of the replies' arrays)`."""
@@ -33,10 +39,33 @@ Ask = Callable[..., Phase]
 T = TypeVar("T")
 
 
+class _LeaveOut(Exception):
+    """The sum must start anew without some clients.
+
+    Parameters
+    ----------
+    rest : list of int
+        Those that take part again.
+    """
+
+    def __init__(self, rest: list[int]) -> None:
+        super().__init__()
+        self.rest = rest
+
+
+@lru_cache(maxsize=8)
+def _left_out(run: RunKeys) -> set[int]:
+    """The clients that this run no longer asks, as long as this process lives."""
+    return set()
+
+
 def secure_sum(
     ask: Ask, header: Header, clients: Sequence[int], modulus: int, length: int, run: RunKeys, keys: Secure
 ) -> tuple[Phase, NDArray[np.uint64]]:
     """The sum of one vector per client. No single vector is seen.
+
+    A client whose keys or shares do not verify is named and left out before any share of a secret is revealed. The sum then
+    starts anew with fresh keys; from the signatures on, nothing is repeated.
 
     Parameters
     ----------
@@ -56,54 +85,122 @@ def secure_sum(
     SecureSumError
         If fewer clients than the threshold are left at some step. Nothing is revealed then.
     """
-    opening = Opening(target=header.phase, modulus=modulus, length=length, clients=list(clients))
-    server = SecureSumServer(opening.session(header, run, keys))
+    rest = [partition for partition in clients if partition not in _left_out(run)]
+    for _ in range(ATTEMPTS):
+        opening = Opening(target=header.phase, modulus=modulus, length=length, clients=rest, asked=len(clients))
+        try:
+            return _Attempt(ask, header, opening, run, keys).total()
+        except _LeaveOut as found:
+            rest = found.rest
+    raise SecureSumError(
+        f"the secure sum was begun {ATTEMPTS} times, and each time messages of some client did not verify"
+    )
 
-    def receive_keys(reply: Reply) -> None:
-        server.receive_keys(reply.partition, PublicKeys.from_parts(reply.parts))
 
-    def receive_shares(reply: Reply) -> None:
-        server.receive_shares(reply.partition, EncryptedShares.from_parts(reply.parts))
+class _Attempt:
+    """One attempt at a sum, from the public keys to the sum."""
 
-    def receive_masked_input(reply: Reply) -> None:
+    def __init__(self, ask: Ask, header: Header, opening: Opening, run: RunKeys, keys: Secure) -> None:
+        self._ask, self._header, self._opening, self._run = ask, header, opening, run
+        self._server = SecureSumServer(opening.session(header, run, keys))
+        self._idle = 0
+
+    def total(self) -> tuple[Phase, NDArray[np.uint64]]:
+        """All phases of the sum."""
+        server, opening = self._server, self._opening
+        phase = self._phase(KEYS, dict.fromkeys(opening.clients, opening.as_parts()), self._receive_keys)
+        members = self._finish(server.close_keys, phase)
+        for partition in sorted(server.unlike):
+            log.warning(
+                "secure sum: left out partition %d, which %s its keys, unlike most: give every node a signing-key and a "
+                "roster, or none", partition, "does not sign" if server.session.signed else "signs"
+            )  # fmt: skip
+        message = public_keys_message(members).as_parts()
+        phase = self._phase(SHARES, dict.fromkeys(members, message), self._receive_shares)
+        self._leave_out(phase)
+        delivered = self._finish(server.close_shares, phase)
+        parts = {partition: BytesByPartition.of(encrypted).as_parts() for partition, encrypted in delivered.items()}
+        template = {MASKED: np.zeros(opening.length, np.uint64)}
+        masked = self._ask(self._header, parts, _check(self._receive_masked_input), template)
+        self._leave_out(masked)
+        survivors = self._finish(self._close_masked_inputs, masked)
+        if len(survivors) == 2 < len(opening.clients):
+            log.warning(
+                "secure sum: 2 of %d clients are left; each of them can compute the other's vector",
+                len(opening.clients),
+            )
+        parts = dict.fromkeys(survivors, Survivors(survivors=list(survivors)).as_parts())
+        phase = self._phase(CONFIRM, parts, self._receive_signature)
+        signatures = self._finish(server.close_signatures, phase)
+        shown = BytesByPartition.of(signatures if server.session.signed else {}).as_parts()
+        phase = self._phase(UNMASK, dict.fromkeys(signatures, shown), self._receive_revealed_shares)
+        found = self._finish(server.total, phase)
+        for partition in sorted(server.suspects):
+            log.warning(
+                "secure sum: left out shares that partition %d revealed, because they do not fit the others", partition
+            )
+        return masked, found
+
+    def _phase(self, name: str, parts: Mapping[int, Parts], receive: Check) -> Phase:
+        return self._ask(replace(self._header, phase=name), parts, _check(receive))
+
+    def _receive_keys(self, reply: Reply) -> None:
+        if not reply.parts:
+            self._server.stay_out(reply.partition)
+            self._idle += 1
+            return
+        found = Advertisement.from_parts(reply.parts)
+        self._server.receive_keys(reply.partition, found, found.signing_key)
+
+    def _receive_shares(self, reply: Reply) -> None:
+        self._server.receive_shares(reply.partition, EncryptedShares.from_parts(reply.parts))
+
+    def _receive_masked_input(self, reply: Reply) -> None:
         checksum = Checksum.from_parts(reply.parts).checksum
-        server.receive_masked_input(reply.partition, reply.arrays[MASKED], checksum)
+        self._server.receive_masked_input(reply.partition, reply.arrays[MASKED], checksum)
 
-    def receive_revealed_shares(reply: Reply) -> None:
-        server.receive_revealed_shares(reply.partition, BytesByPartition.from_parts(reply.parts).by_partition)
+    def _receive_signature(self, reply: Reply) -> None:
+        self._server.receive_signature(reply.partition, Confirmation.from_parts(reply.parts).signature)
 
-    def finish(close: Callable[[], T], phase: Phase) -> T:
+    def _receive_revealed_shares(self, reply: Reply) -> None:
+        self._server.receive_revealed_shares(reply.partition, BytesByPartition.from_parts(reply.parts).by_partition)
+
+    def _close_masked_inputs(self) -> tuple[int, ...]:
+        survivors = self._server.close_masked_inputs()
+        good, needed = len(survivors) + self._idle, min(self._run.min_replies, len(self._opening.clients))
+        if good < needed:  # before anything is revealed
+            raise SecureSumError(f"{good} good replies, needed are {needed} (min-replies)")
+        return survivors
+
+    def _leave_out(self, phase: Phase) -> None:
+        """Start anew if clients complain about others."""
+        for partition, parts in phase.complaints.items():
+            try:
+                self._server.receive_complaint(partition, Complaint.from_parts(parts).complaint)
+            except SecureSumError as error:
+                log.warning("secure sum: a complaint that is none: %s", error)
+        out = self._server.to_leave_out()
+        if not out:
+            return
+        # Whom a few letters do not reach may be the victim of their sender, who could so drive out one after the other.
+        lasting = out.keys() if phase.header.phase == SHARES else out.keys() - phase.complaints.keys()
+        _left_out(self._run).update(lasting)
+        for partition, reason in out.items():
+            until = "the rest of this run" if partition in lasting else "this sum"
+            log.warning("secure sum: left out partition %d for %s: %s", partition, until, reason)
+        self._forget(out)
+        raise _LeaveOut(sorted({*phase.replies, *phase.complaints} - out.keys()))
+
+    def _finish(self, close: Callable[[], T], phase: Phase) -> T:
         """End a step. If replies are missing, the error gives the reasons for which replies were dropped."""
         try:
             return close()
         except SecureSumError as error:
-            ask(replace(header, phase=FORGET), {p: {} for p in phase.replies}, lambda reply: None)
+            self._forget(phase.replies)
             raise SecureSumError(f"{error}. {phase.failure_summary}" if phase.reasons else str(error)) from None
 
-    def close_masked_inputs() -> tuple[int, ...]:
-        survivors, needed = server.close_masked_inputs(), min(run.min_replies, len(clients))
-        if len(survivors) < needed:  # before anything is revealed
-            raise SecureSumError(f"{len(survivors)} good replies, needed are {needed} (min-replies)")
-        return survivors
-
-    phase = ask(replace(header, phase=KEYS), dict.fromkeys(clients, opening.as_parts()), _check(receive_keys))
-    advertised = finish(server.close_keys, phase)
-    message = public_keys_message(advertised).as_parts()
-    phase = ask(replace(header, phase=SHARES), dict.fromkeys(advertised, message), _check(receive_shares))
-    delivered = finish(server.close_shares, phase)
-    parts = {partition: BytesByPartition.of(encrypted).as_parts() for partition, encrypted in delivered.items()}
-    phase = ask(header, parts, _check(receive_masked_input), {MASKED: np.zeros(length, np.uint64)})
-    survivors = finish(close_masked_inputs, phase)
-    if len(survivors) == 2 < len(clients):
-        log.warning("secure sum: 2 of %d clients are left; each of them can compute the other's vector", len(clients))
-    parts = dict.fromkeys(survivors, Survivors(survivors=list(survivors)).as_parts())
-    last = ask(replace(header, phase=UNMASK), parts, _check(receive_revealed_shares))
-    total = finish(server.total, last)
-    for partition in sorted(server.suspects):
-        log.warning(
-            "secure sum: left out shares that partition %d revealed, because they do not fit the others", partition
-        )
-    return phase, total
+    def _forget(self, partitions: Iterable[int]) -> None:
+        self._ask(replace(self._header, phase=FORGET), {p: {} for p in partitions}, lambda reply: None)
 
 
 def _check(receive: Check) -> Check:

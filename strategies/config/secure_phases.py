@@ -25,12 +25,15 @@ class Opening(Message):
         Of the vectors.
     clients : list of int
         Partitions that are asked, ascending.
+    asked : int
+        How many were asked before some were left out, which the vectors are encoded for; 0: these.
     """
 
     target: str
     modulus: int
     length: int
     clients: list[int]
+    asked: int = 0
 
     def session(self, header: Header, run: RunKeys, keys: Secure) -> Session:
         """The whole session. Threshold and neighbours come from each side's own keys.
@@ -52,4 +55,5 @@ class Opening(Message):
             clients=tuple(self.clients),
             threshold=keys.threshold or 0,
             neighbours=keys.neighbours or 0,
+            asked=self.asked,
         )

@@ -1,4 +1,4 @@
-"""The client's half of a secure sum (Bonawitz et al., CCS 2017), for clients and a server that follow the protocol."""
+"""The client's half of a secure sum (Bonawitz et al., CCS 2017): with signatures, the form for a server that lies."""
 
 import secrets
 from collections.abc import Callable, Collection, Mapping
@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from curvfed.strategies.secure_sum import crypto, shamir
 from curvfed.strategies.secure_sum.client_state import STEPS, ClientState, Step
 from curvfed.strategies.secure_sum.encrypted_shares import SHARES_BYTES, checked_shares, decrypt, encrypt
-from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
 from curvfed.strategies.secure_sum.masks import commitment, pairwise_mask, self_mask
 from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG, EncryptedShares, PublicKeys
 from curvfed.strategies.secure_sum.modular import Residues, add, check_residues, subtract
@@ -19,7 +19,7 @@ Entropy = Callable[[int], bytes]
 
 
 class SecureSumClient:
-    """One client in one session: `share_keys`, `receive_shares`, `mask_input`, `unmask`, each once and in this order.
+    """One client in one session: `share_keys`, `receive_shares`, `mask_input`, `confirm`, `unmask`, each once, in order.
 
     A step that is out of order or refuses its arguments raises SecureSumError and leaves the state as it was. Between
     steps its `state` can be stored. A stored state must be continued only once, because a copy of it could
@@ -34,9 +34,11 @@ class SecureSumClient:
 
     Notes
     -----
-    A client answers `unmask` once, with one kind of share for each client. More than half of a client's shares are
-    needed to recover a secret. Therefore a server that names different survivors to different clients never gets both
-    the seed and the mask secret of any client: one of them stays hidden, and with it the client's vector.
+    A vector is hidden by its self mask and by the masks that it has with its neighbours. A server that could name
+    different survivors to different members would get the secrets of a client's neighbours, without its own, and from
+    these its vector. Therefore every member signs one list of survivors, and reveals shares only once it has seen that as
+    many members as the threshold t signed the same list. For two lists 2t − L of L members must sign both: with t = 2L/3,
+    fewer than L/3 members who lie cannot do it. Without a roster there are no signatures, and the server must be honest.
     """
 
     def __init__(self, state: ClientState, entropy: Entropy = secrets.token_bytes) -> None:
@@ -101,7 +103,7 @@ class SecureSumClient:
         Parameters
         ----------
         keys : mapping of int to PublicKeys
-            Of all clients that answered, this one among them.
+            Of all clients that answered, this one among them: the members, to whom the session is bound.
         payload : bytes
             For all other clients; the server sees only its length. In one session all clients give one, or none does.
         roster : mapping of int to bytes, optional
@@ -111,12 +113,14 @@ class SecureSumClient:
         ------
         SecureSumError
             If there are fewer clients than the threshold, one is not of the session, this client's keys are not those
-            that it sent, two keys are equal, or a peer's signature is not by its key in the roster.
+            that it sent, two keys are equal, or there is a roster and a client does not sign.
+        PeerError
+            If signatures of clients that this one would send shares or a payload are not by their keys in the roster.
+            The signatures of all others vouch for their own keys: `confirm` signs the session, which all keys are part of.
         """
-        state = self._at("share keys")
-        session, me = state.session, state.me
-        _check_keys(state, keys, roster)
-        neighbours = session.graph(tuple(sorted(keys)))[me]
+        state, me = self._at("share keys"), self.state.me
+        session = _checked_session(state, keys, roster)
+        neighbours = session.graph[me]
         holders = [me, *neighbours]
         points = [holder + 1 for holder in holders]
         seed_shares, key_shares = (
@@ -125,13 +129,15 @@ class SecureSumClient:
         )
         texts = {holder: seed_shares[holder + 1] + key_shares[holder + 1] for holder in holders}
         own_shares = texts.pop(me)
-        receivers = sorted(keys.keys() - {me}) if payload else neighbours
+        receivers = [peer for peer in session.clients if peer != me] if payload else neighbours
+        if roster is not None:
+            _check_signatures(state.session, {peer: keys[peer] for peer in receivers}, roster)
         secret = X25519PrivateKey.from_private_bytes(state.encryption_secret)
         encrypted = {}
         for peer in receivers:
             nonce, text = self._entropy(crypto.NONCE_BYTES), texts.get(peer, b"") + payload
             encrypted[peer] = encrypt(session, secret, keys, me, peer, nonce, text)
-        self._advance("receive shares", keys=dict(keys), payload=payload, shares={me: own_shares})
+        self._advance("receive shares", session=session, keys=dict(keys), payload=payload, shares={me: own_shares})
         return EncryptedShares.of(encrypted, commitment=commitment(session, me, state.seed))
 
     def receive_shares(self, encrypted: Mapping[int, bytes]) -> dict[int, bytes]:
@@ -151,8 +157,9 @@ class SecureSumClient:
         ------
         SecureSumError
             If there are fewer senders than the threshold, or fewer neighbours than the recovery of this client's
-            secrets needs; if a sender is unknown; or if a ciphertext was changed, or encrypted for another client or
-            other keys.
+            secrets needs; or if a sender is unknown.
+        PeerError
+            If ciphertexts were changed, or encrypted for another client or other keys, or hold no shares.
         """
         state = self._at("receive shares")
         session, me = state.session, state.me
@@ -160,7 +167,7 @@ class SecureSumClient:
         if unknown:
             raise SecureSumError(f"shares from partitions {unknown}, whose keys are not known")
         session.check_enough(len(encrypted) + 1, "sent shares")
-        neighbours = session.graph(tuple(sorted(state.keys)))[me]
+        neighbours = session.graph[me]
         near = [peer for peer in neighbours if peer in encrypted]
         if len(near) + 1 < session.shares_needed:
             raise SecureSumError(
@@ -168,15 +175,21 @@ class SecureSumClient:
                 f"{session.shares_needed}"
             )
         secret = X25519PrivateKey.from_private_bytes(state.encryption_secret)
-        shares, payloads = dict(state.shares), {me: state.payload}
+        shares, payloads, unreadable = dict(state.shares), {me: state.payload}, {}
         for peer, ciphertext in sorted(encrypted.items()):
             if not ciphertext and peer not in near and not state.payload:
                 payloads[peer] = b""
                 continue
-            text = decrypt(session, secret, state.keys, peer, me, ciphertext)
-            if peer in near:
-                shares[peer], text = checked_shares(peer, text), text[SHARES_BYTES:]
-            payloads[peer] = text
+            try:
+                text = decrypt(session, secret, state.keys, peer, me, ciphertext)
+                if peer in near:
+                    shares[peer], text = checked_shares(text), text[SHARES_BYTES:]
+            except SecureSumError as error:
+                unreadable[peer] = str(error)
+            else:
+                payloads[peer] = text
+        if unreadable:
+            raise PeerError(unreadable)
         self._advance(
             "mask input",
             keys={peer: state.keys[peer] for peer in [me, *near]},
@@ -211,16 +224,52 @@ class SecureSumClient:
                 add_or_subtract = add if me < peer else subtract
                 mask = pairwise_mask(session, secret, me, peer, my_key, keys.mask_key)
                 total = add_or_subtract(total, mask, session.modulus)
-        self._advance("unmask", keys={}, mask_secret=b"", seed=b"")
+        self._advance("confirm", keys={}, mask_secret=b"", seed=b"")
         return total
 
-    def unmask(self, survivors: Collection[int]) -> dict[int, bytes]:
-        """One share of each neighbour and of this client: of its seed if it survived, of its mask secret if not.
+    def confirm(self, survivors: Collection[int], signing_key: Ed25519PrivateKey | None = None) -> bytes:
+        """The signature of the survivors, the only ones that this client will reveal shares for.
 
         Parameters
         ----------
         survivors : collection of int
             The clients whose masked inputs are in the sum, this one among them.
+        signing_key : Ed25519PrivateKey, optional
+            The key that signed this client's keys.
+
+        Returns
+        -------
+        bytes
+            Empty if the session is not signed.
+
+        Raises
+        ------
+        SecureSumError
+            If there are fewer survivors than the threshold, this client is not among them, one never sent shares, or masks
+            do not connect them.
+        """
+        state, alive = self._at("confirm"), set(survivors)
+        unknown = sorted(alive - set(state.senders))
+        if unknown:
+            raise SecureSumError(f"survivors {unknown} who never sent shares")
+        if state.me not in alive:
+            raise SecureSumError(f"partition {state.me} is not among the survivors and reveals nothing")
+        state.session.check_survivors(alive)
+        if state.session.signed and signing_key is None:
+            raise SecureSumError(f"partition {state.me} has no signing key, and the members of the session sign")
+        self._advance("unmask", survivors=tuple(sorted(alive)))
+        text = state.session.context("survivors", *self.state.survivors)
+        return signing_key.sign(text) if signing_key is not None and state.session.signed else b""
+
+    def unmask(self, signatures: Mapping[int, bytes], roster: Mapping[int, bytes] | None = None) -> dict[int, bytes]:
+        """One share of each neighbour and of this client: of its seed if it survived, of its mask secret if not.
+
+        Parameters
+        ----------
+        signatures : mapping of int to bytes
+            By member; needed in a signed session alone.
+        roster : mapping of int to bytes, optional
+            As in `share_keys`.
 
         Returns
         -------
@@ -230,16 +279,12 @@ class SecureSumClient:
         Raises
         ------
         SecureSumError
-            If there are fewer survivors than the threshold, this client is not among them, or one never sent shares.
+            If fewer survivors than the threshold, this one among them, signed the list that this client signed.
         """
         state = self._at("unmask")
-        session, alive = state.session, set(survivors)
-        unknown = sorted(alive - set(state.senders))
-        if unknown:
-            raise SecureSumError(f"survivors {unknown} who never sent shares")
-        if state.me not in alive:
-            raise SecureSumError(f"partition {state.me} is not among the survivors and reveals nothing")
-        session.check_enough(len(alive), "survive")
+        session, alive = state.session, state.survivors
+        if session.signed:
+            session.check_enough(_signers(state, signatures, roster or {}), "signed these survivors")
         revealed = {}
         for peer, both in sorted(state.shares.items()):
             seed_share, key_share = both[: shamir.SHARE_BYTES], both[shamir.SHARE_BYTES :]
@@ -259,20 +304,41 @@ class SecureSumClient:
         self.state = self.state.model_copy(update={"step": step, **changes})
 
 
-def _check_keys(state: ClientState, keys: Mapping[int, PublicKeys], roster: Mapping[int, bytes] | None) -> None:
+def _checked_session(state: ClientState, keys: Mapping[int, PublicKeys], roster: Mapping[int, bytes] | None) -> Session:
+    """The session, bound to the members' keys."""
     session, me = state.session, state.me
     unknown = sorted(keys.keys() - set(session.clients))
     if unknown:
         raise SecureSumError(f"keys of partitions {unknown}, who are not among the clients of the session")
-    session.check_enough(len(keys), "sent keys")
     if keys.get(me) != state.keys[me]:
         raise SecureSumError(f"the keys of partition {me} are not those that it sent")
     if len({key for one in keys.values() for key in (one.mask_key, one.encryption_key)}) != 2 * len(keys):
         raise SecureSumError("the same key twice among the clients' keys")
-    if roster is None:
-        return
-    for peer, one in sorted(keys.items()):
+    bound = session.bound(keys)
+    if roster is not None and not bound.signed:
+        raise SecureSumError(f"partition {me} has a roster, and takes part only if all members sign their keys")
+    return bound
+
+
+def _check_signatures(opened: Session, keys: Mapping[int, PublicKeys], roster: Mapping[int, bytes]) -> None:
+    """Refuse keys that are not signed by the roster's; they were signed in the session as it was opened."""
+    distrusted = {}
+    for peer, one in keys.items():
         if peer not in roster:
-            raise SecureSumError(f"partition {peer} is not in the roster")
-        if not crypto.is_signed(roster[peer], one.signature, one.signed_text(session, peer)):
-            raise SecureSumError(f"partition {peer}: its keys are not signed by its key in the roster")
+            distrusted[peer] = "it is not in the roster"
+        elif not crypto.is_signed(roster[peer], one.signature, one.signed_text(opened, peer)):
+            distrusted[peer] = "its keys are not signed by its key in the roster"
+    if distrusted:
+        raise PeerError(distrusted)
+
+
+def _signers(state: ClientState, signatures: Mapping[int, bytes], roster: Mapping[int, bytes]) -> int:
+    """How many survivors signed this client's list, itself among them; no more are counted than are needed."""
+    session = state.session
+    text, found = session.context("survivors", *state.survivors), 1
+    for peer in state.survivors:
+        if found == session.needed:
+            break
+        known = peer != state.me and peer in signatures and peer in roster
+        found += known and crypto.is_signed(roster[peer], signatures[peer], text)
+    return found

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError
 from curvfed.strategies.secure_sum.messages import Message, Parts, PublicKeys, refusal
 from curvfed.strategies.secure_sum.session import Session
 
-Step = Literal["share keys", "receive shares", "mask input", "unmask", "done"]
+Step = Literal["share keys", "receive shares", "mask input", "confirm", "unmask", "done"]
 STEPS: tuple[Step, ...] = get_args(Step)
 """In order; no step follows "done"."""
 
@@ -34,6 +34,8 @@ class ClientState(Message):
         By sender, a share of its seed and one of its mask secret; this client's own among them from "receive shares" on.
     senders : tuple of int
         All clients that sent shares, this one among them.
+    survivors : tuple of int
+        The clients that this one signed for, ascending; from "unmask" on.
     """
 
     session: Session
@@ -46,6 +48,7 @@ class ClientState(Message):
     payload: bytes = Field(default=b"", repr=False)
     shares: dict[int, bytes] = Field(default_factory=dict, repr=False)
     senders: tuple[int, ...] = ()
+    survivors: tuple[int, ...] = ()
 
     def as_parts(self) -> Parts:
         """As one text, to be stored."""

@@ -4,6 +4,8 @@ Every derived key is bound to a context, which names its purpose, the session an
 of one place is therefore useless in another.
 """
 
+from functools import lru_cache
+
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -61,6 +63,7 @@ def decrypt(key: bytes, ciphertext: bytes, context: bytes) -> bytes | None:
         return None
 
 
+@lru_cache(maxsize=4096)  # in one process, many clients check the same signatures
 def is_signed(key: bytes, signature: bytes, text: bytes) -> bool:
     """Whether the owner of a raw Ed25519 public key signed the text. False also for a malformed key or signature."""
     try:

@@ -52,11 +52,11 @@ def decrypt(
     key = _key(session, secret, keys, sender, receiver, peer=sender)
     text = crypto.decrypt(key, ciphertext, session.context("encrypted shares", sender, receiver))
     if text is None:
-        raise SecureSumError(f"partition {sender}: what it sent cannot be decrypted")
+        raise SecureSumError("what it sent cannot be decrypted")
     return text
 
 
-def checked_shares(sender: int, plaintext: bytes) -> bytes:
+def checked_shares(plaintext: bytes) -> bytes:
     """The two shares that a neighbour's plaintext starts with.
 
     Raises
@@ -65,11 +65,8 @@ def checked_shares(sender: int, plaintext: bytes) -> bytes:
         If they are too short or not elements of the field.
     """
     both = plaintext[:SHARES_BYTES]
-    try:
-        shamir.check_share(both[: shamir.SHARE_BYTES])
-        shamir.check_share(both[shamir.SHARE_BYTES :])
-    except SecureSumError as error:
-        raise SecureSumError(f"partition {sender}: {error}") from None
+    shamir.check_share(both[: shamir.SHARE_BYTES])
+    shamir.check_share(both[shamir.SHARE_BYTES :])
     return both
 
 

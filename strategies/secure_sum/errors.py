@@ -1,5 +1,7 @@
 """The error that a secure sum raises."""
 
+from collections.abc import Mapping
+
 from curvfed.tasks.errors import SafeError
 
 
@@ -8,3 +10,17 @@ class SecureSumError(SafeError, ValueError):
 
     The text travels to the server: it names partitions, sizes and steps, never a key, a share, a mask or a value.
     """
+
+
+class PeerError(SecureSumError):
+    """What some members sent through the server does not verify. The others can go on without them.
+
+    Parameters
+    ----------
+    reasons : mapping of int to str
+        By partition.
+    """
+
+    def __init__(self, reasons: Mapping[int, str]) -> None:
+        super().__init__("; ".join(f"partition {partition}: {reason}" for partition, reason in reasons.items()))
+        self.partitions = sorted(reasons)

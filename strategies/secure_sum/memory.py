@@ -29,6 +29,7 @@ def sum_in_memory(session: Session, vectors: Mapping[int, Residues], dropped: Co
     for partition, client in clients.items():
         server.receive_keys(partition, client.advertise_keys())
     keys = server.close_keys()
+    session = server.session
     for partition, client in clients.items():
         server.receive_shares(partition, client.share_keys(keys))
     for partition, encrypted in server.close_shares().items():
@@ -38,5 +39,8 @@ def sum_in_memory(session: Session, vectors: Mapping[int, Residues], dropped: Co
             server.receive_masked_input(partition, masked, checksum(masked, session, partition))
     survivors = server.close_masked_inputs()
     for partition in survivors:
-        server.receive_revealed_shares(partition, clients[partition].unmask(survivors))
+        server.receive_signature(partition, clients[partition].confirm(survivors))
+    signatures = server.close_signatures()
+    for partition in survivors:
+        server.receive_revealed_shares(partition, clients[partition].unmask(signatures))
     return server.total()

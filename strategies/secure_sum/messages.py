@@ -95,7 +95,7 @@ class PublicKeys(Message):
         return session.context("public keys", partition, self.both)
 
     def as_bytes(self) -> bytes:
-        """Both keys and the signature."""
+        """Both keys and the signature, for the peers."""
         return self.both + self.signature
 
     @classmethod
@@ -104,6 +104,18 @@ class PublicKeys(Message):
         mask_key, encryption_key = text[:KEY_BYTES], text[KEY_BYTES : 2 * KEY_BYTES]
         signature = text[2 * KEY_BYTES :]
         return cls.from_parts({"mask_key": mask_key, "encryption_key": encryption_key, "signature": signature})
+
+
+class Advertisement(PublicKeys):
+    """A client's public keys as the server gets them.
+
+    Attributes
+    ----------
+    signing_key : bytes
+        The Ed25519 key that the client says it signs by, 32 bytes, or none. Its peers have a roster and look there.
+    """
+
+    signing_key: bytes = Field(max_length=KEY_BYTES)
 
 
 class BytesByPartition(Message):
@@ -147,6 +159,18 @@ class Survivors(Message):
     """The clients whose masked inputs are in the sum."""
 
     survivors: list[int]
+
+
+class Confirmation(Message):
+    """A client's signature of the survivors; empty if the session is not signed."""
+
+    signature: Signature
+
+
+class Complaint(Message):
+    """What a client sends instead of shares or a masked input: the peers whose keys or shares do not verify."""
+
+    complaint: list[int] = Field(min_length=1)
 
 
 def checksum(masked_input: Residues, session: Session, partition: int) -> bytes:

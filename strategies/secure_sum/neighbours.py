@@ -1,22 +1,34 @@
 """Which clients share masks: all pairs, or the edges of a sparse random graph (Bell et al., CCS 2020).
 
-In the sparse graph the clients form a ring in random order. Each client is a neighbour of the next k/2 on either side.
-It shares its secrets among itself and its k neighbours; k/2 + 1 shares recover a secret. That is more than half, so that
-two disjoint groups cannot both recover one. The order comes from a public seed. It is random if clients and server
-follow the protocol; a server that chooses the session's name freely can choose among orders.
+In the sparse graph the clients form a ring in random order, and each is a neighbour of those that are d places away on
+either side, for k/2 different random distances d. It shares its secrets among itself and its k neighbours; k/2 + 1 shares
+recover a secret. That is more than half, so that two disjoint groups cannot both recover one.
+
+Order and distances come from a public seed, of the members' own fresh keys. Nobody chooses it, but a member can draw the
+graph anew by offering other keys: 2⁶⁰ such tries are part of the bound in `degree`.
+A graph whose distances were the nearest ones could be cut into arcs by two runs of k/2 clients. One with random distances
+expands: if λ is the largest eigenvalue of its adjacency matrix but k, then two sets of αL and βL clients without an edge
+between them have αβ/((1 − α)(1 − β)) ≤ (λ/k)² (Haemers 1995), and λ/k is about .25 here.
 """
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from hashlib import sha256
+from itertools import count
 
 COMPLETE = 64
 """Up to this number of clients, all are neighbours."""
 
 FAILURE = 10_000
 """At most one sum in this number fails for lack of shares, if as many clients are lost as the threshold allows."""
+
+COLLUDING = 10
+"""One client in this number may collude with the server."""
+
+REDRAWN = 2**100
+"""At most one graph in this number lets colluding members recover secrets by themselves: 2⁶⁰ tries leave 2⁻⁴⁰."""
 
 
 @lru_cache(maxsize=64)
@@ -27,15 +39,11 @@ def degree(clients: int, threshold: int) -> int:
 
     Suppose that L − t of L clients are lost, chosen at random. Then one client's secret cannot be recovered with
     probability P[H ≤ k/2], where H is hypergeometric: k draws from L − 1 clients, t of which are left. k is the smallest
-    number for which L times this probability, a bound for all clients together, is at most 10⁻⁴. If there is none, all
-    clients are neighbours. The sums are exact, in integers, so that all parties compute the same k.
+    number for which L times this probability, a bound for all clients together, is at most 10⁻⁴, and for which
+    `collusion` of a tenth of the clients is at most 2⁻¹⁰⁰. If there is none, all clients are neighbours. The sums are
+    exact, in integers, so that all parties compute the same k.
 
-    For t = 2L/3 the same bound holds for collusion: it is the probability that L/3 clients who collude with the server
-    hold enough shares of any other client. The graph of the remaining clients is disconnected only if two runs of k/2
-    clients on the ring are lost; if L/3 are lost, the probability is at most L²/2·3⁻ᵏ.
-
-    With t = 2L/3, k is 60 for L = 100 and 188 for L = 1000. If a tenth is lost instead of a third, the bound is 0 for
-    L = 100 and 10⁻⁶⁷ for L = 1000.
+    With t = 2L/3, k is 60 for L = 100 and 188 for L = 1000; `collusion` is then 0 and 2⁻²¹⁷.
 
     Parameters
     ----------
@@ -48,8 +56,9 @@ def degree(clients: int, threshold: int) -> int:
         return clients - 1
 
     def suffices(half: int) -> bool:
-        misses, draws = _misses(clients, clients - threshold, 2 * half)
-        return clients * misses * FAILURE <= draws
+        misses = clients * _ways(clients - 1, threshold, 2 * half, half)
+        ways, draws = collusion(clients, clients // COLLUDING, 2 * half)
+        return misses * FAILURE <= draws and ways * REDRAWN <= draws
 
     halves = range(1, (clients - 1) // 2 + 1)
     found = bisect_left(halves, True, key=suffices)
@@ -73,19 +82,48 @@ def neighbours_of(clients: tuple[int, ...], degree: int, seed: bytes) -> Mapping
         everyone = sorted(clients)
         return {client: tuple(other for other in everyone if other != client) for client in everyone}
     ring = sorted(clients, key=lambda client: sha256(seed + client.to_bytes(8)).digest())
-    reach = [step for step in range(-(degree // 2), degree // 2 + 1) if step]
+    reach = _distances(len(ring), degree // 2, seed)
+    steps = [step for distance in reach for step in (distance, -distance)]
     return {
-        client: tuple(sorted(ring[(place + step) % len(ring)] for step in reach)) for place, client in enumerate(ring)
+        client: tuple(sorted(ring[(place + step) % len(ring)] for step in steps)) for place, client in enumerate(ring)
     }
 
 
-def _misses(clients: int, lost: int, neighbours: int) -> tuple[int, int]:
-    """The number of ways to draw k of L − 1 clients of which at most k/2 are left, and the number of all ways."""
-    others, there = clients - 1, clients - lost
-    enough = neighbours // 2 + 1
-    misses = sum(
-        math.comb(there, hits) * math.comb(others - there, neighbours - hits)
-        for hits in range(enough)
-        if neighbours - hits <= others - there
+def _distances(size: int, number: int, seed: bytes) -> list[int]:
+    """Different distances below half the ring, at random among those that connect all of it."""
+
+    def drawn(draw: int) -> list[int]:
+        stem = seed + draw.to_bytes(4)
+        return sorted(range(1, (size + 1) // 2), key=lambda one: sha256(stem + one.to_bytes(4)).digest())[:number]
+
+    return next(found for found in map(drawn, count()) if math.gcd(size, *found) == 1)
+
+
+def is_connected(graph: Mapping[int, Collection[int]], clients: Collection[int]) -> bool:
+    """Whether each of these clients, one or more, reaches each other along edges between them."""
+    left = set(clients)
+    ahead = [left.pop()]
+    while ahead and left:
+        found = left.intersection(graph[ahead.pop()])
+        left -= found
+        ahead += found
+    return not left
+
+
+def collusion(clients: int, colluding: int, neighbours: int) -> tuple[int, int]:
+    """A bound on the probability that colluding members can recover the secrets of any other, as a ratio of integers.
+
+    Of one client they can if more than k/2 of its k neighbours are among them: P[H > k/2] with H hypergeometric, k draws
+    from L − 1 clients, c of which collude. The bound is L times this.
+    """
+    ways = _ways(clients - 1, clients - 1 - colluding, neighbours, neighbours // 2 - 1)
+    return clients * ways, math.comb(clients - 1, neighbours)
+
+
+def _ways(others: int, marked: int, drawn: int, most: int) -> int:
+    """The number of ways to draw some of the others such that at most so many of the marked ones are among them."""
+    return sum(
+        math.comb(marked, hits) * math.comb(others - marked, drawn - hits)
+        for hits in range(most + 1)
+        if drawn - hits <= others - marked
     )
-    return misses, math.comb(others, neighbours)

@@ -1,6 +1,7 @@
 """The server's half of a secure sum (Bonawitz et al., CCS 2017)."""
 
-from collections.abc import Callable, Container, Mapping, Sized
+from collections.abc import Callable, Collection, Container, Mapping, Sized
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,7 +15,7 @@ from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG, EncryptedS
 from curvfed.strategies.secure_sum.modular import Residues, add, check_residues, subtract
 from curvfed.strategies.secure_sum.session import Session
 
-STEPS = ("public keys", "encrypted shares", "masked inputs", "revealed shares", "done")
+STEPS = ("public keys", "encrypted shares", "masked inputs", "signatures", "revealed shares", "done")
 
 
 class SecureSumServer:
@@ -24,12 +25,13 @@ class SecureSumServer:
     it returns what the next step's messages need. A message that is late, early, repeated, foreign or malformed raises
     SecureSumError and changes nothing.
 
+    Instead of encrypted shares or a masked input a client can send a complaint about others. `to_leave_out` then says who
+    cannot be part of the sum; it must start anew, with fresh keys and without these.
+
     Parameters
     ----------
     session : Session
-    roster : mapping of int to bytes, optional
-        Raw Ed25519 public keys of the clients. Clients check signatures themselves. Checked here too, one bad key
-        excludes one client, where otherwise all clients refuse it and the sum is lost.
+        As it is opened; from `close_keys` on that which is bound to the members' keys.
 
     Attributes
     ----------
@@ -37,15 +39,20 @@ class SecureSumServer:
         The kind of message that is being received, or "done".
     suspects : set of int
         Clients whose share of some secret does not fit the others: either they or the share's owner made a mistake.
+    unlike : set of int
+        Clients that do not sign their keys where most do, or the other way round. They are left out.
     """
 
-    def __init__(self, session: Session, roster: Mapping[int, bytes] | None = None) -> None:
+    def __init__(self, session: Session) -> None:
         self.session = session
         self.step = STEPS[0]
         self.suspects: set[int] = set()
-        self._roster = roster
+        self.unlike: set[int] = set()
+        self._idle: set[int] = set()
+        self._signers: dict[int, bytes] = {}
+        self._signatures: dict[int, bytes] = {}
+        self._complaints: dict[int, set[int]] = {}
         self._keys: dict[int, PublicKeys] = {}
-        self._graph: Mapping[int, tuple[int, ...]] = {}
         self._encrypted: dict[int, dict[int, bytes]] = {}
         self._commitments: dict[int, bytes] = {}
         self._survivors: set[int] = set()
@@ -53,37 +60,92 @@ class SecureSumServer:
         self._responders: set[int] = set()
         self._revealed: dict[int, dict[int, bytes]] = {}
 
-    def receive_keys(self, partition: int, keys: PublicKeys) -> None:
-        """Receive a client's public keys.
+    def stay_out(self, partition: int) -> None:
+        """Receive, instead of keys, that a client has nothing to contribute. The threshold is that of the others.
 
         Raises
         ------
         SecureSumError
         """
-        self._check("public keys", partition, self.session.clients, self._keys)
+        self._check("public keys", partition, self.session.clients, self._keys.keys() | self._idle)
+        self._idle.add(partition)
+
+    def receive_keys(self, partition: int, keys: PublicKeys, signing_key: bytes = b"") -> None:
+        """Receive a client's public keys, and the key that it signs by. Whether that is its own, its peers know.
+
+        Raises
+        ------
+        SecureSumError
+        """
+        self._check("public keys", partition, self.session.clients, self._keys.keys() | self._idle)
         known = {key for one in self._keys.values() for key in (one.mask_key, one.encryption_key)}
         if keys.mask_key == keys.encryption_key or known & {keys.mask_key, keys.encryption_key}:
             raise SecureSumError(f"partition {partition}: a key that was sent before")
         if crypto.is_degenerate(keys.mask_key) or crypto.is_degenerate(keys.encryption_key):
             raise SecureSumError(f"partition {partition}: a degenerate key")
-        if self._roster is not None and not (
-            partition in self._roster
-            and crypto.is_signed(self._roster[partition], keys.signature, keys.signed_text(self.session, partition))
-        ):
-            raise SecureSumError(f"partition {partition}: its keys are not signed by its key in the roster")
-        self._keys[partition] = keys
+        text = keys.signed_text(self.session, partition)
+        if keys.signature and not crypto.is_signed(signing_key, keys.signature, text):
+            raise SecureSumError(f"partition {partition}: its keys are not signed by the key that it names")
+        self._keys[partition], self._signers[partition] = keys, signing_key
 
     def close_keys(self) -> dict[int, PublicKeys]:
-        """Receive no more keys; return the keys of all clients that sent some.
+        """Receive no more keys; return the members' keys: of all clients that sent some, and sign them as most do.
 
         Raises
         ------
         SecureSumError
-            If there are fewer than the threshold.
+            If there are fewer than the threshold of those that have something to contribute.
         """
-        self._close("public keys", self._keys, "sent keys")
-        self._graph = self.session.graph(tuple(sorted(self._keys)))
-        return dict(sorted(self._keys.items()))
+        self._check_step("public keys")
+        if self._idle:
+            busy = tuple(one for one in self.session.clients if one not in self._idle)
+            self.session = replace(self.session, clients=busy, asked=self.session.num_asked)
+        signing = {partition for partition, keys in self._keys.items() if keys.signature}
+        self.unlike = min(self._keys.keys() - signing, signing, key=len)
+        members = {partition: keys for partition, keys in sorted(self._keys.items()) if partition not in self.unlike}
+        if self.unlike and len(members) < self.session.needed:
+            raise SecureSumError(
+                f"partitions {sorted(signing)} sign their keys, {sorted(self._keys.keys() - signing)} do not: give every "
+                "node a signing-key and a roster, or none"
+            )
+        self._close("public keys", members, "sent keys")
+        self._keys, self.session = members, self.session.bound(members)
+        return members
+
+    def receive_complaint(self, partition: int, about: Collection[int]) -> None:
+        """Receive, instead of encrypted shares or a masked input, that keys or shares of others do not verify.
+
+        Raises
+        ------
+        SecureSumError
+        """
+        expected, given = self._in_this_step()
+        self._check(self.step, partition, expected, given | self._complaints.keys())
+        if not about or partition in about or not expected >= set(about):
+            raise SecureSumError(f"partition {partition}: a complaint about others than its peers")
+        self._complaints[partition] = set(about)
+
+    def to_leave_out(self) -> dict[int, str]:
+        """Who must be left out after the complaints of this step, and why; nobody if there are none.
+
+        That is a client whom more than half of its neighbours that answered complain about, or else those who complain.
+        """
+        _, given = self._in_this_step()
+        out: dict[int, str] = {}
+        for accused in sorted(set().union(*self._complaints.values())):
+            accusers = {one for one, about in self._complaints.items() if accused in about}
+            jury = (given | self._complaints.keys()) & set(self.session.graph[accused])
+            if 2 * len(accusers & jury) > len(jury):
+                out[accused] = f"{len(accusers & jury)} of its {len(jury)} neighbours cannot verify what it sent"
+            else:
+                out |= dict.fromkeys(accusers, f"it cannot verify what partition {accused} sent, and most others can")
+        return out
+
+    def _in_this_step(self) -> tuple[set[int], set[int]]:
+        """Who is expected to send encrypted shares or masked inputs, and who has sent some."""
+        if self.step == "encrypted shares":
+            return set(self._keys), set(self._encrypted)
+        return set(self._commitments), self._survivors
 
     def receive_shares(self, partition: int, shares: EncryptedShares) -> None:
         """Receive what a client encrypted for its neighbours, or for all others if it has a payload for them.
@@ -93,7 +155,7 @@ class SecureSumServer:
         SecureSumError
         """
         self._check("encrypted shares", partition, self._keys, self._encrypted)
-        near = set(self._graph[partition])
+        near = set(self.session.graph[partition])
         encrypted = shares.by_partition
         if encrypted.keys() != near and encrypted.keys() != self._keys.keys() - {partition}:
             raise SecureSumError(f"partition {partition}: shares for others than its peers")
@@ -148,7 +210,32 @@ class SecureSumServer:
             If there are fewer than the threshold.
         """
         self._close("masked inputs", self._survivors, "sent masked vectors")
+        self.session.check_survivors(self._survivors)
         return tuple(sorted(self._survivors))
+
+    def receive_signature(self, partition: int, signature: bytes) -> None:
+        """Receive a survivor's signature of the survivors; empty if the session is not signed.
+
+        Raises
+        ------
+        SecureSumError
+        """
+        self._check("signatures", partition, self._survivors, self._signatures)
+        text = self.session.context("survivors", *sorted(self._survivors))
+        if self.session.signed and not crypto.is_signed(self._signers[partition], signature, text):
+            raise SecureSumError(f"partition {partition}: it did not sign the survivors")
+        self._signatures[partition] = signature
+
+    def close_signatures(self) -> dict[int, bytes]:
+        """Receive no more signatures; return those of the survivors that confirmed the sum.
+
+        Raises
+        ------
+        SecureSumError
+            If there are fewer than the threshold.
+        """
+        self._close("signatures", self._signatures, "confirmed the survivors")
+        return dict(sorted(self._signatures.items()))
 
     def receive_revealed_shares(self, partition: int, revealed: Mapping[int, bytes]) -> None:
         """Receive a survivor's shares of its neighbours' secrets and of its own.
@@ -157,8 +244,8 @@ class SecureSumServer:
         ------
         SecureSumError
         """
-        self._check("revealed shares", partition, self._survivors, self._responders)
-        expected = {partition, *self._graph[partition]} & self._commitments.keys()
+        self._check("revealed shares", partition, self._signatures, self._responders)
+        expected = {partition, *self.session.graph[partition]} & self._commitments.keys()
         if revealed.keys() != expected:
             raise SecureSumError(f"partition {partition}: shares of others than its peers")
         for client, tagged in revealed.items():
@@ -196,7 +283,7 @@ class SecureSumServer:
         for client in sorted(self._commitments.keys() - survivors):
             key = self._keys[client].mask_key
             secret = X25519PrivateKey.from_private_bytes(self._recovered(client, crypto.public_key, key))
-            for peer in self._graph[client]:
+            for peer in self.session.graph[client]:
                 if peer in survivors:  # cancel the mask that the survivor added or subtracted
                     add_or_subtract = subtract if peer < client else add
                     mask = pairwise_mask(session, secret, client, peer, key, self._keys[peer].mask_key)

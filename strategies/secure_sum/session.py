@@ -1,16 +1,20 @@
 """The public parameters of a secure sum, known to all parties before it begins."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
+from typing import TYPE_CHECKING, Self
 
 from curvfed.strategies.secure_sum import neighbours
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.modular import check_modulus
 
-_NAME = "curvfed secure sum 2"
+if TYPE_CHECKING:
+    from curvfed.strategies.secure_sum.messages import PublicKeys
+
+_NAME = "curvfed secure sum 3"
 _LARGEST = 2**32  # partitions and rounds are below this
 
 
@@ -19,6 +23,8 @@ class Session:
     """One sum of one vector per client. Everything here is public; server and clients each derive it themselves.
 
     All of it goes into every derived key, ciphertext and signature: parties that differ in any of it refuse each other.
+    A session is opened by the server. Once the members have sent their keys, both sides go on with `bound`, which the
+    members' fresh keys name: the server chooses neither this name nor the graph that is drawn from it.
 
     Attributes
     ----------
@@ -30,11 +36,17 @@ class Session:
     length : int
         Entries of the vectors.
     clients : tuple of int
-        The L ≥ 2 partitions that are asked, ascending.
+        The L ≥ 2 partitions that are asked for keys, ascending; in a bound session the members, which sent some.
     threshold : int
         The number of clients t that must at least stay to the end, above L/2; 0 means ⌈2L/3⌉.
     neighbours : int
         The number of neighbours of each client; 0 means that of `neighbours.degree`. An odd number is raised by one.
+    asked : int
+        The number of clients that the vectors are encoded for, L or more; 0 means L.
+    signed : bool
+        Whether all members sign. If not, all are each other's neighbours.
+    members : str
+        SHA-256 of the members' keys in a bound session, in hexadecimal; before that empty.
 
     Raises
     ------
@@ -50,6 +62,9 @@ class Session:
     clients: tuple[int, ...]
     threshold: int = 0
     neighbours: int = 0
+    asked: int = 0
+    signed: bool = True
+    members: str = ""
 
     def __post_init__(self) -> None:
         check_modulus(self.modulus)
@@ -69,6 +84,35 @@ class Session:
             )
         if self.neighbours < 0:
             raise SecureSumError(f"neighbours {self.neighbours}: it must be positive, or 0")
+        if self.asked and not total <= self.asked < _LARGEST:
+            raise SecureSumError(f"{self.asked} clients were asked: they must be {total} or more")
+        if not self.signed and 0 < self.neighbours < total - 1:
+            raise SecureSumError(
+                f"secure.neighbours = {self.neighbours}: without signatures it must be {total - 1}, all others, or auto; "
+                "give every node a signing-key and a roster"
+            )
+
+    def bound(self, keys: Mapping[int, "PublicKeys"]) -> Self:
+        """The session of the members that sent these keys, and no others.
+
+        The threshold is that of the members. A server that keeps clients out of the keys makes a smaller sum, as if it had
+        not asked them: how small a sum may be is for each node to decide.
+
+        Raises
+        ------
+        SecureSumError
+            If there are fewer than the threshold that was set, or than two.
+        """
+        members = tuple(sorted(keys))
+        self.check_enough(len(members), "sent keys", self.threshold or 2)
+        digest = sha256(b"".join(client.to_bytes(8) + keys[client].both for client in members)).hexdigest()
+        signed = all(one.signature for one in keys.values())
+        return replace(self, clients=members, asked=self.num_asked, signed=signed, members=digest)
+
+    @property
+    def num_asked(self) -> int:
+        """The number of clients that the vectors are encoded for."""
+        return self.asked or len(self.clients)
 
     @property
     def needed(self) -> int:
@@ -79,6 +123,8 @@ class Session:
     def degree(self) -> int:
         """The number of neighbours of each client: even, or all others."""
         others = len(self.clients) - 1
+        if not self.signed:
+            return others
         if self.neighbours:
             return min(self.neighbours + self.neighbours % 2, others)
         return neighbours.degree(others + 1, self.needed)
@@ -92,7 +138,8 @@ class Session:
     def digest(self) -> bytes:
         """SHA-256 of the session."""
         fields = [_NAME, self.run, self.phase, self.round, self.modulus, self.length, self.clients, self.needed]
-        return sha256(json.dumps([*fields, self.degree]).encode()).digest()
+        binding = [self.degree, self.num_asked, self.signed, self.members]
+        return sha256(json.dumps(fields + binding).encode()).digest()
 
     def context(self, purpose: str, *parts: int | bytes) -> bytes:
         """What binds a key, ciphertext or signature to this session and to one purpose.
@@ -100,23 +147,36 @@ class Session:
         Parameters
         ----------
         purpose : str
-            All contexts of one purpose must have the same number of parts, of the same sizes.
+            All contexts of one purpose must have the same number of parts, of the same sizes, or be partitions alone.
         parts : int or bytes
             What else it is for: keys, and partitions, as 8 bytes each.
         """
         body = b"".join(part if isinstance(part, bytes) else part.to_bytes(8) for part in parts)
         return purpose.encode() + b"\0" + self.digest + body
 
-    def graph(self, clients: tuple[int, ...]) -> Mapping[int, tuple[int, ...]]:
-        """The neighbours of each client in the graph over `clients`, those that sent keys."""
-        return neighbours.neighbours_of(clients, self.degree, self.context("neighbours"))
+    @cached_property
+    def graph(self) -> Mapping[int, tuple[int, ...]]:
+        """The neighbours of each member of a bound session."""
+        return neighbours.neighbours_of(self.clients, self.degree, self.context("neighbours"))
 
-    def check_enough(self, found: int, what: str) -> None:
-        """Refuse fewer clients than the threshold.
+    def check_survivors(self, survivors: Collection[int]) -> None:
+        """Refuse survivors of whom the sum would show more than one sum over the threshold.
+
+        Raises
+        ------
+        SecureSumError
+            If they are fewer than the threshold, or masks do not connect all of them with each other.
+        """
+        self.check_enough(len(survivors), "survive")
+        if not neighbours.is_connected(self.graph, survivors):
+            raise SecureSumError("the survivors are no connected graph: the sum would show sums over some of them")
+
+    def check_enough(self, found: int, what: str, needed: int = 0) -> None:
+        """Refuse fewer clients than the threshold, or than another number that is needed.
 
         Raises
         ------
         SecureSumError
         """
-        if found < self.needed:
-            raise SecureSumError(f"{found} of {len(self.clients)} clients {what}; needed {self.needed}")
+        if found < (needed or self.needed):
+            raise SecureSumError(f"{found} of {len(self.clients)} clients {what}; needed {needed or self.needed}")

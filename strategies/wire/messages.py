@@ -26,6 +26,7 @@ MEASURE = "measure"
 KEYS = "keys"
 SHARES = "shares"
 HULLS = "hulls"
+CONFIRM = "confirm"
 UNMASK = "unmask"
 FORGET = "forget"
 
@@ -41,12 +42,16 @@ MESSAGE_TYPES = {
     KEYS: "query.keys",
     SHARES: "query.shares",
     HULLS: "query.hulls",
+    CONFIRM: "query.confirm",
     UNMASK: "query.unmask",
     FORGET: "query.forget",
 }
 
 WAKE_UP = "query.wake_up"
 """Flower's type of an empty message outside all phases; see `curvfed.strategies.wire.wake_up`."""
+
+COMPLAINT = "complaint"
+"""Name of the part by which a client says, instead of its answer, whose messages it cannot verify."""
 
 ANSWERED_BY_ARRAYS = (TRAIN, EVALUATE, FINE_TUNE, CALIBRATE, CCVR, HULLS)
 

@@ -21,7 +21,7 @@ Points = tuple[np.ndarray, np.ndarray]
 Hulls = list[list[tuple[int, ...]]]
 
 QUICK = {"method": "hull", "dataset": "uniform", "points__num": 300, "hull__c": 1000.0, "hull__baselines": "none"}
-PHASES = ("measure", "keys", "shares", "hulls", "unmask", "evaluate")
+PHASES = ("measure", "keys", "shares", "hulls", "confirm", "unmask", "evaluate")
 """After the meeting, in order."""
 TIMES = ("seconds", "training", "aggregation")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from curvfed.strategies.secure_sum import simulation
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.client_state import ClientState
 from curvfed.strategies.secure_sum.messages import EncryptedShares, PublicKeys, checksum
@@ -14,7 +15,7 @@ from curvfed.strategies.secure_sum.modular import Residues
 from curvfed.strategies.secure_sum.server import SecureSumServer
 from curvfed.strategies.secure_sum.session import Session
 
-STEPS = ("keys", "share", "deliver", "mask", "unmask")
+STEPS = ("keys", "share", "deliver", "mask", "confirm", "unmask")
 
 
 def entropy(seed: int) -> Callable[[int], bytes]:
@@ -47,10 +48,13 @@ class Run:
     payload: bytes = b""
     stored: bool = False
     seed: int = 0
+    signed: bool = True
 
     def __post_init__(self) -> None:
+        self.signers = {p: simulation.signing_key(p) if self.signed else None for p in self.session.clients}
+        self.roster = simulation.roster(self.session.clients) if self.signed else None
         self.clients = {
-            p: SecureSumClient.begin(self.session, p, entropy=entropy(1000 * self.seed + i))
+            p: SecureSumClient.begin(self.session, p, self.signers[p], entropy(1000 * self.seed + i))
             for i, p in enumerate(self.session.clients)
         }
         self.server = SecureSumServer(self.session)
@@ -61,6 +65,7 @@ class Run:
         self.masked: dict[int, Residues] = {}
         self.checks: dict[int, bytes] = {}
         self.survivors: tuple[int, ...] = ()
+        self.signatures: dict[int, bytes] = {}
         self.revealed: dict[int, dict[int, bytes]] = {}
 
     def until(self, last: str) -> "Run":
@@ -76,7 +81,7 @@ class Run:
         """The sum by a new server that gets all the messages of a run that has ended."""
         server = SecureSumServer(self.session)
         for p, keys in self.keys.items():
-            server.receive_keys(p, keys)
+            server.receive_keys(p, keys, self.signing_key(p))
         server.close_keys()
         for p, shares in self.shares.items():
             server.receive_shares(p, shares)
@@ -84,9 +89,16 @@ class Run:
         for p, masked in self.masked.items():
             server.receive_masked_input(p, masked, self.checks[p])
         server.close_masked_inputs()
+        for p, signature in self.signatures.items():
+            server.receive_signature(p, signature)
+        server.close_signatures()
         for p, revealed in self.revealed.items():
             server.receive_revealed_shares(p, revealed)
         return server.total()
+
+    def signing_key(self, partition: int) -> bytes:
+        """What a client tells the server that it signs by."""
+        return self.roster[partition] if self.roster else b""
 
     def _there(self, step: str) -> list[int]:
         if self.stored:
@@ -98,12 +110,13 @@ class Run:
     def _keys(self) -> None:
         for p in self._there("keys"):
             self.keys[p] = self.clients[p].advertise_keys()
-            self.server.receive_keys(p, self.keys[p])
+            self.server.receive_keys(p, self.keys[p], self.signing_key(p))
         assert self.server.close_keys() == self.keys
+        self.bound = self.server.session
 
     def _share(self) -> None:
         for p in self._there("share"):
-            self.shares[p] = self.clients[p].share_keys(self.keys, self.payload)
+            self.shares[p] = self.clients[p].share_keys(self.keys, self.payload, self.roster)
             self.server.receive_shares(p, self.shares[p])
         self.delivered = self.server.close_shares()
 
@@ -114,13 +127,19 @@ class Run:
     def _mask(self) -> None:
         for p in self._there("mask"):
             self.masked[p] = self.clients[p].mask_input(self.values[p])
-            self.checks[p] = checksum(self.masked[p], self.session, p)
+            self.checks[p] = checksum(self.masked[p], self.bound, p)
             self.server.receive_masked_input(p, self.masked[p], self.checks[p])
         self.survivors = self.server.close_masked_inputs()
 
+    def _confirm(self) -> None:
+        for p in self._there("confirm"):
+            self.signatures[p] = self.clients[p].confirm(self.survivors, self.signers[p])
+            self.server.receive_signature(p, self.signatures[p])
+        assert self.server.close_signatures() == self.signatures
+
     def _unmask(self) -> None:
         for p in self._there("unmask"):
-            self.revealed[p] = self.clients[p].unmask(self.survivors)
+            self.revealed[p] = self.clients[p].unmask(self.signatures, self.roster)
             self.server.receive_revealed_shares(p, self.revealed[p])
 
 

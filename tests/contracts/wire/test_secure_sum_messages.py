@@ -18,8 +18,11 @@ from curvfed.strategies.secure_sum.client_state import ClientState
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
 from curvfed.strategies.secure_sum.messages import (
+    Advertisement,
     BytesByPartition,
     Checksum,
+    Complaint,
+    Confirmation,
     EncryptedShares,
     PublicKeys,
     Survivors,
@@ -75,6 +78,7 @@ def run_of(num: int = 4, **changes: object) -> Run:
         ),
         ({"threshold": -1}, "secure.threshold = -1"),
         ({"neighbours": -1}, "neighbours -1"),
+        ({"asked": 3}, "3 clients were asked: they must be 4 or more"),
     ],
 )
 def test_what_is_no_session(changes, message):
@@ -98,6 +102,9 @@ def test_every_field_of_a_session_tells_it_apart():
         session(11, clients=(*range(9), 10)),
         session(10, threshold=8),
         session(10, neighbours=4),
+        session(10, asked=11),
+        session(10, signed=False),
+        session(10, members="00"),
         session(10, run="run,sum", phase=""),
     ]
     assert len({one.digest for one in [plain, *changed]}) == len(changed) + 1
@@ -111,10 +118,11 @@ def test_every_field_of_a_session_tells_it_apart():
 
 def clients_steps(run: Run) -> dict[str, Callable[[SecureSumClient], object]]:
     return {
-        "share keys": lambda client: client.share_keys(run.keys),
+        "share keys": lambda client: client.share_keys(run.keys, roster=run.roster),
         "receive shares": lambda client: client.receive_shares({}),
         "mask input": lambda client: client.mask_input(run.values[0]),
-        "unmask": lambda client: client.unmask(run.session.clients),
+        "confirm": lambda client: client.confirm(run.session.clients, run.signers[0]),
+        "unmask": lambda client: client.unmask(run.signatures, run.roster),
     }
 
 
@@ -136,19 +144,20 @@ def test_a_clients_steps_come_once_and_in_order(stored):
 
 
 def test_a_message_of_a_step_that_is_closed_not_yet_open_or_was_taken():
-    run = run_of()
-    late = run_of().until("unmask")
+    run, late = run_of(), run_of().until("unmask")  # of equal entropy
     server = run.server
     receive: dict[str, Callable[[int], None]] = {
-        "public keys": lambda p: server.receive_keys(p, late.keys[p % 9]),
+        "public keys": lambda p: server.receive_keys(p, late.keys[p % 9], late.signing_key(p % 9)),
         "encrypted shares": lambda p: server.receive_shares(p, late.shares[p % 9]),
         "masked inputs": lambda p: server.receive_masked_input(p, late.masked[p % 9], late.checks[p % 9]),
+        "signatures": lambda p: server.receive_signature(p, late.signatures[p % 9]),
         "revealed shares": lambda p: server.receive_revealed_shares(p, late.revealed[p % 9]),
     }
     close: dict[str, Callable[[], object]] = {
         "public keys": server.close_keys,
         "encrypted shares": server.close_shares,
         "masked inputs": server.close_masked_inputs,
+        "signatures": server.close_signatures,
         "revealed shares": server.total,
     }
     names = list(receive)
@@ -181,7 +190,7 @@ def test_who_did_not_take_the_step_before():
     assert run.delivered.keys() == {0, 2, 3, 4}
 
 
-@pytest.mark.parametrize("step", ["keys", "share", "mask", "unmask"])
+@pytest.mark.parametrize("step", ["keys", "share", "mask", "confirm", "unmask"])
 def test_too_few_clients_at_a_step(step):
     what = session(10)
     run = Run(what, vectors(what), dict.fromkeys(range(4), step))
@@ -191,31 +200,43 @@ def test_too_few_clients_at_a_step(step):
 
 
 def test_clients_hold_to_the_threshold_themselves():
-    run = run_of().until("keys")
-    few = {p: run.keys[p] for p in (0, 1)}
+    run = run_of(threshold=3).until("keys")
     with refused("2 of 4 clients sent keys; needed 3"):
-        run.clients[0].share_keys(few)
+        run.clients[0].share_keys({p: run.keys[p] for p in (0, 1)})
     run._share()
     with refused("2 of 4 clients sent shares; needed 3"):
         run.clients[0].receive_shares({1: run.delivered[0][1]})
     run._deliver()
     run._mask()
+    confirm, key = run.clients[0].confirm, run.signers[0]
     with refused("2 of 4 clients survive; needed 3"):
-        run.clients[0].unmask([0, 1])
+        confirm([0, 1], key)
     with refused("2 of 4 clients survive"):
-        run.clients[0].unmask([0, 1, 1, 0])
+        confirm([0, 1, 1, 0], key)
     with refused("partition 0 is not among the survivors and reveals nothing"):
-        run.clients[0].unmask([1, 2, 3])
+        confirm([1, 2, 3], key)
     with refused(r"survivors \[7\] who never sent shares"):
-        run.clients[0].unmask([0, 1, 2, 7])
-    run._unmask()  # none of these was an answer
+        confirm([0, 1, 2, 7], key)
+    with refused("partition 0 has no signing key, and the members of the session sign"):
+        confirm([0, 1, 2])
+    run._confirm()  # none of these was an answer
+    few = {p: run.signatures[p] for p in (0, 1)}
+    for signatures, roster in (
+        (few, run.roster),
+        ({}, run.roster),
+        (run.signatures, None),
+        (few | {2: bytes(64)}, run.roster),
+    ):
+        with refused(r"[12] of 4 clients signed these survivors; needed 3"):
+            run.clients[0].unmask(signatures, roster)
+    run._unmask()
     assert run.server.total().tolist() == plain_sum(run.session, run.values, run.session.clients)
 
 
 def test_a_client_without_enough_neighbours():
     what = session(70, neighbours=6)
     run = Run(what, vectors(what)).until("share")
-    near = what.graph(what.clients)[0]
+    near = run.bound.graph[0]
     delivered = dict(run.delivered[0])
     for peer in near[:4]:
         del delivered[peer]
@@ -246,8 +267,7 @@ def test_vectors_that_are_refused(vector, message):
         run.clients[1].mask_input(vector)
     with refused(f"partition 1: .*{message}"):
         run.server.receive_masked_input(1, vector, bytes(32))
-    run._mask()
-    run._unmask()
+    run._mask(), run._confirm(), run._unmask()
     assert run.server.total().tolist() == plain_sum(run.session, run.values, run.session.clients)
 
 
@@ -285,7 +305,7 @@ def test_a_degenerate_mask_key_is_refused_by_the_client_that_would_use_it():
 def test_keys_that_the_server_refuses():
     run = run_of().until("keys")
     server = SecureSumServer(run.session)
-    server.receive_keys(0, run.keys[0])
+    server.receive_keys(0, run.keys[0], run.signing_key(0))
     for keys in (
         run.keys[0],
         keys_of(run.keys[0].encryption_key, run.keys[1].encryption_key),
@@ -298,15 +318,18 @@ def test_keys_that_the_server_refuses():
             server.receive_keys(1, keys_of(degenerate, run.keys[1].encryption_key))
         with refused("partition 1: a degenerate key"):
             server.receive_keys(1, keys_of(run.keys[1].mask_key, degenerate))
-    server.receive_keys(1, run.keys[1])
+    for key in (b"", run.signing_key(2)):
+        with refused("partition 1: its keys are not signed by the key that it names"):
+            server.receive_keys(1, run.keys[1], key)
+    server.receive_keys(1, run.keys[1], run.signing_key(1))
 
 
 def test_shares_that_the_server_refuses():
     what = session(70, neighbours=4)
     run = Run(what, vectors(what), payload=b"n").until("keys")
-    good = run.clients[0].share_keys(run.keys, b"payload")
+    good = run.clients[0].share_keys(run.keys, b"payload", run.roster)
     sent = good.by_partition
-    near = what.graph(what.clients)[0]
+    near = run.bound.graph[0]
     far = next(p for p in sent if p not in near)
     take = run.server.receive_shares
     for encrypted in (
@@ -353,15 +376,15 @@ def test_a_plaintext_that_holds_no_shares(monkeypatch, text):
 def test_a_payload_cannot_be_withheld():
     what = session(70, neighbours=4)
     run = Run(what, vectors(what), payload=b"payload").until("share")
-    far = next(p for p in what.clients[1:] if p not in what.graph(what.clients)[0])
+    far = next(p for p in what.clients[1:] if p not in run.bound.graph[0])
     with refused(f"partition {far}: what it sent cannot be decrypted"):
         run.clients[0].receive_shares(run.delivered[0] | {far: b""})
 
 
 def test_revealed_shares_that_the_server_refuses():
     what = session(5)
-    run = Run(what, vectors(what), {4: "mask"}).until("mask")
-    good = run.clients[0].unmask(run.survivors)
+    run = Run(what, vectors(what), {4: "mask"}).until("confirm")
+    good = run.clients[0].unmask(run.signatures, run.roster)
     take = run.server.receive_revealed_shares
     for odd in ({}, {p: good[p] for p in range(4)}, good | {9: good[1]}):
         with refused("partition 0: shares of others than its peers"):
@@ -397,8 +420,8 @@ def test_any_bit_of_signed_keys():
         for bit in range(8 * len(value)):
             odd = keys[1].model_copy(update={name: flipped(value, bit)})
             with refused("partition 1: "):
-                SecureSumServer(what, roster).receive_keys(1, odd)
-            with refused("partition 1: its keys are not signed"):
+                SecureSumServer(what).receive_keys(1, odd, roster[1])
+            with refused("partition 1: its keys are not signed" if odd.signature else "only if all members sign"):
                 members[0].share_keys(keys | {1: odd}, roster=roster)
     members[0].share_keys(keys, roster=roster)
 
@@ -429,7 +452,7 @@ def test_any_bit_of_encrypted_shares():
 def test_any_bit_of_a_masked_vector_and_of_its_checksum():
     run = run_of(2, length=3).until("deliver")
     vector = run.clients[0].mask_input(run.values[0])
-    check = checksum(vector, run.session, 0)
+    check = checksum(vector, run.bound, 0)
     for bit in range(64 * 3):
         odd = np.frombuffer(flipped(vector.tobytes(), bit), np.uint64)
         with refused(r"partition 0: (the masked input|a vector)"):
@@ -453,8 +476,8 @@ def test_any_bit_of_a_commitment():
 def test_any_bit_of_revealed_shares_is_refused_or_found_and_named(dropped):
     """Of five clients with threshold three: one answer more than is needed, or two."""
     what = session(5, threshold=3)
-    run = Run(what, vectors(what), {} if dropped is None else {dropped: "mask"}).until("mask")
-    answers = {p: run.clients[p].unmask(run.survivors) for p in run.survivors}
+    run = Run(what, vectors(what), {} if dropped is None else {dropped: "mask"}).until("confirm")
+    answers = {p: run.clients[p].unmask(run.signatures, run.roster) for p in run.survivors}
     expected = plain_sum(what, run.values, run.survivors)
     for client in (2, 3):
         for bit in range(0, 8 * 34, 3):
@@ -475,22 +498,22 @@ def test_any_bit_of_revealed_shares_is_refused_or_found_and_named(dropped):
 def test_a_wrong_share_without_one_to_spare():
     what = session(4)
     run = Run(what, vectors(what), {3: "unmask"})
-    run.until("mask")
+    run.until("confirm")
     for p in (0, 1, 2):
-        answer = run.clients[p].unmask(run.survivors)
+        answer = run.clients[p].unmask(run.signatures, run.roster)
         run.server.receive_revealed_shares(p, answer if p else answer | {2: flipped(answer[2], 0)})
     with refused("partition 2: its shares do not fit together"):
         run.server.total()
-    run.server.receive_revealed_shares(3, run.clients[3].unmask(run.survivors))  # which makes good for it
+    run.server.receive_revealed_shares(3, run.clients[3].unmask(run.signatures, run.roster))  # which makes good for it
     assert run.server.total().tolist() == plain_sum(what, run.values, what.clients)
     assert run.server.suspects == {0}
 
 
 def test_two_who_spoil_different_clients_shares_are_both_named():
     what = session(7, threshold=4)
-    run = Run(what, vectors(what)).until("mask")
+    run = Run(what, vectors(what)).until("confirm")
     for p, member in run.clients.items():
-        answer = member.unmask(what.clients)
+        answer = member.unmask(run.signatures, run.roster)
         spoilt = {0: 2, 1: 5}.get(p)
         run.server.receive_revealed_shares(
             p, answer if spoilt is None else answer | {spoilt: flipped(answer[spoilt], 9)}
@@ -502,15 +525,12 @@ def test_two_who_spoil_different_clients_shares_are_both_named():
 def test_messages_of_an_earlier_session():
     """Of the same clients, alike but for the run's name."""
     old, new = run_of(run="earlier").until("unmask"), run_of(run="later")
-    new.clients = {p: SecureSumClient.begin(new.session, p) for p in new.session.clients}
-    for p, member in new.clients.items():
-        new.keys[p] = member.advertise_keys()
-        new.server.receive_keys(p, new.keys[p])
-    new.server.close_keys()
+    new.clients = {p: SecureSumClient.begin(new.session, p, new.signers[p]) for p in new.session.clients}
+    new.until("keys")
     with refused("the keys of partition 0 are not those that it sent"):
         new.clients[0].share_keys(old.keys)
     stale = copy.deepcopy(new.server)
-    shares = {p: member.share_keys(new.keys) for p, member in new.clients.items()}
+    shares = {p: member.share_keys(new.keys, roster=new.roster) for p, member in new.clients.items()}
     for p in shares:
         new.server.receive_shares(p, shares[p])
         stale.receive_shares(p, old.shares[p] if p == 1 else shares[p])
@@ -522,11 +542,17 @@ def test_messages_of_an_earlier_session():
         member.receive_shares(delivered[p])
         masked = member.mask_input(new.values[p])
         with refused(f"partition {p}: the masked input does not fit its checksum"):
-            new.server.receive_masked_input(p, old.masked[p], checksum(old.masked[p], old.session, p))
-        new.server.receive_masked_input(p, masked, checksum(masked, new.session, p))
-    new.server.close_masked_inputs()
+            new.server.receive_masked_input(p, old.masked[p], checksum(old.masked[p], old.bound, p))
+        new.server.receive_masked_input(p, masked, checksum(masked, new.bound, p))
+    new.survivors = new.server.close_masked_inputs()
+    for p in old.signatures:
+        with refused(f"partition {p}: it did not sign the survivors"):
+            new.server.receive_signature(p, old.signatures[p])
+    new._confirm()
+    with refused("1 of 4 clients signed these survivors; needed 3"):
+        new.clients[0].unmask(old.signatures, new.roster)
     for p, member in new.clients.items():
-        new.server.receive_revealed_shares(p, old.revealed[p] if p == 1 else member.unmask(new.session.clients))
+        new.server.receive_revealed_shares(p, old.revealed[p] if p == 1 else member.unmask(new.signatures, new.roster))
     assert new.server.total().tolist() == plain_sum(new.session, new.values, new.session.clients)
     assert new.server.suspects == {1}
 
@@ -539,8 +565,8 @@ def test_signed_keys_of_an_earlier_session():
     stale = before[1].advertise_keys()
     with refused("partition 1: its keys are not signed by its key in the roster"):
         members[0].share_keys(keys | {1: stale}, roster=roster)
-    with refused("partition 1: its keys are not signed by its key in the roster"):
-        SecureSumServer(new, roster).receive_keys(1, stale)
+    with refused("partition 1: its keys are not signed by the key that it names"):
+        SecureSumServer(new).receive_keys(1, stale, roster[1])
 
 
 # --- The roster ------------------------------------------------------------------------------------------------------
@@ -553,31 +579,53 @@ def test_a_server_in_the_middle():
     keys = {p: member.advertise_keys() for p, member in members.items()}
     for key in (None, Ed25519PrivateKey.generate()):
         swapped = keys | {1: SecureSumClient.begin(what, 1, key).advertise_keys()}
-        with refused("partition 1: its keys are not signed by its key in the roster"):
+        with refused(
+            "partition 1: its keys are not signed by its key in the roster" if key else "only if all members sign"
+        ):
             members[0].share_keys(swapped, roster=roster)
     renamed = keys | {1: keys[1].model_copy(update={"signature": keys[2].signature})}
     with refused("partition 1: its keys are not signed"):
         members[0].share_keys(renamed, roster=roster)
-    with refused("partition 2 is not in the roster"):
+    with refused("partition 2: it is not in the roster"):
         members[0].share_keys(keys, roster={p: roster[p] for p in (0, 1)})
     with refused("partition 2: its keys are not signed"):
         members[0].share_keys(keys, roster=roster | {2: b"no key"})
-    with refused("partition 2: its keys are not signed"):
-        SecureSumServer(what, {p: roster[p] for p in (0, 1)}).receive_keys(2, keys[2])
     members[0].share_keys(keys, roster=roster)
 
 
-def test_a_sum_with_a_roster():
+def test_a_sum_without_signatures():
     what = session(4)
-    run = Run(what, vectors(what), {2: "mask"})
-    run.clients, roster = signed_clients(what)
-    run.server = SecureSumServer(what, roster)
-    run.until("keys")
-    for p, member in run.clients.items():
-        run.server.receive_shares(p, member.share_keys(run.keys, roster=roster))
-    run.delivered = run.server.close_shares()
-    run._deliver(), run._mask(), run._unmask()
-    assert run.server.total().tolist() == plain_sum(what, run.values, (0, 1, 3))
+    run = Run(what, vectors(what), {2: "mask"}, signed=False)
+    assert run.total().tolist() == plain_sum(what, run.values, (0, 1, 3))
+    assert not run.bound.signed
+    assert set(run.signatures.values()) == {b""}
+
+
+def test_a_graph_without_signatures_is_complete():
+    assert Run(session(70), vectors(session(70)), signed=False).until("keys").bound.degree == 69
+    sparse = session(70, neighbours=8)
+    with refused("secure.neighbours = 8: without signatures it must be 69, all others, or auto"):
+        Run(sparse, vectors(sparse), signed=False).until("keys")
+
+
+@pytest.mark.parametrize(("unsigned", "left"), [((0,), (1, 2, 3, 4)), ((0, 1, 2, 4), (3,))])
+def test_members_that_do_not_sign_as_most_do_are_left_out(unsigned, left):
+    run = run_of(5)
+    for p in run.session.clients:
+        key = None if p in unsigned else run.signers[p]
+        member = SecureSumClient.begin(run.session, p, key)
+        run.server.receive_keys(p, member.advertise_keys(), run.signing_key(p))
+    assert set(run.server.close_keys()) == set(max(left, unsigned, key=len))
+    assert run.server.unlike == set(min(left, unsigned, key=len))
+
+
+def test_half_of_the_members_do_not_sign():
+    run = run_of(4)
+    for p in run.session.clients:
+        member = SecureSumClient.begin(run.session, p, run.signers[p] if p < 2 else None)
+        run.server.receive_keys(p, member.advertise_keys(), run.signing_key(p))
+    with refused(r"partitions \[0, 1\] sign their keys, \[2, 3\] do not: give every node a signing-key and a roster"):
+        run.server.close_keys()
 
 
 # --- Stored clients --------------------------------------------------------------------------------------------------
@@ -591,12 +639,14 @@ def test_a_stored_client_fits_a_flower_record_and_holds_no_more_than_it_needs():
         state = run.clients[0].state
         assert ClientState.from_parts(dict(ConfigRecord(state.as_parts()))) == state
         kept = [value in (state.mask_secret, state.encryption_secret, state.seed) for value in secret]
-        assert kept == {"mask": [True, False, True], "unmask": [False] * 3}.get(step, [True] * 3)
+        assert kept == {"mask": [True, False, True], "confirm": [False] * 3, "unmask": [False] * 3}.get(
+            step, [True] * 3
+        )
         getattr(run, f"_{step}")()
     state = run.clients[0].state
-    assert state == ClientState(session=run.session, me=0, step="done")
+    assert state == ClientState(session=run.bound, me=0, step="done")
     with refused("step unmask of partition 0 is out of order: it was taken before"):
-        SecureSumClient(run.clients[0].state).unmask(run.session.clients)
+        SecureSumClient(run.clients[0].state).unmask(run.signatures, run.roster)
 
 
 @pytest.mark.parametrize(
@@ -614,7 +664,7 @@ def test_a_stored_client_fits_a_flower_record_and_holds_no_more_than_it_needs():
     ],
 )
 def test_what_is_no_stored_client(old, new, message):
-    stored = run_of().clients[0].state.as_parts()
+    stored = SecureSumClient.begin(session(4), 0).state.as_parts()
     assert stored["state"].count(old) == 1
     with refused(f"ClientState: .*{message}"):
         ClientState.from_parts({"state": stored["state"].replace(old, new)})
@@ -687,6 +737,11 @@ GOOD_SHARES = {"partitions": [1], "values": [b""], "commitment": bytes(32)}
         (BytesByPartition, {"partitions": [1], "values": [b""], "more": 1}, "more: "),
         (Opening, {"target": "train", "modulus": "97", "length": 5, "clients": [0, 1]}, "modulus: .* integer"),
         (Survivors, {"survivors": [0, None]}, "survivors.1: .* integer"),
+        (Advertisement, GOOD_KEYS, "signing_key: .*required"),
+        (Advertisement, GOOD_KEYS | {"signing_key": bytes(33)}, "signing_key: .* 32 bytes"),
+        (Confirmation, {"signature": b"1"}, "signature: .* 64 bytes"),
+        (Complaint, {"complaint": []}, "complaint: .* at least 1"),
+        (Complaint, {"complaint": [True]}, "complaint.0: .* integer"),
         (Checksum, {"checksum": bytes(31)}, "checksum: .* 32 bytes"),
     ],
 )

@@ -35,7 +35,7 @@ def hulls_of(gone: tuple[int, ...] = (), **settings) -> list:
 @pytest.mark.parametrize("phase", ["describe", *PHASES])
 def test_clients_vanish_and_the_sum_of_the_others_is_exact(phase, gone, tmp_path):
     run = hull_run(tmp_path, intercept=Silent(dict.fromkeys(gone, phase), works=True), **FIVE)
-    missed = () if phase in ("unmask", "evaluate") else gone
+    missed = () if phase in ("confirm", "unmask", "evaluate") else gone
     assert decoded(run) == hulls_of(missed, **FIVE)
     metrics = run.summary["metrics"]
     assert run.summary["status"] == "completed"
@@ -60,7 +60,7 @@ def test_three_of_ten_vanish_at_three_phases(tmp_path):
 
 
 @pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize("phase", ["keys", "shares", "hulls", "unmask"])
+@pytest.mark.parametrize("phase", ["keys", "shares", "hulls", "confirm", "unmask"])
 def test_fewer_than_the_threshold_end_the_run_and_nothing_is_revealed(phase, tmp_path):
     recorder = Recorder()
     silent = Silent(dict.fromkeys((0, 2, 4), phase))
@@ -79,7 +79,7 @@ def test_a_client_that_errs_is_left_out_with_the_reason(phase, tmp_path):
         return Message(Error(1, "RuntimeError"), reply_to=request)
 
     run = hull_run(tmp_path, intercept=Fault(1, fail, phase, 0), **TINY)
-    assert decoded(run) == hulls_of(() if phase == "unmask" else (1,), **TINY)
+    assert decoded(run) == hulls_of(() if phase in ("confirm", "unmask") else (1,), **TINY)
     (row,) = [row for row in run.clients if row["phase"] == phase and row["dropped"]]
     assert row["dropped"] == "Flower reports error 1 for this node; the node's log has details"
 
@@ -196,11 +196,12 @@ def ask_again(change):
     ("phase", "change", "reason"),
     [
         ("keys", lambda content: None, "this secure sum was begun before"),
-        ("keys", lambda content: content["parts"].update(clients=[0, 1]), "this secure sum was begun before"),
+        ("keys", lambda content: content["parts"].update(clients=[0, 1, 2, 3]), "this secure sum was begun before"),
         ("shares", lambda content: None, "step share keys of partition 1 is out of order: it was taken before"),
         ("hulls", lambda content: None, "step receive shares of partition 1 is out of order: it was taken before"),
+        ("confirm", lambda content: None, "step confirm of partition 1 is out of order: it was taken before"),
+        ("confirm", lambda content: content["parts"].update(survivors=[0, 1]), "step confirm of partition 1 is out of"),
         ("unmask", lambda content: None, "step unmask of partition 1 is out of order: it was taken before"),
-        ("unmask", lambda content: content["parts"].update(survivors=[0, 1]), "step unmask of partition 1 is out of"),
     ],
 )
 def test_no_client_answers_twice(phase, change, reason, tmp_path):
@@ -226,7 +227,7 @@ REFUSED = {
     "shares for a stranger": ("shares", lambda r: replace(r, parts={**r.parts, "partitions": [0, 7]}),
                               "shares for others than its peers"),
     "a foreign partition": ("shares", lambda r: replace(r, partition=7), "it has changed its partition-id to 7"),
-    "no keys": ("keys", lambda r: replace(r, parts={}), "mask_key: Field required"),
+    "half the keys": ("keys", lambda r: replace(r, parts={"mask_key": bytes(32)}), "encryption_key: Field required"),
     "a degenerate key": ("keys", lambda r: replace(r, parts={**r.parts, "mask_key": bytes(32)}), "a degenerate key"),
     "arrays too many": ("keys", lambda r: replace(r, arrays={"points": np.zeros(2)}), "arrays are not expected"),
     "the run before": ("shares", lambda r: replace(r, header=replace(r.header, run="other")), "the reply has run other"),

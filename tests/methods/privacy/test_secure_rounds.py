@@ -61,9 +61,20 @@ def test_a_calibration_is_no_part_of_what_a_round_costs(tmp_path):
     settings = {"dataset": "digits", "num_rounds": 1, "images__train_subset": 160, "fine_tune_epochs": 0}
     found = run(tmp_path, method="spherefed", clients=CLIENTS, secure_sum=True, **settings)
     phases = [row["phase"] for row in found.rounds]
-    assert phases == ["keys", "shares", "unmask", "train", "keys", "shares", "unmask", "calibrate"]
+    assert phases == [
+        "keys",
+        "shares",
+        "confirm",
+        "unmask",
+        "train",
+        "keys",
+        "shares",
+        "confirm",
+        "unmask",
+        "calibrate",
+    ]
     for way in ("bytes_up", "bytes_down"):
-        assert found.summary[way] == sum(float(row[way]) for row in found.rounds[:4])
+        assert found.summary[way] == sum(float(row[way]) for row in found.rounds[:5])
 
 
 def test_a_threshold_that_the_calibration_cannot_have_is_refused_before_any_round(tmp_path):
