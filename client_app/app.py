@@ -1,5 +1,6 @@
 """The ClientApp: it hands each message of a run to its handler, and sends what the handler returns."""
 
+import contextlib
 import logging
 import time
 import traceback
@@ -14,9 +15,11 @@ from flwr.clientapp import ClientApp
 from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
 from curvfed.client_app.node.configuration import flag, is_real, partition_id, public_text
+from curvfed.client_app.node.ledger import REFUSAL, ledger_of
 from curvfed.client_app.node.phases import check_phase
 from curvfed.client_app.node.resources import memory_errors
 from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log_to_stdout
@@ -52,7 +55,7 @@ Handler = Callable[[Client, Request, RecordDict], dict[str, Any]]
 
 
 def _masked(handler: Handler) -> Handler:
-    """A handler that first, where its reply is masked, reads what the peers sent: a complaint must not wait for training."""
+    """A handler that first, where its reply is masked, reads what the peers sent, so that a complaint comes at once."""
 
     def opened(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
         if client.config.secure_sum:
@@ -66,6 +69,8 @@ def _masked(handler: Handler) -> Handler:
 
 
 def _describe(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+    if client.ledger:
+        client.ledger.note_run(client.run, {"method": client.config.method, "secure-sum": client.config.is_masked})
     return {"description": client.describe()}
 
 
@@ -101,30 +106,32 @@ def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, 
     """Score the shared parameters received together with the client's personal ones."""
     if client.method.is_one_shot:
         return _step("hull", "evaluate")(client, request, state)
-    _prepare(client, request)
-    return _scored(client, request, state, client.scores() | _curvature_in_use(client))
+    received = _prepare(client, request)
+    return _scored(client, request, state, received, client.scores() | _curvature_in_use(client))
 
 
 @_masked
 def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Train a personal model from the shared parameters received; the model stays, its scores are sent."""
     started = time.perf_counter()
-    _prepare(client, request)
+    received = _prepare(client, request)
     before = client.task.scores(client.model)
     loss = client.fine_tune(request.header.round)
     metrics = {f"{name}_before": value for name, value in before.items()} | client.task.scores(client.learner.tuned)
     if loss is not None:
         metrics["loss"] = loss
-    return _scored(client, request, state, metrics | {"seconds": time.perf_counter() - started})
+    return _scored(client, request, state, received, metrics | {"seconds": time.perf_counter() - started})
 
 
-def _scored(client: Client, request: Request, state: RecordDict, metrics: dict[str, float]) -> dict[str, Any]:
+def _scored(
+    client: Client, request: Request, state: RecordDict, received: Arrays, metrics: dict[str, float]
+) -> dict[str, Any]:
     """A reply with figures alone, which a secure sum adds up over the cohort."""
     if not client.config.secure_sum:
         return {"metrics": metrics}
     from curvfed.client_app import masked_replies
 
-    return masked_replies.figures(client, request, state, metrics)
+    return masked_replies.figures(client, request, state, received, metrics)
 
 
 @_masked
@@ -135,8 +142,7 @@ def _sums(client: Client, request: Request, state: RecordDict) -> dict[str, Any]
     if client.config.secure_sum:
         from curvfed.client_app import masked_replies
 
-        bound = client.config.calibration.bound or client.config.secure.clip
-        return masked_replies.vector(client, request, state, sums, num_examples, {}, bound)
+        return masked_replies.sums(client, request, state, sums, num_examples)
     return {"num_examples": num_examples, "arrays": {"sums": sums}}
 
 
@@ -188,6 +194,9 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
         level = logging.WARNING if is_real(node_config) else logging.DEBUG
         log.log(level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error)
         reason = public_text(error, node_config)
+        if partition >= 0 and (ledger := ledger_of(partition, node_config)):
+            with contextlib.suppress(ConfigError):  # a refusal tells nothing, so it does not wait for a full disk
+                ledger.append(REFUSAL, run=header.run, phase=header.phase, round=header.round, reason=reason)
     except Exception as error:
         log.error(
             "partition %d, %s of round %d failed\n%s",

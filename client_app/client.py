@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from curvfed.client_app.data.load import check_fits, class_names, load_data, make_task, statistics
 from curvfed.client_app.node.configuration import check_names, flag, is_real
 from curvfed.client_app.node.data_digest import keyed
+from curvfed.client_app.node.ledger import ledger_of
 from curvfed.client_app.node.policy import policy_of
 from curvfed.client_app.node.resources import device_of, fitting_model
 from curvfed.client_app.personal import ClientFiles, state_folder
@@ -48,6 +49,8 @@ class Client:
     ----------
     policy : Policy or None
         What a real node decides for itself; None in a simulation.
+    ledger : Ledger or None
+        What a real node has signed and revealed so far; None in a simulation.
     digest : str
         Of the data; keyed by the node's secret if they are its own.
     shares_statistics : bool
@@ -67,6 +70,7 @@ class Client:
         self.policy = policy_of(node_config)
         self.node_config = node_config = self.policy.applied(node_config) if self.policy else node_config
         self.owns_data = "data-path" in node_config
+        self.ledger = ledger_of(partition, node_config)
         config = self.policy.check_run(config, self.owns_data) if self.policy else config
         may_share = flag(node_config, "share-statistics") is not False
         self.shares_statistics = may_share and (config.share_statistics or not self.owns_data)

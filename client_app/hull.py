@@ -9,6 +9,8 @@ from flwr.app import RecordDict
 from curvfed.client_app.client import Client
 from curvfed.client_app.masked_replies import figures
 from curvfed.client_app.node.configuration import max_share
+from curvfed.client_app.node.data_digest import keyed
+from curvfed.client_app.node.inputs import Inputs
 from curvfed.client_app.secure import end, masked, member_of, open_letters
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.point_data import public_parameters
@@ -74,9 +76,14 @@ def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]
         raise MessageError("the sum does not fit the vectors that this client's configuration makes")
     found = _hulls(client, public)
     _check_share(client, found, public)
+    if client.ledger:
+        points = {
+            keyed(repr(point.tolist()), client.partition, client.node_config)[:16] for point in found.revealed(public)
+        }
+        client.ledger.reveal(client.run, points, found.num_points, max_share(client.node_config))
     slots = draw_slots(public.num_classes, len(found.hulls))
     vector = encode_hulls(found.hulls, position(order_numbers, client.partition), slots, public)
-    return masked(client, request, state, vector)
+    return masked(client, request, state, vector, Inputs.of_data(client.digest, vector, request.header.phase))
 
 
 def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
@@ -92,7 +99,7 @@ def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, A
         names = name_groups(classifier.predict(data.train_points), data.train_labels, groups, classes)
         score["score"] = accuracy(classifier.predict(data.test_points), data.test_labels, names)
     if client.config.secure_sum:
-        return figures(client, request, state, score)
+        return figures(client, request, state, {}, score)
     end(client, state)
     return {"metrics": score}
 

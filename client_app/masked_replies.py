@@ -7,6 +7,7 @@ from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.node.inputs import NONE, Inputs
 from curvfed.client_app.secure import Answer, masked_reals
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.training import Trained
@@ -28,22 +29,40 @@ def update(
         raise SecureSumError("a client without training examples has nothing to add")
     limit, weight = client.config.secure.clip, client.task.num_examples if client.config.weights == "examples" else 1
     values, clipped = weighted_update(client.learner.summand(received, trained), received, weight, limit)
-    return vector(client, request, state, values, weight, metrics | {"clipped": float(clipped)}, limit)
+    moved = float(np.linalg.norm(values)) / weight
+    return _masked(
+        client,
+        request,
+        state,
+        received,
+        moved,
+        packed(values, weight, metrics | {"clipped": float(clipped)}, limit),
+        limit,
+    )
 
 
-def figures(client: Client, request: Request, state: RecordDict, metrics: dict[str, float]) -> Answer:
-    """Figures alone."""
-    return vector(client, request, state, np.zeros(0), 0, metrics, client.config.secure.clip)
+def figures(client: Client, request: Request, state: RecordDict, received: Arrays, metrics: dict[str, float]) -> Answer:
+    """Figures alone, of the parameters received."""
+    bound = client.config.secure.clip
+    return _masked(client, request, state, received, 0.0, packed(np.zeros(0), 0, metrics, bound), bound)
 
 
-def vector(
+def sums(client: Client, request: Request, state: RecordDict, values: NDArray[np.float64], examples: int) -> Answer:
+    """Sums over the client's examples."""
+    bound = client.config.calibration.bound or client.config.secure.clip
+    vector = packed(values, examples, {}, bound)
+    inputs = Inputs.of_data(client.digest, vector, request.header.phase)
+    return masked_reals(client, request, state, vector, partial(encoding, bound), inputs)
+
+
+def _masked(
     client: Client,
     request: Request,
     state: RecordDict,
-    values: NDArray[np.float64],
-    weight: int,
-    metrics: dict[str, float],
+    received: Arrays,
+    moved: float,
+    vector: NDArray[np.float64],
     bound: float,
 ) -> Answer:
-    """The masked vector of values, weight and figures."""
-    return masked_reals(client, request, state, packed(values, weight, metrics, bound), partial(encoding, bound))
+    inputs = Inputs.of_parameters(received, moved, vector, request.header.phase) if client.ledger else NONE
+    return masked_reals(client, request, state, vector, partial(encoding, bound), inputs)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.configuration import is_real
+from curvfed.client_app.node.inputs import Inputs
 from curvfed.strategies.config.secure_phases import MASKED, TARGETS, Opening
 from curvfed.strategies.hull.order import draw_order_number
 from curvfed.strategies.secure_sum import simulation
@@ -31,6 +33,9 @@ from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.wire.messages import HULLS, Request
 
 log = logging.getLogger("curvfed")
+
+INPUTS = "secure-sum-inputs"
+"""Record with what the ledger keeps of the vector that was masked last."""
 
 STATE = "secure-sum"
 """Record with the secrets of a sum between its messages. After the last message it holds no secrets."""
@@ -91,9 +96,10 @@ def open_letters(request: Request, state: RecordDict) -> tuple[dict[int, bytes],
     return payloads, {}
 
 
-def masked(client: Client, request: Request, state: RecordDict, vector: NDArray[np.uint64]) -> Answer:
-    """The reply with the masked vector, once `open_letters` has read what the peers sent."""
+def masked(client: Client, request: Request, state: RecordDict, vector: NDArray[np.uint64], inputs: Inputs) -> Answer:
+    """The reply with the masked vector, once `open_letters` has read what the peers sent; `inputs` are for the ledger."""
     member = member_of(request, state)
+    state[INPUTS] = ConfigRecord(asdict(inputs))
     masked_input = member.mask_input(vector)
     _store(member, state)
     parts = Checksum(checksum=checksum(masked_input, member.state.session, client.partition)).as_parts()
@@ -106,17 +112,18 @@ def masked_reals(
     state: RecordDict,
     values: NDArray[np.float64],
     encoding: Callable[[int], FixedPoint],
+    inputs: Inputs,
 ) -> Answer:
     """The reply with a masked vector of real numbers; `encoding` takes the number of clients that were asked."""
     vector = encoding(member_of(request, state).state.session.num_asked).encode(values)
-    return masked(client, request, state, vector)
+    return masked(client, request, state, vector, inputs)
 
 
 def confirm(client: Client, request: Request, state: RecordDict) -> Answer:
     """Sign who is in the sum: from here on the sum is begun for good, and shares are revealed for these survivors alone."""
     member = member_of(request, state)
     signature = member.confirm(Survivors.from_parts(request.parts).survivors, _signing_key(client))
-    _note(client, member.state.session, member.state.survivors)
+    _note(client, state, member.state.session, member.state.survivors)
     _store(member, state)
     return {"parts": Confirmation(signature=signature).as_parts()}
 
@@ -146,10 +153,16 @@ def end(client: Client, state: RecordDict) -> None:
 def _admit(client: Client, session: Session) -> None:
     """Refuse a sum that this node takes no part in, by its own rules: called with the sum as the server opens it, and
     again when it is bound to its members, before anything secret leaves."""
+    if client.policy:
+        client.policy.check_sum(session, client.roster)
 
 
-def _note(client: Client, session: Session, survivors: Collection[int]) -> None:
-    """Keep on record that this client signed a sum over these survivors: called before the signature leaves."""
+def _note(client: Client, state: RecordDict, session: Session, survivors: Collection[int]) -> None:
+    """Keep on record that this client signs a sum over these survivors, if its policy and its ledger allow it: called
+    before the signature leaves."""
+    if client.policy and client.ledger:
+        client.policy.check_contributors(survivors)
+        client.ledger.sign(session, survivors, Inputs(**dict(state[INPUTS])), client.policy.sums)
 
 
 def _signing_key(client: Client) -> Ed25519PrivateKey | None:

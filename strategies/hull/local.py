@@ -44,6 +44,12 @@ class LocalHulls:
         """How many vertices would leave the client, each as the bin that it lies in."""
         return sum(len(hull) for hull in self.hulls)
 
+    def revealed(self, public: PublicParameters) -> NDArray[np.float64]:
+        """The points that leave the client, (m, 2): the hulls' vertices in the bins that are sent."""
+        bins = [public.quantizer.encode(corners) for corners in self.vertices]
+        sent = [np.isin(own, hull) for own, hull in zip(bins, self.hulls, strict=True)]
+        return np.concatenate([np.zeros((0, 2)), *(c[s] for c, s in zip(self.vertices, sent, strict=True))])
+
     @property
     def share_revealed(self) -> float:
         """`num_revealed` as a share of the points; 0 without points."""

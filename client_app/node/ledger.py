@@ -1,0 +1,171 @@
+"""The node's ledger: a line for every run, sum, revealed point and refusal, and what follows for the next sum.
+
+A line is written and synced before the answer that it is about leaves. So a line that a crash tore belongs to no answer.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from curvfed.client_app.node.configuration import absolute, is_real, state_root
+from curvfed.client_app.node.inputs import Inputs
+from curvfed.client_app.node.policy import Sums
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.session import Session
+
+RUN, SUM, POINTS, REFUSAL = "run", "sum", "points", "refusal"
+"""Kinds of lines."""
+
+AS_GOOD = 0.95
+"""An attacker who has all sums over the same inputs must err about any single vector by at least this share of the error
+that the smallest of the sums alone leaves."""
+
+
+class Ledger:
+    """The lines of one node, oldest first, in a text file that is only ever appended to.
+
+    Parameters
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def append(self, kind: str, **fields: Any) -> None:
+        """Add a line, and wait until the disk has it.
+
+        Raises
+        ------
+        ConfigError
+            If it cannot be written: then the node must not answer.
+        """
+        line = {"time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "kind": kind, **fields}
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            is_new = not self.path.exists()
+            file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                size = os.fstat(file).st_size
+                torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"
+                os.write(file, b"\n" * torn + json.dumps(line, ensure_ascii=False).encode() + b"\n")
+                os.fsync(file)
+            finally:
+                os.close(file)
+            if is_new:
+                _sync_folder(self.path.parent)
+        except OSError as error:
+            raise ConfigError(f"this node's ledger cannot be written ({error.strerror}): it answers nothing") from None
+
+    def lines(self, *kinds: str) -> list[dict[str, Any]]:
+        """The lines of some kinds, or all; torn ones are left out."""
+        found = []
+        with contextlib.suppress(FileNotFoundError):
+            for text in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
+                with contextlib.suppress(ValueError):
+                    line = json.loads(text)
+                    if not kinds or line["kind"] in kinds:
+                        found.append(line)
+        return found
+
+    def note_run(self, run: str, settings: Mapping[str, Any]) -> None:
+        """Keep on record that a run asked this node, and with which keys, once."""
+        if not any(line["run"] == run for line in self.lines(RUN)):
+            self.append(RUN, run=run, **settings)
+
+    def sign(self, session: Session, cohort: Collection[int], inputs: Inputs, rules: Sums) -> None:
+        """Keep on record that this node signs a sum over these nodes, if its former ones allow it.
+
+        Raises
+        ------
+        SecureSumError
+            If it has signed this session before, or together with sums of the same inputs this one tells more about a node
+            than a single sum does.
+        """
+        former, digest = self.lines(SUM), session.digest.hex()
+        if any(line["session"] == digest for line in former):
+            raise SecureSumError("this node has signed this secure sum before, and answers once")
+        same = [set(line["cohort"]) for line in former if inputs.are_those_of(line, former, rules.nearness)]
+        every = [set(line["cohort"]) for line in former] if rules.fixed_groups else []
+        check_cohorts(same, set(cohort), rules.contributors)
+        if any(one != set(cohort) for one in every):
+            raise SecureSumError("[sums] fixed-groups = true in this node's policy: it sums with the same nodes always")
+        self.append(SUM, run=session.run, phase=session.phase, round=session.round, session=digest,
+                    cohort=sorted(cohort), **inputs.as_fields())  # fmt: skip
+
+    def reveal(self, run: str, points: Collection[str], total: int, limit: float) -> None:
+        """Keep on record which points the node's hulls reveal, as keyed hashes, if all runs together stay within a share.
+
+        Raises
+        ------
+        ConfigError
+        """
+        known = {point for line in self.lines(POINTS) for point in line["points"]}
+        if len(known | set(points)) > limit * total:
+            raise ConfigError(
+                f"this node's hull-max-share is {limit:g}, over all runs, and with this one more of its points would leave it"
+            )
+        if new := sorted(set(points) - known):
+            self.append(POINTS, run=run, points=new)
+
+
+def ledger_of(partition: int, node_config: Mapping[str, Any]) -> Ledger | None:
+    """The ledger of a real node, beside its policy or below its `state-path`; None for a simulated client."""
+    if not is_real(node_config):
+        return None
+    named = "policy" in node_config
+    folder = absolute(str(node_config["policy"])).parent if named else state_root(node_config)
+    return Ledger(folder / f"ledger-{partition:05d}.jsonl")
+
+
+def check_cohorts(former: Sequence[Collection[int]], new: Collection[int], least: int) -> None:
+    """Refuse a sum that, with former ones over the same inputs, tells more about one node than a single sum does.
+
+    Of vectors without anything in common, sums over the rows of a 0-1 matrix M (sums × nodes) leave a linear estimate of
+    node i's vector the relative error √(1 − hᵢ), hᵢ = (M⁺M)ᵢᵢ. One sum over n nodes has hᵢ = 1/n; of a node whose vector
+    follows exactly hᵢ is 1. A combination of sums that is a sum over m nodes makes some hᵢ ≥ 1/m.
+
+    Parameters
+    ----------
+    former : sequence of collections of int
+        The nodes in each sum that was signed.
+    new : collection of int
+    least : int
+        No sum over fewer nodes may follow.
+
+    Raises
+    ------
+    SecureSumError
+    """
+    cohorts = {frozenset(one) for one in (*former, new)}
+    if len(cohorts) == 1:
+        return
+    nodes = sorted(frozenset().union(*cohorts))
+    sums = np.array([[node in cohort for node in nodes] for cohort in cohorts], np.float64)
+    told = np.diag(np.linalg.pinv(sums) @ sums)
+    alone = 1 / min(map(len, cohorts))
+    if told.max() > 1 - AS_GOOD**2 * (1 - alone) or told.max() >= 1 / (least - 1):
+        away = sorted({node for cohort in cohorts for node in cohort} - set(new))
+        others = sorted(set(new) - frozenset.intersection(*cohorts))
+        what = f"without {away}" if away else f"with {others}"
+        raise SecureSumError(
+            f"this node has signed a sum of the same inputs over other nodes; one {what} beside it would tell too much about "
+            "single nodes. Start all nodes of before and resume the run, or begin another run with another seed"
+        )
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
