@@ -83,7 +83,7 @@ def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]
         client.ledger.reveal(client.run, points, found.num_points, max_share(client.node_config))
     slots = draw_slots(public.num_classes, len(found.hulls))
     vector = encode_hulls(found.hulls, position(order_numbers, client.partition), slots, public)
-    return masked(client, request, state, vector, Inputs.of_data(client.digest, vector, request.header.phase))
+    return masked(client, request, state, vector, Inputs.of_data(vector, request.header.phase))
 
 
 def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:

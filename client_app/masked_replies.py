@@ -51,7 +51,7 @@ def sums(client: Client, request: Request, state: RecordDict, values: NDArray[np
     """Sums over the client's examples."""
     bound = client.config.calibration.bound or client.config.secure.clip
     vector = packed(values, examples, {}, bound)
-    inputs = Inputs.of_data(client.digest, vector, request.header.phase)
+    inputs = Inputs.of_data(vector, request.header.phase)
     return masked_reals(client, request, state, vector, partial(encoding, bound), inputs)
 
 

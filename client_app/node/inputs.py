@@ -22,7 +22,8 @@ class Inputs:
     Attributes
     ----------
     of : str
-        Names and shapes of the parameters received, as a hash; of sums over the data alone, the digest of the data.
+        Names and shapes of the parameters received, as a hash; "data" of sums over the data alone: a run's seed chooses
+        what is trained on, and of two such choices most points are the same.
     sketch : bytes
         A random projection of the parameters, float32; empty for sums over the data alone.
     moved : float
@@ -45,9 +46,9 @@ class Inputs:
         return cls(shapes, sketch(received, shapes).tobytes(), moved, _digest(vector), phase)
 
     @classmethod
-    def of_data(cls, digest: str, vector: NDArray[Any], phase: str) -> "Inputs":
+    def of_data(cls, vector: NDArray[Any], phase: str) -> "Inputs":
         """Of a vector that says something about the data alone."""
-        return cls(digest, b"", 0.0, _digest(vector), phase)
+        return cls("data", b"", 0.0, _digest(vector), phase)
 
     def as_fields(self) -> dict[str, Any]:
         """The fields of a line in the ledger."""
@@ -59,8 +60,8 @@ class Inputs:
         }
 
     def are_those_of(self, line: Mapping[str, Any], former: Sequence[Mapping[str, Any]], nearness: float) -> bool:
-        """Whether a line's sum had the same inputs, or nearly: parameters that lie closer than `nearness` times the client's
-        own update. Where it made none, its longest one from such parameters counts."""
+        """Whether a line's sum had the same inputs, or nearly: parameters closer than `nearness` times the client's own
+        update. Where it made none, its longest one of such parameters counts."""
         if (line["phase"], line["of"]) != (self.phase, self.of):
             return False
         if not self.sketch:

@@ -112,7 +112,7 @@ class Ledger:
         known = {point for line in self.lines(POINTS) for point in line["points"]}
         if len(known | set(points)) > limit * total:
             raise ConfigError(
-                f"this node's hull-max-share is {limit:g}, over all runs, and with this one more of its points would leave it"
+                f"this node's hull-max-share is {limit:g} over all runs; with this one more of its points would leave it"
             )
         if new := sorted(set(points) - known):
             self.append(POINTS, run=run, points=new)
@@ -158,8 +158,8 @@ def check_cohorts(former: Sequence[Collection[int]], new: Collection[int], least
         others = sorted(set(new) - frozenset.intersection(*cohorts))
         what = f"without {away}" if away else f"with {others}"
         raise SecureSumError(
-            f"this node has signed a sum of the same inputs over other nodes; one {what} beside it would tell too much about "
-            "single nodes. Start all nodes of before and resume the run, or begin another run with another seed"
+            f"this node has signed a sum of the same inputs over other nodes; one {what} beside it would tell too much "
+            "about single nodes. Start all nodes of before and resume the run, or begin another run with another seed"
         )
 
 

@@ -1,0 +1,327 @@
+"""What an honest server could compute from several sums, by ordinary commands, and what the nodes' ledgers say to it."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from app_runs import real_nodes, run
+from graph_fixtures import user_fields
+from hull_nodes import QUICK, nodes_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from policies import with_policy
+
+from curvfed.client_app import secure
+from curvfed.client_app.node.inputs import BUCKETS, Inputs, sketch
+from curvfed.client_app.node.ledger import AS_GOOD, Ledger, check_cohorts
+from curvfed.client_app.node.policy import Sums
+from curvfed.server_app.run import RoundError
+from curvfed.server_app.secure import masked_phases
+from curvfed.strategies.config.masked_vector import FIGURES, Total, encoding
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.session import Session
+
+pytestmark = pytest.mark.usefixtures("own_home")
+
+TOO_MUCH = "would tell too much about single nodes"
+
+
+class Observer:
+    """All that an honest server sees of the sums of training, and for the comparison what went into them."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.sums: list[tuple[list[int], np.ndarray]] = []
+        self.vectors: dict[int, np.ndarray] = {}
+        sum_up, mask = masked_phases.secure_sum, secure.masked_reals
+
+        def seen(ask: Any, header: Any, *others: Any) -> Any:
+            phase, total = sum_up(ask, header, *others)
+            if header.phase == "train":
+                self.sums.append((sorted(phase.replies), Total.decode(total, encoding(1000.0, len(phase.sent))).values))
+            return phase, total
+
+        def own(client: Any, request: Any, state: Any, values: np.ndarray, *others: Any) -> Any:
+            if request.header.phase == "train":
+                self.vectors[client.partition] = values[: -1 - 2 * len(FIGURES)]
+            return mask(client, request, state, values, *others)
+
+        patch.setattr(masked_phases, "secure_sum", seen)
+        patch.setattr("curvfed.client_app.masked_replies.masked_reals", own)
+
+    def errors(self, sums: Sequence[tuple[list[int], np.ndarray]]) -> dict[int, float]:
+        """Relative error of the least-squares estimate of each client's vector from these sums."""
+        nodes = sorted(self.vectors)
+        matrix = np.array([[node in cohort for node in nodes] for cohort, _ in sums], float)
+        found = np.linalg.pinv(matrix) @ np.array([total for _, total in sums])
+        return {
+            node: float(np.linalg.norm(guess - self.vectors[node]) / np.linalg.norm(self.vectors[node]))
+            for node, guess in zip(nodes, found, strict=True)
+        }
+
+
+@pytest.fixture
+def observer(monkeypatch: pytest.MonkeyPatch) -> Observer:
+    return Observer(monkeypatch)
+
+
+def hospitals(folder: Path, number: int = 4) -> list[dict[str, Any]]:
+    return real_nodes(folder, [user_fields(60, seed=index) for index in range(number)])
+
+
+def cells(seed: int, number: int = 60) -> str:
+    """Points of two classes."""
+    rng = np.random.default_rng(seed)
+    rows = [(*(rng.uniform(-0.2, 0.2, 2) + (0.5 if one % 2 else -0.5)), one % 2) for one in range(number)]
+    return "\n".join(["x,y,label", *(f"{x:.6f},{y:.6f},{label}" for x, y, label in rows)])
+
+
+SUMMED = {"method": "fedavg", "secure_sum": True, "num_rounds": 1}
+
+
+def without_ledgers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ledger, "sign", lambda *_: None)
+
+
+def test_the_same_run_without_one_node_told_its_vector_exactly(tmp_path, observer, monkeypatch):
+    """The difference of the two sums is the vector of the node that was away, to the last bit."""
+    nodes = hospitals(tmp_path / "nodes")
+    run(tmp_path, "first", nodes=nodes, **SUMMED)
+    alone = observer.errors(observer.sums[:1])
+    with pytest.raises(RoundError, match=TOO_MUCH) as refused:
+        run(tmp_path, "second", nodes=nodes[:3], **SUMMED)
+    assert "without [3]" in str(refused.value)
+    assert len(observer.sums) == 1
+    without_ledgers(monkeypatch)
+    run(tmp_path, "third", nodes=nodes[:3], **SUMMED)
+    assert alone[3] > 0.1
+    assert observer.errors(observer.sums)[3] < 1e-6  # the attack is real
+
+
+def test_a_round_that_is_resumed_without_one_node_waits_for_it(tmp_path, observer):
+    nodes = hospitals(tmp_path / "nodes")
+    run(tmp_path, nodes=nodes, **SUMMED)
+    shutil.rmtree(tmp_path / "run" / "checkpoint")  # as after a kill between the sum and the checkpoint
+    again = {**SUMMED, "resume": True}
+    with pytest.raises(Exception, match=TOO_MUCH + "|3 of 4"):
+        run(tmp_path, nodes=nodes[:3], **again)
+    assert len(observer.sums) == 1
+    run(tmp_path, nodes=nodes, **again)  # the same cohort is asked anew, and tells nothing new
+    assert observer.sums[1][0] == observer.sums[0][0]
+    assert np.allclose(observer.sums[1][1], observer.sums[0][1], rtol=0, atol=1e-6)
+
+
+def test_other_cohorts_at_parameters_that_stand_still_tell_nothing_more(tmp_path, observer, monkeypatch):
+    """Sums over four different threes of four nodes were solved for every single vector."""
+    nodes = hospitals(tmp_path / "nodes")
+    still = SUMMED | {"aggregation": "fedopt", "fedopt__learning_rate": 1e-30, "fraction_train": 0.75, "num_rounds": 8}
+    still |= {"optimizer_state": "fresh"}  # with moments kept, the same parameters give other updates
+    with pytest.raises(RoundError, match=TOO_MUCH):
+        run(tmp_path, "guarded", nodes=nodes, **still)
+    cohorts = {tuple(cohort) for cohort, _ in observer.sums}
+    assert len(cohorts) == 1
+    together, alone = observer.errors(observer.sums), observer.errors(observer.sums[:1])
+    assert all(together[node] >= AS_GOOD * alone[node] for node in alone)
+    without_ledgers(monkeypatch)
+    observer.sums.clear()
+    run(tmp_path, "open", nodes=nodes, **still)
+    assert max(observer.errors(observer.sums).values()) < 1e-6  # the attack is real
+
+
+def test_hulls_of_all_nodes_but_one_are_not_summed_after_those_of_all(tmp_path):
+    """The hulls that only the first sum has were those of the node that was away; another seed changes few others."""
+    nodes = nodes_of(tmp_path / "nodes", [cells(seed) for seed in range(4)])
+    run(tmp_path, "all", nodes=nodes, **QUICK)
+    for seed in (0, 1):
+        with pytest.raises(RoundError, match=TOO_MUCH):
+            run(tmp_path, f"three-{seed}", nodes=nodes[:3], seed=seed, **QUICK)
+
+
+def test_points_count_over_all_runs(tmp_path):
+    """Runs with other seeds revealed half of the points, where hull-max-share allowed less in each."""
+    nodes = nodes_of(tmp_path / "nodes", [cells(seed, 300) for seed in range(3)], **{"hull-max-share": 0.15})
+    done = 0
+    for seed in range(12):
+        with suppress(RoundError):
+            run(tmp_path, f"seed-{seed}", nodes=nodes, seed=seed, points__split_seed=seed, **QUICK)
+            done += 1
+    assert 1 <= done < 12
+    for index, node in enumerate(nodes):
+        lines = Ledger(Path(node["state-path"]) / f"ledger-{index:05d}.jsonl").lines("points")
+        assert len({point for line in lines for point in line["points"]}) <= 0.15 * 300
+
+
+def test_nodes_that_always_sum_together_sign_no_other_sum(tmp_path):
+    nodes = with_policy(tmp_path / "p", hospitals(tmp_path / "nodes"), "[sums]\nfixed-groups = true\n")
+    run(tmp_path, "first", nodes=nodes, **SUMMED)
+    with pytest.raises(RoundError, match="fixed-groups = true in this node's policy"):
+        run(tmp_path, "second", nodes=nodes[:3], seed=5, **SUMMED)
+
+
+def test_another_seed_is_another_start_and_may_have_other_nodes(tmp_path):
+    nodes = hospitals(tmp_path / "nodes")
+    run(tmp_path, "first", nodes=nodes, **SUMMED)
+    assert run(tmp_path, "second", nodes=nodes[:3], seed=5, **SUMMED).summary["status"] == "completed"
+
+
+@given(st.lists(st.sets(st.integers(0, 7), min_size=3), min_size=1, max_size=5), st.integers(2, 4))
+@settings(max_examples=200, deadline=None)
+def test_what_is_allowed_leaves_no_sum_over_fewer_and_no_better_estimate(cohorts: list[set[int]], least: int):
+    """By brute force: over all sets of fewer than the least number of nodes, and over the estimates of random vectors."""
+    *former, new = cohorts
+    try:
+        check_cohorts(former, new, least)
+    except SecureSumError:
+        return
+    nodes = sorted(set().union(*cohorts))
+    matrix = np.array([[node in cohort for node in nodes] for cohort in cohorts], float)
+    if len({frozenset(one) for one in cohorts}) > 1:
+        rank = np.linalg.matrix_rank(matrix)
+        for size in range(1, min(least, len(nodes))):
+            for few in combinations(range(len(nodes)), size):
+                others = np.delete(matrix, few, axis=1)
+                assert np.linalg.matrix_rank(others) == rank
+        vectors = np.random.default_rng(0).standard_normal((len(nodes), 4000))
+        errors = np.linalg.norm(np.linalg.pinv(matrix) @ (matrix @ vectors) - vectors, axis=1) / np.linalg.norm(
+            vectors, axis=1
+        )
+        alone = np.sqrt(1 - 1 / min(map(len, cohorts)))
+        assert errors.min() >= AS_GOOD * alone - 0.02
+
+
+@pytest.mark.parametrize("rounds", [40])
+def test_many_cohorts_of_many_nodes_are_refused_in_time(rounds):
+    """A server that draws another three quarters of 40 nodes in every round, from parameters that stand still."""
+    rng = np.random.default_rng(0)
+    books: dict[int, list[set[int]]] = {node: [] for node in range(40)}
+    released: list[set[int]] = []
+    for _ in range(rounds):
+        cohort = set(rng.choice(40, 30, replace=False).tolist())
+        signed_by = 0
+        for node in cohort:
+            try:
+                check_cohorts(books[node], cohort, 3)
+            except SecureSumError:
+                continue
+            books[node].append(cohort)
+            signed_by += 1
+        if signed_by >= 20:
+            released.append(cohort)
+    matrix = np.array([[node in cohort for node in range(40)] for cohort in released], float)
+    told = np.diag(np.linalg.pinv(matrix) @ matrix)
+    assert 1 <= len(released) < rounds
+    assert np.sqrt(1 - told.max()) >= AS_GOOD * np.sqrt(1 - 1 / 30)
+
+
+def line(inputs: Inputs) -> dict[str, Any]:
+    return {"phase": inputs.phase, **inputs.as_fields()}
+
+
+def parameters(scale: float = 1.0, seed: int = 0, size: int = 5000) -> dict[str, np.ndarray]:
+    return {
+        "w": scale * np.random.default_rng(seed).standard_normal((size, 4)).astype(np.float32),
+        "b": np.ones(3, np.float32),
+    }
+
+
+@pytest.mark.parametrize(("step", "near"), [(0.0, True), (1e-30, True), (0.05, True), (0.2, False), (1.0, False)])
+def test_inputs_are_the_same_where_the_parameters_hardly_moved(step, near):
+    vector, start = np.zeros(4), parameters()
+    moved = float(np.linalg.norm(start["w"]))
+    later = {name: array + step * parameters(seed=1)[name] * (name == "w") for name, array in start.items()}
+    first, second = (Inputs.of_parameters(one, moved, vector, "train") for one in (start, later))
+    assert second.are_those_of(line(first), [], 0.1) == near
+
+
+def test_a_sketch_keeps_distances():
+    start, other = parameters(), parameters(seed=1)
+    true = np.sqrt(sum(np.square(start[name] - other[name]).sum() for name in start))
+    found = np.linalg.norm(sketch(start, "ab" * 8) - sketch(other, "ab" * 8))
+    assert abs(found / true - 1) < 3 * np.sqrt(2 / BUCKETS)
+
+
+def test_other_phases_and_shapes_are_other_inputs():
+    vector, first = np.zeros(4), Inputs.of_parameters(parameters(), 1.0, np.zeros(4), "train")
+    others = [
+        Inputs.of_parameters(parameters(), 1.0, vector, "evaluate"),
+        Inputs.of_parameters(parameters(size=4999), 1.0, vector, "train"),
+    ]
+    assert not any(other.are_those_of(line(first), [], 1.0) for other in others)
+    data = Inputs.of_data(vector, "hulls")
+    assert data.are_those_of(line(Inputs.of_data(np.ones(2), "hulls")), [], 0.0)
+
+
+def session(name: str) -> Session:
+    return Session(name, "train", 1, 2**61 - 1, 3, (0, 1, 2, 3))
+
+
+def test_a_sum_is_signed_once_also_after_a_restart(tmp_path):
+    path, inputs = tmp_path / "ledger.jsonl", Inputs.of_data(np.zeros(1), "train")
+    Ledger(path).sign(session("a"), [0, 1, 2], inputs, Sums())
+    with pytest.raises(SecureSumError, match="answers once"):
+        Ledger(path).sign(session("a"), [0, 1, 2], inputs, Sums())
+    Ledger(path).sign(session("b"), [0, 1, 2], inputs, Sums())
+    assert [one["run"] for one in Ledger(path).lines("sum")] == ["a", "b"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200])
+def test_a_torn_line_is_left_out_and_the_next_one_is_whole(cut, tmp_path):
+    path, inputs = tmp_path / "ledger.jsonl", Inputs.of_data(np.zeros(1), "train")
+    book = Ledger(path)
+    for name in "ab":
+        book.sign(session(name), [0, 1, 2], inputs, Sums())
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])  # what a power cut leaves
+    book.sign(session("c"), [0, 1, 2], inputs, Sums())
+    runs = [one["run"] for one in book.lines("sum")]
+    assert runs in (["a", "c"], ["a", "b", "c"] if cut == 1 else ["a", "c"])
+
+
+APPEND = """
+import sys
+from pathlib import Path
+from curvfed.client_app.node.ledger import Ledger
+book = Ledger(Path(sys.argv[1]))
+for number in range(10**6):
+    book.append("run", run=f"{sys.argv[2]}-{number}", text="x" * 3000)
+"""
+
+
+def test_killed_writers_tear_no_line_of_others(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    for trial in range(3):
+        writers = [
+            subprocess.Popen([sys.executable, "-c", APPEND, str(path), f"{trial}{name}"], cwd=Path.cwd())
+            for name in "ab"
+        ]
+        while not path.exists() or path.stat().st_size < (trial + 1) * 200_000:
+            assert all(writer.poll() is None for writer in writers)
+        for writer in writers:
+            writer.kill()
+            writer.wait()
+    texts = path.read_text().splitlines()
+    good = Ledger(path).lines()
+    assert len(texts) - len(good) <= 6  # at most one for each kill, and none where the write was whole
+    for kind in {one["run"].partition("-")[0] for one in good}:
+        numbers = [int(one["run"].partition("-")[2]) for one in good if one["run"].startswith(f"{kind}-")]
+        assert numbers == list(range(len(numbers)))
+
+
+def test_the_ledger_names_runs_sums_and_refusals(tmp_path):
+    nodes = hospitals(tmp_path / "nodes")
+    run(tmp_path, "first", nodes=nodes, **SUMMED)
+    with pytest.raises(RoundError):
+        run(tmp_path, "second", nodes=nodes[:3], **SUMMED)
+    lines = Ledger(Path(nodes[0]["state-path"]) / "ledger-00000.jsonl").lines()
+    kinds: Mapping[str, list[str]] = {
+        kind: [one["run"] for one in lines if one["kind"] == kind] for kind in ("run", "sum", "refusal")
+    }
+    assert kinds == {"run": ["first", "second"], "sum": ["first"], "refusal": ["second"]}
+    assert all("reason" in one for one in lines if one["kind"] == "refusal")
