@@ -14,8 +14,7 @@ from flwr.clientapp import ClientApp
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
-from curvfed.client_app.node.configuration import flag, is_real, partition_id, public_text
-from curvfed.client_app.node.ledger import REFUSAL, ledger_of
+from curvfed.client_app.node.configuration import is_real, partition_id, public_text
 from curvfed.client_app.node.phases import check_phase
 from curvfed.client_app.node.resources import memory_errors
 from curvfed.strategies.base.average import Arrays
@@ -185,8 +184,7 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
         partition = partition_id(node_config)
         with memory_errors(config, node_config):
             client = get_client(config, header.run, partition, node_config)
-            masked_alone = flag(client.node_config, "secure-sum") is True
-            check_phase(header.phase, message.metadata.message_type, client.config, masked_alone)
+            check_phase(header.phase, message.metadata.message_type, client)
             content = handler(client, request, context.state)
         return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
     except SafeError as error:
@@ -194,9 +192,12 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
         level = logging.WARNING if is_real(node_config) else logging.DEBUG
         log.log(level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error)
         reason = public_text(error, node_config)
-        if partition >= 0 and (ledger := ledger_of(partition, node_config)):
-            with contextlib.suppress(ConfigError):  # a refusal tells nothing, so it does not wait for a full disk
-                ledger.append(REFUSAL, run=header.run, phase=header.phase, round=header.round, reason=reason)
+        if is_real(node_config):
+            from curvfed.client_app.node.ledger import REFUSAL, ledger_of
+
+            if partition >= 0 and (ledger := ledger_of(partition, node_config)):
+                with contextlib.suppress(ConfigError):  # a refusal tells nothing, so it does not wait for a full disk
+                    ledger.append(REFUSAL, run=header.run, phase=header.phase, round=header.round, reason=reason)
     except Exception as error:
         log.error(
             "partition %d, %s of round %d failed\n%s",

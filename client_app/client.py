@@ -1,7 +1,7 @@
 """A client in its process: data and model are set up once, the personal state is always that of a known round."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from curvfed.client_app.data.load import check_fits, class_names, load_data, make_task, statistics
 from curvfed.client_app.node.configuration import check_names, flag, is_real
 from curvfed.client_app.node.data_digest import keyed
-from curvfed.client_app.node.ledger import ledger_of
-from curvfed.client_app.node.policy import policy_of
 from curvfed.client_app.node.resources import device_of, fitting_model
 from curvfed.client_app.personal import ClientFiles, state_folder
 from curvfed.strategies.base.average import Arrays
@@ -27,6 +25,10 @@ from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, EVALUATE, FINE_TUNE, Description, Facts
 from curvfed.strategies.wire.precision import Precision
+
+if TYPE_CHECKING:
+    from curvfed.client_app.node.ledger import Ledger
+    from curvfed.client_app.node.policy import Policy
 
 ROUND, FINE_TUNING, NOISE = 0, 1, 2
 """Random streams of a client, one for each purpose."""
@@ -67,11 +69,17 @@ class Client:
         self.run, self.partition = run, partition
         self.method = config.row
         check_names(node_config)
-        self.policy = policy_of(node_config)
-        self.node_config = node_config = self.policy.applied(node_config) if self.policy else node_config
-        self.owns_data = "data-path" in node_config
-        self.ledger = ledger_of(partition, node_config)
-        config = self.policy.check_run(config, self.owns_data) if self.policy else config
+        self.policy: Policy | None = None
+        self.ledger: Ledger | None = None
+        if is_real(node_config):
+            from curvfed.client_app.node.ledger import ledger_of
+            from curvfed.client_app.node.policy import policy_of
+
+            self.policy = policy_of(node_config)
+            node_config = self.policy.applied(node_config)
+            self.ledger = ledger_of(partition, node_config)
+            config = self.policy.check_run(config, "data-path" in node_config)
+        self.node_config, self.owns_data = node_config, "data-path" in node_config
         may_share = flag(node_config, "share-statistics") is not False
         self.shares_statistics = may_share and (config.share_statistics or not self.owns_data)
         if flag(node_config, "secure-sum") and not config.is_masked:

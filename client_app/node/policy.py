@@ -4,21 +4,23 @@ import json
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from curvfed.client_app.node.configuration import absolute, is_real, max_share
+from curvfed.client_app.node.configuration import absolute, max_share
 from curvfed.strategies.base.dotted import Scalar
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.shared_tables import Points
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.run_config import RunConfig, flatten
-from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.secure_sum.session import Session
 from curvfed.tasks import plugins
 from curvfed.tasks.names import is_named
+
+if TYPE_CHECKING:
+    from curvfed.strategies.secure_sum.errors import SecureSumError
+    from curvfed.strategies.secure_sum.session import Session
 
 Item = TypeVar("Item")
 Listed = Annotated[tuple[Item, ...], Field(strict=False)]  # TOML has lists alone
@@ -183,7 +185,7 @@ class Policy(Table):
                 )
         return self.read_as(config)
 
-    def check_sum(self, session: Session, roster: Mapping[int, bytes] | None) -> None:
+    def check_sum(self, session: "Session", roster: Mapping[int, bytes] | None) -> None:
         """Refuse a secure sum that is too small, before this node takes part in it.
 
         Parameters
@@ -217,16 +219,14 @@ class Policy(Table):
             raise _small(f"{len(contributors)} nodes", "contributors", self.sums.contributors)
 
 
-def policy_of(node_config: Mapping[str, Any]) -> Policy | None:
-    """The policy of a real node; None for a simulated client.
+def policy_of(node_config: Mapping[str, Any]) -> Policy:
+    """The policy of a real node.
 
     Raises
     ------
     ConfigError
         If its file cannot be read, or says something that is not allowed; a line for each error.
     """
-    if not is_real(node_config):
-        return None
     if "policy" not in node_config:
         return Policy()
     path = absolute(str(node_config["policy"]))
@@ -277,7 +277,9 @@ def _refused(key: str, value: Scalar, line: str) -> ConfigError:
     return ConfigError(f"this node's policy.toml does not allow {key} = {_toml(value)}: {line}")
 
 
-def _small(what: str, line: str, least: float) -> SecureSumError:
+def _small(what: str, line: str, least: float) -> "SecureSumError":
+    from curvfed.strategies.secure_sum.errors import SecureSumError
+
     return SecureSumError(
         f"this node takes no part in a secure sum over {what}: [sums] {line} = {least:g} in its policy"
     )

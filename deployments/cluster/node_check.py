@@ -44,7 +44,8 @@ def check_node(node_config: str, policy: Path | None = None) -> str:
     if policy is not None and policy.exists():
         node.setdefault("policy", str(policy))
     try:
-        check_values(node)
+        own = policy_of(node)
+        check_values(own.applied(node))
         if "device" in node:
             from curvfed.strategies.config.device import check_device  # imports torch
 
@@ -54,7 +55,6 @@ def check_node(node_config: str, policy: Path | None = None) -> str:
     try:
         node |= {key: str(absolute(node[key])) for key in PATHS if key in node}
         node.setdefault("state-path", str(home() / "personal"))
-        own = policy_of(node) or Policy()
         found = {"policy": _policy(node, own), "device": _device(node), "state": _state(Path(node["state-path"]))}
         if {"signing-key", "roster"} & node.keys():
             found["keys"] = _keys(node)

@@ -258,3 +258,25 @@ def test_keys_of_secure_sums(node, capsys):
     assert "0.pem in the roster of this node's --node-config is not a public Ed25519 key" in refused(
         'partition-id=1 num-partitions=3 signing-key="1.key" roster="roster"'
     )
+
+
+def test_the_policy_of_the_nodes_folder_is_passed_on_and_shown(node, capsys):
+    policy = node / "policy.toml"
+    found = parse_config_args([check_node('partition-id=0 data-path="graph.pt"', policy)])
+    assert "policy" not in found  # there is none
+    policy.write_text("# nothing\n")
+    found = parse_config_args([check_node('partition-id=0 data-path="graph.pt"', policy)])
+    assert found["policy"] == str(policy)
+    assert f"policy   {policy}: the defaults\n" in capsys.readouterr().out
+    policy.write_text(f'[data]\npath = "{node / "cells.csv"}"\nlabel-key = "kind"\n[sums]\ncontributors = 5\n')
+    assert "data-path" not in checked(f'partition-id=0 policy="{policy}"')
+    out = capsys.readouterr().out
+    assert f"{policy}: [data] path = {node / 'cells.csv'}; [data] label-key = kind; [sums] contributors = 5\n" in out
+    assert "cells.csv: 1 points in the disc, 1 classes\n" in out
+    told = refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')
+    assert "and path in [data] of its policy.toml differ" in told
+    policy.write_text("[sums]\n\ncontributors = 1\n")
+    told = refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')
+    assert told == f"policy: {policy}, line 3: [sums] contributors = 1; allowed is a whole number, 2 or more"
+    policy.unlink()
+    assert "No such file" in refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')

@@ -145,7 +145,7 @@ def client_of(folder: Path, run: str = "run", partition: int = 0, method: str = 
     ("other", "named"),
     [
         ({"run": "another"}, "run"),
-        ({"partition": 1}, "partition"),
+        ({"partition": 1}, "partition and data"),  # a node's digest is keyed by its partition too
         ({"method": "flatland"}, "method"),
         ({"seed": 2}, "data"),
         ({"partition": 1, "seed": 2}, "partition and data"),

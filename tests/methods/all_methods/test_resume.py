@@ -413,7 +413,7 @@ def test_state_of_another_run_is_not_taken_up(tmp_path):
     run(tmp_path, "first", nodes=nodes)
     fresh = run(tmp_path, "second", nodes=nodes)
     for node in nodes:
-        assert sorted(entry.name for entry in Path(node["state-path"]).iterdir()) == ["first", "second"]
+        assert sorted(entry.name for entry in Path(node["state-path"]).iterdir()) == ["digest.key", "first", "second"]
     assert fresh.figures["model"] == run(tmp_path, "third", nodes=own_graphs(tmp_path / "other")).figures["model"]
 
 
