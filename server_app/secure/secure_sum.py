@@ -46,17 +46,19 @@ class _LeaveOut(Exception):
     ----------
     rest : list of int
         Those that take part again.
+    reasons : dict of int to str
+        For each of those that do not.
     """
 
-    def __init__(self, rest: list[int]) -> None:
+    def __init__(self, rest: list[int], reasons: dict[int, str]) -> None:
         super().__init__()
-        self.rest = rest
+        self.rest, self.reasons = rest, reasons
 
 
 @lru_cache(maxsize=8)
-def _left_out(run: RunKeys) -> set[int]:
-    """The clients that this run no longer asks, as long as this process lives."""
-    return set()
+def _left_out(run: RunKeys) -> dict[int, str]:
+    """The clients that this run no longer asks, as long as this process lives, and why."""
+    return {}
 
 
 def secure_sum(
@@ -85,13 +87,17 @@ def secure_sum(
     SecureSumError
         If fewer clients than the threshold are left at some step. Nothing is revealed then.
     """
-    rest = [partition for partition in clients if partition not in _left_out(run)]
+    reasons = {partition: reason for partition, reason in _left_out(run).items() if partition in clients}
+    rest = [partition for partition in clients if partition not in reasons]
     for _ in range(ATTEMPTS):
         opening = Opening(target=header.phase, modulus=modulus, length=length, clients=rest, asked=len(clients))
         try:
             return _Attempt(ask, header, opening, run, keys).total()
         except _LeaveOut as found:
-            rest = found.rest
+            rest, reasons = found.rest, reasons | found.reasons
+        except SecureSumError as error:
+            left_out = "; ".join(f"partition {partition}: {reason}" for partition, reason in reasons.items())
+            raise SecureSumError(f"{error}. Left out: {left_out}" if reasons else str(error)) from None
     raise SecureSumError(
         f"the secure sum was begun {ATTEMPTS} times, and each time messages of some client did not verify"
     )
@@ -167,7 +173,7 @@ class _Attempt:
 
     def _close_masked_inputs(self) -> tuple[int, ...]:
         survivors = self._server.close_masked_inputs()
-        good, needed = len(survivors) + self._idle, min(self._run.min_replies, len(self._opening.clients))
+        good, needed = len(survivors) + self._idle, min(self._run.min_replies, self._opening.asked)
         if good < needed:  # before anything is revealed
             raise SecureSumError(f"{good} good replies, needed are {needed} (min-replies)")
         return survivors
@@ -184,12 +190,12 @@ class _Attempt:
             return
         # Whom a few letters do not reach may be the victim of their sender, who could so drive out one after the other.
         lasting = out.keys() if phase.header.phase == SHARES else out.keys() - phase.complaints.keys()
-        _left_out(self._run).update(lasting)
+        _left_out(self._run).update({partition: out[partition] for partition in lasting})
         for partition, reason in out.items():
             until = "the rest of this run" if partition in lasting else "this sum"
             log.warning("secure sum: left out partition %d for %s: %s", partition, until, reason)
         self._forget(out)
-        raise _LeaveOut(sorted({*phase.replies, *phase.complaints} - out.keys()))
+        raise _LeaveOut(sorted({*phase.replies, *phase.complaints} - out.keys()), out)
 
     def _finish(self, close: Callable[[], T], phase: Phase) -> T:
         """End a step. If replies are missing, the error gives the reasons for which replies were dropped."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from app_runs import Recorder, Run, phase_of
+from app_runs import Recorder, Run, partition_of, phase_of
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, training
@@ -238,12 +238,21 @@ def test_with_a_roster_a_run_is_the_same(signed, tmp_path):
     assert all(len(reply["parts"]["signature"]) == 64 for reply in recorder.replies("keys"))
 
 
-def test_a_key_of_somebody_else_ends_the_run(signed, tmp_path):
+def test_a_node_with_a_key_of_somebody_else_is_left_out(signed, tmp_path):
     signed[1]["signing-key"] = signed[0]["signing-key"]
     recorder = Recorder()
-    with pytest.raises(RoundError, match=r"partition 1: its keys are not signed by its key in the roster"):
-        hull_run(tmp_path, nodes=signed, intercept=recorder)
-    assert phases(recorder) == {"describe", "measure", "keys", "shares"}
+    run = hull_run(tmp_path, nodes=signed, intercept=recorder)
+    assert decoded(run) == expected([training(part) for part in (PAIR[0], blobs("02", seed=2))], 0.01)
+    assert {partition_of(reply) for reply in recorder.replies("hulls")} == {0, 2}
+
+
+def test_a_run_that_wants_all_ends_at_a_key_of_somebody_else(signed, tmp_path):
+    signed[1]["signing-key"] = signed[0]["signing-key"]
+    recorder = Recorder()
+    text = r"2 good replies, needed are 3 \(min-replies\). Left out: partition 1: 2 of its 2 neighbours cannot verify"
+    with pytest.raises(RoundError, match=text):
+        hull_run(tmp_path, nodes=signed, intercept=recorder, min_replies=3)
+    assert phases(recorder).isdisjoint({"confirm", "unmask"})
 
 
 def test_a_server_in_the_middle_is_refused(signed, tmp_path):
@@ -256,7 +265,9 @@ def test_a_server_in_the_middle_is_refused(signed, tmp_path):
             book["values"] = [first[:32] + bytes(range(32)) + first[64:], *others]
         return handle(request)
 
-    with pytest.raises(RoundError, match=r"partition 0: its keys are not signed|the keys of partition 0 are not those"):
+    with pytest.raises(
+        RoundError, match=r"hides nothing.*Left out: partition 0: 2 of its 2 .*; partition 1: 1 of its 1"
+    ):
         hull_run(tmp_path, nodes=signed, intercept=swap)
     assert not (tmp_path / "run" / "hulls.npz").exists()
 
@@ -268,7 +279,8 @@ WRONG_KEYS = {
     "no file": (lambda node: node.update({"signing-key": "/none.pem"}), "signing-key .* there is no such file"),
     "no roster": (lambda node: node.update(roster="/none"), "roster .* is not a folder with files"),
     "no PEM": (lambda node: (Path(node["roster"]) / "2.pem").write_text("x"), "2.pem in the roster .* is not a public"),
-    "not in it": (lambda node: (Path(node["roster"]) / "2.pem").unlink(), "partition 2 is not in the roster"),
+    "not in it": (lambda node: (Path(node["roster"]) / "2.pem").unlink(),
+                  "Left out: partition 2: 2 of its 2 neighbours cannot verify what it sent"),
     "private": (lambda node: (Path(node["roster"]) / "2.pem").write_bytes(Path(node["signing-key"]).read_bytes()),
                 "2.pem in the roster .* is not a public"),
 }  # fmt: skip

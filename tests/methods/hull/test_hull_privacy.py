@@ -27,10 +27,14 @@ ASKED = HEADER | {"header.stamp"} | {f"facts.{name}" for name in FACTS}
 TOLD = HEADER | {"header.partition", "header.error", "header.num_examples"}
 PARTS = {
     "measure": ({"clients", "digest"}, set()),
-    "keys": ({"target", "modulus", "length", "clients"}, {"mask_key", "encryption_key", "signature"}),
+    "keys": (
+        {"target", "modulus", "length", "clients", "asked"},
+        {"mask_key", "encryption_key", "signature", "signing_key"},
+    ),
     "shares": ({"partitions", "values"}, {"partitions", "values", "commitment"}),
     "hulls": ({"partitions", "values"}, {"checksum"}),
-    "unmask": ({"survivors"}, {"partitions", "values"}),
+    "confirm": ({"survivors"}, {"signature"}),
+    "unmask": ({"partitions", "values"}, {"partitions", "values"}),
     "evaluate": (set(), set()),
 }
 """What travels in the two ways besides header and facts: nothing else can hide a secret."""

@@ -28,7 +28,7 @@ from curvfed.geometry.hull import convex_hull
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.hull.classifier import Classifier
 
-SUMMED = ("measure", "keys", "shares", "hulls", "unmask")
+SUMMED = ("measure", "keys", "shares", "hulls", "confirm", "unmask")
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0, 20.0])
@@ -46,13 +46,13 @@ def test_equal_runs_are_equal_though_their_secrets_are_not(tmp_path):
     first = hull_run(tmp_path / "one", intercept=one, hull__baselines="fle")
     again = hull_run(tmp_path / "two", intercept=two, hull__baselines="fle")
     assert figures(first) == figures(again)
-    for phase in ("keys", "shares", "hulls", "unmask"):
+    for phase in ("keys", "shares", "hulls", "confirm", "unmask"):
         for reply, other in zip(one.replies(phase), two.replies(phase), strict=True):
             assert not any(
                 reply[record][name] == other[record][name]
                 for record, names in (("parts", reply.get("parts", {})), ("arrays", reply.get("arrays", {})))
                 for name in names
-                if name not in ("partitions", "signature")
+                if name not in ("partitions", "signing_key")
             )
 
 
