@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+# Compiled files are kept, whatever the shell says: without them every process of the tests compiles torch and Flower anew.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup run tree test test-long test-hosts accept paper bench gpu compat cluster-demo reference lock clean
 
 VENV := .venv

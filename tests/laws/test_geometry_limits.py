@@ -7,6 +7,7 @@ import torch
 from exact_maps import exact_results
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import only
 
 from curvfed.geometry import lorentz, normal_coordinates, poincare
 from curvfed.geometry.safe_math import max_radius
@@ -137,7 +138,7 @@ any_vector = pytest.mark.parametrize("function", ANY.values(), ids=ANY.keys())
 @both_dtypes
 @any_vector
 @pytest.mark.parametrize("curvature", [-1e-6, -1.0, -1e4])
-@pytest.mark.parametrize("other", [0.0, 0.3, 1e30])
+@pytest.mark.parametrize("other", only([0.0, 0.3, 1e30], {0.0, 1e30}.__contains__))
 def test_vectors_of_norms_to_1e30(function, dtype, curvature, other):
     if other > 1 and function is ANY["lorentz.exp"]:
         other = 9.0

@@ -176,7 +176,17 @@ def test_forward_mode_is_refused_in_words():
         hessian(lambda x: lorentz.dist(x, y, curvature).sum())(x)
 
 
-@every_function
+COMPILED = {"lorentz.exp", "normal_coordinates.cdist"}
+"""One of each model: a compilation takes longer than all else here."""
+
+
+@pytest.mark.parametrize(
+    ("function", "takes"),
+    [
+        pytest.param(*one, id=name, marks=[] if name in COMPILED else pytest.mark.long)
+        for name, one in FUNCTIONS.items()
+    ],
+)
 def test_compiled_in_one_graph(function, takes):
     torch._dynamo.reset()
     given = differentiable(arguments(takes, torch.float32))

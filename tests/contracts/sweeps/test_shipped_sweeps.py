@@ -4,7 +4,7 @@ import csv
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -92,10 +92,10 @@ def runs_of(plan: Plan, folder: Path = Path("nowhere")) -> list[Run]:
     ]  # fmt: skip
 
 
-def tables(path: Path, scale: str) -> Iterator[tuple[Mapping[str, Any], Table]]:
+@cache
+def tables(path: Path, scale: str) -> list[tuple[Mapping[str, Any], Table]]:
     plan = plan_of(path, scale)
-    for spec in plan.tables:
-        yield spec, make_table(spec, runs_of(plan), str(path))
+    return [(spec, make_table(spec, runs_of(plan), str(path))) for spec in plan.tables]
 
 
 def paper_of(spec: Mapping[str, Any]) -> tuple[str, str]:
@@ -185,7 +185,11 @@ def test_a_method_that_others_are_tested_against_is_in_the_table(path, scale):
 # Figures
 
 
-@pytest.mark.parametrize(("path", "scale"), EVERY)
+# A figure of the papers' runs has the same parts as one of smoke runs, and more of each.
+@pytest.mark.parametrize(
+    ("path", "scale"),
+    [pytest.param(*one.values, id=one.id, marks=[] if "smoke" in one.values else pytest.mark.long) for one in EVERY],
+)
 def test_figures_can_be_drawn(path, scale, folder):
     plan = plan_of(path, scale)
     for spec in plan.figures:

@@ -15,6 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.image import imread
 from matplotlib.text import Text
+from tiers import only
 
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.papers import read
@@ -569,8 +570,10 @@ def test_colours_can_be_told_apart_from_paper_and_from_each_other():
 LONG = "a method whose name is as long as that of a whole paragraph, and which says so at some length"
 
 
-@pytest.mark.parametrize("kind", ["lines", "bars"])
-@pytest.mark.parametrize("number", [2, 14])
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    only([("lines", 2), ("bars", 2), ("lines", 14), ("bars", 14)], {("bars", 2), ("lines", 14)}.__contains__),
+)
 def test_long_names_and_many_lines_stay_within_the_figure(kind, number, tmp_path):
     methods = list(METHODS)[:number]
     names = {name: f"{name} {LONG}" for name in methods[:2]} | {"digits": f"data set {LONG}", "mnist": "x" * 90}
@@ -581,7 +584,7 @@ def test_long_names_and_many_lines_stay_within_the_figure(kind, number, tmp_path
     check_legible(draw(spec | {"x": "method", ("lines" if kind == "lines" else "bars"): [], "panels": "dataset"}, runs))
 
 
-@pytest.mark.parametrize("panels", [1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize("panels", only([1, 2, 3, 4, 5, 7], {1, 3, 7}.__contains__))
 def test_any_number_of_panels_is_legible(panels, tmp_path):
     datasets = ["digits", "mnist", "emnist", "fmnist", "cifar10", "cifar100", "tinyimagenet"][:panels]
     runs = [made(tmp_path, one, {"global_accuracy": 0.7 + 0.001 * one["embedding-dim"]}) for one in

@@ -381,7 +381,7 @@ def test_sums_that_are_none_are_dropped(change, method, phase, tmp_path):
     ({"method": "fedavg", "model": "vgg13"}, 'model = "vgg13": vgg13 takes images of 1x16x16'),
     ({"method": "fedavg", "fine_tune": "closed-form"}, "closed-form"),
     ({"method": "fedavg", "test_data": "nowhere"}, "nowhere"),
-    ({"method": "fedavg", "clients": 200}, "min-client-size"),
+    ({"method": "fedavg", "clients": 40}, "min-client-size"),
 ])  # fmt: skip
 def test_bad_settings_are_named(settings, text, tmp_path):
     with pytest.raises((ConfigError, FederationError)) as caught:

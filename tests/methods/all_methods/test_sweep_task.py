@@ -9,6 +9,7 @@ import pytest
 from app_runs import CLIENTS, SMALL, Run
 from equal_runs import figures
 from threadpoolctl import threadpool_info
+from tiers import only
 
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.sweep import task
@@ -47,8 +48,13 @@ def stop(monkeypatch, kind: type, method: str, at: int, error: BaseException) ->
     monkeypatch.setattr(kind, method, stopping)
 
 
-@pytest.mark.parametrize("method", ["flatland", "scaffold"])
-@pytest.mark.parametrize("at", [0, 2])
+@pytest.mark.parametrize(
+    ("method", "at"),
+    only(
+        [("flatland", 0), ("flatland", 2), ("scaffold", 0), ("scaffold", 2)],
+        {("flatland", 0), ("scaffold", 2)}.__contains__,
+    ),
+)
 @pytest.mark.parametrize("told", [KeyboardInterrupt(), SystemExit(15), None], ids=["SIGINT", "SIGTERM", "SIGKILL"])
 def test_a_run_that_was_cut_off_goes_on_from_its_last_whole_round(made, monkeypatch, method, at, told):
     whole = made("whole", method=method, num_rounds=4)[1]

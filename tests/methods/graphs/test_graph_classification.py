@@ -153,7 +153,7 @@ def test_the_average_is_weighted_by_training_graphs(method, sets, tmp_path):
     assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean(last), abs=1e-15)
 
 
-@pytest.mark.parametrize("method", ["flatland", "fedavg"])
+@pytest.mark.parametrize("method", ["flatland", pytest.param("fedavg", marks=pytest.mark.long)])
 def test_equal_runs_are_equal_and_so_is_a_resumed_one(method, sets, tmp_path):
     """Interrupted before an answer and after it, in the first and in a later round; batches are drawn anew each pass."""
     settings = {

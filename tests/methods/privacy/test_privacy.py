@@ -196,11 +196,21 @@ def test_moments_stay_even_where_every_parameter_is_shared(tmp_path):
     watch.check(set())
 
 
-@pytest.mark.parametrize("method", IN_ROUNDS)
-def test_the_parameters_on_the_wire_are_those_of_the_page(method, tmp_path):
+@pytest.fixture(scope="module", params=IN_ROUNDS)
+def recorded(request, tmp_path_factory):
+    """A method, a run of it of which half of the clients train in a round, and its messages."""
+    recorder, own = Recorder(), {"fine_tune_epochs": 5} if METHODS[request.param].tunes_own_network else {}
+    folder = tmp_path_factory.mktemp("recorded")
+    return (
+        request.param,
+        run(folder, method=request.param, num_rounds=3, fraction_train=0.5, intercept=recorder, **own),
+        recorder,
+    )
+
+
+def test_the_parameters_on_the_wire_are_those_of_the_page(recorded):
+    method, found, recorder = recorded
     page = documented_methods()[method]
-    recorder = Recorder()
-    found = run(tmp_path, method=method, intercept=recorder)
     kept = kept_names(found)
     assert_matched(kept, page.keeps)
     for content in recorder.replies("train"):
@@ -213,10 +223,8 @@ def test_the_parameters_on_the_wire_are_those_of_the_page(method, tmp_path):
         assert not any(map(array_names, recorder.replies(phase)))
 
 
-@pytest.mark.parametrize("method", IN_ROUNDS)
-def test_a_fixed_classifier_is_sent_once_and_does_not_come_back(method, tmp_path):
-    recorder = Recorder()
-    run(tmp_path, method=method, num_rounds=3, fraction_train=0.5, intercept=recorder)
+def test_a_fixed_classifier_is_sent_once_and_does_not_come_back(recorded):
+    method, _, recorder = recorded
     fixed = {"head.weight", "head.bias"} if method == "fedbabu" else {"head.weight"}
     told = [(partition_of(reply), set(asked["fixed"])) for asked, reply in recorder.pairs if "fixed" in asked]
     assert sorted(told) == ([(partition, fixed) for partition in range(3)] if method in FIXED else [])

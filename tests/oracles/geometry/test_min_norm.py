@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csc_array, eye_array, vstack
+from tiers import only
 
 from curvfed.geometry.min_norm import duality_gap, min_norm_point
 
@@ -149,7 +150,7 @@ def test_orthogonal_vectors_of_very_different_lengths(spread):
     np.testing.assert_allclose(min_norm_point(np.diag(lengths**2)), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("radius", [None, 0.1, 0.5, 1, 3, 10])
+@pytest.mark.parametrize("radius", only([None, 0.1, 0.5, 1, 3, 10], {None, 0.5, 10}.__contains__))
 @pytest.mark.parametrize("num", [4, 8, 12, 40])
 @pytest.mark.parametrize("kind", ["lengths", "square", "drift"])
 def test_ill_conditioned_gram_matrices(kind, num, radius):

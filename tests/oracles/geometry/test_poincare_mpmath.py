@@ -12,6 +12,7 @@ import mpmath
 import pytest
 import torch
 from mpmath import mpf
+from tiers import only
 
 from curvfed.geometry import lorentz, normal_coordinates, poincare
 
@@ -233,8 +234,14 @@ def test_functions_of_one_point(dtype, radius):
             assert_close(poincare.log0(x, curvature), mpmath.atanh(length) / length, given, 8 * kappa)
 
 
+FAR_APART = {0.0, 1e-6, 2.9, 3.0, 54.0, 1000.0}
+"""Either side of the two places where the formula changes, and the ends."""
+
+
 @both_dtypes
-@pytest.mark.parametrize("radius", [0.0, 1e-6, 0.5, 2.9, 3.0, 10.0, 20.0, 54.0, 80.0, 160.0, 1000.0])
+@pytest.mark.parametrize(
+    "radius", only([0.0, 1e-6, 0.5, 2.9, 3.0, 10.0, 20.0, 54.0, 80.0, 160.0, 1000.0], FAR_APART.__contains__)
+)
 def test_distances_by_normal_coordinates(dtype, radius):
     eps = torch.finfo(dtype).eps
     generator = torch.Generator().manual_seed(6)
