@@ -93,11 +93,12 @@ def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, A
         classifier = Classifier.from_arrays(decode_arrays(request.arrays))
     except (KeyError, ValueError) as error:
         raise MessageError(f"the classifier cannot be read ({type(error).__name__})") from None
-    score = {}
+    score: dict[str, float] = {}
     if len(data.test_labels) and len(data.train_labels):
         groups, classes = len(classifier.groups), len(data.class_names)
         names = name_groups(classifier.predict(data.train_points), data.train_labels, groups, classes)
-        score["score"] = accuracy(classifier.predict(data.test_points), data.test_labels, names)
+        found = accuracy(classifier.predict(data.test_points), data.test_labels, names)
+        score = {} if found is None else {"score": found}
     if client.config.secure_sum:
         return figures(client, request, state, {}, score)
     end(client, state)

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -99,7 +98,7 @@ def open_letters(request: Request, state: RecordDict) -> tuple[dict[int, bytes],
 def masked(client: Client, request: Request, state: RecordDict, vector: NDArray[np.uint64], inputs: Inputs) -> Answer:
     """The reply with the masked vector, once `open_letters` has read what the peers sent; `inputs` are for the ledger."""
     member = member_of(request, state)
-    state[INPUTS] = ConfigRecord(asdict(inputs))
+    state[INPUTS] = inputs.as_record()
     masked_input = member.mask_input(vector)
     _store(member, state)
     parts = Checksum(checksum=checksum(masked_input, member.state.session, client.partition)).as_parts()
@@ -162,7 +161,7 @@ def _note(client: Client, state: RecordDict, session: Session, survivors: Collec
     before the signature leaves."""
     if client.policy and client.ledger:
         client.policy.check_contributors(survivors)
-        client.ledger.sign(session, survivors, Inputs(**dict(state[INPUTS])), client.policy.sums)
+        client.ledger.sign(session, survivors, Inputs.from_record(state[INPUTS]), client.policy.sums)
 
 
 def _signing_key(client: Client) -> Ed25519PrivateKey | None:

@@ -22,7 +22,7 @@ class Figure(NamedTuple):
     mean: float | None
     std: float | None
     worst_decile: float | None
-    count: int
+    clients: int
 
 
 def mean_std(values: list[float]) -> tuple[float | None, float | None]:
@@ -53,13 +53,13 @@ def personal_figures(
         "personal_accuracy_before": before.mean,
         "personal_accuracy_before_worst_decile": before.worst_decile,
         "personal_accuracy_pooled": None if cohort else _pooled(scores, name, descriptions),
-        "clients_left_out": len(descriptions) - accuracy.count,
+        "clients_left_out": len(descriptions) - accuracy.clients,
         "validation": validation.mean,
     }
     if metric != "accuracy":
         metrics[metric], metrics[f"{metric}_std"] = score.mean, score.std
         metrics[f"{metric}_before"] = score_before.mean
-        metrics[f"{metric}_clients_left_out"] = len(descriptions) - score.count
+        metrics[f"{metric}_clients_left_out"] = len(descriptions) - score.clients
     return {
         "personal_accuracy_mean": accuracy.mean,
         "personal_accuracy_std": accuracy.std,

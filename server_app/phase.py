@@ -236,7 +236,7 @@ def run_phase(
     for partition, reason in reasons.items():
         log.warning("round %d: dropped the reply of partition %d: %s", header.round, partition, reason)
     waited = {partition: seconds.get(nodes[partition], math.nan) for partition in requests}
-    return Phase(header, requests, replies, reasons, waited, precision, complaints)
+    return Phase(header, requests, replies, reasons, waited, precision, complaints=complaints)
 
 
 def parts_size(parts: Parts) -> int:

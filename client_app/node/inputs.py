@@ -2,11 +2,12 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
+from flwr.app import ConfigRecord
 from numpy.typing import NDArray
 
 from curvfed.strategies.base.average import Arrays
@@ -49,6 +50,15 @@ class Inputs:
     def of_data(cls, vector: NDArray[Any], phase: str) -> "Inputs":
         """Of a vector that says something about the data alone."""
         return cls("data", b"", 0.0, _digest(vector), phase)
+
+    def as_record(self) -> ConfigRecord:
+        """For Flower's state of the node, between the masked vector and the signature."""
+        return ConfigRecord({**asdict(self)})
+
+    @classmethod
+    def from_record(cls, record: Any) -> "Inputs":
+        """Inverse of `as_record`."""
+        return cls(**dict(record))
 
     def as_fields(self) -> dict[str, Any]:
         """The fields of a line in the ledger."""

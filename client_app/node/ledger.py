@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.client_app.node.configuration import absolute, is_real, state_root
+from curvfed.client_app.node.configuration import is_real, state_root
 from curvfed.client_app.node.inputs import Inputs
 from curvfed.client_app.node.policy import Sums
 from curvfed.strategies.base.errors import ConfigError
@@ -119,12 +119,10 @@ class Ledger:
 
 
 def ledger_of(partition: int, node_config: Mapping[str, Any]) -> Ledger | None:
-    """The ledger of a real node, beside its policy or below its `state-path`; None for a simulated client."""
+    """The ledger of a real node, in its `state-path`, which it may write to; None for a simulated client."""
     if not is_real(node_config):
         return None
-    named = "policy" in node_config
-    folder = absolute(str(node_config["policy"])).parent if named else state_root(node_config)
-    return Ledger(folder / f"ledger-{partition:05d}.jsonl")
+    return Ledger(state_root(node_config) / f"ledger-{partition:05d}.jsonl")
 
 
 def check_cohorts(former: Sequence[Collection[int]], new: Collection[int], least: int) -> None:

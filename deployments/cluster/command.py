@@ -183,6 +183,18 @@ def status(
 
 
 @app.command()
+def ledger(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[STATE-PATH]", help="The node's state-path; default: that of supernode.")
+    ] = None,
+) -> None:
+    """Show, on a node, every run, sum, revealed point and refusal that its ledger has."""
+    from curvfed.deployments.cluster import ledger
+
+    ledger.show(folder)
+
+
+@app.command()
 def run(
     ctx: typer.Context,
     pairs: Pairs = None,

@@ -1,8 +1,11 @@
 """The phases of a run whose replies the server sees as their sum alone: training, evaluation, calibration."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
 
 from curvfed.server_app.phase import Phase
 from curvfed.server_app.run import RoundError
@@ -15,9 +18,12 @@ from curvfed.strategies.config.masked_vector import Total, encoding, length, mea
 from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
+from curvfed.strategies.secure_sum.modular import add
 from curvfed.strategies.wire.messages import Header
 
 log = logging.getLogger("curvfed")
+
+T = TypeVar("T")
 
 
 def masked_phase(
@@ -43,14 +49,45 @@ def masked_phase(
     RoundError
         If fewer clients than the threshold stay to the end.
     """
-    try:
-        phase, residues = secure_sum(ask, header, clients, SUM_PRIME, length(size), run, keys)
-    except SecureSumError as error:
-        raise RoundError(f"round {header.round}, {header.phase}: {error}") from None
+    phases, residues, reasons = [], np.zeros(length(size), np.uint64), []
+    for group in groups(clients) if keys.fixed_groups else [clients]:
+        try:
+            phase, found = secure_sum(ask, header, group, SUM_PRIME, length(size), run, keys, len(clients))
+        except SecureSumError as error:
+            reasons.append(str(error))
+            continue
+        phases.append(phase)
+        residues = add(residues, found, SUM_PRIME)
+    if not phases:
+        raise RoundError(f"round {header.round}, {header.phase}: {'; '.join(reasons)}")
+    for reason in reasons:
+        log.warning("round %d, %s: a group is left out: %s", header.round, header.phase, reason)
+    phase = joined(phases)
     total = Total.decode(residues, encoding(bound or keys.clip, len(clients)))
     if share := total.figures.get("clipped", (0.0, 0))[0]:
         log.warning("%.0f%% of the updates were longer than secure.clip and were shortened to it", 100 * share)
     return replace(phase, cohort=total.figures), total
+
+
+def groups(clients: Sequence[int]) -> list[Sequence[int]]:
+    """The clients in groups of 5 to 9 that depend on all their numbers alone; up to 9 clients are one group."""
+    number = max(len(clients) // 5, 1) if len(clients) > 9 else 1
+    return [part.tolist() for part in np.array_split(sorted(clients), number)]
+
+
+def joined(phases: Sequence[Phase]) -> Phase:
+    """The phases of several groups as one."""
+    return replace(
+        phases[0],
+        sent=_all(phase.sent for phase in phases),
+        replies=_all(phase.replies for phase in phases),
+        reasons=_all(phase.reasons for phase in phases),
+        seconds=_all(phase.seconds for phase in phases),
+    )
+
+
+def _all(parts: Iterable[Mapping[int, T]]) -> dict[int, T]:
+    return {partition: one for part in parts for partition, one in part.items()}
 
 
 def masked_training(

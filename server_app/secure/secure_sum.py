@@ -62,7 +62,14 @@ def _left_out(run: RunKeys) -> dict[int, str]:
 
 
 def secure_sum(
-    ask: Ask, header: Header, clients: Sequence[int], modulus: int, length: int, run: RunKeys, keys: Secure
+    ask: Ask,
+    header: Header,
+    clients: Sequence[int],
+    modulus: int,
+    length: int,
+    run: RunKeys,
+    keys: Secure,
+    asked: int = 0,
 ) -> tuple[Phase, NDArray[np.uint64]]:
     """The sum of one vector per client. No single vector is seen.
 
@@ -75,6 +82,8 @@ def secure_sum(
         Of the masked phase.
     clients : sequence of int
         Partitions to ask, ascending.
+    asked : int
+        For how many vectors they are encoded, in this sum and others that it is added to; 0 for these clients.
 
     Returns
     -------
@@ -90,7 +99,9 @@ def secure_sum(
     reasons = {partition: reason for partition, reason in _left_out(run).items() if partition in clients}
     rest = [partition for partition in clients if partition not in reasons]
     for _ in range(ATTEMPTS):
-        opening = Opening(target=header.phase, modulus=modulus, length=length, clients=rest, asked=len(clients))
+        opening = Opening(
+            target=header.phase, modulus=modulus, length=length, clients=rest, asked=asked or len(clients)
+        )
         try:
             return _Attempt(ask, header, opening, run, keys).total()
         except _LeaveOut as found:

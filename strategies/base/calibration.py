@@ -60,10 +60,14 @@ class Calibration(ABC):
     """
 
     sums: type[FeatureSums]
-    bound = 0.0
 
     def __init__(self, keys: Any, run: RunKeys) -> None:
         self.keys, self.run = keys, run
+
+    @property
+    def bound(self) -> float:
+        """See the class."""
+        return 0.0
 
     @abstractmethod
     def check(self, vector: Array, examples: int, features: int, classes: int) -> object:

@@ -159,11 +159,17 @@ class Secure(Table):
         description="clients that each client shares masks and secrets with; auto: all up to 64 clients, and a number that "
         "grows as their logarithm beyond",
     )
+    fixed_groups: bool = Field(
+        default=False,
+        description="whether the clients sum in groups of 5 to 9 that never change; a group with a member missing is left "
+        "out of the round. It protects over many rounds, where cohorts that differ tell more than each one",
+    )
     clip: Rate = Field(
         default=1000.0,
         ge=1e-3,
         le=1e6,
-        description="largest value of a parameter in a secure average; larger ones are clipped, which the log tells",
+        description="longest update of a client in a secure average, as a norm; a longer one is shortened to it, which the "
+        "log tells",
     )
 
 

@@ -102,6 +102,8 @@ def check_data(config: RunConfig) -> None:
         _check_from_rest(chosen, task)
     if config.secure_sum:
         _check_secure_sum(chosen)
+    if config.secure.fixed_groups:
+        _check_groups(chosen)
     if tasks == ("points",):
         if config.train_size is not None:
             raise ConfigError(
@@ -169,6 +171,19 @@ def _check_secure_sum(config: RunConfig) -> None:
             f'secure-sum = true with method = "{config.method}" and aggregation = "{config.aggregation}": allowed is one '
             f"whose equations are linear in the updates, {' or '.join(SUMMED)}; this one looks at each client's parameters"
         )
+
+
+def _check_groups(config: RunConfig) -> None:
+    """Groups that always sum together: of all clients, and with all their members."""
+    for key, value, allowed in (
+        ("fraction-train", config.fraction_train, 1.0),
+        ("secure.threshold", config.secure.threshold, None),
+    ):
+        if value != allowed:
+            raise ConfigError(
+                f"secure.fixed-groups = true and {key} = {value}: allowed is {allowed or 'auto'}, for a group sums with all "
+                "its members or not at all"
+            )
 
 
 def _check_points(config: RunConfig) -> None:

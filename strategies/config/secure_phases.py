@@ -53,7 +53,7 @@ class Opening(Message):
             modulus=self.modulus,
             length=self.length,
             clients=tuple(self.clients),
-            threshold=keys.threshold or 0,
+            threshold=len(self.clients) if keys.fixed_groups else keys.threshold or 0,
             neighbours=keys.neighbours or 0,
             asked=self.asked,
         )

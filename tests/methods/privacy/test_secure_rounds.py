@@ -9,6 +9,7 @@ from flwr.app import Message
 from graph_fixtures import user_fields
 
 from curvfed.server_app.run import RoundError
+from curvfed.server_app.secure.masked_phases import groups
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.masked_vector import (
     FIGURES,
@@ -288,3 +289,26 @@ def test_a_node_takes_part_in_no_open_run_if_it_says_so(tmp_path):
     opened, secured = (run(tmp_path, name, nodes=nodes, secure_sum=name == "b", num_rounds=1) for name in ("a", "b"))
     assert len(opened.described["refused"]) == 1
     assert not secured.described["refused"]
+
+
+def test_fixed_groups_sum_all_together_and_leave_out_a_group_with_a_member_missing(tmp_path):
+    assert list(map(len, groups(range(9)))) == [9]
+    assert list(map(len, groups(range(23)))) == [6, 6, 6, 5]
+
+    def gone(request, handle):
+        reply = handle(request)
+        last = phase_of(request.content) == "train" and partition_of(reply.content) == 11
+        return None if last and request.content["header"]["round"] == 2 else reply
+
+    settings = {"method": "fedavg", "secure_sum": True, "clients": 12, "round_timeout": 0.5, "dataset": "digits"}
+    plain = run(tmp_path, "plain", num_rounds=1, **settings)
+    grouped = run(tmp_path, "grouped", num_rounds=1, secure__fixed_groups=True, **settings)
+    assert close(plain, grouped)
+    partly = run(tmp_path, "partly", num_rounds=2, secure__fixed_groups=True, intercept=gone, **settings)
+    assert [row["replies"] for row in partly.rounds if row["phase"] == "train"] == ["12", "6"]
+
+
+@pytest.mark.parametrize("other", [{"fraction_train": 0.5}, {"secure__threshold": 3}])
+def test_fixed_groups_need_all_clients(other, tmp_path):
+    with pytest.raises(ConfigError, match=r"secure.fixed-groups = true and .*a group sums with all"):
+        run(tmp_path, secure_sum=True, secure__fixed_groups=True, clients=CLIENTS, **other)

@@ -1,0 +1,35 @@
+"""What a node's ledger says, for the person who answers for the node."""
+
+from pathlib import Path
+
+from curvfed.client_app.node.ledger import POINTS, REFUSAL, SUM, Ledger
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.strategies.base.run_keys import home
+
+
+def show(folder: Path | None) -> None:
+    """Print the lines of all ledgers in a node's `state-path`, oldest first.
+
+    Raises
+    ------
+    ClusterError
+        If there is none.
+    """
+    where = folder.expanduser().absolute() if folder else home() / "personal"
+    paths = sorted(where.glob("ledger-*.jsonl"))
+    if not paths:
+        raise ClusterError(f"there is no ledger in {where}; a node begins one with its first run, in its state-path")
+    for path in paths:
+        print(path)
+        for line in Ledger(path).lines():
+            place = f"{line['run']}  {line.get('phase', '')} {line.get('round', '')}".rstrip()
+            print(f"  {line['time']}  {line['kind']:8} {place:40} {_about(line)}".rstrip())
+
+
+def _about(line: dict[str, object]) -> str:
+    """What is particular to a line of its kind."""
+    if line["kind"] == SUM:
+        return f"with partitions {line['cohort']}, sum {str(line['session'])[:12]}"
+    if line["kind"] == POINTS:
+        return f"{len(line['points'])} points for the first time"  # type: ignore[arg-type]
+    return str(line["reason"]) if line["kind"] == REFUSAL else f"method = {line['method']}"
