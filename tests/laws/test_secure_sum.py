@@ -1,10 +1,12 @@
 """What holds of every secure sum: it is exact whoever vanishes, and the server learns the sum and nothing else."""
 
 import itertools
+import math
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
+import networkx
 import numpy as np
 import pytest
 from Crypto.Cipher import ChaCha20
@@ -19,8 +21,16 @@ from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
 from curvfed.strategies.secure_sum.masks import self_mask, uniform
+from curvfed.strategies.secure_sum.messages import checksum
 from curvfed.strategies.secure_sum.modular import add, subtract
-from curvfed.strategies.secure_sum.neighbours import COMPLETE, FAILURE, degree, neighbours_of
+from curvfed.strategies.secure_sum.neighbours import (
+    COMPLETE,
+    FAILURE,
+    collusion,
+    degree,
+    is_connected,
+    neighbours_of,
+)
 
 pytestmark = pytest.mark.long  # every pattern of who vanishes
 
@@ -56,7 +66,7 @@ def outcome(what: Run) -> None:
 def test_every_pattern_of_vanishing_clients(num):
     what = session(num)
     values = vectors(what)
-    for steps in itertools.product([None, *STEPS], repeat=num):
+    for steps in itertools.product([None, "keys", "share", "mask", "confirm", "unmask"], repeat=num):
         outcome(Run(what, values, {p: step for p, step in enumerate(steps) if step}))
 
 
@@ -72,6 +82,35 @@ def test_any_clients_modulus_and_way_to_vanish(num, steps, modulus, seed, stored
     what = session(num, modulus=modulus, clients=tuple(range(3, 3 + 2 * num, 2)), threshold=num // 2 + 1)
     gone = {p: step for p, step in zip(what.clients, steps, strict=False) if step}
     outcome(Run(what, vectors(what, seed), gone, payload=b"note" if seed % 2 else b"", stored=stored, seed=seed))
+
+
+@examples(max_examples=25)
+@given(data=st.data(), num=st.integers(4, 12), modulus=st.sampled_from([3, 2**61 - 1, LARGEST]), later=st.booleans())
+def test_complaints_leave_out_the_right_ones_and_the_rest_has_an_exact_sum(data, num, modulus, later):
+    """Whom most complain about, or else those who complain; in either step, and whoever else vanishes."""
+    what = session(num, modulus=modulus)
+    values = vectors(what)
+    run = Run(what, values).until("share" if later else "keys")
+    accused = data.draw(st.integers(0, num - 1))
+    others = [p for p in what.clients if p != accused]
+    accusers = data.draw(st.sets(st.sampled_from(others), min_size=1))
+    silent = data.draw(st.sets(st.sampled_from(others), max_size=num // 4)) - accusers
+    for p in what.clients:
+        if p in accusers:
+            run.server.receive_complaint(p, [accused])
+        elif p not in silent and later:
+            run.clients[p].receive_shares(run.delivered[p])
+            masked = run.clients[p].mask_input(values[p])
+            run.server.receive_masked_input(p, masked, checksum(masked, run.bound, p))
+        elif p not in silent:
+            run.server.receive_shares(p, run.clients[p].share_keys(run.keys, roster=run.roster))
+    out = run.server.to_leave_out()
+    jury = num - 1 - len(silent)
+    assert set(out) == ({accused} if 2 * len(accusers) > jury else accusers)
+    rest = tuple(p for p in what.clients if p not in silent and p not in out)
+    if len(rest) > 1:
+        again = replace(what, clients=rest, asked=num)
+        assert Run(again, values).total().tolist() == plain_sum(what, values, rest)
 
 
 @pytest.mark.parametrize("value", [0, LARGEST - 1])
@@ -262,6 +301,44 @@ def test_the_degree_keeps_its_bound(clients):
     assert failure <= 1 / FAILURE < fewer
     assert k % 2 == 0
     assert k < 30 * np.log(clients)
+
+
+@pytest.mark.parametrize(("clients", "threshold"), [(65, 0), (100, 100), (333, 0), (1000, 0), (1000, 1000)])
+def test_who_colludes_is_hardly_ever_most_of_a_clients_neighbours(clients, threshold):
+    k = degree(clients, threshold or -(-2 * clients // 3))
+    ways, draws = collusion(clients, clients // 10, k)
+    assert math.isclose(ways / draws, clients * stats.hypergeom(clients - 1, clients // 10, k).sf(k // 2), rel_tol=1e-6)
+    assert ways * 2**60 <= draws / 2**40  # whoever draws the graph anew 2⁶⁰ times
+    if clients == threshold == 1000:
+        ways, draws = collusion(clients, clients // 10, k - 2)
+        assert ways * 2**60 > draws / 2**40
+
+
+@pytest.mark.parametrize("clients", [65, 100, 333, 1000])
+def test_the_graph_expands(clients):
+    """By its largest eigenvalue but k, which bounds two sets without an edge between them. A ring's would be nearly k."""
+    k = degree(clients, -(-2 * clients // 3))
+    for seed in range(20):
+        graph = neighbours_of(tuple(range(clients)), k, b"%d" % seed)
+        matrix = np.zeros((clients, clients))
+        for client, near in graph.items():
+            matrix[client, list(near)] = 1
+        values = np.sort(np.abs(np.linalg.eigvalsh(matrix)))
+        assert math.isclose(values[-1], k)
+        assert values[-2] < 0.4 * k
+        if clients > 100:
+            break
+
+
+@given(
+    edges=st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=14),
+    there=st.sets(st.integers(0, 7), min_size=1),
+)
+def test_what_is_connected(edges, there):
+    graph = {one: {b for a, b in edges if a == one} | {a for a, b in edges if b == one} for one in range(8)}
+    whole = networkx.Graph([(a, b) for a, b in edges if {a, b} <= there])
+    whole.add_nodes_from(there)
+    assert is_connected(graph, there) == networkx.is_connected(whole)
 
 
 def test_the_degree_where_no_sparse_graph_will_do():
