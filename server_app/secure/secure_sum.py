@@ -106,6 +106,8 @@ def secure_sum(
             return _Attempt(ask, header, opening, run, keys).total()
         except _LeaveOut as found:
             rest, reasons = found.rest, reasons | found.reasons
+            if keys.fixed_groups:
+                raise SecureSumError(f"a fixed group sums with all its members; left out: {reasons}") from None
         except SecureSumError as error:
             left_out = "; ".join(f"partition {partition}: {reason}" for partition, reason in reasons.items())
             raise SecureSumError(f"{error}. Left out: {left_out}" if reasons else str(error)) from None

@@ -175,14 +175,15 @@ def _check_secure_sum(config: RunConfig) -> None:
 
 def _check_groups(config: RunConfig) -> None:
     """Groups that always sum together: of all clients, and with all their members."""
-    for key, value, allowed in (
+    wanted = (
         ("fraction-train", config.fraction_train, 1.0),
-        ("secure.threshold", config.secure.threshold, None),
-    ):
+        ("secure.threshold", config.secure.threshold or "auto", "auto"),
+    )
+    for key, value, allowed in wanted:
         if value != allowed:
             raise ConfigError(
-                f"secure.fixed-groups = true and {key} = {value}: allowed is {allowed or 'auto'}, for a group sums with all "
-                "its members or not at all"
+                f"secure.fixed-groups = true and {key} = {value}: allowed is {allowed}, for a group sums with all its "
+                "members or not at all"
             )
 
 

@@ -45,8 +45,9 @@ class Letters:
 
 
 def phases_of(found, phase: str) -> list[int]:
-    """The numbers of good replies of a phase, one by one."""
-    return [int(row["replies"]) for row in found.rounds if row["phase"] == phase]
+    """The numbers of good replies of a phase, one by one, without the evaluation after the last round."""
+    last = max(number for number, row in enumerate(found.rounds) if row["phase"] == "train")
+    return [int(row["replies"]) for row in found.rounds[: last + 1] if row["phase"] == phase]
 
 
 def test_letters_that_nobody_can_read(tmp_path, caplog):
@@ -75,7 +76,8 @@ def test_letters_that_two_of_five_cannot_read(tmp_path, caplog):
 def test_no_share_of_an_abandoned_attempt_is_revealed(tmp_path):
     letters = Letters(2, {0, 1, 3, 4, 5})
     run(tmp_path, secure_sum=True, intercept=letters, **SETTINGS | {"num_rounds": 1})
-    assert len(letters.recorder.requests("confirm")) == len(letters.recorder.requests("unmask")) == 5
+    asked = [len(letters.recorder.requests(phase)) for phase in ("confirm", "unmask")]
+    assert asked == [10, 10]  # training, and the evaluation of those that did not train, which asks all
     for request in letters.recorder.requests("confirm"):
         assert 2 not in request["parts"]["survivors"]
 
@@ -162,7 +164,9 @@ def test_more_liars_than_the_sum_can_lose(tmp_path):
     def both(request, handle):
         return spoil(request, lambda one: recorder(one, handle))
 
-    with pytest.raises(RoundError, match=r"round 1: .*Left out: partition 0: 5 of its 5 neighbours cannot verify"):
+    with pytest.raises(
+        RoundError, match=r"round 1, train: .*Left out: partition 0: 5 of its 5 neighbours cannot verify"
+    ):
         run(tmp_path, secure_sum=True, intercept=both, **SETTINGS)
     assert not recorder.replies("unmask")
 
@@ -209,6 +213,6 @@ def test_who_has_no_training_examples_stays_out(tmp_path, monkeypatch, caplog):
     found = run(tmp_path, secure_sum=True, intercept=recorder, min_replies=6, **SETTINGS | {"num_rounds": 1})
     assert phases_of(found, "keys") == [6]
     assert phases_of(found, "shares") == phases_of(found, "train") == [4]
-    assert {partition_of(reply) for reply in recorder.replies("evaluate")} == {1, 4}
+    assert {partition_of(reply) for reply in recorder.replies("evaluate")} == {0, 2, 3, 5}
     assert not [row for row in found.clients if row["phase"] == "keys" and row["dropped"]]
     assert same_as_without(found, tmp_path, {1, 4}, num_rounds=1)

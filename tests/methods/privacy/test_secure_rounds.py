@@ -300,7 +300,7 @@ def test_fixed_groups_sum_all_together_and_leave_out_a_group_with_a_member_missi
         last = phase_of(request.content) == "train" and partition_of(reply.content) == 11
         return None if last and request.content["header"]["round"] == 2 else reply
 
-    settings = {"method": "fedavg", "secure_sum": True, "clients": 12, "round_timeout": 0.5, "dataset": "digits"}
+    settings = {"method": "fedavg", "secure_sum": True, "clients": 12, "round_timeout": 5.0}
     plain = run(tmp_path, "plain", num_rounds=1, **settings)
     grouped = run(tmp_path, "grouped", num_rounds=1, secure__fixed_groups=True, **settings)
     assert close(plain, grouped)
