@@ -225,8 +225,8 @@ class RunKeys(Table):
     )
     secure_sum: bool = Field(
         default=False,
-        description="show the server the sum of what the clients send and nothing else of it: their parameters where these "
-        "are averaged, and the sums of spherefed's calibration. hull always does",
+        description="show the server sums over the clients and nothing else: of their updates, of the sums for "
+        "calibrations, of scores, losses and numbers of examples. hull always sums its hulls",
     )
     wire_precision: Literal["float32", "bfloat16", "float16"] = Field(
         default="float32",
