@@ -157,7 +157,7 @@ class Secure(Table):
         default=None,
         ge=1,
         description="clients that each client shares masks and secrets with; auto: all up to 64 clients, and a number that "
-        "grows as their logarithm beyond",
+        "grows as their logarithm beyond. Without a roster always all",
     )
     fixed_groups: bool = Field(
         default=False,

@@ -15,7 +15,7 @@ from accept.presets import preset
 from curvfed.strategies.hull.codec import decode_hulls
 from curvfed.strategies.secure_sum.memory import sum_in_memory
 from curvfed.strategies.secure_sum.session import Session
-from curvfed.strategies.wire.messages import EVALUATE, HULLS, KEYS, MEASURE, SHARES, UNMASK
+from curvfed.strategies.wire.messages import CONFIRM, EVALUATE, HULLS, KEYS, MEASURE, SHARES, UNMASK
 
 CASES = 200
 PARTITIONS = range(10)
@@ -113,7 +113,7 @@ def vanished(lab: Lab) -> Iterator[Outcome]:
     """Three of ten clients vanish, in every phase in turn: the fault is injected in the in-process Grid."""
     from curvfed.deployments.inprocess import simulate
 
-    for phase in (MEASURE, KEYS, SHARES, HULLS, UNMASK, EVALUATE):
+    for phase in (MEASURE, KEYS, SHARES, HULLS, CONFIRM, UNMASK, EVALUATE):
 
         def intercept(request: Any, handle: Any, phase: str = phase) -> Any:
             reply = handle(request)

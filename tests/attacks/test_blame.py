@@ -59,6 +59,10 @@ def test_letters_that_nobody_can_read(tmp_path, caplog):
     )
     assert phases_of(found, "keys") == [6, 5, 5]  # anew without it, and never asked again
     assert phases_of(found, "train") == [5, 5]
+    complaints = [reply for reply in letters.recorder.replies("train") if "complaint" in reply.get("parts", {})]
+    assert [(set(reply), dict(reply["parts"])) for reply in complaints] == [
+        ({"header", "parts"}, {"complaint": [2]})
+    ] * 5
     assert same_as_without(found, tmp_path, {2})
 
 

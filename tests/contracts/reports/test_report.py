@@ -264,7 +264,7 @@ def test_secure_sums_say_what_was_seen_and_what_they_cost(tmp_path: Path) -> Non
     directory = RunDirectory(parse({}), folder)
     assert "Parameters alone, without what Flower wraps around them." in report(folder).text
     for number in (1, 2, 3):
-        for phase, up, down in (("keys", 64, 45), ("shares", 200, 100), ("unmask", 36, 5)):
+        for phase, up, down in (("keys", 64, 45), ("shares", 200, 100), ("confirm", 6, 2), ("unmask", 30, 3)):
             rows = [
                 {"round": number, "phase": phase, "partition": p, "bytes_up": up, "bytes_down": down} for p in (0, 1, 2)
             ]
@@ -276,11 +276,11 @@ def test_secure_sums_say_what_was_seen_and_what_they_cost(tmp_path: Path) -> Non
     )
     assert "Parameters alone" not in page.text
     assert page.rows["To the server"] == ["1.5 kB", f"{(90 + 9 * 300) / 1000:.1f} kB"]
-    assert page.rows["… keys, shares and unmask, to the server"] == ["300 B", "2.7 kB"]
-    assert page.rows["… keys, shares and unmask, to the clients"] == ["150 B", "1.4 kB"]
+    assert page.rows["… keys, shares, confirm and unmask, to the server"] == ["300 B", "2.7 kB"]
+    assert page.rows["… keys, shares, confirm and unmask, to the clients"] == ["150 B", "1.4 kB"]
     assert page.rows["round 2, phase keys"] == ["partition 1", "not signed"]
     (folder / "clients.csv").unlink()
-    assert report(folder).rows["… keys, shares and unmask, to the server"] == ["300 B", "–"]
+    assert report(folder).rows["… keys, shares, confirm and unmask, to the server"] == ["300 B", "–"]
 
 
 def test_where_nothing_is_told_of_the_clients_there_is_no_table_of_them(tmp_path: Path) -> None:
