@@ -103,7 +103,7 @@ def secure_sum(
             target=header.phase, modulus=modulus, length=length, clients=rest, asked=asked or len(clients)
         )
         try:
-            return _Attempt(ask, header, opening, run, keys).total()
+            return _Attempt(ask, header, opening, run, keys, min(run.min_replies, len(clients))).total()
         except _LeaveOut as found:
             rest, reasons = found.rest, reasons | found.reasons
             if keys.fixed_groups:
@@ -117,10 +117,13 @@ def secure_sum(
 
 
 class _Attempt:
-    """One attempt at a sum, from the public keys to the sum."""
+    """One attempt at a sum, from the public keys to the sum. It needs so many good replies (min-replies)."""
 
-    def __init__(self, ask: Ask, header: Header, opening: Opening, run: RunKeys, keys: Secure) -> None:
+    def __init__(
+        self, ask: Ask, header: Header, opening: Opening, run: RunKeys, keys: Secure, min_replies: int
+    ) -> None:
         self._ask, self._header, self._opening, self._run = ask, header, opening, run
+        self._min_replies = min_replies
         self._server = SecureSumServer(opening.session(header, run, keys))
         self._idle = 0
 
@@ -186,9 +189,9 @@ class _Attempt:
 
     def _close_masked_inputs(self) -> tuple[int, ...]:
         survivors = self._server.close_masked_inputs()
-        good, needed = len(survivors) + self._idle, min(self._run.min_replies, self._opening.asked)
-        if good < needed:  # before anything is revealed
-            raise SecureSumError(f"{good} good replies, needed are {needed} (min-replies)")
+        good = len(survivors) + self._idle
+        if good < self._min_replies:  # before anything is revealed
+            raise SecureSumError(f"{good} good replies, needed are {self._min_replies} (min-replies)")
         return survivors
 
     def _leave_out(self, phase: Phase) -> None:
