@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Compiled files are kept, whatever the shell says: without them every process of the tests compiles torch and Flower anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup run tree test test-long test-hosts accept paper bench gpu compat cluster-demo reference lock clean
+.PHONY: help setup run tree lint compiled test test-long test-hosts accept paper bench gpu compat cluster-demo reference lock clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -31,12 +31,19 @@ endif
 tree:
 	rm -rf build/tree && mkdir -p build/tree && cp -pr curvfed build/tree && cp -pr $(ROOMS) build/tree/curvfed
 
-# The end-to-end tests run separately, two at a time: they start processes of their own, and mostly wait for them.
-test: setup tree ## lint, types, import layers, tests
+lint: setup tree
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	cd build/tree && "$(CURDIR)/$(VENV)/bin/lint-imports" --config "$(CURDIR)/pyproject.toml"
+
+# In a new environment every test process would compile all that the tests import; this does it once, while types are checked.
+compiled: setup
+	-$(VENV)/bin/pytest --collect-only --ignore=tests/hosts > /dev/null 2>&1
+
+# The end-to-end tests run separately, two at a time: they start processes of their own, and mostly wait for them.
+test: setup ## lint, types, import layers, tests
+	$(MAKE) --jobs=2 --no-print-directory lint compiled
 	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=worksteal -m "not long" --ignore=tests/hosts --ignore=tests/e2e --ignore=tests/long
 	$(VENV)/bin/pytest --numprocesses=2 --dist=loadfile -m "not long" tests/e2e
 

@@ -1,5 +1,6 @@
 """What follows from a configuration for its secure sums: who must stay, and what hulls cost."""
 
+from curvfed.client_app.node.policy import Sums
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.point_data import point_spec, public_parameters
 from curvfed.strategies.config.run_config import RunConfig
@@ -27,6 +28,10 @@ def check_secure_sums(config: RunConfig, number: int) -> list[str]:
         f"secure sum: {session.needed} of {asked} clients must stay to its end; each shares its secrets with "
         f"{session.degree} others"
     ]
+    if asked < (least := Sums().contributors):
+        told.append(
+            f"real nodes take part in no sum over fewer than {least}, unless [sums] in their policy.toml allows it"
+        )
     classes = _known_classes(config) if one_shot else 0
     return told + ([_what_hulls_cost(config, classes, number)] if classes else [])
 

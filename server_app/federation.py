@@ -4,7 +4,7 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -88,14 +88,14 @@ class Federation:
         return float(np.median(pdist(np.array(counts, float), "jensenshannon")))
 
 
-def connect(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Federation:
+def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = ()) -> Federation:
     """Ask every connected node for its data's description; nodes that do not fit are refused by name.
 
     Parameters
     ----------
-    expected : int
-        The run waits for this number of nodes, or for `min-replies` if that is larger, and starts without those that do
-        not come.
+    expected : sequence of int
+        The partitions of a run that is resumed. The run waits for as many nodes, or for `min-replies` if that is more,
+        and starts without those that do not come.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Feder
         If too few nodes are left, two nodes have one partition-id, or the method or the metric does not work on such
         data.
     """
-    nodes = _connected(grid, max(config.min_replies, expected), NODE_WAIT if nodes_can_join(grid) else 0.0)
+    nodes = _connected(grid, max(config.min_replies, len(expected)), NODE_WAIT if nodes_can_join(grid) else 0.0)
     log.info("%d nodes are connected; asking what data they have", len(nodes))
     header = Header(run, DESCRIBE, 0)
     replies, failures, _ = exchange(grid, {node: Request(header) for node in nodes}, config.round_timeout)
@@ -113,7 +113,7 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: int = 0) -> Feder
     refused |= _remove_unlike(described)
     for names, reason in _grouped(refused):
         log.warning("refused %s: %s", ", ".join(names), reason)
-    _check_enough(described, refused, len(nodes), config)
+    _check_enough(described, refused, len(nodes), config, expected)
     facts = _facts(described)
     _check_method(described, facts, config)
     if facts.own_ends:
@@ -144,12 +144,18 @@ def _remove_unlike(described: dict[int, Description]) -> dict[str, str]:
 
 
 def _check_enough(
-    described: Mapping[int, Description], refused: Mapping[str, str], nodes: int, config: RunConfig
+    described: Mapping[int, Description],
+    refused: Mapping[str, str],
+    nodes: int,
+    config: RunConfig,
+    expected: Sequence[int],
 ) -> None:
     """Refuse a run with too few clients, or without one of the data sets that it names."""
     if len(described) < config.min_replies:
         texts = [f"{', '.join(names[:3])}{', …' * (len(names) > 3)}: {reason}" for names, reason in _grouped(refused)]
-        reasons = "; ".join(texts[:3]) or "no node is connected"
+        if away := ", ".join(str(partition) for partition in expected if partition not in described):
+            texts.insert(0, f"partition-id {away} took part before and is missing: start its node, and resume the run")
+        reasons = "; ".join(texts[:3]) or f"{nodes or 'no'} nodes are connected"
         raise FederationError(
             f"{len(described)} of {nodes} nodes can take part, needed are {config.min_replies}. {reasons}"
         )

@@ -91,7 +91,7 @@ class Run(ABC):
     def connect(self) -> None:
         """Ask the clients what data they have, and settle the keys that the configuration leaves open."""
         # After a restart of the SuperLink the clients of the earlier run reconnect one by one.
-        expected = self.directory.num_clients() if self.config.resume else 0
+        expected = self.directory.partitions() if self.config.resume else []
         self.federation = connect(self.grid, self.config, self.directory.name, expected)
         given = flatten(self.config)
         self.config = settled(self.config, self.federation.facts.task)

@@ -151,12 +151,12 @@ class RunDirectory:
         merged = known | clients | {"clients": [by_partition[partition] for partition in sorted(by_partition)]}
         write_atomically(path, json.dumps(_plain(merged), indent=1).encode() + b"\n", private=True)
 
-    def num_clients(self) -> int:
-        """Number of clients of the run so far; 0 before they are connected."""
+    def partitions(self) -> list[int]:
+        """The clients of the run so far, ascending; none before they are connected."""
         try:
-            return len(json.loads((self.path / "clients.json").read_text())["clients"])
+            return [client["partition"] for client in json.loads((self.path / "clients.json").read_text())["clients"]]
         except (OSError, ValueError, KeyError):
-            return 0
+            return []
 
     def append(self, round_row: Mapping[str, Any], client_rows: Iterable[Mapping[str, Any]]) -> None:
         """Add a phase to `rounds.csv` and `clients.csv`."""

@@ -200,3 +200,19 @@ def cluster(folder: Path, node_configs: Sequence[str], **settings: Any) -> Itera
 def shares(number: int) -> list[str]:
     """Node configurations of as many nodes with a share each of a public data set."""
     return [f"partition-id={partition} num-partitions={number}" for partition in range(number)]
+
+
+def signed(folder: Path, node_configs: Sequence[str]) -> list[str]:
+    """Node configurations with a signing key each and the roster of all, made by the commands of docs/secure-sums.md."""
+    (folder / "roster").mkdir(parents=True)
+    for partition in range(len(node_configs)):
+        key = str(folder / f"node{partition}.pem")
+        for words in (
+            ("genpkey", "-algorithm", "ed25519", "-out", key),
+            ("pkey", "-in", key, "-pubout", "-out", str(folder / "roster" / f"{partition}.pem")),
+        ):
+            subprocess.run(["openssl", *words], check=True, capture_output=True)
+    return [
+        f'{config} signing-key="{folder / f"node{partition}.pem"}" roster="{folder / "roster"}"'
+        for partition, config in enumerate(node_configs)
+    ]

@@ -18,6 +18,7 @@ from graph_fixtures import user_fields
 from tiers import only
 
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Header, Reply, encode_reply
 
 ROOT = Path(__file__).parents[3]
@@ -348,6 +349,9 @@ def test_a_node_that_does_not_come_back_is_waited_for_and_then_done_without(tmp_
     last = [float(row["score"]) for row in found.clients if row["round"] == "3"]
     assert found.summary["personal_accuracy_mean"] == pytest.approx(sum(last) / 2)
     assert found.summary["metrics"]["clients_left_out"] == 0
+    told = r"2 of 2 nodes can take part, needed are 3\. partition-id 2 took part before and is missing: start its node"
+    with pytest.raises(FederationError, match=told):
+        run(tmp_path, nodes=nodes[:2], resume=True, num_rounds=4, min_replies=3)
 
 
 def test_a_client_whose_state_is_lost_is_dropped_with_the_reason(tmp_path):

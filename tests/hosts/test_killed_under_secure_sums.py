@@ -1,0 +1,164 @@
+"""One run of secure sums over four nodes in which something is killed at a random moment, again and again: SuperLink,
+ServerApp, node. It goes on to the end of the run that nobody disturbed, and no ledger has a sum too many."""
+
+import contextlib
+import json
+import random
+import re
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+from app_runs import Run
+from app_runs import run as run_here
+from local_cluster import SERVER, LocalCluster, shares, signed
+from many_hosts import assert_equal, await_, ended
+from tiers import only
+
+from curvfed.deployments.cluster.errors import ClusterError
+
+NODES = 4
+NAME = "killed"
+SERVERAPP = "serverapp"
+USUAL_START = 40.0
+"""Seconds that four nodes take to start on two cores with nothing else to do."""
+
+A_ROUND = 25.0
+"""Seconds that a round takes then, and the last moment for a kill."""
+
+KILLS = [(victim, seed) for seed in range(5) for victim in (SERVER, SERVERAPP, "node")]
+SETTINGS = {"method": "fedavg", "embedding-dim": 8, "local-epochs": 1, "secure-sum": True, "min-replies": NODES}
+
+
+@dataclass
+class Victims:
+    """A cluster, and how many rounds the run in it is to have."""
+
+    nodes: LocalCluster
+    slowness: float
+    log: list[str] = field(default_factory=list)
+
+    def begin(self, num_rounds: int, retries: int = 0) -> "subprocess.Popen[str]":
+        """Begin the run or go on with it."""
+        resume = ("resume=true",) if (self.nodes.results / NAME / "config.toml").exists() else ()
+        settings = [f"{key}={str(value).lower()}" for key, value in SETTINGS.items()]
+        timeout = f"round-timeout={60 * self.slowness:.0f}"
+        return self.nodes.submit(*settings, timeout, f"num-rounds={num_rounds}", f"run-name={NAME}", *resume,
+                                 retries=retries)  # fmt: skip
+
+    def await_start(self, since: float) -> None:
+        """Wait until a run that was begun then has heard of all its clients, and so its first round begins."""
+        clients = self.nodes.results / NAME / "clients.json"
+        await_(lambda: clients.exists() and clients.stat().st_mtime > since, 180 * self.slowness, "the first round")
+
+    def server_app(self) -> psutil.Process:
+        """The process of the run's ServerApp."""
+        found = [each for each in self.nodes.family(SERVER) if "flwr-serverapp" in " ".join(each.cmdline())]
+        assert found, "no ServerApp runs"
+        return found[-1]
+
+    def bring_back(self, name: str) -> None:
+        """Start what was killed. A node is taken once Flower has given up its predecessor."""
+        if name == SERVER:
+            self.nodes.start_superlink()
+        deadline = time.monotonic() + 180 * self.slowness
+        while name != SERVER and self.nodes.daemon(name).process() is None and time.monotonic() < deadline:
+            with contextlib.suppress(ClusterError):
+                self.nodes.start_node(name)
+        self.nodes.wait_online(NODES, 300 * self.slowness)
+
+    def sums(self, name: str) -> list[dict]:
+        """The sums that a node has signed; every line of its ledger must be whole."""
+        (path,) = self.state(name).glob("ledger-*.jsonl")
+        return [line for line in map(json.loads, path.read_text().splitlines()) if line["kind"] == "sum"]
+
+    def state(self, name: str) -> Path:
+        """A node's `state-path`."""
+        return self.nodes.folder / "state" / name
+
+
+@pytest.fixture(scope="module")
+def victims(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victims]:
+    folder = tmp_path_factory.mktemp("killed")
+    configs = [f'{one} state-path="{folder / "state" / f"n{number}"}"' for number, one in enumerate(shares(NODES))]
+    nodes = LocalCluster(folder, signed(folder / "keys", configs))
+    try:
+        started = time.monotonic()
+        nodes.start()
+        yield Victims(nodes, max(1.0, (time.monotonic() - started) / USUAL_START))
+    finally:
+        nodes.down()
+
+
+@pytest.mark.parametrize(("victim", "seed"), only(KILLS, lambda case: case[1] == 0))
+def test_what_is_killed_at_any_moment_is_started_and_the_run_goes_on(victim: str, seed: int, victims: Victims) -> None:
+    drawn = random.Random(f"{victim} {seed}")
+    name = drawn.choice(list(victims.nodes.node_configs)) if victim == "node" else victim
+    done, since = victims.nodes.rounds_done(NAME), time.time()
+    process = victims.begin(done + 3, retries=victim == SERVERAPP)
+    victims.await_start(since)
+    moment = drawn.uniform(0, A_ROUND) * victims.slowness
+    time.sleep(moment)
+    reached, killed = victims.nodes.rounds_done(NAME), time.monotonic()
+    assert process.poll() is None, process.communicate()[0]
+    if victim == SERVERAPP:
+        victims.server_app().kill()
+        code, output = ended(process, 1200 * victims.slowness)
+        assert code == 0, output
+        assert "Resuming from the last whole round" in output
+        assert victims.nodes.summary(NAME)["status"] == "completed"
+    else:
+        victims.nodes.kill(name)
+        if victim == SERVER:
+            victims.bring_back(name)
+        code, output = ended(process, 600 * victims.slowness)
+        assert code == 1, output
+        if victim == "node":
+            error = victims.nodes.summary(NAME)["error"]
+            assert re.search(rf"partition {name[1:]}: (no reply within|the node is no longer connected)", error), error
+            if seed == 0:
+                assert_not_without(name, victims)
+        victims.bring_back(name)
+    kept = victims.nodes.rounds_done(NAME)
+    assert kept >= reached
+    print(f"{name} killed {moment:.0f} s into a run from round {done}: rounds {reached} before, {kept} kept, "
+          f"{time.monotonic() - killed:.0f} s until all is up again")  # fmt: skip
+    assert_no_sum_too_many(victims)
+
+
+def assert_not_without(name: str, victims: Victims) -> None:
+    """The run does not go on without a node; it says which one to start."""
+    code, output = ended(victims.begin(victims.nodes.rounds_done(NAME) + 1), 600 * victims.slowness)
+    assert code == 1, output
+    assert re.search(rf"partition-id {name[1:]} took part before and is missing: start its node, and resume", output), (
+        output
+    )
+
+
+def assert_no_sum_too_many(victims: Victims) -> None:
+    """Every ledger has each sum once, and of the same inputs over the same nodes alone."""
+    for name in victims.nodes.node_configs:
+        sums, cohorts = victims.sums(name), defaultdict(set)
+        assert len({line["session"] for line in sums}) == len(sums)
+        for line in sums:
+            cohorts[line["phase"], line["of"], line["sketch"]].add(tuple(line["cohort"]))
+        assert all(found == {tuple(range(NODES))} for found in cohorts.values()), cohorts
+
+
+def test_the_end_is_that_of_a_run_that_nobody_disturbed(victims: Victims, tmp_path: Path) -> None:
+    num_rounds = victims.nodes.rounds_done(NAME) + 1
+    code, output = ended(victims.begin(num_rounds), 600 * victims.slowness)
+    assert code == 0, output
+    keys = {key.replace("-", "_"): value for key, value in SETTINGS.items()}
+    assert_equal(Run(victims.nodes.results / NAME), run_here(tmp_path, clients=NODES, num_rounds=num_rounds, **keys))
+    assert_no_sum_too_many(victims)
+    for name in victims.nodes.node_configs:
+        rounds = [line["round"] for line in victims.sums(name) if line["phase"] == "train"]
+        assert set(rounds) == set(range(1, num_rounds + 1))
+        told = victims.nodes.call(name, "ledger", str(victims.state(name)))
+        assert told.count(" sum ") == len(victims.sums(name))
