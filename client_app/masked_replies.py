@@ -7,11 +7,12 @@ from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.inputs import NONE, Inputs
 from curvfed.client_app.secure import Answer, masked_reals
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.training import Trained
-from curvfed.strategies.config.masked_vector import encoding, packed, weighted_update
+from curvfed.strategies.config.masked_vector import encoding, packed, parameters, weighted_update
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.messages import Request
 
@@ -28,23 +29,17 @@ def update(
     if trained is None:
         raise SecureSumError("a client without training examples has nothing to add")
     limit, weight = client.config.secure.clip, client.task.num_examples if client.config.weights == "examples" else 1
-    values, clipped = weighted_update(client.learner.summand(received, trained), received, weight, limit)
-    moved = float(np.linalg.norm(values)) / weight
-    return _masked(
-        client,
-        request,
-        state,
-        received,
-        moved,
-        packed(values, weight, metrics | {"clipped": float(clipped)}, limit),
-        limit,
-    )
+    values, norm = weighted_update(client.learner.summand(received, trained), received, weight, limit)
+    # Scores before training are those that an evaluation of the same parameters sums, perhaps over other clients.
+    told = {name: value for name, value in metrics.items() if not name.endswith("_before")}
+    vector = packed(values, weight, told | {"clipped": float(norm > limit)}, limit)
+    return _masked(client, request, state, received, values / weight, vector, limit)
 
 
 def figures(client: Client, request: Request, state: RecordDict, received: Arrays, metrics: dict[str, float]) -> Answer:
     """Figures alone, of the parameters received."""
     bound = client.config.secure.clip
-    return _masked(client, request, state, received, 0.0, packed(np.zeros(0), 0, metrics, bound), bound)
+    return _masked(client, request, state, received, np.zeros(0), packed(np.zeros(0), 0, metrics, bound), bound)
 
 
 def sums(client: Client, request: Request, state: RecordDict, values: NDArray[np.float64], examples: int) -> Answer:
@@ -60,9 +55,12 @@ def _masked(
     request: Request,
     state: RecordDict,
     received: Arrays,
-    moved: float,
+    update: NDArray[np.float64],
     vector: NDArray[np.float64],
     bound: float,
 ) -> Answer:
-    inputs = Inputs.of_parameters(received, moved, vector, request.header.phase) if client.ledger else NONE
+    inputs = NONE
+    if client.ledger:
+        secret = keyed("sketch", client.partition, client.node_config)
+        inputs = Inputs.of_parameters(parameters(received), update, vector, request.header.phase, secret)
     return masked_reals(client, request, state, vector, partial(encoding, bound), inputs)

@@ -99,6 +99,8 @@ def masked(client: Client, request: Request, state: RecordDict, vector: NDArray[
     """The reply with the masked vector, once `open_letters` has read what the peers sent; `inputs` are for the ledger."""
     member = member_of(request, state)
     state[INPUTS] = inputs.as_record()
+    if client.policy and client.ledger:  # those who may be in the sum; who is, is asked once more in `confirm`
+        client.ledger.check(member.state.senders, inputs, client.policy.sums)
     masked_input = member.mask_input(vector)
     _store(member, state)
     parts = Checksum(checksum=checksum(masked_input, member.state.session, client.partition)).as_parts()
@@ -160,7 +162,6 @@ def _note(client: Client, state: RecordDict, session: Session, survivors: Collec
     """Keep on record that this client signs a sum over these survivors, if its policy and its ledger allow it: called
     before the signature leaves."""
     if client.policy and client.ledger:
-        client.policy.check_contributors(survivors)
         client.ledger.sign(session, survivors, Inputs.from_record(state[INPUTS]), client.policy.sums)
 
 

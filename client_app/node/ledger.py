@@ -7,7 +7,7 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -82,25 +82,35 @@ class Ledger:
         if not any(line["run"] == run for line in self.lines(RUN)):
             self.append(RUN, run=run, **settings)
 
+    def check(self, cohort: Collection[int], inputs: Inputs, rules: Sums) -> None:
+        """Refuse a sum over these nodes, if with former ones of the same inputs it tells more than a single sum does.
+
+        Raises
+        ------
+        SecureSumError
+        """
+        former = self.lines(SUM)
+        check_cohorts(
+            [line["cohort"] for line in former if inputs.are_those_of(line, rules.nearness)], cohort, rules.contributors
+        )
+        if rules.fixed_groups and any(set(line["cohort"]) != set(cohort) for line in former):
+            raise SecureSumError("[sums] fixed-groups = true in this node's policy: it sums with the same nodes always")
+
     def sign(self, session: Session, cohort: Collection[int], inputs: Inputs, rules: Sums) -> None:
         """Keep on record that this node signs a sum over these nodes, if its former ones allow it.
 
         Raises
         ------
         SecureSumError
-            If it has signed this session before, or together with sums of the same inputs this one tells more about a node
-            than a single sum does.
+            If it has signed this session before, or as `check` does.
         """
-        former, digest = self.lines(SUM), session.digest.hex()
-        if any(line["session"] == digest for line in former):
-            raise SecureSumError("this node has signed this secure sum before, and answers once")
-        same = [set(line["cohort"]) for line in former if inputs.are_those_of(line, former, rules.nearness)]
-        every = [set(line["cohort"]) for line in former] if rules.fixed_groups else []
-        check_cohorts(same, set(cohort), rules.contributors)
-        if any(one != set(cohort) for one in every):
-            raise SecureSumError("[sums] fixed-groups = true in this node's policy: it sums with the same nodes always")
-        self.append(SUM, run=session.run, phase=session.phase, round=session.round, session=digest,
-                    cohort=sorted(cohort), **inputs.as_fields())  # fmt: skip
+        with self._alone():
+            digest = session.digest.hex()
+            if any(line["session"] == digest for line in self.lines(SUM)):
+                raise SecureSumError("this node has signed this secure sum before, and answers once")
+            self.check(cohort, inputs, rules)
+            self.append(SUM, run=session.run, phase=session.phase, round=session.round, session=digest,
+                        cohort=sorted(cohort), **inputs.as_fields())  # fmt: skip
 
     def reveal(self, run: str, points: Collection[str], total: int, limit: float) -> None:
         """Keep on record which points the node's hulls reveal, as keyed hashes, if all runs together stay within a share.
@@ -109,13 +119,22 @@ class Ledger:
         ------
         ConfigError
         """
-        known = {point for line in self.lines(POINTS) for point in line["points"]}
-        if len(known | set(points)) > limit * total:
-            raise ConfigError(
-                f"this node's hull-max-share is {limit:g} over all runs; with this one more of its points would leave it"
-            )
-        if new := sorted(set(points) - known):
-            self.append(POINTS, run=run, points=new)
+        with self._alone():
+            known = {point for line in self.lines(POINTS) for point in line["points"]}
+            if len(known | set(points)) > limit * total:
+                raise ConfigError(
+                    f"this node's hull-max-share is {limit:g} over all runs; with this one more of its points would leave"
+                )
+            if new := sorted(set(points) - known):
+                self.append(POINTS, run=run, points=new)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other process checks and appends meanwhile."""
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self.path.with_suffix(".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
 
 def ledger_of(partition: int, node_config: Mapping[str, Any]) -> Ledger | None:

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -12,7 +12,7 @@ from curvfed.client_app.node.configuration import absolute, max_share
 from curvfed.strategies.base.dotted import Scalar
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.shared_tables import Points
+from curvfed.strategies.base.shared_tables import Points, Secure
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.tasks import plugins
@@ -148,6 +148,8 @@ class Policy(Table):
         for key, wanted in allowed.items():
             if key in values and not _fits(values[key], wanted):
                 raise _refused(key, values[key], f'[runs] keys, "{key}" = {_toml(wanted)}')
+        if config.secure.clip != Secure().clip and "secure.clip" not in allowed:
+            raise _refused("secure.clip", config.secure.clip, '[runs] keys, without a line "secure.clip" = [values]')
         if config.model is not None and plugins.is_model(config.model) and "model" not in allowed:
             raise _refused("model", config.model, f'[runs] keys, without a line "model" = {_toml([config.model])}')
         if owns_data:
@@ -199,24 +201,15 @@ class Policy(Table):
         SecureSumError
         """
         members, sums = len(session.clients), self.sums
-        self.check_contributors(session.clients)
-        if roster is not None and members < sums.roster_share * len(roster):
-            raise _small(f"{members} of {len(roster)} nodes in the roster", "roster-share", sums.roster_share)
+        if session.needed < sums.contributors:  # so that it holds whoever drops out
+            raise _small(f"{session.needed} nodes", "contributors", sums.contributors)
+        if roster is not None and session.needed < sums.roster_share * len(roster):
+            raise _small(f"{session.needed} of {len(roster)} nodes in the roster", "roster-share", sums.roster_share)
         if session.needed <= sums.threshold_share * members:
             raise _small(f"a threshold of {session.needed} of {members}", "threshold-share", sums.threshold_share)
         least = sums.neighbours or replace(session, neighbours=0).degree
         if session.degree < min(least, members - 1):
             raise _small(f"{session.degree} neighbours", "neighbours", least)
-
-    def check_contributors(self, contributors: Collection[int]) -> None:
-        """Refuse a sum over fewer nodes than the policy allows, also after some of them have dropped out.
-
-        Raises
-        ------
-        SecureSumError
-        """
-        if len(contributors) < self.sums.contributors:
-            raise _small(f"{len(contributors)} nodes", "contributors", self.sums.contributors)
 
 
 def policy_of(node_config: Mapping[str, Any]) -> Policy:
@@ -281,7 +274,8 @@ def _small(what: str, line: str, least: float) -> "SecureSumError":
     from curvfed.strategies.secure_sum.errors import SecureSumError
 
     return SecureSumError(
-        f"this node takes no part in a secure sum over {what}: [sums] {line} = {least:g} in its policy"
+        f"this node takes no part in a secure sum over {what}, if all drop out who may (secure.threshold): [sums] {line} = "
+        f"{least:g} in its policy"
     )
 
 

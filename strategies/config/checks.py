@@ -21,8 +21,6 @@ SUMMED = ("average", "fedopt", "scaffold", "feddyn", "interpolated", *NEED_ONLY_
 OWN_CLIENTS = ("fednova", "noisy-average", ONE_SHOT)
 """Those that need it of what their own method's clients make."""
 
-"""Aggregations that use only the mean of the parameters, which a secure sum provides."""
-
 OF_SGD = ("fednova", "scaffold")
 """Aggregations that assume SGD whose momentum starts at zero in every round."""
 

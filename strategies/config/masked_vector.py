@@ -94,26 +94,32 @@ def packed(values: Vector, weight: int, figures: Mapping[str, float], bound: flo
 
 def weighted_update(
     arrays: Mapping[str, NDArray[Any]], received: Mapping[str, NDArray[Any]], weight: int, limit: float
-) -> tuple[Vector, bool]:
+) -> tuple[Vector, float]:
     """A client's change of what it received, by the order of the names, times its weight.
 
-    A change longer than `limit` is shortened to it, so that no client moves the average further than its share of that;
-    arrays that were not received, such as the length of FedNova's step, are neither measured nor shortened.
+    A change longer than `limit` is shortened to it, so that no client moves the average further than its share of that.
+    What is no parameter (FedNova's length of a step, SCAFFOLD's change of a variate) is taken as it is.
 
     Returns
     -------
     vector : array (n,)
-    clipped : bool
-        Whether it was shortened.
+    norm : float
+        Of the change, before it was shortened.
     """
     names = sorted(arrays)  # not as they come: a checkpoint has another order than a model
     change = {name: np.ravel(arrays[name]).astype(np.float64) for name in names}
-    for name in received:
+    moves = parameters(received)
+    for name in moves:
         change[name] -= np.ravel(received[name])
-    norm = np.sqrt(sum(np.square(change[name]).sum() for name in received))
+    norm = float(np.sqrt(sum(np.square(change[name]).sum() for name in moves)))
     scale = limit / norm if norm > limit else 1.0
-    pieces = [change[name] * (weight * scale if name in received else weight) for name in names]
-    return np.concatenate([np.zeros(0), *pieces]), bool(scale < 1)
+    pieces = [change[name] * (weight * scale if name in moves else weight) for name in names]
+    return np.concatenate([np.zeros(0), *pieces]), norm
+
+
+def parameters(received: Arrays) -> Arrays:
+    """The model's own parameters among what was sent; other arrays have a prefix, such as SCAFFOLD's variates."""
+    return {name: array for name, array in received.items() if "/" not in name}
 
 
 def mean_update(total: Total, like: Arrays, sent: Arrays) -> Arrays:
@@ -124,7 +130,8 @@ def mean_update(total: Total, like: Arrays, sent: Arrays) -> Arrays:
     names = sorted(like)
     ends = np.cumsum([like[name].size for name in names])
     changes = dict(zip(names, np.split(total.values / total.weight, ends[:-1]), strict=True))
+    starts = parameters(sent)
     return {
-        name: (changes[name].reshape(array.shape) + sent.get(name, 0)).astype(array.dtype)
+        name: (changes[name].reshape(array.shape) + starts.get(name, 0)).astype(array.dtype)
         for name, array in like.items()
     }

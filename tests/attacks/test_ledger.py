@@ -86,7 +86,8 @@ SUMMED = {"method": "fedavg", "secure_sum": True, "num_rounds": 1}
 
 
 def without_ledgers(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Ledger, "sign", lambda *_: None)
+    for name in ("check", "sign"):
+        patch.setattr(Ledger, name, lambda *_: None)
 
 
 def test_the_same_run_without_one_node_told_its_vector_exactly(tmp_path, observer, monkeypatch):
@@ -132,6 +133,24 @@ def test_other_cohorts_at_parameters_that_stand_still_tell_nothing_more(tmp_path
     observer.sums.clear()
     run(tmp_path, "open", nodes=nodes, **still)
     assert max(observer.errors(observer.sums).values()) < 1e-6  # the attack is real
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "later"),
+    [
+        ("small steps", {}, {"learning_rate": 1e-4, "fraction_train": 0.75, "num_rounds": 8}),
+        ("another method", {"weights": "examples"}, {"method": "scaffold", "weights": "examples", "local_epochs": 1}),
+    ],
+)
+def test_other_ways_to_the_same_vectors(name, before, later, tmp_path, observer):
+    """An update that stays as it was while the parameters move, and a method that sends more beside the same parameters."""
+    nodes = hospitals(tmp_path / "nodes")
+    plain = SUMMED | {"optimizer": "sgd", "optimizer_state": "fresh", "dropout": 0.0, "local_epochs": 1}
+    if before:
+        run(tmp_path, "first", nodes=nodes, **plain | before)
+    with pytest.raises(RoundError, match=TOO_MUCH):
+        run(tmp_path, "second", nodes=nodes[:3] if before else nodes, **plain | later)
+    assert len({tuple(cohort) for cohort, _ in observer.sums}) == 1
 
 
 def test_hulls_of_all_nodes_but_one_are_not_summed_after_those_of_all(tmp_path):
@@ -233,10 +252,12 @@ def parameters(scale: float = 1.0, seed: int = 0, size: int = 5000) -> dict[str,
 @pytest.mark.parametrize(("step", "near"), [(0.0, True), (1e-30, True), (0.05, True), (0.2, False), (1.0, False)])
 def test_inputs_are_the_same_where_the_parameters_hardly_moved(step, near):
     vector, start = np.zeros(4), parameters()
-    moved = float(np.linalg.norm(start["w"]))
+    update = start["w"].ravel().astype(np.float64)
     later = {name: array + step * parameters(seed=1)[name] * (name == "w") for name, array in start.items()}
-    first, second = (Inputs.of_parameters(one, moved, vector, "train") for one in (start, later))
-    assert second.are_those_of(line(first), [], 0.1) == near
+    first, second = (
+        Inputs.of_parameters(one, update * sign, vector, "train", "secret") for one, sign in ((start, 1), (later, -1))
+    )
+    assert second.are_those_of(line(first), 0.1) == near
 
 
 def test_a_sketch_keeps_distances():
@@ -247,14 +268,25 @@ def test_a_sketch_keeps_distances():
 
 
 def test_other_phases_and_shapes_are_other_inputs():
-    vector, first = np.zeros(4), Inputs.of_parameters(parameters(), 1.0, np.zeros(4), "train")
+    vector, none = np.zeros(4), np.zeros(0)
+    first = Inputs.of_parameters(parameters(), none, vector, "train", "secret")
     others = [
-        Inputs.of_parameters(parameters(), 1.0, vector, "evaluate"),
-        Inputs.of_parameters(parameters(size=4999), 1.0, vector, "train"),
+        Inputs.of_parameters(parameters(), none, vector, "evaluate", "secret"),
+        Inputs.of_parameters(parameters(size=4999), none, vector, "train", "secret"),
     ]
-    assert not any(other.are_those_of(line(first), [], 1.0) for other in others)
+    assert not any(other.are_those_of(line(first), 1.0) for other in others)
     data = Inputs.of_data(vector, "hulls")
-    assert data.are_those_of(line(Inputs.of_data(np.ones(2), "hulls")), [], 0.0)
+    assert data.are_those_of(line(Inputs.of_data(np.ones(2), "hulls")), 0.0)
+
+
+def test_equal_updates_are_the_same_inputs_wherever_they_were_made():
+    """At a small learning rate an update moves the parameters by its own length, and the next one is the same."""
+    update, vector = np.random.default_rng(3).standard_normal(20_000), np.zeros(4)
+    first = Inputs.of_parameters(parameters(), update, vector, "train", "secret")
+    later = Inputs.of_parameters(parameters(seed=5), 1.01 * update, vector, "train", "secret")
+    other = Inputs.of_parameters(parameters(seed=5), update[::-1].copy(), vector, "train", "secret")
+    assert later.are_those_of(line(first), 0.1)
+    assert not other.are_those_of(line(first), 0.1)
 
 
 def session(name: str) -> Session:

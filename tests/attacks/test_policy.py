@@ -195,14 +195,14 @@ def test_a_sum_over_few_of_the_nodes_is_refused(session, roster, said):
 def test_a_sum_that_keeps_the_policy_is_joined_and_a_stricter_policy_is_kept():
     for session in (a_sum(3), a_sum(4, 3), a_sum(100), a_sum(100, neighbours=200)):
         Policy().check_sum(session, dict.fromkeys(session.clients, b""))
-    strict = Policy.model_validate({"sums": {"threshold-share": 0.8, "neighbours": 10, "contributors": 6}})
+    strict = Policy.model_validate({"sums": {"threshold-share": 0.8, "neighbours": 10, "contributors": 4}})
     strict.check_sum(a_sum(6, 5), None)
     with pytest.raises(SecureSumError, match=re.escape("a threshold of 4 of 6: [sums] threshold-share = 0.8")):
         strict.check_sum(a_sum(6), None)
     with pytest.raises(SecureSumError, match=re.escape("8 neighbours: [sums] neighbours = 10")):
         strict.check_sum(a_sum(50, 48, neighbours=8), None)
-    with pytest.raises(SecureSumError, match="over 5 nodes"):
-        strict.check_contributors(range(5))
+    with pytest.raises(SecureSumError, match="over 3 nodes"):
+        strict.check_sum(a_sum(4), None)  # three of whom would suffice
 
 
 # --- Errors, digests, files, phases -------------------------------------------------------------------------------------

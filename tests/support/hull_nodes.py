@@ -81,8 +81,13 @@ def figures(run: Run) -> dict[str, Any]:
 
 
 def nodes_of(folder: Path, parts: Sequence[Mapping[str, Any] | str], **node_config: Any) -> list[dict[str, Any]]:
-    """Configurations of real nodes with the arrays of an .npz or the text of a .csv each, and disks of their own."""
+    """Configurations of real nodes with the arrays of an .npz or the text of a .csv each, and disks of their own.
+
+    Their policy lets two of them sum, for the tests of what is read and summed.
+    """
     folder.mkdir(exist_ok=True)
+    policy = folder / "policy.toml"
+    policy.write_text("[sums]\ncontributors = 2\n")
     nodes = []
     for index, part in enumerate(parts):
         path = folder / f"{index}.{'csv' if isinstance(part, str) else 'npz'}"
@@ -90,8 +95,8 @@ def nodes_of(folder: Path, parts: Sequence[Mapping[str, Any] | str], **node_conf
             path.write_text(part)
         else:
             np.savez(path, **part)
-        nodes.append({"partition-id": index, "data-path": str(path), "state-path": str(folder / f"state{index}")}
-                     | node_config)  # fmt: skip
+        own = {"data-path": str(path), "state-path": str(folder / f"state{index}"), "policy": str(policy)}
+        nodes.append({"partition-id": index} | own | node_config)
     return nodes
 
 

@@ -51,7 +51,7 @@ def test_another_curvature_than_that_of_the_points_is_named(tmp_path):
     nodes = nodes_of(tmp_path / "nodes", [blobs("02", radius=2.0), blobs("02", seed=1, radius=2.0)])
     with pytest.raises(FederationError, match=r"boundary of the disc of curvature ….* Is points.curvature that of the"):
         hull_run(tmp_path, nodes=nodes)
-    nodes = with_policy(tmp_path, nodes, "[data]\ncurvature = -0.25\n")
+    nodes = with_policy(tmp_path, nodes, "[data]\ncurvature = -0.25\n[sums]\ncontributors = 2\n")
     assert hull_run(tmp_path, "right", nodes=nodes, points__curvature=-0.25).summary["status"] == "completed"
 
 

@@ -171,10 +171,10 @@ def test_what_is_not_finite_or_too_large_is_no_part_of_a_sum():
 def test_the_order_of_names_is_of_no_account():
     arrays = {"b": np.array([[1.0, 2.0], [3.0, 4.0]], np.float32), "a": np.array([5.0])}
     received = {"a": np.array([4.0]), "b": np.ones((2, 2), np.float32)}
-    vector, clipped = weighted_update(arrays, received, 2, 1000.0)
+    vector, norm = weighted_update(arrays, received, 2, 1000.0)
     other, _ = weighted_update(dict(reversed(arrays.items())), received, 2, 1000.0)
     assert np.array_equal(vector, other)
-    assert not clipped
+    assert norm == pytest.approx(np.sqrt(15))
     back = mean_update(Total(vector, 2, {}, 0.0), arrays, received)
     assert list(back) == ["b", "a"]
     assert all(np.array_equal(back[name], arrays[name]) and back[name].dtype == arrays[name].dtype for name in arrays)
@@ -182,12 +182,11 @@ def test_the_order_of_names_is_of_no_account():
 
 
 def test_a_long_update_is_shortened_by_its_norm_and_keeps_its_direction():
-    received = {"a": np.zeros(2), "b": np.zeros(1)}
-    vector, clipped = weighted_update(
-        {"a": np.array([3.0, 0.0]), "b": np.array([4.0]), "length": np.array([7.0])}, received, 3, 1.0
-    )
-    assert clipped
-    assert np.allclose(vector, [3 * 0.6, 0, 3 * 0.8, 3 * 7])  # what was not received is no part of the norm
+    received = {"a": np.zeros(2), "b": np.zeros(1), "variate/a": np.ones(1)}
+    sent = {"a": [3.0, 0.0], "b": [4.0], "length": [7.0], "variate/a": [9.0]}
+    vector, norm = weighted_update({name: np.array(one) for name, one in sent.items()}, received, 3, 1.0)
+    assert norm == 5
+    assert np.allclose(vector, [3 * 0.6, 0, 3 * 0.8, 3 * 7, 3 * 9])  # what is no parameter is no part of the norm
 
 
 def test_figures_come_back_as_means_over_those_that_have_them():
