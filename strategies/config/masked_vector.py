@@ -117,7 +117,7 @@ def weighted_update(
     return np.concatenate([np.zeros(0), *pieces]), norm
 
 
-def parameters(received: Arrays) -> Arrays:
+def parameters(received: Mapping[str, NDArray[Any]]) -> Arrays:
     """The model's own parameters among what was sent; other arrays have a prefix, such as SCAFFOLD's variates."""
     return {name: array for name, array in received.items() if "/" not in name}
 
