@@ -62,6 +62,11 @@ class Victims:
         assert found, "no ServerApp runs"
         return found[-1]
 
+    def last_phase(self) -> str:
+        """The phase that ended last."""
+        rows = Run(self.nodes.results / NAME).rounds
+        return f"{rows[-1]['phase']} of round {rows[-1]['round']}" if rows else "nothing"
+
     def bring_back(self, name: str) -> None:
         """Start what was killed. A node is taken once Flower has given up its predecessor."""
         if name == SERVER:
@@ -100,11 +105,11 @@ def test_what_is_killed_at_any_moment_is_started_and_the_run_goes_on(victim: str
     drawn = random.Random(f"{victim} {seed}")
     name = drawn.choice(list(victims.nodes.node_configs)) if victim == "node" else victim
     done, since = victims.nodes.rounds_done(NAME), time.time()
-    process = victims.begin(done + 3, retries=victim == SERVERAPP)
+    process = victims.begin(done + 3, retries=int(victim == SERVERAPP))
     victims.await_start(since)
     moment = drawn.uniform(0, A_ROUND) * victims.slowness
     time.sleep(moment)
-    reached, killed = victims.nodes.rounds_done(NAME), time.monotonic()
+    reached, killed, phase = victims.nodes.rounds_done(NAME), time.monotonic(), victims.last_phase()
     assert process.poll() is None, process.communicate()[0]
     if victim == SERVERAPP:
         victims.server_app().kill()
@@ -126,8 +131,8 @@ def test_what_is_killed_at_any_moment_is_started_and_the_run_goes_on(victim: str
         victims.bring_back(name)
     kept = victims.nodes.rounds_done(NAME)
     assert kept >= reached
-    print(f"{name} killed {moment:.0f} s into a run from round {done}: rounds {reached} before, {kept} kept, "
-          f"{time.monotonic() - killed:.0f} s until all is up again")  # fmt: skip
+    print(f"{name} killed {moment:.0f} s into a run from round {done}, after {phase}: rounds {reached} before, "
+          f"{kept} kept, {time.monotonic() - killed:.0f} s until all is up again")  # fmt: skip
     assert_no_sum_too_many(victims)
 
 
