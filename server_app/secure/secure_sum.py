@@ -126,6 +126,7 @@ class _Attempt:
         self._min_replies = min_replies
         self._server = SecureSumServer(opening.session(header, run, keys))
         self._idle = 0
+        self._missing: dict[int, str] = {}
 
     def total(self) -> tuple[Phase, NDArray[np.uint64]]:
         """All phases of the sum."""
@@ -144,6 +145,7 @@ class _Attempt:
         parts = {partition: BytesByPartition.of(encrypted).as_parts() for partition, encrypted in delivered.items()}
         template = {MASKED: np.zeros(opening.length, np.uint64)}
         masked = self._ask(self._header, parts, _check(self._receive_masked_input), template)
+        self._missing |= masked.reasons
         self._leave_out(masked)
         survivors = self._finish(self._close_masked_inputs, masked)
         if len(survivors) == 2 < len(opening.clients):
@@ -164,7 +166,9 @@ class _Attempt:
         return masked, found
 
     def _phase(self, name: str, parts: Mapping[int, Parts], receive: Check) -> Phase:
-        return self._ask(replace(self._header, phase=name), parts, _check(receive))
+        phase = self._ask(replace(self._header, phase=name), parts, _check(receive))
+        self._missing |= phase.reasons
+        return phase
 
     def _receive_keys(self, reply: Reply) -> None:
         if not reply.parts:
@@ -214,12 +218,13 @@ class _Attempt:
         raise _LeaveOut(sorted({*phase.replies, *phase.complaints} - out.keys()), out)
 
     def _finish(self, close: Callable[[], T], phase: Phase) -> T:
-        """End a step. If replies are missing, the error gives the reasons for which replies were dropped."""
+        """End a step. If replies are missing, the error gives the reasons for which they are, in this step or before."""
         try:
             return close()
         except SecureSumError as error:
             self._forget(phase.replies)
-            raise SecureSumError(f"{error}. {phase.failure_summary}" if phase.reasons else str(error)) from None
+            reasons = [f"partition {partition}: {reason}" for partition, reason in self._missing.items()]
+            raise SecureSumError(f"{error}. {'; '.join(reasons[:3])}" if reasons else str(error)) from None
 
     def _forget(self, partitions: Iterable[int]) -> None:
         self._ask(replace(self._header, phase=FORGET), {p: {} for p in partitions}, lambda reply: None)

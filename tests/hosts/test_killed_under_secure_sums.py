@@ -3,21 +3,23 @@ ServerApp, node. It goes on to the end of the run that nobody disturbed, and no 
 
 import contextlib
 import json
+import math
 import random
 import re
 import subprocess
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 from app_runs import Run
 from app_runs import run as run_here
 from local_cluster import SERVER, LocalCluster, shares, signed
-from many_hosts import assert_equal, await_, ended
+from many_hosts import await_, ended
 from tiers import only
 
 from curvfed.deployments.cluster.errors import ClusterError
@@ -41,7 +43,6 @@ class Victims:
 
     nodes: LocalCluster
     slowness: float
-    log: list[str] = field(default_factory=list)
 
     def begin(self, num_rounds: int, retries: int = 0) -> "subprocess.Popen[str]":
         """Begin the run or go on with it."""
@@ -62,14 +63,17 @@ class Victims:
         assert found, "no ServerApp runs"
         return found[-1]
 
+    def last_phase(self) -> str:
+        """The phase that ended last."""
+        rows = Run(self.nodes.results / NAME).rounds
+        return f"{rows[-1]['phase']} of round {rows[-1]['round']}" if rows else "nothing"
+
     def bring_back(self, name: str) -> None:
         """Start what was killed. A node is taken once Flower has given up its predecessor."""
-        if name == SERVER:
-            self.nodes.start_superlink()
         deadline = time.monotonic() + 180 * self.slowness
-        while name != SERVER and self.nodes.daemon(name).process() is None and time.monotonic() < deadline:
+        while self.nodes.daemon(name).process() is None and time.monotonic() < deadline:
             with contextlib.suppress(ClusterError):
-                self.nodes.start_node(name)
+                self.nodes.start_superlink() if name == SERVER else self.nodes.start_node(name)
         self.nodes.wait_online(NODES, 300 * self.slowness)
 
     def sums(self, name: str) -> list[dict]:
@@ -100,11 +104,11 @@ def test_what_is_killed_at_any_moment_is_started_and_the_run_goes_on(victim: str
     drawn = random.Random(f"{victim} {seed}")
     name = drawn.choice(list(victims.nodes.node_configs)) if victim == "node" else victim
     done, since = victims.nodes.rounds_done(NAME), time.time()
-    process = victims.begin(done + 3, retries=victim == SERVERAPP)
+    process = victims.begin(done + 3, retries=int(victim == SERVERAPP))
     victims.await_start(since)
     moment = drawn.uniform(0, A_ROUND) * victims.slowness
     time.sleep(moment)
-    reached, killed = victims.nodes.rounds_done(NAME), time.monotonic()
+    reached, killed, phase = victims.nodes.rounds_done(NAME), time.monotonic(), victims.last_phase()
     assert process.poll() is None, process.communicate()[0]
     if victim == SERVERAPP:
         victims.server_app().kill()
@@ -126,8 +130,8 @@ def test_what_is_killed_at_any_moment_is_started_and_the_run_goes_on(victim: str
         victims.bring_back(name)
     kept = victims.nodes.rounds_done(NAME)
     assert kept >= reached
-    print(f"{name} killed {moment:.0f} s into a run from round {done}: rounds {reached} before, {kept} kept, "
-          f"{time.monotonic() - killed:.0f} s until all is up again")  # fmt: skip
+    print(f"{name} killed {moment:.0f} s into a run from round {done}, after {phase}: rounds {reached} before, "
+          f"{kept} kept, {time.monotonic() - killed:.0f} s until all is up again")  # fmt: skip
     assert_no_sum_too_many(victims)
 
 
@@ -151,14 +155,33 @@ def assert_no_sum_too_many(victims: Victims) -> None:
 
 
 def test_the_end_is_that_of_a_run_that_nobody_disturbed(victims: Victims, tmp_path: Path) -> None:
+    """Sums are exact, so their order and their masks make no difference to the last bit. A node that was killed between
+    its vector and its signature is in the sum, and not in its own ledger."""
+    for name in (SERVER, *victims.nodes.node_configs):
+        victims.bring_back(name)
     num_rounds = victims.nodes.rounds_done(NAME) + 1
     code, output = ended(victims.begin(num_rounds), 600 * victims.slowness)
     assert code == 0, output
     keys = {key.replace("-", "_"): value for key, value in SETTINGS.items()}
-    assert_equal(Run(victims.nodes.results / NAME), run_here(tmp_path, clients=NODES, num_rounds=num_rounds, **keys))
+    found = Run(victims.nodes.results / NAME)
+    expected = run_here(tmp_path, clients=NODES, num_rounds=num_rounds, **keys)
+    assert trained(found) == trained(expected)
+    assert len(trained(found)) == num_rounds
+    assert found.model.keys() == expected.model.keys()
+    for parameter, array in expected.model.items():
+        np.testing.assert_array_equal(found.model[parameter], array, err_msg=parameter)
     assert_no_sum_too_many(victims)
+    signed_by: Counter[int] = Counter()
     for name in victims.nodes.node_configs:
-        rounds = [line["round"] for line in victims.sums(name) if line["phase"] == "train"]
-        assert set(rounds) == set(range(1, num_rounds + 1))
+        sums = victims.sums(name)
+        signed_by.update({line["round"] for line in sums if line["phase"] == "train"})
         told = victims.nodes.call(name, "ledger", str(victims.state(name)))
-        assert told.count(" sum ") == len(victims.sums(name))
+        assert told.count("  sum      ") == len(sums)
+    assert signed_by.keys() == set(range(1, num_rounds + 1))
+    assert min(signed_by.values()) >= math.ceil(2 * NODES / 3), signed_by
+
+
+def trained(run: Run) -> list[list[str]]:
+    """What the rounds of a run came to."""
+    kept = ("round", "replies", "dropped", "personal_accuracy_mean", "loss")
+    return [[row[name] for name in kept] for row in run.rounds if row["phase"] == "train"]
