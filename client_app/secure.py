@@ -162,6 +162,7 @@ def _note(client: Client, state: RecordDict, session: Session, survivors: Collec
     """Keep on record that this client signs a sum over these survivors, if its policy and its ledger allow it: called
     before the signature leaves."""
     if client.policy and client.ledger:
+        client.policy.check_contributors(survivors, client.roster)
         client.ledger.sign(session, survivors, Inputs.from_record(state[INPUTS]), client.policy.sums)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -201,15 +201,25 @@ class Policy(Table):
         SecureSumError
         """
         members, sums = len(session.clients), self.sums
-        if session.needed < sums.contributors:  # so that it holds whoever drops out
-            raise _small(f"{session.needed} nodes", "contributors", sums.contributors)
-        if roster is not None and session.needed < sums.roster_share * len(roster):
-            raise _small(f"{session.needed} of {len(roster)} nodes in the roster", "roster-share", sums.roster_share)
+        self.check_contributors(session.clients, roster)
         if session.needed <= sums.threshold_share * members:
             raise _small(f"a threshold of {session.needed} of {members}", "threshold-share", sums.threshold_share)
         least = sums.neighbours or replace(session, neighbours=0).degree
         if session.degree < min(least, members - 1):
             raise _small(f"{session.degree} neighbours", "neighbours", least)
+
+    def check_contributors(self, contributors: Collection[int], roster: Mapping[int, bytes] | None) -> None:
+        """Refuse a sum over fewer nodes than the policy allows, also after some of them have dropped out.
+
+        Raises
+        ------
+        SecureSumError
+        """
+        number, sums = len(contributors), self.sums
+        if number < sums.contributors:
+            raise _small(f"{number} nodes", "contributors", sums.contributors)
+        if roster is not None and number < sums.roster_share * len(roster):
+            raise _small(f"{number} of {len(roster)} nodes in the roster", "roster-share", sums.roster_share)
 
 
 def policy_of(node_config: Mapping[str, Any]) -> Policy:
@@ -274,8 +284,7 @@ def _small(what: str, line: str, least: float) -> "SecureSumError":
     from curvfed.strategies.secure_sum.errors import SecureSumError
 
     return SecureSumError(
-        f"this node takes no part in a secure sum over {what}, if all drop out who may (secure.threshold): [sums] {line} = "
-        f"{least:g} in its policy"
+        f"this node takes no part in a secure sum over {what}: [sums] {line} = {least:g} in its policy"
     )
 
 

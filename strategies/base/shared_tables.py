@@ -151,7 +151,7 @@ class Secure(Table):
         default=None,
         ge=2,
         description="clients that must be there to the end, or nothing is revealed; more than half of those asked. "
-        "auto: two thirds, rounded up, and of three clients all",
+        "auto: two thirds, rounded up",
     )
     neighbours: int | None = Field(
         default=None,

@@ -38,7 +38,7 @@ class Session:
     clients : tuple of int
         The L ≥ 2 partitions that are asked for keys, ascending; in a bound session the members, which sent some.
     threshold : int
-        The number of clients t that must at least stay to the end, above L/2; 0 means ⌈2L/3⌉, and at least 3.
+        The number of clients t that must at least stay to the end, above L/2; 0 means ⌈2L/3⌉.
     neighbours : int
         The number of neighbours of each client; 0 means that of `neighbours.degree`. An odd number is raised by one.
     asked : int
@@ -116,8 +116,8 @@ class Session:
 
     @property
     def needed(self) -> int:
-        """The threshold in use: the number of clients that every step needs; of three clients all of them."""
-        return self.threshold or max(-(-2 * len(self.clients) // 3), min(len(self.clients), 3))
+        """The threshold in use: the number of clients that every step needs."""
+        return self.threshold or -(-2 * len(self.clients) // 3)
 
     @cached_property
     def degree(self) -> int:

@@ -202,7 +202,7 @@ def test_a_sum_that_keeps_the_policy_is_joined_and_a_stricter_policy_is_kept():
     with pytest.raises(SecureSumError, match=re.escape("8 neighbours: [sums] neighbours = 10")):
         strict.check_sum(a_sum(50, 48, neighbours=8), None)
     with pytest.raises(SecureSumError, match="over 3 nodes"):
-        strict.check_sum(a_sum(4), None)  # three of whom would suffice
+        strict.check_contributors(range(3), None)
 
 
 # --- Errors, digests, files, phases -------------------------------------------------------------------------------------

@@ -80,6 +80,7 @@ TIED = {
     "run-name": ["", "mine", "A1._-", "x" * 128],
     "resume": [False, True],
     "secure-sum": [False, True],
+    "secure.fixed-groups": [False],
     "wire-precision": choices("wire-precision"),
     "secure.threshold": ["auto", 2, 7],
     "secure.neighbours": ["auto", 5],

@@ -400,7 +400,8 @@ def test_a_client_writes_nowhere_but_below_its_own_folder(name, tmp_path):
     found = run(tmp_path, nodes=nodes, num_rounds=1, intercept=Fault(1, rename))
     assert [row["partition"] for row in found.clients if row["dropped"]] == ["1"]
     written = {path for path in tmp_path.rglob("*") if not {"run", "curvfed"} & set(path.parts)} - before
-    assert {path.name for path in written} <= {"state0", "home", "state1", "digest.key"}
+    ledgers = {f"ledger-0000{number}.{ending}" for number in (0, 1) for ending in ("jsonl", "lock")}
+    assert {path.name for path in written} <= {"state0", "home", "state1", "digest.key"} | ledgers
 
 
 def two_hops(fields: dict, train: torch.Tensor) -> torch.Tensor:
