@@ -192,12 +192,8 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
         level = logging.WARNING if is_real(node_config) else logging.DEBUG
         log.log(level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error)
         reason = public_text(error, node_config)
-        if is_real(node_config):
-            from curvfed.client_app.node.ledger import REFUSAL, ledger_of
-
-            if partition >= 0 and (ledger := ledger_of(partition, node_config)):
-                with contextlib.suppress(ConfigError):  # a refusal tells nothing, so it does not wait for a full disk
-                    ledger.append(REFUSAL, run=header.run, phase=header.phase, round=header.round, reason=reason)
+        if is_real(node_config) and partition >= 0:
+            _note_refusal(header, partition, node_config, reason)
     except Exception as error:
         log.error(
             "partition %d, %s of round %d failed\n%s",
@@ -210,6 +206,15 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
         if client is not None:
             forget(client)
     return Message(encode_reply(Reply(header, partition, error=reason)), reply_to=message)
+
+
+def _note_refusal(header: Header, partition: int, node_config: dict[str, Any], reason: str) -> None:
+    """Write a refusal into the node's ledger. It tells nothing, so it does not wait for a full disk."""
+    from curvfed.client_app.node.ledger import REFUSAL, ledger_of
+
+    with contextlib.suppress(ConfigError):
+        ledger = ledger_of(partition, node_config)
+        ledger.append(REFUSAL, run=header.run, phase=header.phase, round=header.round, reason=reason)
 
 
 def _places(error: BaseException | None) -> str:

@@ -29,6 +29,7 @@ from curvfed.tasks.errors import SafeError
 
 if TYPE_CHECKING:
     from curvfed.server_app.global_model import GlobalModel
+    from curvfed.server_app.secure.secure_sum import SumsOfRun
     from curvfed.strategies.config.masked_vector import Total
 
 log = logging.getLogger("curvfed")
@@ -38,6 +39,7 @@ class Rounds(RoundPhases):
     """A run of rounds."""
 
     calibrated: Arrays
+    sums: "SumsOfRun"
 
     def run(self) -> None:
         """Connect the clients, train, evaluate, and store the model.
@@ -56,9 +58,11 @@ class Rounds(RoundPhases):
         self.global_model = self._global_model()
         if self.config.secure_sum:
             from curvfed.server_app.secure.masked_phases import check_session
+            from curvfed.server_app.secure.secure_sum import SumsOfRun
 
-            check_session(self.header(TRAIN), self._cohort(1), self.config, self.config.secure)
-            check_session(self.header(EVALUATE), list(self.federation.nodes), self.config, self.config.secure)
+            self.sums = SumsOfRun(self.config, self.config.secure)
+            check_session(self.header(TRAIN), self._cohort(1), self.sums)
+            check_session(self.header(EVALUATE), list(self.federation.nodes), self.sums)
         self.directory.start_writing(last)
         self.directory.write_clients(self.federation.record())
         self.sinks.start()
@@ -161,9 +165,7 @@ class Rounds(RoundPhases):
         if self.config.secure_sum:
             from curvfed.server_app.secure.masked_phases import masked_training
 
-            phase, updates[0] = masked_training(
-                self.ask, self.header(TRAIN, number), cohort, self.model, self.config, self.config.secure
-            )
+            phase, updates[0] = masked_training(self.ask, self.header(TRAIN, number), cohort, self.model, self.sums)
         else:
             phase = self.ask_round(TRAIN, number, cohort)
             updates = updates_of(phase)
@@ -262,7 +264,7 @@ class Rounds(RoundPhases):
         from curvfed.server_app.secure.masked_phases import masked_phase
 
         ask, header = partial(self.ask, in_round=False), self.header(name, number)
-        return masked_phase(ask, header, partitions, self.config, self.config.secure, size, bound)
+        return masked_phase(ask, header, partitions, self.sums, size, bound)
 
     def _note_best(self, number: int) -> None:
         figures = personal_figures(self.state.latest, self.federation.descriptions, self.state.cohort)

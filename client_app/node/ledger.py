@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.client_app.node.configuration import is_real, state_root
+from curvfed.client_app.node.configuration import state_root
 from curvfed.client_app.node.inputs import Inputs
 from curvfed.client_app.node.policy import Sums
 from curvfed.strategies.base.errors import ConfigError
@@ -137,10 +137,8 @@ class Ledger:
             yield
 
 
-def ledger_of(partition: int, node_config: Mapping[str, Any]) -> Ledger | None:
-    """The ledger of a real node, in its `state-path`, which it may write to; None for a simulated client."""
-    if not is_real(node_config):
-        return None
+def ledger_of(partition: int, node_config: Mapping[str, Any]) -> Ledger:
+    """The ledger of a real node, in its `state-path`, which it may write to."""
     return Ledger(state_root(node_config) / f"ledger-{partition:05d}.jsonl")
 
 

@@ -16,7 +16,7 @@ from curvfed.server_app.one_shot.hull_scores import KnownPoints, hull_arrays, le
 from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.masked_phases import check_session, masked_phase
-from curvfed.server_app.secure.secure_sum import secure_sum
+from curvfed.server_app.secure.secure_sum import SumsOfRun, secure_sum
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.point_data import point_spec, public_parameters
@@ -47,6 +47,7 @@ class HullRun(Run):
     def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
         super().__init__(config, grid, directory)
         self.keys: Keys = config.table("hull")
+        self.sums = SumsOfRun(config, config.secure)
         self.metrics: dict[str, Any] = {}
         self.summed: list[int] = []
         self._answered = 0
@@ -114,7 +115,7 @@ class HullRun(Run):
     def _sum_hulls(self) -> DecodedHulls | None:
         """All clients' hulls, by the secure sum; None if the run is to stop before it."""
         public = self._public_parameters(len(self.federation.nodes))
-        check_session(self.header(HULLS, PROTOCOL), list(self.federation.nodes), self.config, self.config.secure)
+        check_session(self.header(HULLS, PROTOCOL), list(self.federation.nodes), self.sums)
         parts = {"clients": public.num_clients, "digest": public.digest}
         measured = self._ask(
             self.header(MEASURE, PROTOCOL),
@@ -137,15 +138,8 @@ class HullRun(Run):
             log.info("hull.dry-run = true: %d clients have reported, and nothing else was sent", len(able))
             return None
         try:
-            phase, total = secure_sum(
-                self._ask,
-                self.header(HULLS, PROTOCOL),
-                able,
-                public.prime,
-                public.length,
-                self.config,
-                self.config.secure,
-            )
+            header = self.header(HULLS, PROTOCOL)
+            phase, total = secure_sum(self._ask, header, able, public.prime, public.length, self.sums)
         except SecureSumError as error:
             raise RoundError(f"the secure sum ends without a result: {error}") from None
         self.summed = sorted(phase.replies)
@@ -233,7 +227,7 @@ class HullRun(Run):
         def ask(header: Header, parts: Mapping[int, Parts], check: Check, awaited: Arrays | None = None) -> Phase:
             return self._ask(header, parts, check, awaited, arrays if awaited else None)
 
-        scored, _ = masked_phase(ask, header, clients, self.config, self.config.secure)
+        scored, _ = masked_phase(ask, header, clients, self.sums)
         self.state.cohort = dict(scored.cohort or {})
 
     def _write(self, content: dict[str, Any]) -> None:

@@ -9,11 +9,9 @@ import numpy as np
 
 from curvfed.server_app.phase import Phase
 from curvfed.server_app.run import RoundError
-from curvfed.server_app.secure.secure_sum import Ask, secure_sum
+from curvfed.server_app.secure.secure_sum import Ask, SumsOfRun, secure_sum
 from curvfed.strategies.base.aggregation import Aggregation, Update
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Secure
 from curvfed.strategies.config.masked_vector import Total, encoding, length, mean_update
 from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.secure_sum.errors import SecureSumError
@@ -27,7 +25,7 @@ T = TypeVar("T")
 
 
 def masked_phase(
-    ask: Ask, header: Header, clients: Sequence[int], run: RunKeys, keys: Secure, size: int = 0, bound: float = 0.0
+    ask: Ask, header: Header, clients: Sequence[int], sums: SumsOfRun, size: int = 0, bound: float = 0.0
 ) -> tuple[Phase, Total]:
     """A phase of which the server sees only the sum of the replies.
 
@@ -50,9 +48,9 @@ def masked_phase(
         If fewer clients than the threshold stay to the end.
     """
     phases, residues, reasons = [], np.zeros(length(size), np.uint64), []
-    for group in groups(clients) if keys.fixed_groups else [clients]:
+    for group in groups(clients) if sums.keys.fixed_groups else [clients]:
         try:
-            phase, found = secure_sum(ask, header, group, SUM_PRIME, length(size), run, keys, len(clients))
+            phase, found = secure_sum(ask, header, group, SUM_PRIME, length(size), sums, len(clients))
         except SecureSumError as error:
             reasons.append(str(error))
             continue
@@ -63,7 +61,7 @@ def masked_phase(
     for reason in reasons:
         log.warning("round %d, %s: a group is left out: %s", header.round, header.phase, reason)
     phase = joined(phases)
-    total = Total.decode(residues, encoding(bound or keys.clip, len(clients)))
+    total = Total.decode(residues, encoding(bound or sums.keys.clip, len(clients)))
     if share := total.figures.get("clipped", (0.0, 0))[0]:
         log.warning("%.0f%% of the updates were longer than secure.clip and were shortened to it", 100 * share)
     return replace(phase, cohort=total.figures), total
@@ -91,7 +89,7 @@ def _all(parts: Iterable[Mapping[int, T]]) -> dict[int, T]:
 
 
 def masked_training(
-    ask: Ask, header: Header, cohort: Sequence[int], model: Aggregation, run: RunKeys, keys: Secure
+    ask: Ask, header: Header, cohort: Sequence[int], model: Aggregation, sums: SumsOfRun
 ) -> tuple[Phase, Update]:
     """A training phase.
 
@@ -107,11 +105,11 @@ def masked_training(
         If fewer clients than the threshold stay to the end.
     """
     sent, like = model.sent_to(0), model.summand()
-    phase, total = masked_phase(ask, header, cohort, run, keys, sum(array.size for array in like.values()))
+    phase, total = masked_phase(ask, header, cohort, sums, sum(array.size for array in like.values()))
     return phase, Update(total.weight, mean_update(total, like, sent), clients=len(phase.replies))
 
 
-def check_session(header: Header, clients: Sequence[int], run: RunKeys, keys: Secure) -> None:
+def check_session(header: Header, clients: Sequence[int], sums: SumsOfRun) -> None:
     """Refuse clients over whom no sum is possible, before any of them is asked for anything.
 
     Raises
@@ -123,7 +121,7 @@ def check_session(header: Header, clients: Sequence[int], run: RunKeys, keys: Se
         log.warning("2 clients: each of them can compute the other's vector from the sum")
     opening = Opening(target=header.phase, modulus=SUM_PRIME, length=1, clients=list(clients))
     try:
-        opening.session(header, run, keys)
+        opening.session(header, sums.run, sums.keys)
     except SecureSumError as error:
         raise ConfigError(
             f"secure sums of {len(clients)} clients (secure.threshold, fraction-train): {error}"

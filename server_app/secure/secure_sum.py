@@ -2,8 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -55,10 +54,19 @@ class _LeaveOut(Exception):
         self.rest, self.reasons = rest, reasons
 
 
-@lru_cache(maxsize=8)
-def _left_out(run: RunKeys) -> dict[int, str]:
-    """The clients that this run no longer asks, as long as this process lives, and why."""
-    return {}
+@dataclass(frozen=True)
+class SumsOfRun:
+    """What all secure sums of a run have in common.
+
+    Attributes
+    ----------
+    left_out : dict of int to str
+        The clients that this run asks for no further sum, and why.
+    """
+
+    run: RunKeys
+    keys: Secure
+    left_out: dict[int, str] = field(default_factory=dict)
 
 
 def secure_sum(
@@ -67,8 +75,7 @@ def secure_sum(
     clients: Sequence[int],
     modulus: int,
     length: int,
-    run: RunKeys,
-    keys: Secure,
+    sums: SumsOfRun,
     asked: int = 0,
 ) -> tuple[Phase, NDArray[np.uint64]]:
     """The sum of one vector per client. No single vector is seen.
@@ -82,6 +89,8 @@ def secure_sum(
         Of the masked phase.
     clients : sequence of int
         Partitions to ask, ascending.
+    sums : SumsOfRun
+        Clients whose messages do not verify are added to its `left_out`.
     asked : int
         For how many vectors they are encoded, in this sum and others that it is added to; 0 for these clients.
 
@@ -96,17 +105,17 @@ def secure_sum(
     SecureSumError
         If fewer clients than the threshold are left at some step. Nothing is revealed then.
     """
-    reasons = {partition: reason for partition, reason in _left_out(run).items() if partition in clients}
+    reasons = {partition: reason for partition, reason in sums.left_out.items() if partition in clients}
     rest = [partition for partition in clients if partition not in reasons]
     for _ in range(ATTEMPTS):
         opening = Opening(
             target=header.phase, modulus=modulus, length=length, clients=rest, asked=asked or len(clients)
         )
         try:
-            return _Attempt(ask, header, opening, run, keys, min(run.min_replies, len(clients))).total()
+            return _Attempt(ask, header, opening, sums, min(sums.run.min_replies, len(clients))).total()
         except _LeaveOut as found:
             rest, reasons = found.rest, reasons | found.reasons
-            if keys.fixed_groups:
+            if sums.keys.fixed_groups:
                 raise SecureSumError(f"a fixed group sums with all its members; left out: {reasons}") from None
         except SecureSumError as error:
             left_out = "; ".join(f"partition {partition}: {reason}" for partition, reason in reasons.items())
@@ -119,12 +128,10 @@ def secure_sum(
 class _Attempt:
     """One attempt at a sum, from the public keys to the sum. It needs so many good replies (min-replies)."""
 
-    def __init__(
-        self, ask: Ask, header: Header, opening: Opening, run: RunKeys, keys: Secure, min_replies: int
-    ) -> None:
-        self._ask, self._header, self._opening, self._run = ask, header, opening, run
+    def __init__(self, ask: Ask, header: Header, opening: Opening, sums: SumsOfRun, min_replies: int) -> None:
+        self._ask, self._header, self._opening, self._sums = ask, header, opening, sums
         self._min_replies = min_replies
-        self._server = SecureSumServer(opening.session(header, run, keys))
+        self._server = SecureSumServer(opening.session(header, sums.run, sums.keys))
         self._idle = 0
         self._missing: dict[int, str] = {}
 
@@ -210,7 +217,7 @@ class _Attempt:
             return
         # Whom a few letters do not reach may be the victim of their sender, who could so drive out one after the other.
         lasting = out.keys() if phase.header.phase == SHARES else out.keys() - phase.complaints.keys()
-        _left_out(self._run).update({partition: out[partition] for partition in lasting})
+        self._sums.left_out.update({partition: out[partition] for partition in lasting})
         for partition, reason in out.items():
             until = "the rest of this run" if partition in lasting else "this sum"
             log.warning("secure sum: left out partition %d for %s: %s", partition, until, reason)

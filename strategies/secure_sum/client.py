@@ -13,6 +13,7 @@ from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
 from curvfed.strategies.secure_sum.masks import commitment, pairwise_mask, self_mask
 from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG, EncryptedShares, PublicKeys
 from curvfed.strategies.secure_sum.modular import Residues, add, check_residues, subtract
+from curvfed.strategies.secure_sum.peers import check_signatures, checked_session, signers
 from curvfed.strategies.secure_sum.session import Session
 
 Entropy = Callable[[int], bytes]
@@ -119,7 +120,7 @@ class SecureSumClient:
             The signatures of all others vouch for their own keys: `confirm` signs the session, which all keys are part of.
         """
         state, me = self._at("share keys"), self.state.me
-        session = _checked_session(state, keys, roster)
+        session = checked_session(state, keys, roster)
         neighbours = session.graph[me]
         holders = [me, *neighbours]
         points = [holder + 1 for holder in holders]
@@ -131,7 +132,7 @@ class SecureSumClient:
         own_shares = texts.pop(me)
         receivers = [peer for peer in session.clients if peer != me] if payload else neighbours
         if roster is not None:
-            _check_signatures(state.session, {peer: keys[peer] for peer in receivers}, roster)
+            check_signatures(state.session, {peer: keys[peer] for peer in receivers}, roster)
         secret = X25519PrivateKey.from_private_bytes(state.encryption_secret)
         encrypted = {}
         for peer in receivers:
@@ -284,7 +285,7 @@ class SecureSumClient:
         state = self._at("unmask")
         session, alive = state.session, state.survivors
         if session.signed:
-            session.check_enough(_signers(state, signatures, roster or {}), "signed these survivors")
+            session.check_enough(signers(state, signatures, roster or {}), "signed these survivors")
         revealed = {}
         for peer, both in sorted(state.shares.items()):
             seed_share, key_share = both[: shamir.SHARE_BYTES], both[shamir.SHARE_BYTES :]
@@ -302,43 +303,3 @@ class SecureSumClient:
 
     def _advance(self, step: Step, **changes: object) -> None:
         self.state = self.state.model_copy(update={"step": step, **changes})
-
-
-def _checked_session(state: ClientState, keys: Mapping[int, PublicKeys], roster: Mapping[int, bytes] | None) -> Session:
-    """The session, bound to the members' keys."""
-    session, me = state.session, state.me
-    unknown = sorted(keys.keys() - set(session.clients))
-    if unknown:
-        raise SecureSumError(f"keys of partitions {unknown}, who are not among the clients of the session")
-    if keys.get(me) != state.keys[me]:
-        raise SecureSumError(f"the keys of partition {me} are not those that it sent")
-    if len({key for one in keys.values() for key in (one.mask_key, one.encryption_key)}) != 2 * len(keys):
-        raise SecureSumError("the same key twice among the clients' keys")
-    bound = session.bound(keys)
-    if roster is not None and not bound.signed:
-        raise SecureSumError(f"partition {me} has a roster, and takes part only if all members sign their keys")
-    return bound
-
-
-def _check_signatures(opened: Session, keys: Mapping[int, PublicKeys], roster: Mapping[int, bytes]) -> None:
-    """Refuse keys that are not signed by the roster's; they were signed in the session as it was opened."""
-    distrusted = {}
-    for peer, one in keys.items():
-        if peer not in roster:
-            distrusted[peer] = "it is not in the roster"
-        elif not crypto.is_signed(roster[peer], one.signature, one.signed_text(opened, peer)):
-            distrusted[peer] = "its keys are not signed by its key in the roster"
-    if distrusted:
-        raise PeerError(distrusted)
-
-
-def _signers(state: ClientState, signatures: Mapping[int, bytes], roster: Mapping[int, bytes]) -> int:
-    """How many survivors signed this client's list, itself among them; no more are counted than are needed."""
-    session = state.session
-    text, found = session.context("survivors", *state.survivors), 1
-    for peer in state.survivors:
-        if found == session.needed:
-            break
-        known = peer != state.me and peer in signatures and peer in roster
-        found += known and crypto.is_signed(roster[peer], signatures[peer], text)
-    return found

@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 
 def without_signatures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients as they were: they reveal shares for whatever survivors they are told."""
-    monkeypatch.setattr(client_module, "_signers", lambda state, signatures, roster: state.session.needed)
+    """Clients without that step: they reveal shares for whatever survivors they are told."""
+    monkeypatch.setattr(client_module, "signers", lambda state, signatures, roster: state.session.needed)
 
 
 def tried(step: Callable[..., T], *arguments: Any) -> T | None:
