@@ -25,6 +25,7 @@ from curvfed.strategies.hull.codec import DecodedHulls, decode_hulls
 from curvfed.strategies.hull.errors import HullError
 from curvfed.strategies.hull.learn import learn
 from curvfed.strategies.hull.public_parameters import PublicParameters
+from curvfed.strategies.hull.shapes import without_forged
 from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.checks import check_hull_metrics
@@ -147,10 +148,25 @@ class HullRun(Run):
         self.metrics |= {"clients_summed": len(self.summed), "dropouts": len(self.federation.nodes) - self._answered}
         started = time.monotonic()
         try:
-            hulls = decode_hulls(total, public)
+            hulls, refused = without_forged(decode_hulls(total, public), public)
         except HullError as error:
             raise RoundError(str(error)) from None
-        self.metrics["seconds_decoding"] = time.monotonic() - started
+        decoded = len(np.unique(hulls.clients))
+        self.metrics |= {
+            "seconds_decoding": time.monotonic() - started,
+            "clients_decoded": decoded,
+            "clients_refused": refused,
+        }
+        if refused:
+            log.warning(
+                "%d clients are left out, because what they sent is no convex hull: an honest client sends nothing else, "
+                "so look at the nodes' versions and at who runs them", refused
+            )  # fmt: skip
+        if missing := len(self.summed) - decoded - refused:
+            log.warning(
+                "%d vectors are in the sum, and hulls of %d fewer clients: these sent none, or two sent to one place",
+                len(self.summed), missing,
+            )  # fmt: skip
         self.clock()
         arrays = {
             "bins": np.concatenate([np.zeros(0, np.uint64), *hulls.bins]),

@@ -64,6 +64,8 @@ PROTOCOL = {
     "hull_prime": "Prime of the sums",
     "hull_symbols": "Numbers that every client sends",
     "clients_summed": "Clients whose hulls are in the sum",
+    "clients_decoded": "… whose hulls were found",
+    "clients_refused": "… that are left out, because what they sent is no hull",
     "dropouts": "Clients that dropped out",
     "svm_c": "C of the classifier",
 }

@@ -1,0 +1,76 @@
+"""What an honest client sends is always a hull; what is forged or merged is not, and its sender is left out."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from curvfed.strategies.hull.codec import DecodedHulls
+from curvfed.strategies.hull.local import local_hulls
+from curvfed.strategies.hull.public_parameters import PublicParameters
+from curvfed.strategies.hull.shapes import without_forged
+
+CLIENTS, CLASSES = 4, 3
+
+
+def public_of(epsilon: float, cap: int = 16, curvature: float = -1.0) -> PublicParameters:
+    return PublicParameters(
+        curvature, 0.999 / np.sqrt(-curvature), epsilon, num_classes=CLASSES, num_clients=CLIENTS, cap=cap
+    )
+
+
+def sent(rng: np.random.Generator, public: PublicParameters, spread: float, number: int) -> DecodedHulls:
+    """The hulls of clients with `number` points each, at hyperbolic distances of about `spread` from the origin."""
+    bins, clients = [], []
+    for client in range(CLIENTS):
+        tangents = rng.normal(0, spread, (number, 2))
+        length = np.linalg.norm(tangents, axis=1, keepdims=True)
+        points = np.tanh(length / 2) * tangents / np.maximum(length, 1e-300) / np.sqrt(-public.curvature)
+        mine = local_hulls(points, rng.integers(0, CLASSES, number), public)
+        bins += mine.hulls
+        clients += [client] * len(mine.hulls)
+    return DecodedHulls(bins, np.array(clients))
+
+
+@given(
+    st.integers(0, 2**32), st.sampled_from([0.003, 0.01, 0.1, 1.0]), st.sampled_from([1, 2, 3, 6, 8, 128]),
+    st.sampled_from([0.01, 0.3, 1.0, 3.0]), st.integers(1, 400), st.sampled_from([-1.0, -0.2, -7.0]),
+)  # fmt: skip
+def test_no_honest_client_is_left_out(seed, epsilon, cap, spread, number, curvature):
+    """From one point to hundreds, most of them beyond the public radius where the spread is 3."""
+    public = public_of(epsilon, cap, curvature)
+    hulls = sent(np.random.default_rng(seed), public, spread, number)
+    found, refused = without_forged(hulls, public)
+    assert refused == 0
+    assert [one.tolist() for one in found.bins] == [one.tolist() for one in hulls.bins]
+    assert np.array_equal(found.clients, hulls.clients)
+
+
+def merged(hulls: DecodedHulls, rng: np.random.Generator, public: PublicParameters) -> None:
+    """Two clients' hulls come as one, as if both were sent to one slot."""
+    hulls.bins[0] = np.union1d(hulls.bins[0], hulls.bins[-1])
+
+
+def made_up(hulls: DecodedHulls, rng: np.random.Generator, public: PublicParameters) -> None:
+    """Points drawn at random in place of a hull. (Bins drawn at random lie near the rim, where most are corners.)"""
+    points = rng.uniform(-0.6, 0.6, (16, 2))
+    hulls.bins[0] = np.unique(public.quantizer.encode(points))
+
+
+@pytest.mark.parametrize("forge", [merged, made_up])
+def test_a_forger_is_left_out_with_all_its_hulls(forge):
+    public = public_of(0.01)
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        hulls = sent(rng, public, 0.8, 60)
+        forge(hulls, rng, public)
+        found, refused = without_forged(hulls, public)
+        assert refused == 1
+        others = hulls.clients != 0
+        assert [one.tolist() for one in found.bins] == [one.tolist() for one, keep in zip(hulls.bins, others) if keep]
+        assert np.array_equal(found.clients, hulls.clients[others] - 1)
+
+
+def test_no_hulls_at_all():
+    found, refused = without_forged(DecodedHulls([], np.zeros(0, np.int64)), public_of(0.1))
+    assert (found.bins, found.clients.tolist(), refused) == ([], [], 0)
