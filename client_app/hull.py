@@ -17,7 +17,7 @@ from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.hull.codec import encode_hulls
 from curvfed.strategies.hull.local import LocalHulls, local_hulls
-from curvfed.strategies.hull.naming import accuracy, name_groups
+from curvfed.strategies.hull.naming import VOTES, accuracy, name_groups, votes_of
 from curvfed.strategies.hull.order import draw_slots, position
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
@@ -87,22 +87,26 @@ def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]
 
 
 def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Score the classifier on this client's test points. The client's own training points name its groups."""
+    """Score the classifier on this client's test points. Its training points name the groups, and that is its vote."""
     data = _points(client)
     try:
         classifier = Classifier.from_arrays(decode_arrays(request.arrays))
     except (KeyError, ValueError) as error:
         raise MessageError(f"the classifier cannot be read ({type(error).__name__})") from None
-    score: dict[str, float] = {}
-    if len(data.test_labels) and len(data.train_labels):
-        groups, classes = len(classifier.groups), len(data.class_names)
-        names = name_groups(classifier.predict(data.train_points), data.train_labels, groups, classes)
+    if request.facts is None:
+        raise MessageError('the record "facts" is missing')
+    score, groups, public = {}, len(classifier.groups), request.facts.class_names
+    votes = np.zeros((groups, len(public)))
+    if len(data.train_labels):
+        predicted, own = classifier.predict(data.train_points), data.class_names
+        names = name_groups(predicted, data.train_labels, groups, len(own))
+        votes = votes_of(names, predicted, own, public)
         found = accuracy(classifier.predict(data.test_points), data.test_labels, names)
         score = {} if found is None else {"score": found}
     if client.config.secure_sum:
-        return figures(client, request, state, {}, score)
+        return figures(client, request, state, {}, score, votes.ravel())
     end(client, state)
-    return {"metrics": score}
+    return {"metrics": score, "arrays": {VOTES: votes}}
 
 
 def _points(client: Client) -> ClientPoints:

@@ -16,6 +16,8 @@ from curvfed.strategies.config.masked_vector import encoding, packed, parameters
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.messages import Request
 
+NOTHING = np.zeros(0)
+
 
 def update(
     client: Client,
@@ -36,10 +38,17 @@ def update(
     return _masked(client, request, state, received, values / weight, vector, limit)
 
 
-def figures(client: Client, request: Request, state: RecordDict, received: Arrays, metrics: dict[str, float]) -> Answer:
-    """Figures alone, of the parameters received."""
+def figures(
+    client: Client,
+    request: Request,
+    state: RecordDict,
+    received: Arrays,
+    metrics: dict[str, float],
+    values: NDArray[np.float64] = NOTHING,
+) -> Answer:
+    """Figures of the parameters received, and values of at most 1."""
     bound = client.config.secure.clip
-    return _masked(client, request, state, received, np.zeros(0), packed(np.zeros(0), 0, metrics, bound), bound)
+    return _masked(client, request, state, received, NOTHING, packed(values, 0, metrics, bound), bound)
 
 
 def sums(client: Client, request: Request, state: RecordDict, values: NDArray[np.float64], examples: int) -> Answer:

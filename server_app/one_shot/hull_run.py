@@ -2,34 +2,35 @@
 
 import logging
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from io import BytesIO
 from typing import Any
 
 import numpy as np
 from flwr.serverapp import Grid
+from numpy.typing import NDArray
 
 from curvfed.server_app.directory.checkpoint import identity, with_facts
 from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.one_shot.group_names import named_by
 from curvfed.server_app.one_shot.hull_scores import KnownPoints, hull_arrays, learn_settings, scores, sweep
+from curvfed.server_app.one_shot.hull_sums import sum_hulls
 from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.run import RoundError, Run
-from curvfed.server_app.secure.masked_phases import check_session, masked_phase
-from curvfed.server_app.secure.secure_sum import SumsOfRun, secure_sum
+from curvfed.server_app.secure.masked_phases import check_session, groups, masked_phase
+from curvfed.server_app.secure.secure_sum import SumsOfRun
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.point_data import point_spec, public_parameters
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.hull.codec import DecodedHulls, decode_hulls
-from curvfed.strategies.hull.errors import HullError
+from curvfed.strategies.hull.codec import DecodedHulls
 from curvfed.strategies.hull.learn import learn
+from curvfed.strategies.hull.naming import VOTES
 from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.hull.shapes import without_forged
 from curvfed.strategies.methods.hull import Keys
-from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.wire.checks import check_hull_metrics
-from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, Header, Parts
+from curvfed.strategies.wire.checks import check_hull_metrics, check_votes
+from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, UNMASK, Header, Parts
 from curvfed.strategies.wire.store import Store, StoreError
 from curvfed.tasks.atomic_file import write_atomically
 
@@ -42,6 +43,10 @@ DECODED = 1
 """Stamp of the stored hulls. A resumed run reads them and does not ask the clients to reveal anything again."""
 
 
+LEAST = 3
+"""Clients in a group: of two, each can compute the other's vector from the sum."""
+
+
 class HullRun(Run):
     """A one-shot run."""
 
@@ -51,7 +56,7 @@ class HullRun(Run):
         self.sums = SumsOfRun(config, config.secure)
         self.metrics: dict[str, Any] = {}
         self.summed: list[int] = []
-        self._answered = 0
+        self._unmasked = 0
         self._store = Store(directory.path / "checkpoint" / "hulls")
 
     def run(self) -> None:
@@ -84,10 +89,8 @@ class HullRun(Run):
         """Figures of the protocol, the hulls and the baselines."""
         return self.metrics
 
-    def _public_parameters(self, num_clients: int) -> PublicParameters:
-        """The public parameters, from the configuration and the clients' descriptions."""
-        if num_clients < 2:
-            raise ConfigError(f"{num_clients} client can take part; a sum over fewer than 2 hides nothing")
+    def _check_classes(self) -> None:
+        """Refuse classes that no sum is possible over."""
         classes, keys = len(self.federation.facts.class_names), self.keys
         if classes < 2:
             raise ConfigError(f"classes of all clients: {classes}; at least 2 are needed")
@@ -111,18 +114,31 @@ class HullRun(Run):
                 f'hull.grouping = "kernighan-lin" makes 2 groups, and there are {classes} classes; allowed are assignment '
                 "and spectral"
             )
-        return public_parameters(keys, self.config.points, classes, num_clients)
+
+    def _public_parameters(self, num_clients: int) -> PublicParameters:
+        """Of a sum over that many clients, from the configuration and the clients' descriptions."""
+        return public_parameters(self.keys, self.config.points, len(self.federation.facts.class_names), num_clients)
+
+    def _groups(self, clients: Sequence[int]) -> list[Sequence[int]]:
+        """The clients of each sum."""
+        if len(clients) < 2:
+            raise ConfigError(f"{len(clients)} client can take part; a sum over fewer than 2 hides nothing")
+        if self.keys.groups > 1 and len(clients) < LEAST * self.keys.groups:
+            raise ConfigError(
+                f"hull.groups = {self.keys.groups}: {len(clients)} clients can take part, and a group needs {LEAST}; "
+                f"allowed are 1 to {max(len(clients) // LEAST, 1)}"
+            )
+        return groups(clients, self.keys.groups)
 
     def _sum_hulls(self) -> DecodedHulls | None:
-        """All clients' hulls, by the secure sum; None if the run is to stop before it."""
-        public = self._public_parameters(len(self.federation.nodes))
-        check_session(self.header(HULLS, PROTOCOL), list(self.federation.nodes), self.sums)
-        parts = {"clients": public.num_clients, "digest": public.digest}
-        measured = self._ask(
-            self.header(MEASURE, PROTOCOL),
-            dict.fromkeys(self.federation.nodes, parts),
-            lambda reply: check_hull_metrics(reply.metrics),
-        )
+        """All clients' hulls, by secure sums; None if the run is to stop before them."""
+        parts: dict[int, Parts] = {}
+        self._check_classes()
+        for group in self._groups(list(self.federation.nodes)):
+            public = self._public_parameters(len(group))
+            check_session(self.header(HULLS, PROTOCOL), group, self.sums)
+            parts |= {partition: {"clients": len(group), "digest": public.digest} for partition in group}
+        measured = self._ask(self.header(MEASURE, PROTOCOL), parts, lambda reply: check_hull_metrics(reply.metrics))
         self._record_revealed(measured)
         able, needed = sorted(measured.replies), max(2, self.config.min_replies)
         if len(able) < needed:
@@ -130,43 +146,27 @@ class HullRun(Run):
                 f"{len(able)} of {len(measured.seconds)} clients can take part, needed are {needed} (min-replies, and "
                 f"2 for a sum that hides anything). {measured.failure_summary}"
             )
-        self.public = public = self._public_parameters(len(able))
+        parted = self._groups(able)
+        self.public = public = self._public_parameters(max(map(len, parted)))
         log.info(
-            "epsilon = %g: %d bins, sums modulo %d; every client sends %d numbers; the sum shows all hulls, but not which "
-            "client has which", public.epsilon, public.quantizer.num_bins, public.prime, public.length,
+            "epsilon = %g: %d bins, sums modulo %d; every client sends %d numbers; %d sums show all hulls, but not which "
+            "client of a group has which",
+            public.epsilon, public.quantizer.num_bins, public.prime, public.length, len(parted),
         )  # fmt: skip
         if self.keys.dry_run:
             log.info("hull.dry-run = true: %d clients have reported, and nothing else was sent", len(able))
             return None
-        try:
-            header = self.header(HULLS, PROTOCOL)
-            phase, total = secure_sum(self._ask, header, able, public.prime, public.length, self.sums)
-        except SecureSumError as error:
-            raise RoundError(f"the secure sum ends without a result: {error}") from None
-        self.summed = sorted(phase.replies)
+        found = sum_hulls(self._ask, self.header(HULLS, PROTOCOL), parted, self._public_parameters, self.sums)
+        hulls, self.summed = found.hulls, found.summed
         # A client that vanished after its vector was summed is a dropout, too.
-        self.metrics |= {"clients_summed": len(self.summed), "dropouts": len(self.federation.nodes) - self._answered}
-        started = time.monotonic()
-        try:
-            hulls, refused = without_forged(decode_hulls(total, public), public)
-        except HullError as error:
-            raise RoundError(str(error)) from None
-        decoded = len(np.unique(hulls.clients))
         self.metrics |= {
-            "seconds_decoding": time.monotonic() - started,
-            "clients_decoded": decoded,
-            "clients_refused": refused,
+            "clients_summed": len(self.summed),
+            "clients_decoded": len(np.unique(hulls.clients)),
+            "clients_refused": found.refused,
+            "groups_left_out": found.lost,
+            "dropouts": len(self.federation.nodes) - self._unmasked,
+            "seconds_decoding": found.seconds,
         }
-        if refused:
-            log.warning(
-                "%d clients are left out, because what they sent is no convex hull: an honest client sends nothing else, "
-                "so look at the nodes' versions and at who runs them", refused
-            )  # fmt: skip
-        if missing := len(self.summed) - decoded - refused:
-            log.warning(
-                "%d vectors are in the sum, and hulls of %d fewer clients: these sent none, or two sent to one place",
-                len(self.summed), missing,
-            )  # fmt: skip
         self.clock()
         arrays = {
             "bins": np.concatenate([np.zeros(0, np.uint64), *hulls.bins]),
@@ -214,8 +214,11 @@ class HullRun(Run):
         log.info("%d hulls of %d clients in %d groups; C = %g  %.2f s", len(hulls.bins), len(np.unique(hulls.clients)),
                  self.public.num_classes, learned.classifier.c, seconds)  # fmt: skip
         arrays = learned.classifier.arrays()
-        self._score(arrays)
+        votes = self._score(arrays)
         found = scores(learned, known, self.summed, self.public, self.keys, self.config.seed)
+        if not any(found.group_names):
+            names, found.metrics["votes_agreed"] = named_by(votes, self.federation.facts.class_names)
+            found = replace(found, group_names=names)
         self.metrics |= found.metrics
         self.state.scored["last"] = [found.accuracy] if found.accuracy is not None else []
         about = {
@@ -232,19 +235,28 @@ class HullRun(Run):
         if self.keys.sweep:
             self._write(content | sweep(known, self.keys, self.config.points, self.config.seed))
 
-    def _score(self, arrays: Arrays) -> None:
-        """Ask the clients how good the classifier is, each for itself or by their sum."""
+    def _score(self, arrays: Arrays) -> NDArray[np.float64]:
+        """Ask the clients how good the classifier is, and for names of the groups, each for itself or by their sum.
+
+        Returns
+        -------
+        array (groups, classes)
+            How many clients give a group the name of a class.
+        """
         header, clients = self.header(EVALUATE, EVALUATION), list(self.federation.nodes)
+        votes = np.zeros((len(arrays["groups"]), len(self.federation.facts.class_names)))
         if not self.config.secure_sum:
-            scored = self._ask(header, {partition: {} for partition in clients}, arrays=arrays)
+            parts: dict[int, Parts] = {partition: {} for partition in clients}
+            scored = self._ask(header, parts, lambda reply: check_votes(reply.arrays[VOTES]), {VOTES: votes}, arrays)
             self.state.latest = {p: dict(measured) for p, measured in scored.scores.items() if measured}
-            return
+            return sum((reply.arrays[VOTES] for reply in scored.replies.values()), votes)
 
         def ask(header: Header, parts: Mapping[int, Parts], check: Check, awaited: Arrays | None = None) -> Phase:
             return self._ask(header, parts, check, awaited, arrays if awaited else None)
 
-        scored, _ = masked_phase(ask, header, clients, self.sums)
+        scored, total = masked_phase(ask, header, clients, self.sums, votes.size)
         self.state.cohort = dict(scored.cohort or {})
+        return np.rint(total.values).reshape(votes.shape)
 
     def _write(self, content: dict[str, Any]) -> None:
         file = BytesIO()
@@ -285,13 +297,11 @@ class HullRun(Run):
             for partition, one in parts.items()
         }
         phase = self.send(header, letters, check)
-        name, seconds, self._answered = header.phase, time.monotonic() - started, len(phase.replies)
+        name, seconds = header.phase, time.monotonic() - started
+        self._unmasked += len(phase.replies) * (name == UNMASK)
         row = phase.row(self.federation) | {"seconds": seconds}
         self.record(phase, row, {})
-        self.metrics |= {
-            f"seconds_{name}": seconds,
-            f"bytes_up_{name}": row["bytes_up"],
-            f"bytes_down_{name}": row["bytes_down"],
-        }
+        for what, value in (("seconds", seconds), ("bytes_up", row["bytes_up"]), ("bytes_down", row["bytes_down"])):
+            self.metrics[f"{what}_{name}"] = self.metrics.get(f"{what}_{name}", 0) + value
         log.info("%s: %d of %d clients  %.2f s", name, len(phase.replies), len(parts), seconds)
         return phase

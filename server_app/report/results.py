@@ -58,6 +58,7 @@ PROTOCOL = {
     "hull_vertices_thinned": "… vertices that the public cap cost",
     "hull_groups": "Groups",
     "grouping_accuracy": "… hulls in the group of their class",
+    "votes_agreed": "… clients' votes for the names of the groups",
     "hulls_exact": "Decoded hulls are those of the clients",
     "hull_epsilon": "ε, hyperbolic distance",
     "hull_bins": "Bins of the quantiser",
@@ -66,6 +67,7 @@ PROTOCOL = {
     "clients_summed": "Clients whose hulls are in the sum",
     "clients_decoded": "… whose hulls were found",
     "clients_refused": "… that are left out, because what they sent is no hull",
+    "groups_left_out": "Sums that failed, whose clients are left out",
     "dropouts": "Clients that dropped out",
     "svm_c": "C of the classifier",
 }

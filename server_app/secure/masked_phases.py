@@ -67,9 +67,12 @@ def masked_phase(
     return replace(phase, cohort=total.figures), total
 
 
-def groups(clients: Sequence[int]) -> list[Sequence[int]]:
-    """The clients in groups of 5 to 9 that depend on all their numbers alone; up to 9 clients are one group."""
-    number = max(len(clients) // 5, 1) if len(clients) > 9 else 1
+def groups(clients: Sequence[int], number: int = 0) -> list[Sequence[int]]:
+    """The clients in so many groups of about one size, that depend on all their partitions alone.
+
+    Without a number, groups of 5 to 9; up to 9 clients are one group.
+    """
+    number = number or (len(clients) // 5 if len(clients) > 9 else 1)
     return [part.tolist() for part in np.array_split(sorted(clients), number)]
 
 

@@ -1,7 +1,7 @@
 """Encoding of a client's hulls as a vector, and decoding of the sum of all clients' vectors."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,22 @@ class DecodedHulls(NamedTuple):
 
     bins: list[Words]
     clients: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, clients: Iterable[list[list[int]]]) -> Self:
+        """Of each client's hulls: sorted, hulls within a client, and clients by their hulls."""
+        ordered = sorted(sorted(hulls) for hulls in clients)
+        return cls(
+            [np.array(hull, dtype=np.uint64) for hulls in ordered for hull in hulls],
+            np.repeat(np.arange(len(ordered)), list(map(len, ordered))),
+        )
+
+    def by_client(self) -> list[list[list[int]]]:
+        """Each client's hulls."""
+        found: dict[int, list[list[int]]] = {}
+        for hull, client in zip(self.bins, self.clients.tolist(), strict=True):
+            found.setdefault(client, []).append(hull.tolist())
+        return list(found.values())
 
 
 def encode_hulls(hulls: Sequence[Words], position: int, slots: Sequence[int], public: PublicParameters) -> Words:
@@ -92,11 +108,7 @@ def decode_hulls(total: Words, public: PublicParameters) -> DecodedHulls:
             if hull.size > public.cap or global_slot >= public.num_slots:
                 raise undecodable("a hull has more vertices than the cap, or belongs to no client")
             clients.setdefault(global_slot // public.num_classes, []).append(hull.tolist())
-    ordered = sorted(sorted(hulls) for hulls in clients.values())
-    return DecodedHulls(
-        [np.array(hull, dtype=np.uint64) for hulls in ordered for hull in hulls],
-        np.repeat(np.arange(len(ordered)), [len(hulls) for hulls in ordered]),
-    )
+    return DecodedHulls.of(clients.values())
 
 
 def _encode_word(word: dict[int, int], public: PublicParameters) -> Words:

@@ -1,4 +1,6 @@
-"""Class names of groups, for evaluation only: the one-to-one assignment with the most correctly labelled points."""
+"""Class names of groups: the one-to-one assignment with the most correctly labelled points, or with the most votes."""
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +31,39 @@ def name_groups(
     names = np.full(num_groups, NONE)
     groups, classes = linear_sum_assignment(-counts)
     names[groups] = classes
+    return names
+
+
+VOTES = "votes"
+"""Name of the array in an unmasked reply."""
+
+
+def votes_of(
+    names: NDArray[np.int64], predicted: NDArray[np.int64], own: Sequence[str], public: Sequence[str]
+) -> NDArray[np.float64]:
+    """A client's votes, (groups, public classes): 1 for each group that has some of its points and a name at the client.
+
+    Parameters
+    ----------
+    names : int array (groups,)
+        As `name_groups` found them from the client's own points, whose groups are `predicted`.
+    own, public : sequences of str
+        The client's class names, and the federation's; a name that is not among these gets no vote.
+    """
+    votes = np.zeros((len(names), len(public)))
+    for group in np.intersect1d(np.flatnonzero(names != NONE), predicted):
+        if own[names[group]] in public:
+            votes[group, public.index(own[names[group]])] = 1
+    return votes
+
+
+def elected(votes: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The class of each group by the clients' votes (groups, classes): the assignment with the most; `NONE` without any."""
+    from scipy.optimize import linear_sum_assignment
+
+    names = np.full(len(votes), NONE)
+    groups, classes = linear_sum_assignment(-votes)
+    names[groups] = np.where(votes[groups, classes] > 0, classes, NONE)
     return names
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from curvfed.geometry.hull import convex_hull
-from curvfed.strategies.hull.codec import DecodedHulls, Words
+from curvfed.strategies.hull.codec import DecodedHulls
 from curvfed.strategies.hull.public_parameters import PublicParameters
 
 
@@ -20,14 +20,11 @@ def without_forged(hulls: DecodedHulls, public: PublicParameters) -> tuple[Decod
     refused : int
         How many clients are left out.
     """
-    good = np.array([_is_convex(bins, public) for bins in hulls.bins], bool)
-    forgers = np.unique(hulls.clients[~good])
-    kept = ~np.isin(hulls.clients, forgers)
-    clients = np.unique(hulls.clients[kept], return_inverse=True)[1]
-    bins = [one for one, keep in zip(hulls.bins, kept, strict=True) if keep]
-    return DecodedHulls(bins, clients.astype(np.int64)), len(forgers)
+    clients = hulls.by_client()
+    honest = [one for one in clients if all(_is_convex(bins, public) for bins in one)]
+    return DecodedHulls.of(honest), len(clients) - len(honest)
 
 
-def _is_convex(bins: Words, public: PublicParameters) -> bool:
-    centres = public.quantizer.decode(bins)
+def _is_convex(bins: list[int], public: PublicParameters) -> bool:
+    centres = public.quantizer.decode(np.array(bins, np.uint64))
     return len(convex_hull(centres, public.curvature)) == len(bins)

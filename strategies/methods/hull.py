@@ -55,6 +55,14 @@ class Keys(Table):
     h: int = Field(
         default=3, ge=2, le=16, description="h of the B_h sequences; a bin that is in more hulls ends the run"
     )
+    groups: int = Field(
+        default=1,
+        ge=1,
+        le=10_000,
+        description="number of secure sums, each over its own group of at least 3 clients. A group whose sum fails or "
+        "cannot be decoded is left out, so that one client that sends nonsense spoils its own group alone; but a client's "
+        "hulls hide among those of its group alone",
+    )
     num_classes: int | None = Field(
         default=None,
         ge=2,

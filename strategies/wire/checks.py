@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.strategies.wire.arrays import MessageError
@@ -65,6 +66,17 @@ def check_hull_metrics(metrics: Mapping[str, float]) -> None:
         raise MessageError(
             f"{metrics['revealed']:g} points are revealed and {metrics['moved']:g} moved of {metrics['points']:g}"
         )
+
+
+def check_votes(votes: NDArray[Any]) -> None:
+    """Refuse votes (groups, classes) that are not at most one per group and per class.
+
+    Raises
+    ------
+    MessageError
+    """
+    if not np.isin(votes, (0, 1)).all() or max(votes.sum(0).max(initial=0), votes.sum(1).max(initial=0)) > 1:
+        raise MessageError("votes must be 0 or 1, at most one 1 in a row and in a column")
 
 
 def check_steps(steps: float | None, num_examples: int, epochs: int, batch_size: int) -> None:

@@ -1,0 +1,114 @@
+"""Sums in groups: one that fails costs its own group alone. And names of groups where the server has no test points."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from app_runs import Fault, forged
+from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, parts_of
+
+import curvfed.client_app.hull as hull_module
+from curvfed.server_app.run import RoundError
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.hull.naming import NONE, elected, votes_of
+
+SIX = {"clients": 6, "hull__epsilon": 0.1}
+
+
+def test_groups_decode_to_what_one_sum_decodes_to(tmp_path):
+    run = hull_run(tmp_path, hull__groups=2, **SIX)
+    assert decoded(run) == expected(parts_of(6), 0.1)
+    metrics = run.summary["metrics"]
+    assert metrics["hulls_exact"] is True
+    assert (metrics["clients_summed"], metrics["clients_decoded"], metrics["dropouts"]) == (6, 6, 0)
+    assert (metrics["groups_left_out"], metrics["clients_refused"]) == (0, 0)
+    rows = [row["phase"] for row in run.rounds]
+    assert rows.count("hulls") == rows.count("unmask") == 2
+
+
+def nonsense(monkeypatch: pytest.MonkeyPatch, forgers: set[int]) -> None:
+    """These clients send one altered symbol under a good mask."""
+    encode = hull_module.masked
+
+    def masked(client, request, state, vector, inputs):
+        return encode(client, request, state, vector ^ np.uint64(client.partition in forgers), inputs)
+
+    monkeypatch.setattr(hull_module, "masked", masked)
+
+
+def test_a_group_that_does_not_decode_is_left_out_and_told(tmp_path, monkeypatch, caplog):
+    nonsense(monkeypatch, {4})
+    run = hull_run(tmp_path, hull__groups=2, **SIX)
+    assert decoded(run) == expected(parts_of(6)[:3], 0.1)
+    assert run.summary["metrics"]["groups_left_out"] == 1
+    assert run.summary["metrics"]["clients_summed"] == 3
+    assert "a group of clients is left out" in caplog.text
+    rows = [row["phase"] for row in run.rounds]
+    assert rows.count("hulls") == 2  # never repeated
+
+
+@pytest.mark.parametrize(("groups", "forgers"), [(1, {4}), (2, {0, 5})])
+def test_without_any_good_group_the_run_ends(groups, forgers, tmp_path, monkeypatch):
+    nonsense(monkeypatch, forgers)
+    with pytest.raises(RoundError, match="cannot be decoded"):
+        hull_run(tmp_path, hull__groups=groups, **SIX)
+
+
+def test_more_groups_than_clients_allow(tmp_path):
+    with pytest.raises(ConfigError, match=r"hull\.groups = 3: 6 clients .* a group needs 3; allowed are 1 to 2"):
+        hull_run(tmp_path, hull__groups=3, **SIX)
+
+
+def test_a_client_that_sends_no_hull_is_left_out_and_told(tmp_path, monkeypatch, caplog):
+    """It sends the bins of all its points."""
+    hulls = hull_module._hulls
+
+    def all_points(client, public):
+        found = hulls(client, public)
+        if client.partition != 1:
+            return found
+        points, labels = client.data.train_points, client.data.train_labels
+        bins = [np.unique(public.quantizer.encode(points[labels == one]))[: public.cap] for one in found.classes]
+        return replace(found, hulls=tuple(bins))
+
+    monkeypatch.setattr(hull_module, "_hulls", all_points)
+    run = hull_run(tmp_path, clients=4, hull__epsilon=0.1)
+    parts = parts_of(4)
+    assert decoded(run) == expected([parts[0], *parts[2:]], 0.1)
+    metrics = run.summary["metrics"]
+    assert (metrics["clients_summed"], metrics["clients_decoded"], metrics["clients_refused"]) == (4, 3, 1)
+    assert "1 clients are left out, because what they sent is no convex hull" in caplog.text
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["open", "masked"])
+def test_groups_get_the_names_that_most_clients_give_them(masked, tmp_path):
+    """Three classes, one of which a single node has; another node has switched two names by mistake."""
+    parts = [blobs("024", seed=1), blobs("02", seed=2), blobs("02", seed=3), blobs("02", seed=4)]
+    switched = np.array(["2", "0"])
+    for name in ("y_train", "y_test"):
+        parts[3][name] = switched[np.searchsorted(["0", "2"], parts[3][name])]
+    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), secure_sum=masked, test_data="none")
+    stored = arrays_of(run)
+    places = [stored["points"][stored["group"] == group].mean(axis=0) for group in range(3)]
+    turns = [round(float(np.arctan2(y, x)) / (2 * np.pi / 8)) % 8 for x, y in places]
+    assert stored["names"].tolist() == [str(turn) for turn in turns]
+    assert run.summary["metrics"]["votes_agreed"] == 7 / 9
+
+
+def test_votes_that_are_none_are_a_bad_reply(tmp_path):
+    def twice(reply):
+        return replace(reply, arrays={"votes": np.ones_like(reply.arrays["votes"])})
+
+    nodes = nodes_of(tmp_path / "nodes", [blobs("02"), blobs("02", seed=1), blobs("02", seed=2)])
+    run = hull_run(tmp_path, nodes=nodes, test_data="none", intercept=Fault(1, forged(twice), "evaluate", 1))
+    dropped = [row["dropped"] for row in run.clients if row["phase"] == "evaluate" and row["dropped"]]
+    assert dropped == ["votes must be 0 or 1, at most one 1 in a row and in a column"]
+    assert sorted(arrays_of(run)["names"]) == ["0", "2"]
+
+
+def test_a_vote_is_for_a_group_with_points_and_a_public_name():
+    names = np.array([1, 0, NONE, 2])
+    votes = votes_of(names, np.array([0, 0, 1, 2]), ("a", "b", "c"), ("c", "b"))
+    assert votes.tolist() == [[0, 1], [0, 0], [0, 0], [0, 0]]  # "a" is not public, group 3 has no points
+    assert elected(np.array([[0.0, 3.0], [2.0, 5.0], [0.0, 0.0]])).tolist() == [1, 0, NONE]
+    assert elected(np.zeros((2, 2))).tolist() == [NONE, NONE]
