@@ -1,6 +1,7 @@
 """The client's replies in a one-shot run: how much it would reveal, its masked hulls, its score of the classifier."""
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ from curvfed.tasks.points.client_points import ClientPoints
 
 log = logging.getLogger("curvfed")
 
+MUCH = 0.1
+"""A client warns if a larger share of its points would leave it."""
+
 
 def measure(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Log how many points would leave this client, before anything is sent. A simulated client also tells the server."""
@@ -42,19 +46,23 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
         "bin of a grid with epsilon = %g that it lies in; the largest hull has %d",
         client.partition, found.num_revealed, found.num_points, 100 * found.share_revealed, public.epsilon, found.largest,
     )  # fmt: skip
+    if client.owns_data:
+        names, sizes = _points(client).class_names, np.bincount(_points(client).train_labels)
+        shares = (
+            f"{names[one]} {len(hull)} of {sizes[one]}" for hull, one in zip(found.hulls, found.classes, strict=True)
+        )
+        log.info("partition %d, by class: %s", client.partition, ", ".join(shares) or "none")
+    if found.share_revealed > MUCH:
+        log.warning(
+            "partition %d: %.0f%% of its training points would leave it; %s",
+            client.partition, 100 * found.share_revealed, _proposal(client, public),
+        )  # fmt: skip
     if found.moved:
-        log.warning(
-            "partition %d: %d points lie beyond the public radius and were moved onto it (hull.radius)",
-            client.partition,
-            found.moved,
-        )
+        log.warning("partition %d: %d points lie beyond the public radius and were moved onto it (hull.radius)",
+                    client.partition, found.moved)  # fmt: skip
     if found.thinned:
-        log.warning(
-            "partition %d: %d vertices are left out, because a hull may have at most %d (hull.cap)",
-            client.partition,
-            found.thinned,
-            public.cap,
-        )
+        log.warning("partition %d: %d vertices are left out, because a hull may have at most %d (hull.cap)",
+                    client.partition, found.thinned, public.cap)  # fmt: skip
     _check_share(client, found, public)
     if client.owns_data:  # the server could use the sizes of hulls to find out whose the decoded hulls are
         return {}
@@ -124,18 +132,27 @@ def _public_parameters(client: Client, request: Request, num_clients: int) -> Pu
 
 
 def _hulls(client: Client, public: PublicParameters) -> LocalHulls:
-    data = _points(client)
+    data, keys = _points(client), client.config.table("hull")
     points, labels = data.train_points, data.train_labels
-    if client.policy:  # classes of too few points stay at the node
-        stays = np.bincount(labels)[labels] < client.policy.leaves.hull_min_class_size
-        points, labels = points[~stays], labels[~stays]
-    if client.config["hull.switch-labels"] and not client.owns_data:
+    least = max(keys.min_class_size, client.policy.leaves.hull_min_class_size if client.policy else 1)
+    stays = np.bincount(labels)[labels] < least
+    points, labels = points[~stays], labels[~stays]
+    if keys.switch_labels and not client.owns_data:
         generator = np.random.default_rng([client.config.seed, client.partition, 0x5A17C4])
         labels = generator.permutation(len(data.class_names))[labels]
     try:
         return local_hulls(points, labels, public)
     except ValueError as error:
         raise DataError(str(error)) from None
+
+
+def _proposal(client: Client, public: PublicParameters) -> str:
+    """Values of hull.epsilon and hull.cap, the smallest change first, with which a tenth of the points leaves at most."""
+    for epsilon in public.epsilon * 2.0 ** np.arange(8):
+        for cap in sorted({public.cap, min(public.cap, 8), min(public.cap, 6)}, reverse=True):
+            if (share := _hulls(client, replace(public, epsilon=epsilon, cap=cap)).share_revealed) <= MUCH:
+                return f"with hull.epsilon = {epsilon:g} and hull.cap = {cap} it would be {100 * share:.0f}%"
+    return "it has too few points for hulls that hide any"
 
 
 def _check_share(client: Client, found: LocalHulls, public: PublicParameters) -> None:

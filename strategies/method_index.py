@@ -135,7 +135,7 @@ DEFAULTS: dict[str, dict[str, bool | int | float | str]] = {
     "flatland": {"curvature-init": "forman", "curvature-map": "sigmoid", "triangles": True, "gate": True, "self-weight": True, "proximal": 0.01},
     "hyperfed": {"slope": 0.9, "margin": 3.0, "negatives": "one", "mixup": 0.0, "deviations": "unit", "radius": 0.2, "direction": "consistent", "length": "consistent"},
     "spherefed": {"head": "orthonormal", "normalize": True, "loss": "mse", "temperature": 10.0, "mu": 0.0, "ridge": 0.0},
-    "hull": {"epsilon": 0.01, "radius": 0.999, "cap": 128, "code": "binary", "h": 3, "groups": 1, "num-classes": "auto", "grouping": "assignment", "classifier": "svm", "svm": "soft", "c": "auto", "dry-run": False, "switch-labels": False, "baselines": "fle", "sweep": ""},
+    "hull": {"epsilon": 0.01, "radius": 0.999, "cap": 128, "code": "binary", "h": 3, "groups": 1, "min-class-size": 1, "num-classes": "auto", "grouping": "assignment", "classifier": "svm", "svm": "soft", "c": "auto", "dry-run": False, "switch-labels": False, "baselines": "fle", "sweep": ""},
     "adafgl": {"alpha": 0.5, "beta": 0.0, "steps": 3, "width": 64},
     "apple": {"rate": 0.001, "mu": 0.001, "last": 0.2, "cores": 0},
     "ccvr": {"per-class": 500, "learning-rate": 0.01, "epochs": 10},

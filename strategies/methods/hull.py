@@ -63,6 +63,12 @@ class Keys(Table):
         "cannot be decoded is left out, so that one client that sends nonsense spoils its own group alone; but a client's "
         "hulls hide among those of its group alone",
     )
+    min_class_size: int = Field(
+        default=1,
+        ge=1,
+        description="a class of which a client has fewer training points stays there. Of a class of one or two points, the "
+        "hull is these points themselves. A node's policy can ask for more",
+    )
     num_classes: int | None = Field(
         default=None,
         ge=2,
