@@ -21,15 +21,14 @@ def public_of(epsilon: float, cap: int = 16, curvature: float = -1.0) -> PublicP
 
 def sent(rng: np.random.Generator, public: PublicParameters, spread: float, number: int) -> DecodedHulls:
     """The hulls of clients with `number` points each, at hyperbolic distances of about `spread` from the origin."""
-    bins, clients = [], []
-    for client in range(CLIENTS):
+    clients = []
+    for _ in range(CLIENTS):
         tangents = rng.normal(0, spread, (number, 2))
         length = np.linalg.norm(tangents, axis=1, keepdims=True)
         points = np.tanh(length / 2) * tangents / np.maximum(length, 1e-300) / np.sqrt(-public.curvature)
         mine = local_hulls(points, rng.integers(0, CLASSES, number), public)
-        bins += mine.hulls
-        clients += [client] * len(mine.hulls)
-    return DecodedHulls(bins, np.array(clients))
+        clients.append([hull.tolist() for hull in mine.hulls])
+    return DecodedHulls.of(clients)
 
 
 @given(

@@ -211,8 +211,19 @@ def test_what_a_client_trained_on_is_not_scored(named, files, capsys):
     assert "accuracy on the test points" in told
 
 
-def test_groups_without_a_name_have_numbers(unnamed, files, named, capsys):
+def test_the_clients_votes_name_groups_where_the_server_has_no_labels(unnamed, files, named, capsys):
+    assert unnamed.summary["global_accuracy"] is None
     rows, told = ask(capsys, unnamed.path, files / "test.csv")
+    with_names, _ = ask(capsys, named.path, files / "test.csv")
+    assert [row["class"] for row in rows] == [row["class"] for row in with_names]
+    assert "groups" not in told
+
+
+def test_groups_without_a_name_have_numbers(unnamed, files, named, capsys, tmp_path):
+    """As after a run whose clients give no votes."""
+    copy = shutil.copytree(unnamed.path, tmp_path / "copy")
+    spoil(copy, lambda arrays, about: about.update(groups=[""] * 3))
+    rows, told = ask(capsys, copy, files / "test.csv")
     assert {row["class"] for row in rows} == {"group 1", "group 2", "group 3"}
     assert told["groups"].startswith("3 of 3 have no name")
     assert not any(name.startswith("accuracy") for name in told)

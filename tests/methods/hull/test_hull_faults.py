@@ -196,7 +196,7 @@ def ask_again(change):
     ("phase", "change", "reason"),
     [
         ("keys", lambda content: None, "this secure sum was begun before"),
-        ("keys", lambda content: content["parts"].update(clients=[0, 1, 2, 3]), "this secure sum was begun before"),
+        ("keys", lambda content: content["parts"].update(clients=[0, 1, 2, 3], asked=4), "this secure sum was begun"),
         ("shares", lambda content: None, "step share keys of partition 1 is out of order: it was taken before"),
         ("hulls", lambda content: None, "step receive shares of partition 1 is out of order: it was taken before"),
         ("confirm", lambda content: None, "step confirm of partition 1 is out of order: it was taken before"),

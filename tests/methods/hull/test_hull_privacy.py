@@ -45,7 +45,10 @@ def test_the_messages_have_these_values_and_no_others(tmp_path):
     nodes = nodes_of(tmp_path / "nodes", [blobs("02"), blobs("02", seed=1)])
     hull_run(tmp_path, nodes=nodes, intercept=recorder)
     for phase, (asked, told) in PARTS.items():
-        arrays = ({"arrays.*"} if phase == "evaluate" else set(), {"arrays.*"} if phase == "hulls" else set())
+        arrays = (
+            {"arrays.*"} if phase == "evaluate" else set(),
+            {"arrays.*"} if phase in ("hulls", "evaluate") else set(),
+        )
         for request in recorder.requests(phase):
             assert value_names(request) == ASKED | {f"parts.{name}" for name in asked} | arrays[0]
         for reply in recorder.replies(phase):
