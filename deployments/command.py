@@ -167,7 +167,11 @@ def predict(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(parser=expanded, metavar="FILE", help="File for the CSV; default: the standard output."),
+        typer.Option(
+            parser=expanded,
+            metavar="FILE",
+            help="A .csv file, or an .h5ad for DATA of this kind; default: CSV to the standard output.",
+        ),
     ] = None,
 ) -> None:
     """Predict with a trained model.
@@ -189,8 +193,9 @@ def predict(
     there is one. With --client it is that client's own: its fine-tuned one if it has
     kept one, otherwise the shared parameters with its personal ones.
 
-    The CSV has a row per node, graph, image or point: its number or path, class,
-    probability. The probability is the softmax of the logits, for an SVM Platt's
+    The CSV has a row per node, graph, image or point: its number, path or name of the
+    cell, class, probability. An .h5ad is DATA with obs["curvfed_label"],
+    obs["curvfed_probability"] and obs["curvfed_unknown"]. The probability is the softmax of the logits, for an SVM Platt's
     scaling of its margins. It is no calibrated chance for hyperfed, whose logits are
     negative distances to the prototypes, and for spherefed, whose are cosines.
 

@@ -1,6 +1,7 @@
 """Predictions on points in the Poincaré disc: a file, or a run's own data set."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,19 +54,31 @@ def predict_points(
     about = {"model": f"global, {KINDS[classifier.kind]}, C = {classifier.c:g}, trained on the clients' hulls"}
     if unnamed := sum(not name for name in run.groups):
         about["groups"] = (
-            f"{unnamed} of {len(run.groups)} have no name, since the run's server had no labelled points of their class "
-            "(test-data)"
+            f"{unnamed} of {len(run.groups)} have no name: neither the run's server (test-data) nor its clients had "
+            "labelled points in them"
         )
     named = set(filter(None, run.groups))
     if not named & set(examples.labels):
         if examples.scored.any() and named:
             about["classes"] = f"the data have none of the run's classes, {', '.join(filter(None, run.groups))}"
         examples.scored[:] = False
+    if isinstance(data, str) and Path(data).suffix.lower() == ".h5ad":
+        examples = replace(examples, names=_cell_names(Path(data).expanduser()))
     predicted = classifier.predict(examples.data)
     places = np.searchsorted(classifier.groups, predicted)
     chances = np.take_along_axis(classifier.probabilities(examples.data), places[:, None], axis=1)[:, 0]
     names = np.array([name or f"group {number + 1}" for number, name in enumerate(run.groups)])
     return prediction(run, examples, names[predicted].tolist(), torch.from_numpy(chances), about)
+
+
+def _cell_names(path: Path) -> list[str]:
+    import anndata
+
+    stored = anndata.read_h5ad(path, backed="r")
+    try:
+        return [str(name) for name in stored.obs_names]
+    finally:
+        stored.file.close()
 
 
 def _classifier(run: TrainedRun) -> Classifier:

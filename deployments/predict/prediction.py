@@ -53,13 +53,15 @@ class Prediction:
     noun : str
         "node", "graph", "image" or "point".
     names : list of str
-        A number, or the path of an image.
+        A number, the path of an image, or the name of a cell.
     classes : list of str
         "" if the model's output is not finite.
     probabilities : Tensor, (n,)
         The probabilities of these classes: the softmax of the logits, for points the classifier's own.
     about : dict of str to str
         The model and its scores, in words.
+    unknown : (n,), bool, or None
+        Whether an example is of none of the classes, where the classifier can tell.
     """
 
     noun: str
@@ -67,13 +69,15 @@ class Prediction:
     classes: list[str]
     probabilities: Tensor
     about: dict[str, str]
+    unknown: NDArray[np.bool_] | None = None
 
     def table(self) -> "DataFrame":
-        """A row per example: its number or path, its class, and the probability of the class."""
+        """A row per example: its number, path or name, its class, the probability of that, whether it is of none."""
         from pandas import DataFrame
 
         names = [int(name) if name.isdecimal() else name for name in self.names]
-        return DataFrame({self.noun: names, "class": self.classes, "probability": self.probabilities.numpy()})
+        columns = {self.noun: names, "class": self.classes, "probability": self.probabilities.numpy()}
+        return DataFrame(columns | ({} if self.unknown is None else {"unknown": self.unknown}))
 
 
 def prediction(

@@ -1,0 +1,54 @@
+"""Where predictions go: as CSV to a file or the standard output, or into a copy of the data as `.h5ad`."""
+
+import os
+import sys
+from pathlib import Path
+
+from curvfed.deployments.predict.prediction import Prediction
+from curvfed.deployments.predict.trained_run import PredictError
+from curvfed.tasks.atomic_file import temporary_path, write_atomically
+
+SUFFIXES = (".csv", ".h5ad")
+COLUMNS = ("curvfed_label", "curvfed_probability", "curvfed_unknown")
+"""What an `.h5ad` gets in `obs`."""
+
+
+def check_output(out: Path | None, data: str) -> None:
+    """Refuse a file that cannot be written, before anything is computed.
+
+    Raises
+    ------
+    PredictError
+    """
+    if out is None:
+        return
+    if out.suffix.lower() not in SUFFIXES:
+        raise PredictError(f'--out is "{out}"; allowed are files that end in {" or ".join(SUFFIXES)}')
+    if out.suffix.lower() == ".h5ad" and Path(data).suffix.lower() != ".h5ad":
+        raise PredictError(f'--out is "{out}", a copy of the data with predictions; for DATA "{data}" allowed is .csv')
+
+
+def write(prediction: Prediction, data: str, out: Path | None) -> None:
+    """Write a prediction to a file whose ending names the form, or as CSV to the standard output.
+
+    An `.h5ad` is the file of the data with three more columns in `obs`: the class, its probability, and whether the cell
+    is of none of the classes.
+    """
+    table = prediction.table()
+    if out is None:
+        table.to_csv(sys.stdout, index=False, float_format="%.6f")
+    elif out.suffix.lower() == ".csv":
+        write_atomically(out, table.to_csv(index=False, float_format="%.6f").encode())
+    else:
+        import anndata
+
+        cells = anndata.read_h5ad(Path(data).expanduser())
+        for name, column in zip(COLUMNS, ("class", "probability", "unknown"), strict=True):
+            cells.obs[name] = table[column].to_numpy()
+        cells.obs[COLUMNS[0]] = cells.obs[COLUMNS[0]].astype("category")
+        temporary = temporary_path(out)
+        try:
+            cells.write_h5ad(temporary)
+            os.replace(temporary, out)
+        finally:
+            temporary.unlink(missing_ok=True)
