@@ -89,3 +89,12 @@ class LorentzLogistic(Log0Logistic):
         squares = np.square(unit).sum(axis=1, keepdims=True)
         coordinates: Array = np.concatenate([1 + squares, 2 * unit], axis=1) / (1 - squares)
         return coordinates
+
+
+class QuadraticLogistic(Log0Logistic):
+    """As `Log0Logistic`, on log0 = (u, v) and u², uv, v²; `normals_` is (m, 5). Quadratic discriminants have this form."""
+
+    def _features(self, points: Array) -> Array:
+        tangents = super()._features(points)
+        u, v = tangents.T
+        return np.concatenate([tangents, np.stack([u * u, u * v, v * v], axis=1)], axis=1)

@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from curvfed.geometry.classifiers.cross_validation import best_c
 from curvfed.geometry.classifiers.linear_classifier import checked_curvature, checked_points
-from curvfed.geometry.classifiers.logistic import LorentzLogistic, Log0Logistic, PlaneLogistic
+from curvfed.geometry.classifiers.logistic import Log0Logistic, LorentzLogistic, PlaneLogistic, QuadraticLogistic
 from curvfed.geometry.svm import EuclideanSVM, PoincareSVM
 from curvfed.strategies.hull.depth import MedianDepth
 from curvfed.strategies.hull.outlines import Outlines
 
 Array = NDArray[np.float64]
 Groups = NDArray[np.int64]
-Kind = Literal["poincare", "euclidean", "logistic", "plane", "lorentz", "depth"]
+Kind = Literal["poincare", "euclidean", "logistic", "plane", "lorentz", "depth", "quadratic"]
 Model = PoincareSVM | EuclideanSVM | Log0Logistic | MedianDepth
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -28,6 +28,7 @@ _PARTS: dict[Kind, dict[str, tuple[int, ...]]] = {
     "plane": {"normals": (2,), "intercepts": ()},
     "lorentz": {"normals": (3,), "intercepts": ()},
     "depth": {"corners": (2,), "owners": (2,)},
+    "quadratic": {"normals": (5,), "intercepts": ()},
 }
 """The parameters of each of the m lines, with their shapes; of each corner of a hull where the kind is "depth". The model's
 attributes have these names and an underscore."""
@@ -36,6 +37,7 @@ _LOGISTIC: dict[Kind, type[Log0Logistic]] = {
     "logistic": Log0Logistic,
     "plane": PlaneLogistic,
     "lorentz": LorentzLogistic,
+    "quadratic": QuadraticLogistic,
 }
 
 
@@ -45,8 +47,9 @@ class Classifier:
 
     Attributes
     ----------
-    kind : {"poincare", "euclidean", "logistic", "plane", "lorentz", "depth"}
-        The last four: multinomial on log0, on x and y and on Lorentz coordinates, and the median depth in hulls.
+    kind : {"poincare", "euclidean", "logistic", "plane", "lorentz", "depth", "quadratic"}
+        From "logistic" on: multinomial on log0, on x and y and on Lorentz coordinates, the median depth in hulls, and
+        quadratic in log0.
     curvature : float
     model : PoincareSVM, EuclideanSVM, Log0Logistic or MedianDepth
     temperature : float > 0
@@ -138,7 +141,7 @@ class Classifier:
     def arrays(self) -> dict[str, Array]:
         """The classifier as float64 arrays: kind, curvature, c and groups (J,), then the parameters of m lines.
 
-        m = 1 for two groups, else J. All kinds but "depth" have normals (m, 2), "lorentz" (m, 3). "poincare" also has
+        m = 1 for two groups, else J. All kinds but "depth" have normals (m, 2), "lorentz" (m, 3), "quadratic" (m, 5). "poincare" also has
         references (m, 2), the others intercepts (m,). "poincare" and "euclidean" have platt (m, 2). "depth" has corners
         (n, 2) of all hulls and owners (n, 2), the number of each corner's hull and its group. All have temperature ();
         centres (J, 2) and outlines (J, r) where the groups' outlines are known.
