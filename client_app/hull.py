@@ -18,7 +18,7 @@ from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.hull.codec import encode_hulls
 from curvfed.strategies.hull.local import LocalHulls, local_hulls
-from curvfed.strategies.hull.naming import VOTES, accuracy, name_groups, votes_of
+from curvfed.strategies.hull.naming import FALLEN, VOTES, accuracy, name_groups, votes_of
 from curvfed.strategies.hull.order import draw_slots, position
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
@@ -27,6 +27,9 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import ClientPoints
 
 log = logging.getLogger("curvfed")
+
+FEW, SHORT = 10, 0.2
+"""Test points from which on a client compares the classifier with a model of its own, and the difference that it tells."""
 
 MUCH = 0.1
 """A client warns if a larger share of its points would leave it."""
@@ -103,7 +106,8 @@ def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, A
         raise MessageError(f"the classifier cannot be read ({type(error).__name__})") from None
     if request.facts is None:
         raise MessageError('the record "facts" is missing')
-    score, groups, public = {}, len(classifier.groups), request.facts.class_names
+    score, groups, public = {}, int(classifier.groups[-1]) + 1, request.facts.class_names
+    fallen = 0.0
     votes = np.zeros((groups, len(public)))
     if len(data.train_labels):
         predicted, own = classifier.predict(data.train_points), data.class_names
@@ -111,10 +115,28 @@ def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, A
         votes = votes_of(names, predicted, own, public)
         found = accuracy(classifier.predict(data.test_points), data.test_labels, names)
         score = {} if found is None else {"score": found}
+        fallen = float(_falls_short(client, data, found))
     if client.config.secure_sum:
-        return figures(client, request, state, {}, score, votes.ravel())
+        return figures(client, request, state, {}, score, np.append(votes.ravel(), fallen))
     end(client, state)
-    return {"metrics": score, "arrays": {VOTES: votes}}
+    return {"metrics": score, "arrays": {VOTES: votes, FALLEN: np.array([fallen])}}
+
+
+def _falls_short(client: Client, data: ClientPoints, score: float | None) -> bool:
+    """Whether a model of this client's own training points alone is right far more often than the run's classifier."""
+    few = len(data.test_labels) < FEW or len(np.unique(data.train_labels)) < 2
+    if score is None or few:
+        return False
+    own = Classifier.train(data.train_points, data.train_labels, data.curvature, 1.0, False, 0)
+    local = float((own.predict(data.test_points) == data.test_labels).mean())
+    if local - score <= SHORT:
+        return False
+    log.warning(
+        "partition %d: the run's classifier is right on %.0f%% of the test points here, a model of this client's own points on "
+        "%.0f%%; check the labels and the embedding of this client, or keep a model of its own",
+        client.partition, 100 * score, 100 * local,
+    )  # fmt: skip
+    return True
 
 
 def _points(client: Client) -> ClientPoints:

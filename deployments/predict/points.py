@@ -19,7 +19,11 @@ from curvfed.tasks.points.data import load_own, load_test, load_test_file
 from curvfed.tasks.points.datasets import OLSSON
 from curvfed.tasks.points.readers import READERS, RawPoints, check_inside, raw_points, read_points
 
-KINDS = {"poincare": "SVM in the disc", "euclidean": "Euclidean SVM", "logistic": "logistic on tangent vectors"}
+KINDS = {
+    "poincare": "SVM in the disc", "euclidean": "Euclidean SVM", "logistic": "logistic on tangent vectors",
+    "plane": "multinomial on x and y", "lorentz": "multinomial on Lorentz coordinates", "depth": "median depth in hulls",
+    "quadratic": "quadratic in tangent vectors",
+}  # fmt: skip
 
 
 def predict_points(

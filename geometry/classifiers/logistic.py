@@ -1,5 +1,6 @@
-"""Logistic regression in the tangent plane at the origin: a baseline without reference points."""
+"""Multinomial logistic regression on coordinates of the disc: on x and y, on log0, and on Lorentz coordinates."""
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -17,6 +18,8 @@ _STEPS = 1000
 
 class Log0Logistic(LinearClassifier):
     """Logistic regression on log0(x) with intercept, by scikit-learn; multinomial for more than two classes.
+
+    `PlaneLogistic` and `LorentzLogistic` are the same on other coordinates.
 
     Parameters
     ----------
@@ -45,22 +48,53 @@ class Log0Logistic(LinearClassifier):
     def _prepared(self, points: Array, labels: Indices) -> Callable[[], None]:
         from sklearn.linear_model import LogisticRegression
 
-        tangents = self._tangents(points)
+        features = self._features(points)
 
         def train() -> None:
             model = LogisticRegression(C=self.C, solver="newton-cholesky", tol=_TOLERANCE, max_iter=_STEPS)
-            model.fit(tangents, labels)
+            with warnings.catch_warnings():  # where float64 gives no smaller gradient, the model is as good as it gets
+                warnings.simplefilter("ignore")
+                model.fit(features, labels)
             self.normals_, self.intercepts_ = np.ascontiguousarray(model.coef_), model.intercept_
 
         return train
 
     def _scores(self, points: Array) -> Array:
-        scores: Array = self.normals_ @ self._tangents(points).T + self.intercepts_[:, None]
+        scores: Array = self.normals_ @ self._features(points).T + self.intercepts_[:, None]
         return scores
 
     def _logs(self, scores: Array) -> Array:
         return np.concatenate([np.zeros_like(scores), scores]) if len(scores) == 1 else scores
 
-    def _tangents(self, points: Array) -> Array:
+    def _features(self, points: Array) -> Array:
         tangents: Array = poincare.log0(torch.from_numpy(points), self.curvature).numpy()
         return tangents
+
+
+class PlaneLogistic(Log0Logistic):
+    """As `Log0Logistic`, on the points' own coordinates x and y."""
+
+    def _features(self, points: Array) -> Array:
+        return points
+
+
+class LorentzLogistic(Log0Logistic):
+    """As `Log0Logistic`, on Lorentz coordinates, time first, in units of the disc's radius; `normals_` is (m, 3).
+
+    A point at Poincaré norm r, in the same units, has time (1 + r²)/(1 - r²) and space 2x/(1 - r²).
+    """
+
+    def _features(self, points: Array) -> Array:
+        unit = points * np.sqrt(-self.curvature)
+        squares = np.square(unit).sum(axis=1, keepdims=True)
+        coordinates: Array = np.concatenate([1 + squares, 2 * unit], axis=1) / (1 - squares)
+        return coordinates
+
+
+class QuadraticLogistic(Log0Logistic):
+    """As `Log0Logistic`, on log0 = (u, v) and u², uv, v²; `normals_` is (m, 5). Quadratic discriminants have this form."""
+
+    def _features(self, points: Array) -> Array:
+        tangents = super()._features(points)
+        u, v = tangents.T
+        return np.concatenate([tangents, np.stack([u * u, u * v, v * v], axis=1)], axis=1)

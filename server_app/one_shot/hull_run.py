@@ -18,6 +18,7 @@ from curvfed.server_app.one_shot.hull_scores import KnownPoints, hull_arrays, le
 from curvfed.server_app.one_shot.hull_sums import sum_hulls
 from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.run import RoundError, Run
+from curvfed.server_app.run_warnings import told_of_clients
 from curvfed.server_app.secure.masked_phases import check_session, groups, masked_phase
 from curvfed.server_app.secure.secure_sum import SumsOfRun
 from curvfed.strategies.base.average import Arrays
@@ -26,7 +27,7 @@ from curvfed.strategies.config.point_data import point_spec, public_parameters
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.hull.codec import DecodedHulls
 from curvfed.strategies.hull.learn import learn
-from curvfed.strategies.hull.naming import VOTES
+from curvfed.strategies.hull.naming import FALLEN, VOTES
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.wire.checks import check_hull_metrics, check_votes
@@ -88,6 +89,9 @@ class HullRun(Run):
     def own_metrics(self) -> dict[str, Any]:
         """Figures of the protocol, the hulls and the baselines."""
         return self.metrics
+
+    def _warnings(self) -> dict[str, str]:
+        return super()._warnings() | told_of_clients(self.metrics)
 
     def _check_classes(self) -> None:
         """Refuse classes that no sum is possible over."""
@@ -220,6 +224,7 @@ class HullRun(Run):
             names, found.metrics["votes_agreed"] = named_by(votes, self.federation.facts.class_names)
             found = replace(found, group_names=names)
         self.metrics |= found.metrics
+        self.warn()
         self.state.scored["last"] = [found.accuracy] if found.accuracy is not None else []
         about = {
             "method": self.config.method,
@@ -244,19 +249,22 @@ class HullRun(Run):
             How many clients give a group the name of a class.
         """
         header, clients = self.header(EVALUATE, EVALUATION), list(self.federation.nodes)
-        votes = np.zeros((len(arrays["groups"]), len(self.federation.facts.class_names)))
+        votes = np.zeros((int(arrays["groups"][-1]) + 1, len(self.federation.facts.class_names)))
         if not self.config.secure_sum:
             parts: dict[int, Parts] = {partition: {} for partition in clients}
-            scored = self._ask(header, parts, lambda reply: check_votes(reply.arrays[VOTES]), {VOTES: votes}, arrays)
+            scored = self._ask(header, parts, lambda reply: check_votes(reply.arrays[VOTES], reply.arrays[FALLEN]),
+                               {VOTES: votes, FALLEN: np.zeros(1)}, arrays)  # fmt: skip
             self.state.latest = {p: dict(measured) for p, measured in scored.scores.items() if measured}
+            self.metrics["clients_fallen"] = int(sum(reply.arrays[FALLEN][0] for reply in scored.replies.values()))
             return sum((reply.arrays[VOTES] for reply in scored.replies.values()), votes)
 
         def ask(header: Header, parts: Mapping[int, Parts], check: Check, awaited: Arrays | None = None) -> Phase:
             return self._ask(header, parts, check, awaited, arrays if awaited else None)
 
-        scored, total = masked_phase(ask, header, clients, self.sums, votes.size)
+        scored, total = masked_phase(ask, header, clients, self.sums, votes.size + 1)
         self.state.cohort = dict(scored.cohort or {})
-        return np.rint(total.values).reshape(votes.shape)
+        self.metrics["clients_fallen"] = int(np.rint(total.values[-1]))
+        return np.rint(total.values[:-1]).reshape(votes.shape)
 
     def _write(self, content: dict[str, Any]) -> None:
         file = BytesIO()

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,11 @@ from curvfed.tasks.points.data import PointSpec, load_client, load_pooled, load_
 log = logging.getLogger("curvfed")
 
 Arrays = dict[str, NDArray[Any]]
+
+KINDS: Mapping[str, Kind | Literal["auto"]] = {
+    "auto": "auto", "depth": "depth", "multinomial": "plane", "logistic": "logistic", "lorentz": "lorentz", "svm": "poincare",
+}  # fmt: skip
+"""The kinds of classifiers by the values of `hull.classifier`."""
 
 SHOWN_POINTS = 4000
 """Largest number of training points that the report draws."""
@@ -136,14 +141,21 @@ def scores(
         "hull_prime": public.prime,
         "hull_symbols": public.length,
         "hull_epsilon": public.epsilon,
-        "svm_c": learned.classifier.c,
+        "svm_c": learned.classifier.c if np.isfinite(learned.classifier.c) or keys.svm == "hard" else None,
+        "classifier": learned.classifier.kind,
+        "classifier_temperature": learned.classifier.temperature,
+        "clients_odd": len(learned.odd),
     }
+    metrics |= {f"left_out_{one.kind}": one.share for one in learned.choices}
     if known.clients.keys() >= set(summed) and known.clients:
         metrics |= _against_clients_hulls(learned, [known.clients[partition] for partition in summed], public)
     if known.test is None:
         return Scores(None, metrics, np.zeros(0, np.int64), ("",) * public.num_classes)
     points, labels, classes = known.test.points, known.test.labels, known.test.class_names
     predicted = learned.classifier.predict(points)
+    if len(points):
+        metrics["confidence"] = float(learned.classifier.probabilities(points).max(axis=1).mean())
+        metrics["unknown"] = float(learned.classifier.unknown(points).mean())
     names = name_groups(predicted, labels, public.num_classes, len(classes))
     for name in baselines.chosen(keys.baselines):
         if name in baselines.CENTRALISED and known.pooled is None:
@@ -177,8 +189,7 @@ def _baseline(
 
 def learn_settings(keys: Keys, seed: int) -> Settings:
     """How the server learns from hulls."""
-    kind: Kind = "poincare" if keys.classifier == "svm" else "logistic"
-    return Settings(keys.grouping, kind, keys.svm == "hard", keys.c or 0.0, seed)
+    return Settings(keys.grouping, KINDS[keys.classifier], keys.svm == "hard", keys.c or 0.0, seed)
 
 
 def _against_clients_hulls(

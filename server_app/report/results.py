@@ -40,12 +40,16 @@ ACCURACIES = {
     "accuracy_ch_cp": ("CH-CP", "Poincaré SVM", EXTREME),
     "accuracy_ch_ce": ("CH-CE", "Euclidean SVM", EXTREME),
     "accuracy_logistic": ("logistic", "logistic model of tangent vectors", POOLED),
+    "accuracy_multinomial": ("multinomial", "logistic model of x and y", POOLED),
 }
 """Classifiers of a one-shot run by their figure in the summary: short name, kind, and what they are trained on. The kind
 of the run's own classifier is one of `OWN`."""
 
-OWN = {"svm": "Poincaré SVM", "logistic": "logistic model"}
-"""The classifier that the server trains, by the key `hull.classifier`."""
+OWN = {
+    "poincare": "Poincaré SVM", "logistic": "logistic model", "plane": "multinomial model", "lorentz": "Lorentz model",
+    "depth": "median depth",
+}  # fmt: skip
+"""The classifier that the server trained, by the figure `classifier`."""
 
 PROTOCOL = {
     "hull_points": "Training points of all clients",
@@ -122,7 +126,8 @@ def is_one_shot(run: RunFiles) -> bool:
 
 def own_classifier(run: RunFiles) -> str:
     """The kind of classifier that the server trained."""
-    return OWN.get(run.config.get("hull.classifier", ""), OWN["svm"])
+    named = (run.summary.get("metrics") or {}).get("classifier", run.config.get("hull.classifier", ""))
+    return OWN.get(named, OWN["poincare"])
 
 
 def figures(run: RunFiles) -> dict[str, Any]:

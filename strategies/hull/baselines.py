@@ -21,6 +21,7 @@ CENTRALISED: dict[str, tuple[Kind, bool]] = {
     "ch-cp": ("poincare", True),
     "ch-ce": ("euclidean", True),
     "logistic": ("logistic", False),
+    "multinomial": ("plane", False),
 }
 """Classifiers of all pooled training points: the kind, and whether they see only the hulls of the classes."""
 
@@ -50,7 +51,7 @@ def centralised(
     if on_hulls:
         kept = hull_vertices(points, labels, curvature)
         points, labels = points[kept], labels[kept]
-    if kind == "logistic":  # its C is not that of an SVM, and it has no hard margin
+    if kind in ("logistic", "plane"):  # its C is not that of an SVM, and it has no hard margin
         return Classifier.train(points, labels, curvature, 0.0, False, settings.seed, kind).predict
     return Classifier.train(points, labels, curvature, settings.c, settings.hard, settings.seed, kind).predict
 

@@ -1,7 +1,7 @@
 """The classifier of groups, and the arrays in which it is stored."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, Self, get_args
 
@@ -10,21 +10,35 @@ from numpy.typing import ArrayLike, NDArray
 
 from curvfed.geometry.classifiers.cross_validation import best_c
 from curvfed.geometry.classifiers.linear_classifier import checked_curvature, checked_points
-from curvfed.geometry.classifiers.logistic import Log0Logistic
+from curvfed.geometry.classifiers.logistic import Log0Logistic, LorentzLogistic, PlaneLogistic, QuadraticLogistic
 from curvfed.geometry.svm import EuclideanSVM, PoincareSVM
+from curvfed.strategies.hull.depth import MedianDepth
+from curvfed.strategies.hull.outlines import Outlines
 
 Array = NDArray[np.float64]
 Groups = NDArray[np.int64]
-Kind = Literal["poincare", "euclidean", "logistic"]
-Model = PoincareSVM | EuclideanSVM | Log0Logistic
+Kind = Literal["poincare", "euclidean", "logistic", "plane", "lorentz", "depth", "quadratic"]
+Model = PoincareSVM | EuclideanSVM | Log0Logistic | MedianDepth
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 _PARTS: dict[Kind, dict[str, tuple[int, ...]]] = {
     "poincare": {"normals": (2,), "references": (2,), "platt": (2,)},
     "euclidean": {"normals": (2,), "intercepts": (), "platt": (2,)},
     "logistic": {"normals": (2,), "intercepts": ()},
+    "plane": {"normals": (2,), "intercepts": ()},
+    "lorentz": {"normals": (3,), "intercepts": ()},
+    "depth": {"corners": (2,), "owners": (2,)},
+    "quadratic": {"normals": (5,), "intercepts": ()},
 }
-"""The parameters of each of the m lines, with their shapes. The model's attributes have these names and an underscore."""
+"""The parameters of each of the m lines, with their shapes; of each corner of a hull where the kind is "depth". The model's
+attributes have these names and an underscore."""
+
+_LOGISTIC: dict[Kind, type[Log0Logistic]] = {
+    "logistic": Log0Logistic,
+    "plane": PlaneLogistic,
+    "lorentz": LorentzLogistic,
+    "quadratic": QuadraticLogistic,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,14 +47,22 @@ class Classifier:
 
     Attributes
     ----------
-    kind : {"poincare", "euclidean", "logistic"}
+    kind : {"poincare", "euclidean", "logistic", "plane", "lorentz", "depth", "quadratic"}
+        From "logistic" on: multinomial on log0, on x and y and on Lorentz coordinates, the median depth in hulls, and
+        quadratic in log0.
     curvature : float
-    model : PoincareSVM, EuclideanSVM or Log0Logistic
+    model : PoincareSVM, EuclideanSVM, Log0Logistic or MedianDepth
+    temperature : float > 0
+        The model's log probabilities are divided by it.
+    outlines : Outlines
+        Of the groups: a point outside them all is of none. Without outlines nothing is told to be so.
     """
 
     kind: Kind
     curvature: float
     model: Model
+    temperature: float = 1.0
+    outlines: Outlines = field(default_factory=Outlines)
 
     @classmethod
     def train(
@@ -66,7 +88,8 @@ class Classifier:
             Use a hard margin and ignore `c`.
         seed : int
             For the folds of the cross-validation.
-        kind : {"poincare", "euclidean", "logistic"}
+        kind : Kind
+            Any but "depth", which is no model of single points (`curvfed.strategies.hull.train`).
 
         Raises
         ------
@@ -99,26 +122,40 @@ class Classifier:
         if groups.size < 2 or (groups != np.round(groups)).any() or (np.diff(groups) <= 0).any():
             raise ValueError("classifier: array groups must have at least two integers, in ascending order")
         model.classes_ = groups.astype(np.int64)
-        lines = 1 if groups.size == 2 else groups.size
+        lines = -1 if kind == "depth" else 1 if groups.size == 2 else groups.size
         for name, shape in _PARTS[kind].items():
             setattr(model, f"{name}_", _read(arrays, name, (lines, *shape)).copy())
         if isinstance(model, PoincareSVM):
             checked_points(model.references_, curvature)
-        return cls(kind, curvature, model)
+        if isinstance(model, MedianDepth):
+            model.restore(curvature)
+        temperature = float(_read(arrays, "temperature", ())) if "temperature" in arrays else 1.0
+        if temperature <= 0:
+            raise ValueError("classifier: array temperature must be > 0")
+        outlines = Outlines()
+        if "outlines" in arrays:  # older models have none
+            shape = (groups.size, -1)
+            outlines = Outlines(_read(arrays, "centres", (groups.size, 2)), _read(arrays, "outlines", shape))
+        return cls(kind, curvature, model, temperature, outlines)
 
     def arrays(self) -> dict[str, Array]:
         """The classifier as float64 arrays: kind, curvature, c and groups (J,), then the parameters of m lines.
 
-        m = 1 for two groups, else J. All kinds have normals (m, 2). "poincare" also has references (m, 2), the others
-        intercepts (m,). All but "logistic" have platt (m, 2).
+        m = 1 for two groups, else J. All kinds but "depth" have normals (m, 2), "lorentz" (m, 3), "quadratic" (m, 5). "poincare" also has
+        references (m, 2), the others intercepts (m,). "poincare" and "euclidean" have platt (m, 2). "depth" has corners
+        (n, 2) of all hulls and owners (n, 2), the number of each corner's hull and its group. All have temperature ();
+        centres (J, 2) and outlines (J, r) where the groups' outlines are known.
         """
         head = {"kind": _KINDS.index(self.kind), "curvature": self.curvature, "c": self.c, "groups": self.groups}
+        head |= {"temperature": self.temperature}
+        if self.outlines.radii.size:
+            head |= {"centres": self.outlines.centres, "outlines": self.outlines.radii}
         parts = {name: getattr(self.model, f"{name}_") for name in _PARTS[self.kind]}
         return {name: np.array(part, np.float64) for name, part in (head | parts).items()}
 
     @property
     def c(self) -> float:
-        """The cost in use, inf for a hard margin."""
+        """The cost in use, inf for a hard margin and for "depth", which has none."""
         return self.model.C
 
     @property
@@ -134,7 +171,7 @@ class Classifier:
     @property
     def normals(self) -> Array:
         """Normals of the lines, (m, 2). Those of "poincare" are tangent vectors at the reference points."""
-        return self.model.normals_
+        return np.empty((0, 2)) if isinstance(self.model, MedianDepth) else self.model.normals_
 
     def predict(self, points: ArrayLike) -> Groups:
         """Groups (n,) of points (n, 2).
@@ -149,13 +186,23 @@ class Classifier:
 
     def probabilities(self, points: ArrayLike) -> Array:
         """Probabilities (n, J) of the groups in ascending order. Raises as `predict`."""
-        return self.model.predict_proba(checked_points(points, self.curvature))
+        chances = self.model.predict_proba(checked_points(points, self.curvature))
+        if self.temperature == 1:
+            return chances
+        shares = (chances / chances.max(axis=1, keepdims=True)) ** (1 / self.temperature)
+        return shares / shares.sum(axis=1, keepdims=True)
+
+    def unknown(self, points: ArrayLike) -> NDArray[np.bool_]:
+        """Whether points (n, 2) lie outside the outlines of all groups: (n,). Raises as `predict`."""
+        return self.outlines.outside(checked_points(points, self.curvature) * np.sqrt(-self.curvature))
 
 
 def _make(kind: Kind, curvature: float, c: float) -> Model:
     if kind == "euclidean":
         return EuclideanSVM(c)
-    return PoincareSVM(curvature, c) if kind == "poincare" else Log0Logistic(curvature, c)
+    if kind == "depth":
+        return MedianDepth()
+    return PoincareSVM(curvature, c) if kind == "poincare" else _LOGISTIC[kind](curvature, c)
 
 
 def _read(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:

@@ -1,14 +1,18 @@
 """What the server learns from the hulls: it groups them, and trains a classifier on them (Sections 5.6 and 5.7)."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.strategies.hull.bodies import Bodies
 from curvfed.strategies.hull.classifier import Classifier, Kind
 from curvfed.strategies.hull.codec import DecodedHulls
 from curvfed.strategies.hull.grouping import group
+from curvfed.strategies.hull.odd_clients import odd_clients, without
 from curvfed.strategies.hull.public_parameters import PublicParameters
+from curvfed.strategies.hull.train import Choice, calibrated, chosen, trained
 
 
 @dataclass(frozen=True)
@@ -16,7 +20,7 @@ class Settings:
     """How the server learns: `hull.grouping`, `hull.classifier`, `hull.svm`, `hull.c` and the run's seed."""
 
     grouping: str = "assignment"
-    kind: Kind = "poincare"
+    kind: Kind | Literal["auto"] = "poincare"
     hard: bool = False
     c: float = 0.0
     seed: int = 0
@@ -35,12 +39,18 @@ class Learned:
         The centres of all hulls' bins, one hull after another.
     classifier : Classifier
         Predicts groups.
+    odd : int array (o,)
+        The anonymous clients that look odd beside the others.
+    choices : tuple of Choice
+        What an automatic choice was made among, the best first; empty without one.
     """
 
     hulls: DecodedHulls
     groups: NDArray[np.int64]
     points: NDArray[np.float64]
     classifier: Classifier
+    odd: NDArray[np.int64]
+    choices: tuple[Choice, ...] = ()
 
     def per_vertex(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Values (h,) of the hulls, repeated for every vertex: (n,)."""
@@ -50,6 +60,8 @@ class Learned:
 def learn(hulls: DecodedHulls, public: PublicParameters, settings: Settings) -> Learned:
     """Group the decoded hulls and train on their vertices. The clients' classes are unknown here.
 
+    An automatic choice leaves the hulls of odd clients out; a kind that was asked for is trained on all, as published.
+
     Raises
     ------
     ValueError
@@ -57,8 +69,14 @@ def learn(hulls: DecodedHulls, public: PublicParameters, settings: Settings) -> 
     """
     vertices = [public.quantizer.decode(bins) for bins in hulls.bins]
     groups = group(vertices, hulls.clients, public.num_classes, public.curvature, settings.grouping, settings.seed)
-    points, labels = np.concatenate(vertices), np.repeat(groups, list(map(len, vertices)))
-    classifier = Classifier.train(
-        points, labels, public.curvature, settings.c, settings.hard, settings.seed, settings.kind
-    )
-    return Learned(hulls, groups, points, classifier)
+    bodies = Bodies(vertices, groups, hulls.clients, public.curvature)
+    odd = odd_clients(bodies)
+    ordered: list[Choice] = []
+    if settings.kind == "auto":
+        kept = without(bodies, odd)
+        classifier, ordered = chosen(kept, settings.seed)
+    else:
+        kept = bodies
+        classifier = trained(bodies, settings.kind, settings.c, settings.hard, settings.seed)
+    classifier = calibrated(classifier, kept, settings.hard, settings.seed)
+    return Learned(hulls, groups, bodies.points, classifier, odd, tuple(ordered))

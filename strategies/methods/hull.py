@@ -12,8 +12,8 @@ _NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?"
 BaselineNames = Annotated[
     str,
     Form(
-        pattern=r"^(none|all|(fle|cp|ce|ch-cp|ch-ce|logistic)(,(fle|cp|ce|ch-cp|ch-ce|logistic))*)$",
-        words='one of "none", "all", or a list of fle, cp, ce, ch-cp, ch-ce, logistic with commas and without spaces',
+        pattern=r"^(none|all|(fle|cp|ce|ch-cp|ch-ce|logistic|multinomial)(,(fle|cp|ce|ch-cp|ch-ce|logistic|multinomial))*)$",
+        words='one of "none", "all", or a list of fle, cp, ce, ch-cp, ch-ce, logistic, multinomial with commas and without spaces',
     ),
 ]
 Numbers = Annotated[
@@ -41,7 +41,7 @@ class Keys(Table):
         "public: do not take it from the data. Points beyond it are moved onto it; their client's log tells how many",
     )
     cap: int = Field(
-        default=128,
+        default=8,
         ge=1,
         le=100_000,
         description="largest number of vertices of a hull that leave a client. It is public. A larger hull is thinned so "
@@ -81,10 +81,12 @@ class Keys(Table):
         description="how the server groups the hulls by class: by assigning the hulls of each client to different groups, "
         "by spectral clustering, or by a balanced bisection (for two classes only)",
     )
-    classifier: Literal["svm", "logistic"] = Field(
-        default="svm",
-        description="what the server trains on the hulls: svm, the published one-vs-rest machine in tangent spaces at "
-        "reference points, or logistic, a multinomial model in the tangent space at the origin",
+    classifier: Literal["auto", "depth", "multinomial", "logistic", "lorentz", "svm"] = Field(
+        default="auto",
+        description="what the server trains on the hulls: depth, the class whose clients' hulls hold a point deepest, by the "
+        "median over the clients; a multinomial model on x and y (multinomial), on tangent vectors at the origin (logistic) "
+        "or on Lorentz coordinates (lorentz); svm, the published one-vs-rest machine in tangent spaces at reference points; "
+        "auto: what classifies the hulls of left-out clients best, without clients that look odd beside the others",
     )
     svm: Literal["soft", "hard"] = Field(default="soft", description="margin of the hyperbolic SVM; hard needs no c")
     c: Rate | None = Field(
@@ -102,7 +104,8 @@ class Keys(Table):
         default="fle",
         description="baselines to train, comma-separated: fle, a Euclidean SVM on the same hulls; and in a simulation, "
         "where the points can be pooled, centralised Poincaré (cp) and Euclidean (ce) SVMs, the same on the classes' hulls "
-        "(ch-cp, ch-ce), and a logistic model on tangent vectors at the origin (logistic); or all, or none",
+        "(ch-cp, ch-ce), and multinomial models on tangent vectors at the origin (logistic) and on x and y (multinomial); or "
+        "all, or none",
     )
     sweep: Numbers = Field(
         default="",
@@ -118,7 +121,7 @@ class Keys(Table):
 
 METHODS = {
     "hull": Method(
-        "one-shot SVM in the Poincaré disc from a secure sum of the clients' quantised convex hulls",
+        "one-shot classifier in the Poincaré disc from a secure sum of the clients' quantised convex hulls",
         space="disc",
         aggregation=ONE_SHOT,
         tasks=POINTS,

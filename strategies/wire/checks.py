@@ -68,14 +68,14 @@ def check_hull_metrics(metrics: Mapping[str, float]) -> None:
         )
 
 
-def check_votes(votes: NDArray[Any]) -> None:
-    """Refuse votes (groups, classes) that are not at most one per group and per class.
+def check_votes(votes: NDArray[Any], fallen: NDArray[Any]) -> None:
+    """Refuse votes (groups, classes) that are not at most one per group and per class, and a flag that is not 0 or 1.
 
     Raises
     ------
     MessageError
     """
-    if not np.isin(votes, (0, 1)).all() or max(votes.sum(0).max(initial=0), votes.sum(1).max(initial=0)) > 1:
+    if not np.isin(np.append(votes, fallen), (0, 1)).all() or max(votes.sum(0).max(initial=0), votes.sum(1).max(initial=0)) > 1:
         raise MessageError("votes must be 0 or 1, at most one 1 in a row and in a column")
 
 

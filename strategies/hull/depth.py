@@ -1,0 +1,125 @@
+"""The class whose clients' hulls hold a point deepest, by the median over the clients.
+
+In the Klein model geodesics are straight, and hulls are polygons. The depth of a point in a hull is its distance from the
+border there, negative outside. Half of a class's clients must agree before the median moves, so that a few hulls that
+somebody made up change little: the same idea as the coordinate-wise median of updates (Yin et al., 2018). There is no
+parameter, and a client with many points counts as much as one with few.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from curvfed.geometry.classifiers.linear_classifier import checked_points
+from curvfed.geometry.hull import convex_hull, to_klein
+
+Array = NDArray[np.float64]
+
+_CHUNK = 2_000_000  # pairs of points and edges at once: 100 MB
+
+
+class MedianDepth:
+    """Classifier by median depth; `predict` and `predict_proba` are those of scikit-learn.
+
+    Attributes
+    ----------
+    corners_ : array (n, 2)
+        Corners of all hulls in the Poincaré disc.
+    owners_ : array (n, 2), float64
+        Per corner the number of its hull, ascending, and its group.
+    classes_ : int array (J,)
+        The groups in ascending order.
+    C : float
+        inf; there is no cost.
+    """
+
+    C = float("inf")
+    corners_: Array
+    owners_: Array
+    classes_: NDArray[Any]
+
+    def fit(self, vertices: list[Array], groups: NDArray[np.int64], curvature: float) -> Self:
+        """Take hulls: of each the corners (m, 2), and its group (h,)."""
+        sizes = list(map(len, vertices))
+        self.corners_ = np.concatenate(vertices)
+        self.owners_ = np.stack([np.repeat(np.arange(len(sizes)), sizes), np.repeat(groups, sizes)], axis=1).astype(float)
+        self.classes_ = np.unique(groups)
+        return self.restore(curvature)
+
+    def restore(self, curvature: float) -> Self:
+        """Prepare a classifier whose attributes are set.
+
+        Raises
+        ------
+        ValueError
+            If they do not fit together.
+        """
+        numbers, first = np.unique(self.owners_[:, 0], return_index=True)
+        self._groups = self.owners_[first, 1]
+        runs = np.flatnonzero(np.diff(self.owners_[:, 0], prepend=-1))
+        if len(self.corners_) != len(self.owners_) or len(runs) != len(numbers) or not len(runs):
+            raise ValueError("classifier: arrays corners and owners do not fit together")
+        if not np.array_equal(np.unique(self._groups), self.classes_):
+            raise ValueError("classifier: array owners has other groups than array groups")
+        disc = checked_points(self.corners_, curvature) * np.sqrt(-curvature)
+        parts = [part[convex_hull(part, -1.0)] for part in np.split(disc, runs[1:])]
+        self._hulls = [to_klein(part) for part in parts]
+        self._scale = np.sqrt(-curvature)
+        return self
+
+    def depths(self, points: ArrayLike) -> Array:
+        """Median depth of points (n, 2) in the hulls of each group: (n, J)."""
+        of_hull = hull_depths(self._hulls, to_klein(np.asarray(points) * self._scale))
+        return group_depths(of_hull, self._groups, self.classes_)
+
+    def predict(self, points: ArrayLike) -> NDArray[Any]:
+        """Groups (n,); of equally deep ones the first."""
+        groups: NDArray[Any] = self.classes_[self.depths(points).argmax(axis=1)]
+        return groups
+
+    def predict_proba(self, points: ArrayLike) -> Array:
+        """Shares (n, J) by the exponentials of the depths; a temperature makes them probabilities."""
+        shares = np.exp(self.depths(points))
+        return np.ascontiguousarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def group_depths(of_hull: Array, groups: NDArray[Any], classes: NDArray[Any]) -> Array:
+    """Medians (n, J) over the hulls of each group, of depths (n, h); -inf for a group without hulls."""
+    found = np.full((len(of_hull), len(classes)), -np.inf)
+    for column, label in enumerate(classes):
+        if (mine := groups == label).any():
+            found[:, column] = np.median(of_hull[:, mine], axis=1)
+    return found
+
+
+def hull_depths(hulls: list[Array], points: Array) -> Array:
+    """Signed Euclidean distance of points from the border of convex polygons, positive inside.
+
+    Parameters
+    ----------
+    hulls : list of h arrays (m, 2)
+        Corners counter-clockwise, such as in the Klein model; one and two corners are allowed.
+    points : array (n, 2)
+
+    Returns
+    -------
+    array (n, h)
+    """
+    sizes = np.array(list(map(len, hulls)))
+    starts = np.cumsum(sizes) - sizes
+    begin, edge = np.concatenate(hulls), np.concatenate([np.roll(one, -1, axis=0) - one for one in hulls])
+    square = np.square(edge).sum(axis=1)
+    square[square == 0] = 1
+    length = np.sqrt(square)
+    found = np.empty((len(points), len(hulls)))
+    step = max(1, _CHUNK // len(begin))
+    for at in range(0, len(points), step):
+        x, y = (points[at : at + step, None, axis] - begin[:, axis] for axis in (0, 1))
+        along = np.clip((x * edge[:, 0] + y * edge[:, 1]) / square, 0, 1)
+        far = np.square(x - along * edge[:, 0]) + np.square(y - along * edge[:, 1])
+        inward = (edge[:, 0] * y - edge[:, 1] * x) / length
+        inside = (np.minimum.reduceat(inward, starts, axis=1) >= 0) & (sizes > 2)
+        distance = np.sqrt(np.minimum.reduceat(far, starts, axis=1))
+        found[at : at + step] = np.where(inside, distance, -distance)
+    return found

@@ -1,0 +1,78 @@
+"""Outlines of the groups: beyond them, a point is of no group that the clients have.
+
+An outline goes around a group's centre, at a multiple of the hyperbolic distance up to which at least half of the clients'
+hulls hold a point. It tells no client's corner, so that every classifier can have it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curvfed.geometry.hull import from_klein, to_klein
+from curvfed.strategies.hull.bodies import Bodies
+from curvfed.strategies.hull.depth import hull_depths
+
+Array = NDArray[np.float64]
+
+RAYS, STEPS, FAR = 32, 64, 12.0
+"""Rays of an outline, points on each where the depth is computed, and the farthest of them at curvature -1."""
+
+FAINT = 0.01
+"""Share of the corners that lie outside the outline of their own group."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outlines:
+    """Outlines in the Poincaré disc of curvature -1.
+
+    Attributes
+    ----------
+    centres : array (J, 2)
+    radii : array (J, rays)
+        The outline's distance from the centre, along geodesics at equal angles from the x axis on.
+    """
+
+    centres: Array = field(default_factory=lambda: np.empty((0, 2)))
+    radii: Array = field(default_factory=lambda: np.empty((0, 0)))
+
+    @classmethod
+    def of(cls, bodies: Bodies) -> Self:
+        """Outlines of the groups, so far out that 99% of all corners lie within that of their own group."""
+        far = FAR * np.arange(1, STEPS + 1) / STEPS
+        rays = np.exp(2j * np.pi * np.arange(RAYS) / RAYS)
+        centres, radii, ratios = [], [], []
+        for label in np.unique(bodies.groups):
+            mine = [hull for hull, group in zip(bodies.klein, bodies.groups, strict=True) if group == label]
+            centre = from_klein(np.median([hull.mean(axis=0) for hull in mine], axis=0)[None])[0]
+            around = _moved((np.tanh(far / 2) * rays[:, None]).ravel(), complex(*centre))
+            points = to_klein(np.stack([around.real, around.imag], axis=1))
+            held = np.median(hull_depths(mine, points), axis=1).reshape(RAYS, STEPS) >= 0
+            centres.append(centre)
+            radii.append(np.max(far * held, axis=1) + far[0])
+            corners = bodies.points[bodies.labels == label] * np.sqrt(-bodies.curvature)
+            ratios.append(_ratios(corners, centre, radii[-1]))
+        return cls(np.array(centres), np.array(radii) * max(1.0, float(np.quantile(np.concatenate(ratios), 1 - FAINT))))
+
+    def outside(self, points: Array) -> NDArray[np.bool_]:
+        """Whether points (n, 2) lie outside all outlines; False without outlines."""
+        outside = np.full(len(points), bool(self.radii.size))
+        for centre, radii in zip(self.centres, self.radii, strict=True):
+            outside &= _ratios(points, centre, radii) > 1
+        return outside
+
+
+def _ratios(points: Array, centre: Array, radii: Array) -> Array:
+    """Distances of points (n, 2) from a centre, in units of the outline's in their direction."""
+    seen = _moved(points @ np.array([1, 1j]), -complex(*centre))
+    place = np.mod(np.angle(seen) / (2 * np.pi), 1) * len(radii)
+    low = place.astype(int) % len(radii)
+    reach = radii[low] + (place - np.floor(place)) * (radii[(low + 1) % len(radii)] - radii[low])
+    ratios: Array = 2 * np.arctanh(np.minimum(np.abs(seen), 1 - 1e-15)) / reach
+    return ratios
+
+
+def _moved(points: NDArray[np.complex128], by: complex) -> NDArray[np.complex128]:
+    """Möbius addition by ⊕ points, in the unit disc."""
+    return (points + by) / (1 + points * by.conjugate())
