@@ -72,7 +72,8 @@ def predict_points(
     places = np.searchsorted(classifier.groups, predicted)
     chances = np.take_along_axis(classifier.probabilities(examples.data), places[:, None], axis=1)[:, 0]
     names = np.array([name or f"group {number + 1}" for number, name in enumerate(run.groups)])
-    return prediction(run, examples, names[predicted].tolist(), torch.from_numpy(chances), about)
+    found = prediction(run, examples, names[predicted].tolist(), torch.from_numpy(chances), about)
+    return replace(found, unknown=classifier.unknown(examples.data))
 
 
 def _cell_names(path: Path) -> list[str]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, labels, style, units
+from curvfed.server_app.report import image_figures
 from curvfed.server_app.report.disc import Disc, everything, view
 from curvfed.server_app.report.results import own_classifier
 from curvfed.server_app.report.templates import Picture
@@ -38,6 +39,8 @@ def hull_figures(run: RunFiles) -> list[Picture]:
         return []
     file, names = run.hulls, CURVES | {"flp": own_classifier(run)}
     curves = [_by_epsilon(file, names, *figure) for figure in SWEEPS] if file.sweep else []
+    if len(file.test.labels):
+        curves.insert(0, image_figures.confusion_of(file.test.labels, file.predicted, list(file.class_names), "point"))
     return [_disc(file), *(picture for picture in curves if picture is not None)]
 
 

@@ -83,8 +83,16 @@ def confusion(run: RunFiles) -> Picture | None:
     if test is None:
         return None
     names = _class_names(run, int(max(test.labels.max(), test.predicted.max())) + 1)
+    calibrated = len(run.by_round("global_accuracy", *CALIBRATIONS)[0]) > 0
+    return confusion_of(test.labels, test.predicted, names, "image", calibrated)
+
+
+def confusion_of(
+    labels: NDArray[np.int64], predicted: NDArray[np.int64], names: list[str], noun: str, calibrated: bool = False
+) -> Picture:
+    """The matrix of true by predicted classes; -1 is no class."""
     counts = np.zeros((len(names), len(names) + 1))
-    np.add.at(counts, (test.labels, test.predicted), 1)  # -1, which is no class, counts in the last column
+    np.add.at(counts, (labels, predicted), 1)  # -1, which is no class, counts in the last column
     totals = counts.sum(axis=1)
     kept = charts.largest(totals, charts.MOST_CELLS)
     counts, totals, shown = counts[np.ix_(kept, kept)], totals[kept], [names[one] for one in kept]
@@ -93,11 +101,11 @@ def confusion(run: RunFiles) -> Picture | None:
     axes = style.page_axes(4.6)
     _draw_confusion(axes, counts / np.maximum(totals, 1)[:, None], shown)
     facts = {
-        "drawn": len(kept), "classes": len(names), "images": len(test.labels),
-        "right": np.mean(test.labels == test.predicted), "lost": int((test.predicted < 0).sum()),
+        "drawn": len(kept), "classes": len(names), "tested": len(labels), "noun": noun,
+        "right": np.mean(labels == predicted), "lost": int((predicted < 0).sum()),
         "worst": [(shown[true], shown[other], wrong[true, other], totals[true])
                   for true, other in often if wrong[true, other]],
-        "numbered": len(kept) <= MOST_NUMBERED, "calibrated": len(run.by_round("global_accuracy", *CALIBRATIONS)[0]) > 0,
+        "numbered": len(kept) <= MOST_NUMBERED, "calibrated": calibrated,
     }  # fmt: skip
     return Picture(style.to_svg(axes, "confusion"), "confusion", facts)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
-from curvfed.server_app.report import results
+from curvfed.server_app.report import class_scores, results
 from curvfed.server_app.report.round_figures import figures
 from curvfed.server_app.report.templates import Picture, render
 from curvfed.strategies.config.all_keys import defaults
@@ -53,6 +53,7 @@ def page_text(run: RunFiles, pictures: Sequence[Picture]) -> str:
     title = f"{method} on {Path(dataset).name}" if method and dataset else f"Run {run.name}"
     return render(
         "run.html.md", run=run, title=title, method=METHODS.get(method), pictures=pictures, results=results,
+        scores=class_scores,
         one_shot=results.is_one_shot(run), most_dropped=MOST_DROPPED, calibrations=CALIBRATIONS,
         commands=_commands(run), changed=_changed(run), meanings=_meanings(run), toml=_toml,
     )  # fmt: skip

@@ -328,3 +328,31 @@ def test_a_model_that_is_none_is_named(uniform, capsys, tmp_path, change):
 def test_a_dry_run_leaves_nothing_to_predict_with(capsys, tmp_path):
     found = run(tmp_path, hull__dry_run=True, **SMALL)
     assert "this was a dry run (hull.dry-run), which trains nothing" in refused(capsys, found.path, "uniform")
+
+
+def test_cells_keep_their_names_and_take_the_answer_into_their_file(named, capsys, tmp_path):
+    import anndata
+
+    points, _ = clouds(6, 12)
+    points = np.concatenate([points, [[-0.9, 0.0]]])  # far from all three clouds
+    cells = anndata.AnnData(np.zeros((len(points), 1), np.float32), obsm={"X_poincare": points})
+    cells.obs_names = [f"cell{number}" for number in range(len(points))]
+    cells.obs["batch"] = "b1"
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    rows, _ = ask(capsys, named.path, tmp_path / "cells.h5ad")
+    assert [row["point"] for row in rows] == [*cells.obs_names]
+    assert rows[-1]["unknown"] == "True"
+    assert [row["unknown"] for row in rows].count("True") <= 2
+    ask(capsys, named.path, tmp_path / "cells.h5ad", "--out", tmp_path / "out.h5ad")
+    found = anndata.read_h5ad(tmp_path / "out.h5ad")
+    assert [*found.obs["curvfed_label"]] == [row["class"] for row in rows]
+    np.testing.assert_allclose(found.obs["curvfed_probability"], [float(row["probability"]) for row in rows], atol=1e-6)
+    assert [*found.obs["curvfed_unknown"]] == [row["unknown"] == "True" for row in rows]
+    assert [*found.obs["batch"]] == ["b1"] * len(points)
+    assert np.array_equal(found.obsm["X_poincare"], points)
+
+
+@pytest.mark.parametrize(("out", "allowed"), [("a.txt", ".csv or .h5ad"), ("a.h5ad", "allowed is .csv")])
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(named, files, capsys, tmp_path, out, allowed):
+    assert allowed in refused(capsys, named.path, files / "test.csv", "--out", tmp_path / out)
+    assert not any(tmp_path.iterdir())
