@@ -77,7 +77,11 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
 
 
 def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """The client's hulls, encoded and masked."""
+    """The client's hulls, encoded and masked; in a run of discriminant analysis, the moments of its classes."""
+    if client.config.method == "discriminant":
+        from curvfed.client_app.discriminant import moments
+
+        return moments(client, request, state)
     order_numbers, complaint = open_letters(request, state)
     if complaint:
         return complaint
