@@ -136,8 +136,8 @@ def _falls_short(client: Client, data: ClientPoints, score: float | None) -> boo
     if local - score <= SHORT:
         return False
     log.warning(
-        "partition %d: the run's classifier is right on %.0f%% of the test points here, a model of this client's own points on "
-        "%.0f%%; check the labels and the embedding of this client, or keep a model of its own",
+        "partition %d: the run's classifier is right on %.0f%% of the test points here, a model of this client's own "
+        "points on %.0f%%; check the labels and the embedding of this client, or keep a model of its own",
         client.partition, 100 * score, 100 * local,
     )  # fmt: skip
     return True

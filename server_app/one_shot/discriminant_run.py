@@ -1,4 +1,4 @@
-"""A run of discriminant analysis: one secure sum of the classes' moments, the classifier, its scores. There are no rounds."""
+"""A run of discriminant analysis: one secure sum of the classes' moments, the classifier, its scores; no rounds."""
 
 import logging
 import time

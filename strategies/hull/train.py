@@ -77,8 +77,7 @@ def choices(bodies: Bodies, seed: int) -> list[Choice]:
             elif kind == "poincare" and len(bodies.points) > MANY:
                 continue
             else:
-                found = {c: Classifier.train(kept.points, kept.labels, bodies.curvature, c, False, seed, kind).predict(points)
-                         for c in COSTS}  # fmt: skip
+                found = {c: trained(kept, kind, c, False, seed).predict(points) for c in COSTS}
             for c, predicted in found.items():
                 right[kind, c] = right.get((kind, c), 0) + np.count_nonzero(predicted == wanted)
     best = {}
