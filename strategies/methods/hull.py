@@ -14,7 +14,8 @@ BaselineNames = Annotated[
     Form(
         pattern=r"^(none|all|(fle|cp|ce|ch-cp|ch-ce|logistic|multinomial)"
         r"(,(fle|cp|ce|ch-cp|ch-ce|logistic|multinomial))*)$",
-        words='one of "none", "all", or a list of fle, cp, ce, ch-cp, ch-ce, logistic, multinomial with commas and without spaces',
+        words='one of "none", "all", or a list of fle, cp, ce, ch-cp, ch-ce, logistic, multinomial with commas and without '
+        "spaces",
     ),
 ]
 Numbers = Annotated[
@@ -86,8 +87,8 @@ class Keys(Table):
         default="auto",
         description="what the server trains on the hulls: depth, the class whose clients' hulls hold a point deepest, "
         "by the median over the clients; a multinomial model on x and y (multinomial), on tangent vectors at the origin "
-        "(logistic) or on Lorentz coordinates (lorentz); svm, the published one-vs-rest machine in tangent spaces at reference "
-        "points; auto: what classifies the hulls of left-out clients best, without clients that look odd beside the others",
+        "(logistic) or on Lorentz coordinates (lorentz); svm, the published one-vs-rest machine in tangent spaces at "
+        "reference points; auto: what classifies the hulls of left-out clients best, without clients that look odd beside the others",
     )
     svm: Literal["soft", "hard"] = Field(default="soft", description="margin of the hyperbolic SVM; hard needs no c")
     c: Rate | None = Field(
