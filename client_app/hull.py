@@ -77,7 +77,11 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
 
 
 def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """The client's hulls, encoded and masked."""
+    """The client's hulls, encoded and masked; in a run of discriminant analysis, the moments of its classes."""
+    if client.config.method == "discriminant":
+        from curvfed.client_app.discriminant import moments
+
+        return moments(client, request, state)
     order_numbers, complaint = open_letters(request, state)
     if complaint:
         return complaint
@@ -132,8 +136,8 @@ def _falls_short(client: Client, data: ClientPoints, score: float | None) -> boo
     if local - score <= SHORT:
         return False
     log.warning(
-        "partition %d: the run's classifier is right on %.0f%% of the test points here, a model of this client's own points on "
-        "%.0f%%; check the labels and the embedding of this client, or keep a model of its own",
+        "partition %d: the run's classifier is right on %.0f%% of the test points here, a model of this client's own "
+        "points on %.0f%%; check the labels and the embedding of this client, or keep a model of its own",
         client.partition, 100 * score, 100 * local,
     )  # fmt: skip
     return True

@@ -45,9 +45,10 @@ def main(grid: Grid, context: Context) -> None:
 def _kind_of_run(config: RunConfig) -> type[Run]:
     """The class for this method; the hull run and what it needs are imported only where they are used."""
     if config.row.is_one_shot:
+        from curvfed.server_app.one_shot.discriminant_run import DiscriminantRun
         from curvfed.server_app.one_shot.hull_run import HullRun
 
-        return HullRun
+        return DiscriminantRun if config.method == "discriminant" else HullRun
     return Rounds
 
 

@@ -84,13 +84,13 @@ def told_of_clients(metrics: Mapping[str, Any]) -> dict[str, str]:
     serves better."""
     odd, refused, fallen = (metrics.get(f"clients_{name}", 0) for name in ("odd", "refused", "fallen"))
     found = {
-        "odd": f"{odd} of {metrics.get('clients_decoded', odd)} clients look odd: their hulls lie where those of the others' "
-        "classes are, as with shuffled labels, another embedding or made-up points; nobody can tell from the sum who they "
-        "are, so let every site check its labels and its embedding" if odd else "",
-        "refused": f"{refused} clients sent what is no convex hull and are left out; look at the nodes' versions and at who "
-        "runs them" if refused else "",
-        "fallen": f"at {fallen} clients a model of the client's own points is right far more often than the run's classifier; "
-        "their logs tell how often; let these sites check their labels and their embedding" if fallen else "",
+        "odd": f"{odd} of {metrics.get('clients_decoded', odd)} clients look odd: their hulls lie where those of the "
+        "others' classes are, as with shuffled labels, another embedding or made-up points; nobody can tell from the sum "
+        "who they are, so let every site check its labels and its embedding" if odd else "",
+        "refused": f"{refused} clients sent what is no convex hull and are left out; look at the nodes' versions and at "
+        "who runs them" if refused else "",
+        "fallen": f"at {fallen} clients a model of the client's own points is right far more often than the run's "
+        "classifier; their logs tell how often; let these sites check their labels and their embedding" if fallen else "",
     }  # fmt: skip
     return {about: text for about, text in found.items() if text}
 

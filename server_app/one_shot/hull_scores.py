@@ -30,7 +30,8 @@ log = logging.getLogger("curvfed")
 Arrays = dict[str, NDArray[Any]]
 
 KINDS: Mapping[str, Kind | Literal["auto"]] = {
-    "auto": "auto", "depth": "depth", "multinomial": "plane", "logistic": "logistic", "lorentz": "lorentz", "svm": "poincare",
+    "auto": "auto", "depth": "depth", "multinomial": "plane", "logistic": "logistic", "lorentz": "lorentz",
+    "svm": "poincare",
 }  # fmt: skip
 """The kinds of classifiers by the values of `hull.classifier`."""
 

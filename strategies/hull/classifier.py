@@ -141,10 +141,10 @@ class Classifier:
     def arrays(self) -> dict[str, Array]:
         """The classifier as float64 arrays: kind, curvature, c and groups (J,), then the parameters of m lines.
 
-        m = 1 for two groups, else J. All kinds but "depth" have normals (m, 2), "lorentz" (m, 3), "quadratic" (m, 5). "poincare" also has
-        references (m, 2), the others intercepts (m,). "poincare" and "euclidean" have platt (m, 2). "depth" has corners
-        (n, 2) of all hulls and owners (n, 2), the number of each corner's hull and its group. All have temperature ();
-        centres (J, 2) and outlines (J, r) where the groups' outlines are known.
+        m = 1 for two groups, else J. All kinds but "depth" have normals (m, 2), "lorentz" (m, 3), "quadratic" (m, 5).
+        "poincare" also has references (m, 2), the others intercepts (m,). "poincare" and "euclidean" have platt (m, 2).
+        "depth" has corners (n, 2) of all hulls and owners (n, 2), the number of each corner's hull and its group. All have
+        temperature (); centres (J, 2) and outlines (J, r) where the groups' outlines are known.
         """
         head = {"kind": _KINDS.index(self.kind), "curvature": self.curvature, "c": self.c, "groups": self.groups}
         head |= {"temperature": self.temperature}

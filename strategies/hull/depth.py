@@ -43,7 +43,9 @@ class MedianDepth:
         """Take hulls: of each the corners (m, 2), and its group (h,)."""
         sizes = list(map(len, vertices))
         self.corners_ = np.concatenate(vertices)
-        self.owners_ = np.stack([np.repeat(np.arange(len(sizes)), sizes), np.repeat(groups, sizes)], axis=1).astype(float)
+        self.owners_ = np.stack([np.repeat(np.arange(len(sizes)), sizes), np.repeat(groups, sizes)], axis=1).astype(
+            float
+        )
         self.classes_ = np.unique(groups)
         return self.restore(curvature)
 

@@ -35,7 +35,7 @@ def name_groups(
 
 
 VOTES, FALLEN = "votes", "fallen"
-"""Names of the arrays in an unmasked reply; the second is [1] from a client with whom a model of its own does far better."""
+"""Names of the arrays in an unmasked reply; the second is [1] where a model of the client's own does far better."""
 
 
 def votes_of(

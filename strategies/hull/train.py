@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from curvfed.geometry.classifiers.cross_validation import GRID
@@ -25,6 +24,7 @@ COSTS = tuple(10.0**power for power in range(-1, 6))
 
 CANDIDATES: tuple[Kind, ...] = ("plane", "logistic", "lorentz", "depth", "poincare")
 """Kinds in the order in which the first of equally good ones is taken."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -77,8 +77,7 @@ def choices(bodies: Bodies, seed: int) -> list[Choice]:
             elif kind == "poincare" and len(bodies.points) > MANY:
                 continue
             else:
-                found = {c: Classifier.train(kept.points, kept.labels, bodies.curvature, c, False, seed, kind).predict(points)
-                         for c in COSTS}  # fmt: skip
+                found = {c: trained(kept, kind, c, False, seed).predict(points) for c in COSTS}
             for c, predicted in found.items():
                 right[kind, c] = right.get((kind, c), 0) + np.count_nonzero(predicted == wanted)
     best = {}

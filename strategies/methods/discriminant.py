@@ -57,8 +57,8 @@ def class_moments(tangents: Array, labels: NDArray[np.int64], classes: int) -> A
 def scores(total: Array, features: int, kind: str) -> tuple[NDArray[np.int64], Array, Array, Array]:
     """The classes' log probabilities as functions z·q·zᵀ + z·w + b of tangent vectors z, up to a constant.
 
-    Priors are the classes' shares. The covariances are divided by n - J (lda) and n_j - 1 (qda), as scikit-learn does by
-    default, so that the classifier is its classifier of all points.
+    Priors are the classes' shares, and covariances those of largest likelihood, divided by the number of points, as
+    scikit-learn has them at version 1.9: so the classifier is its classifier of all points.
 
     Returns
     -------
@@ -83,14 +83,14 @@ def scores(total: Array, features: int, kind: str) -> tuple[NDArray[np.int64], A
     within = np.stack([unpack_symmetric(row[1 + features :], features) for row in rows])
     within -= counts[:, None, None] * means[:, :, None] * means[:, None]
     if kind == "lda":
-        covariances = np.repeat(within.sum(axis=0, keepdims=True) / (counts.sum() - len(classes)), len(classes), axis=0)
+        covariances = np.repeat(within.sum(axis=0, keepdims=True) / counts.sum(), len(classes), axis=0)
     elif (counts <= features).any():
         raise ValueError(
             f"discriminant.kind = qda: a class has {counts.min():.0f} points in all; a covariance of its own needs "
             f"{features + 1}; lda needs no more than one"
         )
     else:
-        covariances = within / (counts - 1)[:, None, None]
+        covariances = within / counts[:, None, None]
     inverse = np.linalg.inv(covariances)
     w = np.einsum("jab,jb->ja", inverse, means)
     b = np.log(counts / counts.sum()) - 0.5 * np.einsum("ja,ja->j", w, means)

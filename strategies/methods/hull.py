@@ -12,8 +12,10 @@ _NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?"
 BaselineNames = Annotated[
     str,
     Form(
-        pattern=r"^(none|all|(fle|cp|ce|ch-cp|ch-ce|logistic|multinomial)(,(fle|cp|ce|ch-cp|ch-ce|logistic|multinomial))*)$",
-        words='one of "none", "all", or a list of fle, cp, ce, ch-cp, ch-ce, logistic, multinomial with commas and without spaces',
+        pattern=r"^(none|all|(fle|cp|ce|ch-cp|ch-ce|logistic|multinomial)"
+        r"(,(fle|cp|ce|ch-cp|ch-ce|logistic|multinomial))*)$",
+        words='one of "none", "all", or a list of fle, cp, ce, ch-cp, ch-ce, logistic, multinomial with commas and without '
+        "spaces",
     ),
 ]
 Numbers = Annotated[
@@ -83,10 +85,10 @@ class Keys(Table):
     )
     classifier: Literal["auto", "depth", "multinomial", "logistic", "lorentz", "svm"] = Field(
         default="auto",
-        description="what the server trains on the hulls: depth, the class whose clients' hulls hold a point deepest, by the "
-        "median over the clients; a multinomial model on x and y (multinomial), on tangent vectors at the origin (logistic) "
-        "or on Lorentz coordinates (lorentz); svm, the published one-vs-rest machine in tangent spaces at reference points; "
-        "auto: what classifies the hulls of left-out clients best, without clients that look odd beside the others",
+        description="what the server trains on the hulls: depth, the class whose clients' hulls hold a point deepest, "
+        "by the median over the clients; a multinomial model on x and y (multinomial), on tangent vectors at the origin "
+        "(logistic) or on Lorentz coordinates (lorentz); svm, the published one-vs-rest machine in tangent spaces at "
+        "reference points; auto: what classifies the hulls of left-out clients best, without clients that look odd beside the others",
     )
     svm: Literal["soft", "hard"] = Field(default="soft", description="margin of the hyperbolic SVM; hard needs no c")
     c: Rate | None = Field(
@@ -104,8 +106,8 @@ class Keys(Table):
         default="fle",
         description="baselines to train, comma-separated: fle, a Euclidean SVM on the same hulls; and in a simulation, "
         "where the points can be pooled, centralised Poincaré (cp) and Euclidean (ce) SVMs, the same on the classes' hulls "
-        "(ch-cp, ch-ce), and multinomial models on tangent vectors at the origin (logistic) and on x and y (multinomial); or "
-        "all, or none",
+        "(ch-cp, ch-ce), and multinomial models on tangent vectors at the origin (logistic) and on x and y (multinomial); "
+        "or all, or none",
     )
     sweep: Numbers = Field(
         default="",

@@ -75,7 +75,10 @@ def check_votes(votes: NDArray[Any], fallen: NDArray[Any]) -> None:
     ------
     MessageError
     """
-    if not np.isin(np.append(votes, fallen), (0, 1)).all() or max(votes.sum(0).max(initial=0), votes.sum(1).max(initial=0)) > 1:
+    if (
+        not np.isin(np.append(votes, fallen), (0, 1)).all()
+        or max(votes.sum(0).max(initial=0), votes.sum(1).max(initial=0)) > 1
+    ):
         raise MessageError("votes must be 0 or 1, at most one 1 in a row and in a column")
 
 

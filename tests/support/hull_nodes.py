@@ -20,7 +20,8 @@ from curvfed.tasks.points.data import load_client
 Points = tuple[np.ndarray, np.ndarray]
 Hulls = list[list[tuple[int, ...]]]
 
-QUICK = {"method": "hull", "dataset": "uniform", "points__num": 300, "hull__c": 1000.0, "hull__baselines": "none"}
+QUICK = {"method": "hull", "dataset": "uniform", "points__num": 300, "hull__c": 1000.0, "hull__baselines": "none",
+         "hull__classifier": "svm", "hull__cap": 128}  # fmt: skip
 PHASES = ("measure", "keys", "shares", "hulls", "confirm", "unmask", "evaluate")
 """After the meeting, in order."""
 TIMES = ("seconds", "training", "aggregation")

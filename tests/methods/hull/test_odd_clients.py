@@ -1,0 +1,79 @@
+"""Clients whose hulls are made up or whose labels are shuffled: what they cost, and that they are told."""
+
+import numpy as np
+import pytest
+
+from curvfed.strategies.hull.codec import DecodedHulls
+from curvfed.strategies.hull.learn import Learned, Settings, learn
+from curvfed.strategies.hull.local import local_hulls
+from curvfed.strategies.hull.naming import accuracy, name_groups
+from curvfed.strategies.hull.public_parameters import PublicParameters
+
+CLASSES, CLIENTS, TRAIN, TEST = 10, 10, 3000, 3000
+PUBLIC = PublicParameters(
+    curvature=-1.0, radius=0.999, epsilon=0.01, num_classes=CLASSES, num_clients=CLIENTS, cap=8, code="binary", h=3
+)
+
+
+def clients_and_test(seed):
+    """Ten overlapping classes, as Gaussians in the tangent space at the origin, dealt to ten clients."""
+    rng = np.random.default_rng(seed)
+    angles, far = 2 * np.pi * np.arange(CLASSES) / CLASSES, np.where(np.arange(CLASSES) % 2, 2.2, 1.2)
+    labels = rng.integers(0, CLASSES, TRAIN + TEST)
+    tangents = (far * np.array([np.cos(angles), np.sin(angles)])).T[labels] + rng.normal(0, 0.33, (len(labels), 2))
+    norms = np.linalg.norm(tangents, axis=1, keepdims=True)
+    points = np.tanh(norms / 2) * tangents / norms
+    owner = np.arange(TRAIN) % CLIENTS
+    parts = [(points[:TRAIN][owner == one], labels[:TRAIN][owner == one]) for one in range(CLIENTS)]
+    return parts, (points[TRAIN:], labels[TRAIN:])
+
+
+def lied(part, how, seed):
+    points, labels = part
+    rng = np.random.default_rng(seed)
+    turn = rng.uniform(0, 2 * np.pi, len(points))
+    circle = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    if how == "rim":
+        return 0.998 * circle, labels
+    if how == "noise":
+        return 0.95 * np.sqrt(rng.uniform(0, 1, (len(points), 1))) * circle, labels
+    return points, rng.permutation(labels) if how == "shuffled" else rng.permutation(CLASSES)[labels]
+
+
+def learned(parts, classifier="auto") -> Learned:
+    hulls = DecodedHulls.of([[bins.tolist() for bins in local_hulls(*part, PUBLIC).hulls] for part in parts])
+    return learn(hulls, PUBLIC, Settings(kind=classifier))
+
+
+def right(found, test):
+    predicted = found.classifier.predict(test[0])
+    return accuracy(predicted, test[1], name_groups(predicted, test[1], CLASSES, CLASSES))
+
+
+@pytest.fixture(scope="module")
+def honest():
+    parts, test = clients_and_test(0)
+    found = learned(parts)
+    return parts, test, found, right(found, test)
+
+
+def test_honest_clients_are_not_odd_and_probabilities_fit(honest):
+    _, test, found, share = honest
+    assert found.odd.size == 0
+    assert share > 0.85
+    sure = found.classifier.probabilities(test[0]).max(axis=1).mean()
+    assert abs(sure - share) < 0.1
+    assert found.classifier.unknown(test[0]).mean() < 0.02
+    assert found.classifier.unknown(0.998 * test[0] / np.linalg.norm(test[0], axis=1, keepdims=True)).mean() > 0.9
+
+
+@pytest.mark.parametrize("classifier", ["auto", "depth"])
+@pytest.mark.parametrize("how", ["rim", "noise", "shuffled", "switched"])
+@pytest.mark.parametrize(("liars", "loss"), [(1, 0.02), (3, 0.04)])
+def test_liars_cost_little_and_are_told(honest, how, liars, loss, classifier):
+    parts, test, _, share = honest
+    given = [lied(part, how, one) if one < liars else part for one, part in enumerate(parts)]
+    found = learned(given, classifier)
+    assert right(found, test) >= share - loss
+    # Names of classes are never sent, so that a client that switches them sends the hulls of an honest one.
+    assert found.odd.size == (0 if how == "switched" else liars)

@@ -1,0 +1,89 @@
+"""Discriminant analysis through a run's secure sum, against scikit-learn on all points in one place."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+
+from curvfed.deployments.inprocess import simulate
+from curvfed.geometry import poincare
+from curvfed.server_app.one_shot.discriminant_classifier import discriminant
+from curvfed.strategies.hull.classifier import Classifier
+from curvfed.strategies.methods.discriminant import class_moments, length, scores
+
+ORACLES = {
+    "lda": LinearDiscriminantAnalysis,
+    "qda": lambda: QuadraticDiscriminantAnalysis(store_covariance=True),
+}
+
+
+def points_of(seed, classes, num=60, curvature=-1.0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, classes, num * classes)
+    tangents = rng.normal(0, 2, (classes, 2))[labels] + rng.normal(0, 0.5, (len(labels), 2))
+    points = poincare.exp0(torch.from_numpy(tangents), curvature).numpy()
+    return points, labels
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize("curvature", [-1.0, -0.3])
+def test_equals_the_classifier_of_all_points(kind, classes, curvature):
+    points, labels = points_of(0, classes, curvature=curvature)
+    tangents = poincare.log0(torch.from_numpy(points), curvature).numpy()
+    unit = tangents * np.sqrt(-curvature)
+    parts = [class_moments(unit[one::3], labels[one::3], classes) for one in range(3)]
+    assert parts[0].shape == (length(2, classes),)
+    found = discriminant(sum(parts), kind, curvature)
+    wanted = ORACLES[kind]().fit(tangents, labels).predict_proba(tangents)
+    np.testing.assert_allclose(found.probabilities(points), wanted, atol=1e-8)
+    again = Classifier.from_arrays(found.arrays())
+    np.testing.assert_array_equal(again.probabilities(points), found.probabilities(points))
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+def test_in_more_dimensions(kind):
+    rng = np.random.default_rng(1)
+    labels = np.repeat(np.arange(4), 40)
+    tangents = rng.normal(0, 1, (4, 6))[labels] + rng.normal(0, 1, (160, 6))
+    _, q, w, b = scores(class_moments(tangents, labels, 4), 6, kind)
+    logs = np.einsum("ni,jik,nk->nj", tangents, q, tangents) + tangents @ w.T + b
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+    wanted = ORACLES[kind]().fit(tangents, labels).predict_proba(tangents)
+    np.testing.assert_allclose(shares / shares.sum(axis=1, keepdims=True), wanted, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+def test_a_run_equals_the_classifier_of_all_points(tmp_path, kind):
+    path = tmp_path / "points.npz"
+    points, labels = points_of(2, 4)
+    tested = np.arange(len(points)) % 5 == 0
+    np.savez(path, x_train=points[~tested], y_train=labels[~tested], x_test=points[tested], y_test=labels[tested])
+    keys = {"method": "discriminant", "dataset": str(path), "discriminant.kind": kind, "results-dir": str(tmp_path)}
+    summary = json.loads((simulate(keys | {"run-name": "run"}, 4) / "summary.json").read_text())
+    assert summary["status"] == "completed"
+    assert summary["metrics"]["sum_error"] < 1e-8
+    from curvfed.tasks.points.data import PointSpec, load_pooled
+
+    pooled = load_pooled(PointSpec(str(path), tmp_path))
+    assert summary["metrics"]["points_summed"] == pooled.train.sum()
+    tangents = poincare.log0(torch.from_numpy(pooled.points), -1.0).numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        oracle = ORACLES[kind]().fit(tangents[pooled.train], pooled.train_labels)
+    found = Classifier.from_arrays(load_file(tmp_path / "run" / "model.safetensors"))
+    np.testing.assert_allclose(found.probabilities(pooled.points), oracle.predict_proba(tangents), atol=1e-8)
+    names = found.predict(pooled.test_points)
+    assert summary["global_accuracy"] == pytest.approx(np.mean(names == pooled.test_labels))
+
+
+def test_too_few_points_for_a_covariance():
+    tangents, labels = np.arange(10.0).reshape(5, 2), np.array([0, 0, 0, 1, 1])
+    with pytest.raises(ValueError, match="a class has 2 points in all"):
+        scores(class_moments(tangents, labels, 3), 2, "qda")
+    with pytest.raises(ValueError, match="points of 1 classes"):
+        scores(class_moments(tangents, np.zeros(5, int), 3), 2, "lda")
