@@ -56,6 +56,7 @@ class SecureSumServer:
         self._encrypted: dict[int, dict[int, bytes]] = {}
         self._commitments: dict[int, bytes] = {}
         self._survivors: set[int] = set()
+        self._to_sign = b""
         self._sum: Residues = np.zeros(session.length, np.uint64)
         self._responders: set[int] = set()
         self._revealed: dict[int, dict[int, bytes]] = {}
@@ -211,7 +212,9 @@ class SecureSumServer:
         """
         self._close("masked inputs", self._survivors, "sent masked vectors")
         self.session.check_survivors(self._survivors)
-        return tuple(sorted(self._survivors))
+        survivors = tuple(sorted(self._survivors))
+        self._to_sign = self.session.context("survivors", *survivors)
+        return survivors
 
     def receive_signature(self, partition: int, signature: bytes) -> None:
         """Receive a survivor's signature of the survivors; empty if the session is not signed.
@@ -221,8 +224,7 @@ class SecureSumServer:
         SecureSumError
         """
         self._check("signatures", partition, self._survivors, self._signatures)
-        text = self.session.context("survivors", *sorted(self._survivors))
-        if self.session.signed and not crypto.is_signed(self._signers[partition], signature, text):
+        if self.session.signed and not crypto.is_signed(self._signers[partition], signature, self._to_sign):
             raise SecureSumError(f"partition {partition}: it did not sign the survivors")
         self._signatures[partition] = signature
 

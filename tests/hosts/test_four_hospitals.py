@@ -27,7 +27,7 @@ RUNS = {
     "fedavg": ("graph.pt", 2, ["train", "train"]),
     "flatland": ("graph.pt", 2, ["train", "train"]),
     "spherefed": ("images", 1, ["train", "calibrate", "fine-tune"]),
-    "hull": ("cells.csv", 0, ["hulls"]),
+    "hull": ("cells.csv", 0, ["hulls", "evaluate"]),
 }
 """Which data a method works on, for how many rounds, and what it sums."""
 

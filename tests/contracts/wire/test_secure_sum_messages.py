@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from flwr.app import ConfigRecord
 from secure_sums import STEPS, Run, entropy, plain_sum, session, vectors
 
@@ -322,6 +323,21 @@ def test_keys_that_the_server_refuses():
         with refused("partition 1: its keys are not signed by the key that it names"):
             server.receive_keys(1, run.keys[1], key)
     server.receive_keys(1, run.keys[1], run.signing_key(1))
+
+
+def test_degenerate_keys_are_those_whose_exchange_fails():
+    """All points of the list, their neighbours, what is not reduced, and each with the bit that is ignored."""
+    secret = X25519PrivateKey.from_private_bytes(b"\x07" * 32)
+    listed = [int.from_bytes(key, "little") for key in crypto._DEGENERATE]
+    near = {point + step for point in listed for step in (-1, 0, 1)} | {*range(20)} | {*range(2**255 - 40, 2**255)}
+    found = set()
+    for point in near - {-1}:
+        for top in (0, 2**255):
+            key = (point + top).to_bytes(32, "little")
+            assert crypto.is_degenerate(key) == (crypto.agree(secret, key, b"") is None), hex(point)
+            found |= {point} if crypto.is_degenerate(key) else set()
+    assert found == set(listed)
+    assert len(found) == 7
 
 
 def test_shares_that_the_server_refuses():
