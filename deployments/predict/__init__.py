@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from curvfed.deployments.predict.graphs import predict_graphs
 from curvfed.deployments.predict.images import predict_images
+from curvfed.deployments.predict.output import check_out, write_prediction
 from curvfed.deployments.predict.points import predict_points
 from curvfed.deployments.predict.prediction import Prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
@@ -66,11 +67,16 @@ def main(
     calibrated: bool = True,
     out: Path | None = None,
 ) -> int:
-    """Write the predictions of the run in `folder` as CSV; the exit status, 0 predicted, 1 it cannot be done."""
+    """Write the predictions of the run in `folder`; the exit status, 0 predicted, 1 it cannot be done."""
     console = Console(stderr=True)
     try:
-        prediction = predict(TrainedRun.read(folder), data, client, state_path, calibrated)
-        prediction.table().to_csv(out or sys.stdout, index=False, float_format="%.6f", compression=None)
+        run = TrainedRun.read(folder)
+        check_out(out, run.facts.task)
+        prediction = predict(run, data, client, state_path, calibrated)
+        if out is None:
+            prediction.table().to_csv(sys.stdout, index=False, float_format="%.6f")
+        else:
+            write_prediction(prediction, out, Path(data).expanduser())
     except (*EXPECTED, OSError) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 1

@@ -1,6 +1,7 @@
 """Predictions on points in the Poincaré disc: a file, or a run's own data set."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def predict_points(
             f"--client is {client}; allowed is none: {run.config.method} leaves one classifier for all, and nothing at the "
             "clients"
         )
-    classifier = _classifier(run)
+    classifier: Any = _classifier(run)
     # Without a partition every client brought data of its own.
     all_own = not any(record.partition_digest for record in run.clients.values())
     # A named data set must not be downloaded to be compared.
@@ -65,7 +66,10 @@ def predict_points(
     places = np.searchsorted(classifier.groups, predicted)
     chances = np.take_along_axis(classifier.probabilities(examples.data), places[:, None], axis=1)[:, 0]
     names = np.array([name or f"group {number + 1}" for number, name in enumerate(run.groups)])
-    return prediction(run, examples, names[predicted].tolist(), torch.from_numpy(chances), about)
+    found = prediction(run, examples, names[predicted].tolist(), torch.from_numpy(chances), about)
+    return (
+        replace(found, unknown=unknown(examples.data)) if (unknown := getattr(classifier, "unknown", None)) else found
+    )
 
 
 def _classifier(run: TrainedRun) -> Classifier:

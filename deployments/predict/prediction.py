@@ -60,6 +60,8 @@ class Prediction:
         The probabilities of these classes: the softmax of the logits, for points the classifier's own.
     about : dict of str to str
         The model and its scores, in words.
+    unknown : (n,), bool, or None
+        Points unlike all that the model was trained on; None if it cannot tell.
     """
 
     noun: str
@@ -67,13 +69,19 @@ class Prediction:
     classes: list[str]
     probabilities: Tensor
     about: dict[str, str]
+    unknown: NDArray[np.bool_] | None = None
+
+    def unknown_or_not(self) -> NDArray[np.bool_]:
+        """Which examples are unknown, (n,): none if the model cannot say so."""
+        return np.zeros(len(self.classes), np.bool_) if self.unknown is None else self.unknown
 
     def table(self) -> "DataFrame":
         """A row per example: its number or path, its class, and the probability of the class."""
         from pandas import DataFrame
 
         names = [int(name) if name.isdecimal() else name for name in self.names]
-        return DataFrame({self.noun: names, "class": self.classes, "probability": self.probabilities.numpy()})
+        columns = {self.noun: names, "class": self.classes, "probability": self.probabilities.numpy()}
+        return DataFrame(columns if self.unknown is None else columns | {"unknown": self.unknown})
 
 
 def prediction(
