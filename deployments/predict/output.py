@@ -1,12 +1,17 @@
 """Where predictions go: as CSV to a file or the standard output, or into a copy of the data as `.h5ad`."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from curvfed.deployments.predict.prediction import Prediction
 from curvfed.deployments.predict.trained_run import PredictError
 from curvfed.tasks.atomic_file import temporary_path, write_atomically
+
+if TYPE_CHECKING:  # pandas takes a second to import
+    from pandas import DataFrame
 
 SUFFIXES = (".csv", ".h5ad")
 COLUMNS = ("curvfed_label", "curvfed_probability", "curvfed_unknown")
@@ -33,6 +38,11 @@ def write(prediction: Prediction, data: str, out: Path | None) -> None:
 
     An `.h5ad` is the file of the data with three more columns in `obs`: the class, its probability, and whether the cell
     is of none of the classes.
+
+    Raises
+    ------
+    PredictError
+        If the data have other cells than those predicted.
     """
     table = prediction.table()
     if out is None:
@@ -40,15 +50,28 @@ def write(prediction: Prediction, data: str, out: Path | None) -> None:
     elif out.suffix.lower() == ".csv":
         write_atomically(out, table.to_csv(index=False, float_format="%.6f").encode())
     else:
-        import anndata
-
-        cells = anndata.read_h5ad(Path(data).expanduser())
-        for name, column in zip(COLUMNS, ("class", "probability", "unknown"), strict=True):
-            cells.obs[name] = table[column].to_numpy()
-        cells.obs[COLUMNS[0]] = cells.obs[COLUMNS[0]].astype("category")
         temporary = temporary_path(out)
         try:
-            cells.write_h5ad(temporary)
+            shutil.copyfile(Path(data).expanduser(), temporary)
+            _add_columns(table, temporary)
             os.replace(temporary, out)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _add_columns(table: "DataFrame", path: Path) -> None:
+    """Only obs is read and written, so that the expression values may be larger than the memory."""
+    import h5py
+    from anndata.io import read_elem, write_elem
+
+    with h5py.File(path, "r+") as file:
+        obs: Any = read_elem(file["obs"])
+        if len(obs) != len(table):
+            raise PredictError(
+                f"DATA has {len(obs)} cells, and {len(table)} were predicted, its test part alone; allowed for an .h5ad is a "
+                "file that is predicted whole, and not the data set of the run"
+            )
+        for name, column in zip(COLUMNS, ("class", "probability", "unknown"), strict=True):
+            obs[name] = table[column].to_numpy()
+        obs[COLUMNS[0]] = obs[COLUMNS[0]].astype("category")
+        write_elem(file, "obs", obs)

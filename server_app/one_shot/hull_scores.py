@@ -158,7 +158,9 @@ def scores(
         metrics["confidence"] = float(learned.classifier.probabilities(points).max(axis=1).mean())
         metrics["unknown"] = float(learned.classifier.unknown(points).mean())
     names = name_groups(predicted, labels, public.num_classes, len(classes))
-    for name in baselines.chosen(keys.baselines):
+    wanted = baselines.chosen(keys.baselines)
+    for number, name in enumerate(wanted, 1):
+        log.info("baseline %d of %d: %s, on %d test points", number, len(wanted), name, len(points))
         if name in baselines.CENTRALISED and known.pooled is None:
             log.warning("hull.baselines: %s needs all points in one place, which only a simulation has", name)
         else:
