@@ -62,7 +62,7 @@ def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> NDArra
     smallest, others = eigh(gram, subset_by_index=[0, dim - 1])
     time = np.abs(first[:, 0]) * math.sqrt(largest[0])  # Perron: all of one sign
     space = others * np.sqrt(np.maximum(-smallest, 0))
-    # Distances of no hyperbolic space give points off the hyperboloid: the direction is kept, and the time gives the radius.
+    # Distances of no hyperbolic space give points off the hyperboloid: the radius is then that of the time.
     nearest = min(1.0, float(time.min()))
     radius = np.sqrt((time - nearest) / (time + nearest))
     length = np.linalg.norm(space, axis=1)
