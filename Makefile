@@ -78,7 +78,7 @@ cluster-demo: setup ## a SuperLink and 3 SuperNodes with TLS and keys on this ma
 reference: setup ## regenerate docs/configuration.md and the defaults in pyproject.toml from the model of the configuration
 	$(PY) docs/make_reference.py
 
-lock: setup ## regenerate both requirements files from pyproject.toml (`rm requirements*.txt` first to raise every version)
+lock: setup ## regenerate both requirements files from pyproject.toml (`rm requirements.txt requirements-dev.txt` first to raise every version)
 	$(LOCK) --output-file requirements.txt
 	$(LOCK) --extra dev --constraint requirements.txt --output-file requirements-dev.txt
 
@@ -90,8 +90,9 @@ $(VENV)/bin/uv:
 	$(call find-python); "$$python" -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement <(sed -n '/^uv==/,/[^\\]$$/p' requirements.txt)
 
-$(VENV)/.stamp: requirements-dev.txt pyproject.toml | $(VENV)/bin/uv
+$(VENV)/.stamp: requirements-dev.txt requirements-cells.txt pyproject.toml | $(VENV)/bin/uv
 	$(INSTALL) --require-hashes --requirement requirements-dev.txt
+	$(INSTALL) --no-deps --require-hashes --requirement requirements-cells.txt
 	$(INSTALL) --no-deps --editable .
 	touch $@
 

@@ -207,6 +207,39 @@ def predict(
 
 
 @app.command()
+def embed(
+    data: Annotated[Path, typer.Argument(metavar="FILE", parser=expanded)],
+    out: Annotated[Path, typer.Option(parser=expanded, metavar="FILE", help="The .h5ad file to write.")],
+    reference: Annotated[
+        Path | None, typer.Option(parser=expanded, metavar="FILE", help="What --make-reference wrote.")
+    ] = None,
+    make_reference: Annotated[
+        bool, typer.Option("--make-reference", help="Make a reference of FILE, of its cells alone.")
+    ] = False,
+    layer: Annotated[str, typer.Option(metavar="NAME", help="Layer of the expression; default: .raw, else X.")] = "",
+) -> None:
+    """Place cells with gene expression in the Poincaré disc, without pooling the sites' cells.
+
+    curvfed embed atlas.h5ad --make-reference --out reference.h5ad
+    curvfed embed site.h5ad --reference reference.h5ad --out site.embedded.h5ad
+
+    FILE is an .h5ad of AnnData with logarithms of normalised counts. The reference
+    is public: all sites use the same one, and no site's cells change it. A site's
+    cells go through its genes, scaling and principal components, and take the
+    coordinates of their nearest neighbours in it, in obsm["X_poincare"], curvature -1.
+    The command tells missing genes, the distortion, and the share of cells outside
+    the reference's range.
+
+    Exit status: 0 embedded, 1 it cannot be done, 2 wrong usage.
+    """
+    if make_reference == (reference is not None):
+        raise typer.BadParameter("give --reference FILE or --make-reference, one of the two")
+    from curvfed.deployments.embed import main
+
+    raise typer.Exit(main(data, reference, out, layer))
+
+
+@app.command()
 def sweep(
     name: Sweep,
     scale: Scale = "",

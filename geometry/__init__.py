@@ -20,6 +20,7 @@ _HOMES = {
     "PoincareSVM": "svm",
     "convex_hull": "hull",
     "forman_ricci": "curvature",
+    "hydra": "",
     "lorentz": "",
     "min_norm_point": "min_norm",
     "normal_coordinates": "",

@@ -120,16 +120,16 @@ def _given(run: TrainedRun, path: Path, kinds: list[str], state_path: Path | Non
     if (bare := _bare(path, run.config.points)) is not None:
         return _unlabelled(str(path), bare, spec.curvature)
     raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key)
-    labels = [raw.class_names[label] for label in raw.labels]
-    own, scored = load_own(path, spec), np.ones(len(labels), dtype=np.bool_)
+    labels = [raw.class_names[label] if label >= 0 else "" for label in raw.labels]
+    own, scored = load_own(path, spec), raw.labels >= 0
     if run.trained_on(own.digest, state_path):
         kept = np.isin(labels, spec.kept) if spec.kept else scored.copy()
         scored[:] = False
         scored[np.flatnonzero(kept)[own.test]] = True
         return Examples(raw.points, labels, scored, "the test points")
     if raw.test is not None:
-        return Examples(raw.points, labels, raw.test, "the test points")
-    return Examples(raw.points, labels, scored, "all points")
+        return Examples(raw.points, labels, raw.test & scored, "the test points")
+    return Examples(raw.points, labels, scored, "all points" if scored.all() else "the points of known class")
 
 
 def _bare(path: Path, keys: Points) -> Floats | None:
@@ -162,7 +162,11 @@ def _bare_npz(path: Path, keys: Points) -> Any:
 def _bare_csv(path: Path, keys: Points) -> Any:
     with path.open(encoding="utf-8-sig") as file:
         rows = [line.replace('"', "") for line in file if line.strip(', \t"\n')]
-    table = np.genfromtxt(rows, delimiter=",", comments="\0", ndmin=2) if rows else np.empty((0, 0))
+    table = (
+        np.genfromtxt(rows, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", comments="\0", ndmin=2)
+        if rows
+        else np.empty((0, 0))
+    )
     if table.shape[1] != 2:
         return None
     return table[1:] if np.isnan(table[0]).all() else table
@@ -180,4 +184,9 @@ def _bare_h5ad(path: Path, keys: Points) -> Any:
         stored.file.close()
 
 
-_BARE: dict[str, Callable[[Path, Points], Any]] = {".npz": _bare_npz, ".csv": _bare_csv, ".h5ad": _bare_h5ad}
+_BARE: dict[str, Callable[[Path, Points], Any]] = {
+    ".npz": _bare_npz,
+    ".csv": _bare_csv,
+    ".tsv": _bare_csv,
+    ".h5ad": _bare_h5ad,
+}

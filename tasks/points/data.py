@@ -224,7 +224,8 @@ def _read(path: Path, spec: PointSpec) -> RawPoints:
 
 
 def _kept(raw: RawPoints, spec: PointSpec) -> RawPoints:
-    return raw.only(spec.kept) if spec.kept else raw
+    """The points of the classes to keep. Those of unknown class are neither trained on nor scored."""
+    return raw.only(spec.kept or raw.class_names)
 
 
 def _client(

@@ -9,7 +9,7 @@ from curvfed.tasks.public_data import PublicData, find_path
 NAMES = ("uniform", "olsson")
 """Names of data sets; "uniform" is built in."""
 
-ENDINGS = (".npz", ".csv", ".h5ad")
+ENDINGS = (".npz", ".csv", ".tsv", ".h5ad")
 """What the names of files of points end in."""
 
 CURVATURES = {"olsson": -1.0}

@@ -360,5 +360,7 @@ def test_names_and_files_in_any_case(dataset):
 
 
 def test_an_unknown_name():
-    with pytest.raises(ValueError, match=r'mean "olsson".* uniform, olsson for points, .* \.npz, \.csv, \.h5ad; '):
+    with pytest.raises(
+        ValueError, match=r'mean "olsson".* uniform, olsson for points, .* \.npz, \.csv, \.tsv, \.h5ad; '
+    ):
         tasks_of("olson")

@@ -69,8 +69,8 @@ def test_npz_with_a_test_part(tmp_path):
         ({"x_train": np.zeros((4, 2), dtype=complex)}, "x_train is complex128"),
         ({"y_train": CLASSES[:3]}, r"y_train has shape \(3,\); allowed is \(4,\)"),
         ({"y_train": CLASSES[:, None]}, r"y_train has shape \(4, 1\)"),
-        ({"y_train": np.zeros(4)}, "y_train is float64; allowed are whole numbers or strings"),
-        ({"y_train": np.array(["a", "", "b", ""])}, "2 of 4 entries of y_train are empty"),
+        ({"y_train": np.full(4, 0.5)}, "y_train is float64; allowed are whole numbers or strings"),
+        ({"curve": 0.5}, r"was made with curve 0\.5, points\.curvature is -1; allowed is -0\.5"),
         ({"x_train": np.array([[0.1, np.nan], [np.inf, 0], [0, 0], [0, 0]])}, "2 of 4 rows of x_train are NaN or inf"),
         ({"x_test": np.full((2, 2), np.nan), "y_test": CLASSES[:2]}, "2 of 2 rows of x_test are NaN"),
         ({"y_train": np.array(["a", 1, None, "b"], dtype=object)}, r"cannot be read \(ValueError\)"),
@@ -171,7 +171,6 @@ def test_csv_with_numbers_as_classes(tmp_path):
         (["x,y,label", "0.1,0.2,a", "", f'0.1,"{SECRET}\nb",a'], "line 5: column 2 is no finite number"),
         (["x,y,label", "0.1,0.2,a", f"nan,{SECRET},a"], "line 3: column 1 is no finite number"),
         (["x,y,label", f"0.1,{SECRET},a", f"-inf,{SECRET},a"], "line 3: column 1 is no finite number"),
-        (["x,y,label", f"0.1,{SECRET},"], "line 2: column 3 is empty; it is the class"),
         (["x,y,label", f"a,{SECRET},b"], "line 2: column 1 is no finite number; it is a coordinate"),
         ([f"{SECRET},b,a", "0.1,0.2,a"], "line 1: beside the class, column 3, 1 columns are numbers"),
         (["x,y,label", f"{SECRET},{SECRET},a"], "1 of 1 points lie on or outside"),
@@ -266,12 +265,11 @@ def test_an_h5ad_is_closed(h5ad, monkeypatch):
         ("X_umap", "cell", r'no obsm\["X_umap"\]; points\.embedding-key names it, and there are X_disc, X_pca'),
         ("X_disc", "type", r'no obs\["type"\]; points\.label-key names it, and there are cell, batch'),
         ("X_pca", "cell", r'obsm\["X_pca"\] is float64 of shape \(4, 5\)'),
-        ("X_disc", "gap", r'1 of 4 rows have no class in obs\["gap"\]'),
         ("X_disc", "score", r'obs\["score"\] is float64; allowed are whole numbers or strings'),
     ],
 )
 def test_faults_of_an_h5ad(h5ad, embedding, label, message):
-    path = h5ad(gap=["a", None, "b", "c"], score=[0.5, 1.5, 2.5, 3.5])
+    path = h5ad(score=[0.5, 1.5, 2.5, 3.5])
     with pytest.raises(DataError, match=message):
         read(path, embedding_key=embedding, label_key=label)
 
@@ -286,7 +284,7 @@ def test_an_h5ad_that_is_none(tmp_path):
 
 
 def test_absent_files(tmp_path):
-    with pytest.raises(DataError, match=r"no file .*a\.csv; allowed is a file of points, \.npz, \.csv, \.h5ad"):
+    with pytest.raises(DataError, match=r"no file .*a\.csv; allowed is a file of points, \.npz, \.csv, \.tsv, \.h5ad"):
         load_own(tmp_path / "a.csv", PointSpec("uniform", tmp_path))
     with pytest.raises(DataError, match=r"a\.txt is of no kind that is read; allowed"):
         load_own(text(tmp_path / "a.txt", "1"), PointSpec("uniform", tmp_path))
@@ -353,3 +351,43 @@ def test_olsson_offline(tmp_path, monkeypatch):
     message = str(caught.value)
     assert f"are not in {tmp_path / 'poincare'}, and they cannot be downloaded: no answer within 8 s" in message
     assert OLSSON.command(tmp_path) in message
+
+
+# The authors' files, tabs, and points of unknown class
+
+
+def test_whole_numbers_stored_as_floats(tmp_path):
+    raw = read(npz(tmp_path / "a.npz", x_train=POINTS, y_train=[10.0, 2.0, np.nan, 10.0]))
+    assert raw.class_names == ("2", "10")
+    assert raw.labels.tolist() == [1, 0, -1, 1]
+
+
+def test_data_label_curve(tmp_path):
+    path = npz(tmp_path / "a.npz", data=POINTS, label=np.array([1.0, 0.0, 1.0, 2.0]), curve=np.array([0.25]))
+    raw = read(path, curvature=-0.25)
+    assert (raw.points == POINTS).all()
+    assert named(raw) == ["1", "0", "1", "2"]
+
+
+def test_tsv(tmp_path):
+    raw = read(text(tmp_path / "a.tsv", "x\ty\tlabel", "0.1\t-0.2\tT cell, naive", "0.3\t0.4\t"))
+    assert (raw.points == POINTS[:2]).all()
+    assert raw.class_names == ("T cell, naive",)
+    assert raw.labels.tolist() == [0, -1]
+
+
+def test_a_misspelt_label_key_is_named(tmp_path):
+    path = text(tmp_path / "a.csv", "x,y,kind", "0.1,0.2,a")
+    assert named(read(path)) == ["a"]
+    with pytest.raises(DataError, match=r'none is named "knid" \(points\.label-key\); its columns are x, y, kind'):
+        read(path, label_key="knid")
+
+
+@pytest.mark.parametrize("gaps", [["a", None, "b", ""], [1, None, 2, None]])
+def test_cells_of_unknown_class_are_neither_trained_on_nor_scored(h5ad, tmp_path, gaps):
+    path = h5ad(classes=gaps)
+    raw = read(path, embedding_key="X_disc", label_key="cell")
+    assert raw.labels.tolist() == [0, -1, 1, -1]
+    own = load_own(path, PointSpec("uniform", tmp_path, embedding_key="X_disc", label_key="cell"))
+    assert (own.points == POINTS[[0, 2]]).all()
+    assert own.labels.tolist() == [0, 1]

@@ -1,0 +1,130 @@
+"""A reference: genes, scaling, principal components and disc coordinates, from the reference's cells alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curvfed.deployments.embed.expression import Expression
+from curvfed.geometry.hydra import hydra
+from curvfed.tasks.errors import DataError
+
+Floats = NDArray[np.float64]
+
+GENES, COMPONENTS, NEIGHBOURS, MOST = 2000, 30, 15, 3000
+"""Numbers of genes, of principal components, of neighbours of a cell in the graph, and of cells in the graph."""
+
+LARGEST_Z = 10.0
+"""Standardised expression is cut here, as is scanpy's custom."""
+
+DIAMETERS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0)
+"""The largest distance between two cells in the disc that are tried."""
+
+
+def make_reference(cells: Any, given: Expression, name: str, tell: Callable[[str], None]) -> None:
+    """Make a reference of an AnnData object: `cells` gets its coordinates, and all that other files need of it.
+
+    The disc coordinates are `hydra`'s, of the lengths of shortest paths in the graph of nearest neighbours among the
+    principal components. Of the diameters tried the one with the least distortion is kept. Cells beyond `MOST` take the
+    coordinates of their neighbours, as those of a site do.
+
+    Raises
+    ------
+    DataError
+        Fewer cells or varying genes than the graph needs.
+    """
+    from curvfed.deployments.embed.use import interpolated
+
+    genes, mean, deviation = _varying(given)
+    if len(genes) < 3 or cells.n_obs <= 2 * NEIGHBOURS:
+        raise DataError(
+            f"{name} has {cells.n_obs} cells and {len(genes)} genes that vary; allowed are more than {2 * NEIGHBOURS} "
+            "cells and at least 3 genes"
+        )
+    tell(f"principal components of {len(genes)} genes ...")
+    scaled = standardised(given.dense(genes), mean, deviation)
+    components, axes = _principal(scaled)
+    rng = np.random.default_rng(0)
+    chosen = np.sort(rng.permutation(cells.n_obs)[:MOST])
+    tell(f"shortest paths between {len(chosen)} cells, and their embedding ...")
+    paths = path_lengths(components[chosen])
+    points, diameter, error = _best(paths)
+    placed = np.empty((cells.n_obs, 2))
+    others = np.setdiff1d(np.arange(cells.n_obs), chosen)
+    placed[chosen] = points
+    if len(others):
+        placed[others] = interpolated(components[chosen], points, components[others])
+    cells.obsm["X_poincare"], cells.obsm["X_curvfed_pca"] = placed, components
+    cells.uns["curvfed"] = {
+        "genes": np.array(genes), "mean": mean, "deviation": deviation, "axes": axes,
+        "graph_cells": chosen, "scale": diameter / paths.max(), "distortion": error,
+    }  # fmt: skip
+    tell(f"distortion: {error:.3f} (mean |disc distance / graph distance - 1|), diameter {diameter:g}")
+
+
+def standardised(values: Floats, mean: Floats, deviation: Floats) -> Floats:
+    """Expression (n, g) minus its mean, in standard deviations, cut at `LARGEST_Z`."""
+    return np.clip((values - mean) / deviation, -LARGEST_Z, LARGEST_Z)
+
+
+def path_lengths(components: Floats) -> Floats:
+    """Lengths (n, n) of shortest paths along edges to the `NEIGHBOURS` nearest and of the minimum spanning tree.
+
+    With the tree all cells are joined, however far apart groups of them are.
+    """
+    from scipy.sparse.csgraph import minimum_spanning_tree, shortest_path
+    from scipy.spatial.distance import cdist
+
+    direct = np.maximum(cdist(components, components), 1e-9)  # 0 would be no edge
+    np.fill_diagonal(direct, 0)
+    tree = minimum_spanning_tree(direct).toarray()
+    near = np.argpartition(direct, NEIGHBOURS, axis=1)[:, : NEIGHBOURS + 1]
+    rows = np.arange(len(direct))[:, None]
+    tree[rows, near] = direct[rows, near]
+    return shortest_path(tree, directed=False)
+
+
+def distortion(points: Floats, paths: Floats, scale: float) -> float:
+    """Mean |d(x, y) / (scale · path) − 1| over the pairs of points (n, 2) in the disc of curvature −1."""
+    upper = np.triu_indices(len(points), 1)
+    return float(np.abs(_disc_distances(points)[upper] / (scale * paths[upper]) - 1).mean())
+
+
+def _disc_distances(points: Floats) -> Floats:
+    squares = (points * points).sum(axis=1)
+    gaps = np.maximum(squares[:, None] + squares - 2 * points @ points.T, 0)
+    return np.arccosh(1 + 2 * gaps / ((1 - squares)[:, None] * (1 - squares)))
+
+
+def _best(paths: Floats) -> tuple[Floats, float, float]:
+    tried = []
+    for diameter in DIAMETERS:
+        scale = diameter / paths.max()
+        points = hydra(scale * paths)
+        tried.append((distortion(points, paths, scale), diameter, points))
+    error, diameter, points = min(tried, key=lambda one: one[:2])
+    return points, diameter, error
+
+
+def _varying(given: Expression) -> tuple[list[str], Floats, Floats]:
+    """The `GENES` genes of largest variance, their means and their standard deviations."""
+    values = given.values
+    mean = np.asarray(values.mean(axis=0), dtype=np.float64).ravel()
+    square = values.multiply(values) if hasattr(values, "toarray") else np.square(values)
+    variance = np.asarray(square.mean(axis=0), dtype=np.float64).ravel() - mean**2
+    chosen = np.argsort(-variance, kind="stable")[:GENES]
+    chosen = np.sort(chosen[variance[chosen] > 1e-8])
+    return [given.genes[place] for place in chosen], mean[chosen], np.sqrt(variance[chosen])
+
+
+def _principal(scaled: Floats) -> tuple[Floats, Floats]:
+    """Components (n, c) and axes (g, c), by falling variance; each axis has a positive largest entry."""
+    from scipy.linalg import eigh
+
+    size = scaled.shape[1]
+    kept = min(COMPONENTS, size, len(scaled) - 1)
+    _, axes = eigh(scaled.T @ scaled, subset_by_index=[size - kept, size - 1])
+    axes = axes[:, ::-1]
+    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(kept)])
+    return scaled @ axes, axes

@@ -1,0 +1,141 @@
+"""Cells of a site to disc coordinates, by a reference."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from curvfed.deployments.embed.expression import Expression
+from curvfed.deployments.embed.make import Floats, distortion, path_lengths, standardised
+from curvfed.tasks.errors import DataError
+
+NEAREST, MEASURED = 15, 500
+"""Neighbours that a cell's coordinates are the mean of, and the most cells of which the distortion is measured."""
+
+FEWEST_GENES = 0.5
+"""The share of a reference's genes that a site must have."""
+
+WITHIN = 0.99
+"""The share of the reference's own cells that lie within its range."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What a reference holds: g genes, c components, n cells.
+
+    Attributes
+    ----------
+    genes : list of str
+    mean, deviation : (g,)
+    axes : (g, c)
+    components : (n, c)
+        Of the cells of the graph.
+    points : (n, 2)
+        In the disc of curvature −1.
+    scale : float
+        Distance in the disc by length of path.
+    """
+
+    genes: list[str]
+    mean: Floats
+    deviation: Floats
+    axes: Floats
+    components: Floats
+    points: Floats
+    scale: float
+
+    @classmethod
+    def of(cls, cells: Any, path: Path) -> "Reference":
+        """The reference that `curvfed embed --make-reference` wrote.
+
+        Raises
+        ------
+        DataError
+            It was not made so.
+        """
+        try:
+            kept = cells.uns["curvfed"]
+            chosen = kept["graph_cells"]
+            return cls(
+                [str(gene) for gene in kept["genes"]], kept["mean"], kept["deviation"], kept["axes"],
+                cells.obsm["X_curvfed_pca"][chosen], cells.obsm["X_poincare"][chosen], float(kept["scale"]),
+            )  # fmt: skip
+        except (KeyError, TypeError, IndexError):
+            raise DataError(
+                f"--reference {path} is no reference; one is made by curvfed embed {path} --make-reference --out FILE"
+            ) from None
+
+
+def embed(cells: Any, given: Expression, reference: Reference, name: str, tell: Callable[[str], None]) -> None:
+    """Give the cells of an AnnData object disc coordinates, and tell how well they fit the reference.
+
+    Raises
+    ------
+    DataError
+        They share too few genes with the reference.
+    """
+    there = set(given.genes)
+    shared = [place for place, gene in enumerate(reference.genes) if gene in there]
+    missing = [gene for gene in reference.genes if gene not in there]
+    if missing:
+        examples = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
+        tell(f"genes: {len(missing)} of the reference's {len(reference.genes)} are missing ({examples})")
+    if len(shared) < FEWEST_GENES * len(reference.genes):
+        raise DataError(
+            f"{name} has {len(shared)} of the reference's {len(reference.genes)} genes; allowed is at least "
+            f"{FEWEST_GENES:.0%}. Its names are like {', '.join(given.genes[:3])}, the reference's like "
+            f"{', '.join(reference.genes[:3])}"
+        )
+    # A missing gene has the reference's mean, which is 0 in standard deviations.
+    scaled = standardised(
+        given.dense([reference.genes[place] for place in shared]), reference.mean[shared], reference.deviation[shared]
+    )
+    components = scaled @ reference.axes[shared]
+    points = interpolated(reference.components, reference.points, components)
+    outside = _outside(reference.components, components)
+    chosen = np.random.default_rng(0).permutation(len(points))[:MEASURED]
+    paths = path_lengths(np.concatenate([components[chosen], reference.components]))[: len(chosen), : len(chosen)]
+    error = distortion(points[chosen], paths, reference.scale) if len(chosen) > 1 else 0.0
+    cells.obsm["X_poincare"], cells.obs["curvfed_outside"] = points, outside
+    cells.uns["curvfed_embed"] = {
+        "distortion": error, "outside": float(outside.mean()), "genes_shared": len(shared), "genes_missing": missing,
+    }  # fmt: skip
+    tell(f"distortion: {error:.3f} (mean |disc distance / graph distance - 1|)")
+    tell(
+        f'outside the reference\'s range: {outside.mean():.1%} of {len(outside)} cells (obs["curvfed_outside"]); '
+        f"{1 - WITHIN:.0%} of the reference's own are"
+    )
+
+
+def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
+    """Disc coordinates (m, 2) of cells with components `new`: the mean of log0 over the nearest of n known cells.
+
+    Parameters
+    ----------
+    components, points : (n, c) and (n, 2)
+    new : (m, c)
+    """
+    near, where = _nearest(components, new, min(NEAREST, len(components)))
+    # Weights fall with the distance, as a Gaussian whose width is that to the farthest of these neighbours.
+    weights = np.exp(-2 * (near / np.maximum(near[:, -1:], 1e-12)) ** 2)
+    length = np.linalg.norm(points, axis=1, keepdims=True)
+    tangent = points * (np.arctanh(length) / np.where(length > 0, length, 1))
+    mean = (weights[:, :, None] * tangent[where]).sum(axis=1) / weights.sum(axis=1, keepdims=True)
+    size = np.linalg.norm(mean, axis=1, keepdims=True)
+    return mean * (np.tanh(size) / np.where(size > 0, size, 1))
+
+
+def _outside(components: Floats, new: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Cells farther from their `NEAREST`-th neighbour in the reference than `WITHIN` of its own cells are."""
+    count = min(NEAREST, len(components) - 1)
+    own = _nearest(components, components, count + 1)[0][:, -1]  # the nearest is the cell itself
+    return _nearest(components, new, count)[0][:, -1] > np.quantile(own, WITHIN)
+
+
+def _nearest(components: Floats, new: Floats, count: int) -> tuple[Floats, np.ndarray[Any, np.dtype[np.int64]]]:
+    from sklearn.neighbors import NearestNeighbors
+
+    found, where = NearestNeighbors(n_neighbors=count).fit(components).kneighbors(new)
+    return found, where

@@ -1,0 +1,70 @@
+"""Points of hyperbolic space from their distances, in closed form."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh
+
+LONGEST = 300.0
+"""The largest √|curvature|·distance: products of two hyperbolic cosines stay below the largest float64."""
+
+
+def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> NDArray[np.float64]:
+    """Embed a matrix of distances in the Poincaré ball (strain-minimising hyperbolic embedding).
+
+    Keller-Ressel and Nargang 2020, "Hydra: a method for strain-minimizing hyperbolic embedding of network- and
+    distance-based data", algorithm 1: the matrix A = cosh(√|curvature|·D) of points of the hyperboloid is
+    x₀x₀ᵀ − XXᵀ, and its eigenvectors of the largest and the `dim` smallest eigenvalues give x₀ and X. Distances between
+    points of this space are recovered exactly up to rounding; the points are so up to isometry.
+
+    Parameters
+    ----------
+    distances : array-like, (n, n)
+        Symmetric, finite, at least 0, with 0 on the diagonal; n > dim.
+    dim : int
+        At least 1.
+    curvature : float
+        Negative.
+
+    Returns
+    -------
+    (n, dim), float64
+        Inside the ball of radius 1/√|curvature|.
+
+    Raises
+    ------
+    ValueError
+        A matrix, dimension or curvature that is not as above, or a distance beyond `LONGEST`/√|curvature|.
+
+    Examples
+    --------
+    >>> points = hydra([[0, 1, 2], [1, 0, 1], [2, 1, 0]], dim=1)
+    >>> [round(float(one), 4) for one in sorted(points[:, 0] / points[:, 0].max())]
+    [-1.0, 0.0, 1.0]
+    """
+    given = np.asarray(distances, dtype=np.float64)
+    if not -math.inf < curvature < 0:
+        raise ValueError(f"curvature is {curvature}; allowed is below 0 and finite")
+    if given.ndim != 2 or given.shape[0] != given.shape[1] or not 1 <= dim < len(given):
+        raise ValueError(
+            f"distances have shape {given.shape} for dim {dim}; allowed is (n, n) with n above dim, dim ≥ 1"
+        )
+    scaled = math.sqrt(-curvature) * given
+    if not (
+        np.isfinite(given).all() and (given >= 0).all() and not given.diagonal().any() and np.allclose(given, given.T)
+    ):
+        raise ValueError("distances are no distances; allowed are finite, symmetric, at least 0, and 0 on the diagonal")
+    if scaled.max() > LONGEST:
+        raise ValueError(f"the largest √|curvature|·distance is {scaled.max():.4g}; allowed is at most {LONGEST:g}")
+    gram, last = np.cosh(scaled), len(given) - 1
+    largest, first = eigh(gram, subset_by_index=[last, last])
+    smallest, others = eigh(gram, subset_by_index=[0, dim - 1])
+    time = np.abs(first[:, 0]) * math.sqrt(largest[0])  # Perron: all of one sign
+    space = others * np.sqrt(np.maximum(-smallest, 0))
+    # Distances of no hyperbolic space give points off the hyperboloid: the radius is then that of the time.
+    nearest = min(1.0, float(time.min()))
+    radius = np.sqrt((time - nearest) / (time + nearest))
+    length = np.linalg.norm(space, axis=1)
+    unit = space / np.where(length > 0, length, 1)[:, None]
+    return unit * np.minimum(radius, 1 - 1e-12)[:, None] / math.sqrt(-curvature)

@@ -1,0 +1,71 @@
+"""Points from distances: those of the hyperbolic plane are recovered up to isometry, others are refused or embedded."""
+
+import mpmath
+import numpy as np
+import pytest
+
+from curvfed.geometry.hydra import LONGEST, hydra
+
+
+def exact(points, curvature):
+    """Distances to 40 digits, as float64."""
+    with mpmath.workdps(40):
+        scale = mpmath.sqrt(-mpmath.mpf(curvature))
+        found = [[mpmath.mpf(float(value)) * scale for value in row] for row in points]
+
+        def distance(x, y):
+            gap = sum((a - b) ** 2 for a, b in zip(x, y, strict=True))
+            rest = [1 - sum(a * a for a in one) for one in (x, y)]
+            return float(mpmath.acosh(1 + 2 * gap / (rest[0] * rest[1])) / scale)
+
+        return np.array([[distance(x, y) for y in found] for x in found])
+
+
+@pytest.mark.parametrize(("dim", "curvature"), [(2, -1.0), (2, -0.0071), (1, -2.0), (3, -1.0)])
+def test_points_are_recovered_up_to_isometry(dim, curvature):
+    rng = np.random.default_rng(dim)
+    directions = rng.normal(size=(30, dim))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    points = np.tanh(rng.uniform(0, 1.5, (30, 1))) * directions / np.sqrt(-curvature)
+    distances = exact(points, curvature)
+    found = hydra(distances, dim, curvature)
+    assert found.shape == (30, dim)
+    assert (-curvature * (found**2).sum(axis=1) < 1).all()
+    # An error of eps·cosh(d) in the Gram matrix is one of its square root in the smallest distances.
+    scaled = np.sqrt(-curvature) * distances
+    bound = 30 * np.sqrt(np.finfo(np.float64).eps) * np.cosh(scaled.max()) / np.sqrt(-curvature)
+    assert np.abs(exact(found, curvature) - distances).max() < min(bound, 1e-5 / np.sqrt(-curvature))
+
+
+def test_a_tree_is_embedded_with_little_distortion_where_the_plane_is_wide():
+    """A star of three paths is no set of points of the plane; the longer its edges, the closer the plane comes."""
+    arms = np.array(
+        [
+            [abs(i - j) if a == b else i + j for b in range(3) for j in range(1, 4)]
+            for a in range(3)
+            for i in range(1, 4)
+        ]
+    )
+    errors = []
+    for length in (0.5, 2.0, 6.0):
+        off = ~np.eye(9, dtype=bool)
+        errors.append(np.abs(exact(hydra(length * arms), -1.0) / (length * arms + np.eye(9)) - 1)[off].mean())
+    assert errors[2] < errors[0]
+
+
+@pytest.mark.parametrize(
+    ("distances", "dim", "curvature", "message"),
+    [
+        (np.zeros((3, 2)), 2, -1.0, r"shape \(3, 2\)"),
+        (np.zeros((2, 2)), 2, -1.0, "n above dim"),
+        (np.zeros((3, 3)), 0, -1.0, "dim ≥ 1"),
+        (np.zeros((3, 3)), 2, 1.0, "curvature is 1.0; allowed is below 0"),
+        (np.ones((3, 3)), 2, -1.0, "no distances"),
+        ([[0, 1, 2], [1, 0, np.nan], [2, np.nan, 0]], 2, -1.0, "no distances"),
+        ([[0, 1, 2], [3, 0, 1], [2, 1, 0]], 2, -1.0, "no distances"),
+        ((LONGEST + 1) * (1 - np.eye(3)), 2, -1.0, "allowed is at most 300"),
+    ],
+)
+def test_what_is_no_matrix_of_distances_is_refused(distances, dim, curvature, message):
+    with pytest.raises(ValueError, match=message):
+        hydra(distances, dim, curvature)
