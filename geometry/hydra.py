@@ -67,4 +67,4 @@ def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> NDArra
     radius = np.sqrt((time - nearest) / (time + nearest))
     length = np.linalg.norm(space, axis=1)
     unit = space / np.where(length > 0, length, 1)[:, None]
-    return unit * np.minimum(radius, 1 - 1e-12)[:, None] / math.sqrt(-curvature)
+    return np.asarray(unit * np.minimum(radius, 1 - 1e-12)[:, None] / math.sqrt(-curvature))

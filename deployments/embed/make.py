@@ -82,7 +82,7 @@ def path_lengths(components: Floats) -> Floats:
     near = np.argpartition(direct, NEIGHBOURS, axis=1)[:, : NEIGHBOURS + 1]
     rows = np.arange(len(direct))[:, None]
     tree[rows, near] = direct[rows, near]
-    return shortest_path(tree, directed=False)
+    return np.asarray(shortest_path(tree, directed=False))
 
 
 def distortion(points: Floats, paths: Floats, scale: float) -> float:
@@ -94,7 +94,7 @@ def distortion(points: Floats, paths: Floats, scale: float) -> float:
 def _disc_distances(points: Floats) -> Floats:
     squares = (points * points).sum(axis=1)
     gaps = np.maximum(squares[:, None] + squares - 2 * points @ points.T, 0)
-    return np.arccosh(1 + 2 * gaps / ((1 - squares)[:, None] * (1 - squares)))
+    return np.asarray(np.arccosh(1 + 2 * gaps / ((1 - squares)[:, None] * (1 - squares))))
 
 
 def _best(paths: Floats) -> tuple[Floats, float, float]:

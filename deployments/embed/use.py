@@ -124,7 +124,7 @@ def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
     tangent = points * (np.arctanh(length) / np.where(length > 0, length, 1))
     mean = (weights[:, :, None] * tangent[where]).sum(axis=1) / weights.sum(axis=1, keepdims=True)
     size = np.linalg.norm(mean, axis=1, keepdims=True)
-    return mean * (np.tanh(size) / np.where(size > 0, size, 1))
+    return np.asarray(mean * (np.tanh(size) / np.where(size > 0, size, 1)))
 
 
 def _outside(components: Floats, new: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:

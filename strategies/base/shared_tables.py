@@ -122,7 +122,8 @@ class Points(Table):
         default="X_poincare", description="where an .h5ad file has the coordinates: an entry of obsm with two columns"
     )
     label_key: str = Field(
-        default="label", description="where an .h5ad file has the classes: a column of obs; in a .csv or .tsv the column's name"
+        default="label",
+        description="where an .h5ad file has the classes: a column of obs; in a table the column's name",
     )
     split_seed: int | None = Field(
         default=None, ge=0, lt=2**31, description="seed of the split into training and test points; auto: the run's"
