@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -190,14 +190,15 @@ class Classifier:
         if self.temperature == 1:
             return chances
         shares = (chances / chances.max(axis=1, keepdims=True)) ** (1 / self.temperature)
-        return shares / shares.sum(axis=1, keepdims=True)
+        found: Array = shares / shares.sum(axis=1, keepdims=True)
+        return found
 
     def unknown(self, points: ArrayLike) -> NDArray[np.bool_]:
         """Whether points (n, 2) lie outside the outlines of all groups: (n,). Raises as `predict`."""
         return self.outlines.outside(checked_points(points, self.curvature) * np.sqrt(-self.curvature))
 
 
-def _make(kind: Kind, curvature: float, c: float) -> Model:
+def _make(kind: Kind, curvature: float, c: float) -> Any:
     if kind == "euclidean":
         return EuclideanSVM(c)
     if kind == "depth":

@@ -66,7 +66,8 @@ def at_edge(c: float, grid: tuple[float, ...]) -> None:
 
 def choices(bodies: Bodies, seed: int) -> list[Choice]:
     """How well each kind, with its best C, puts the corners of left-out clients in their groups; the best one first."""
-    groups, count, right = np.unique(bodies.groups), 0, {}
+    groups, count = np.unique(bodies.groups), 0
+    right: dict[tuple[Kind, float], int] = {}
     for hidden in folds(bodies):
         kept, out = bodies.where(~hidden), hidden[bodies.hull_of]
         points, wanted = bodies.points[out], bodies.labels[out]

@@ -67,7 +67,7 @@ def test_honest_clients_are_not_odd_and_probabilities_fit(honest):
     assert found.classifier.unknown(0.998 * test[0] / np.linalg.norm(test[0], axis=1, keepdims=True)).mean() > 0.9
 
 
-@pytest.mark.parametrize("classifier", ["auto", "depth"])
+@pytest.mark.parametrize("classifier", ["depth", pytest.param("auto", marks=pytest.mark.long)])
 @pytest.mark.parametrize("how", ["rim", "noise", "shuffled", "switched"])
 @pytest.mark.parametrize(("liars", "loss"), [(1, 0.02), (3, 0.04)])
 def test_liars_cost_little_and_are_told(honest, how, liars, loss, classifier):
