@@ -68,8 +68,8 @@ def _add_columns(table: "DataFrame", path: Path) -> None:
         obs: Any = read_elem(file["obs"])
         if len(obs) != len(table):
             raise PredictError(
-                f"DATA has {len(obs)} cells, and {len(table)} were predicted, its test part alone; allowed for an .h5ad is a "
-                "file that is predicted whole, and not the data set of the run"
+                f"DATA has {len(obs)} cells, and {len(table)} were predicted, its test part alone; allowed for an .h5ad is "
+                "a file that is predicted whole, and not the data set of the run"
             )
         for name, column in zip(COLUMNS, ("class", "probability", "unknown"), strict=True):
             obs[name] = table[column].to_numpy()

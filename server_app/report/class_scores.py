@@ -1,5 +1,6 @@
 """How well each class of a one-shot run's test points is recognised, and how far its probabilities can be believed."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +40,7 @@ def wilson(right: int, of: int) -> tuple[float, float]:
 
 
 def recalls(file: HullFile) -> list[Share]:
-    """Of each class with test points the share that is recognised, the worst first, and the class it is most often taken for."""
+    """Of each class with test points the share that is recognised, the worst first, and what it is most often taken for."""
     found = []
     for number, name in enumerate(file.class_names):
         given = file.predicted[file.test.labels == number]
@@ -61,7 +62,7 @@ def bands(file: HullFile) -> list[Share]:
     chances = file.classifier.probabilities(file.test.points).max(axis=1)
     right: NDArray[np.bool_] = file.predicted == file.test.labels
     found = []
-    for low, high in zip(BANDS, BANDS[1:], strict=False):
+    for low, high in pairwise(BANDS):
         inside = (chances >= low) & ((chances < high) | (high == BANDS[-1]))
         if count := int(inside.sum()):
             told, name = f"{100 * chances[inside].mean():.1f}%", f"{low:.0%} to {high:.0%}"

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import charts, labels, style, units
-from curvfed.server_app.report import image_figures
+from curvfed.server_app.report import charts, image_figures, labels, style, units
 from curvfed.server_app.report.disc import Disc, everything, view
 from curvfed.server_app.report.results import own_classifier
 from curvfed.server_app.report.templates import Picture

@@ -80,7 +80,7 @@ def choices(bodies: Bodies, seed: int) -> list[Choice]:
             else:
                 found = {c: trained(kept, kind, c, False, seed).predict(points) for c in COSTS}
             for c, predicted in found.items():
-                right[kind, c] = right.get((kind, c), 0) + np.count_nonzero(predicted == wanted)
+                right[kind, c] = right.get((kind, c), 0) + int((predicted == wanted).sum())
     best = {}
     for kind in dict.fromkeys(kind for kind, _ in right):
         costs = [c for one, c in right if one == kind]
