@@ -97,7 +97,7 @@ def test_groups_get_the_names_that_most_clients_give_them(masked, tmp_path):
 
 def test_votes_that_are_none_are_a_bad_reply(tmp_path):
     def twice(reply):
-        return replace(reply, arrays={"votes": np.ones_like(reply.arrays["votes"])})
+        return replace(reply, arrays=reply.arrays | {"votes": np.ones_like(reply.arrays["votes"])})
 
     nodes = nodes_of(tmp_path / "nodes", [blobs("02"), blobs("02", seed=1), blobs("02", seed=2)])
     run = hull_run(tmp_path, nodes=nodes, test_data="none", intercept=Fault(1, forged(twice), "evaluate", 1))
