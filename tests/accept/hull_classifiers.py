@@ -1,0 +1,99 @@
+"""Classifiers of hulls on Olsson over 30 splits, what liars cost there, and discriminant analysis beside them."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from accept.flatland import spread
+from accept.hull import OLSSON
+from accept.hull_more import Table
+from accept.lab import Lab, Outcome
+from curvfed.strategies.hull.learn import Settings
+from curvfed.strategies.hull.public_parameters import PublicParameters
+from curvfed.strategies.hull.trial import trial
+from curvfed.tasks.points.client_points import ClientPoints
+from curvfed.tasks.points.data import PointSpec, load_client, load_test
+
+SPLITS = 30
+KINDS = ("auto", "plane", "logistic", "lorentz", "depth", "poincare")
+LIES = ("rim", "noise", "shuffled", "switched")
+Part = tuple[np.ndarray, np.ndarray]
+
+
+def _split(lab: Lab, seed: int, clients: int) -> tuple[list[Part], Part, int]:
+    """Training points of each client, test points, and the number of classes, of a split of Olsson's cells."""
+    spec = PointSpec("olsson", lab.data, seed=seed)
+    parts: list[ClientPoints] = [load_client(spec, number, clients) for number in range(clients)]
+    test = load_test(spec)
+    assert test is not None
+    return [(one.train_points, one.train_labels) for one in parts], (test.points, test.labels), len(test.class_names)
+
+
+def _accuracy(parts: list[Part], test: Part, classes: int, kind: str, seed: int) -> tuple[float, int]:
+    """Accuracy in percent, and how many clients look odd."""
+    public = PublicParameters(-1.0, 0.999, 0.01, num_classes=classes, num_clients=len(parts), cap=8)
+    found = trial(parts, test, public, Settings(kind=kind, seed=seed))  # type: ignore[arg-type]
+    return 100 * (found.accuracy or 0.0), len(found.learned.odd)
+
+
+def olsson_classifiers(lab: Lab) -> Iterator[Outcome]:
+    """Every classifier on the hulls of the same three clients."""
+    splits = [_split(lab, seed, 3) for seed in range(SPLITS)]
+    found = {kind: [_accuracy(*split, kind, seed)[0] for seed, split in enumerate(splits)] for kind in KINDS}
+    for kind, values in found.items():
+        yield Outcome(
+            f"Olsson, {SPLITS} splits, 3 clients, hulls of 8 corners: {kind}", "told", _interval(values), True
+        )
+    best = max(KINDS[1:], key=lambda kind: float(np.mean(found[kind])))
+    mean, short = np.mean(found["auto"]), np.mean(found[best]) - np.mean(found["auto"])
+    yield Outcome(f"auto; the best other one ({best}) minus auto", ">= 93; <= 1.5", f"{mean:.1f}; {short:+.1f}",
+                  bool(mean >= 93 and short <= 1.5))  # fmt: skip
+
+
+def olsson_liars(lab: Lab) -> Iterator[Outcome]:
+    """Some of ten clients lie; `auto` is compared with the same splits without liars."""
+    splits = [_split(lab, seed, 10) for seed in range(10)]
+    honest = [_accuracy(*split, "auto", seed)[0] for seed, split in enumerate(splits)]
+    yield Outcome("Olsson, 10 splits, 10 honest clients", "told", _interval(honest), True)
+    for liars, bar in ((1, 2.0), (3, 4.0)):
+        for lie in LIES:
+            found = [
+                _accuracy([_lied(part, lie, classes, one) if one < liars else part for one, part in enumerate(parts)],
+                          test, classes, "auto", seed)
+                for seed, (parts, test, classes) in enumerate(splits)
+            ]  # fmt: skip
+            lost = float(np.mean(honest) - np.mean([accuracy for accuracy, _ in found]))
+            told = sum(odd > 0 for _, odd in found)
+            yield Outcome(f"{liars} of 10: {lie}, honest minus this", f"<= {bar:g}", f"{lost:+.1f}; told in {told} of 10",
+                          lost <= bar)  # fmt: skip
+
+
+def olsson_discriminant(lab: Lab) -> Iterator[Outcome]:
+    """LDA and QDA by one secure sum, through whole runs."""
+    for kind in ("lda", "qda"):
+        runs = [OLSSON | {"method": "discriminant", "discriminant.kind": kind, "seed": seed}
+                for seed in range(SPLITS)]  # fmt: skip
+        runs = [{key: value for key, value in one.items() if not key.startswith("hull.")} for one in runs]
+        lab.start(runs)
+        values = [100 * lab.summary(one)["global_accuracy"] for one in runs]
+        yield Outcome(f"Olsson, {SPLITS} splits, 3 clients: {kind} of log0", "told", _interval(values), True)
+
+
+def _lied(part: Part, how: str, classes: int, seed: int) -> Part:
+    points, labels = part
+    rng = np.random.default_rng(seed)
+    turn = rng.uniform(0, 2 * np.pi, len(points))
+    circle = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    if how == "rim":
+        return 0.998 * circle, labels
+    if how == "noise":
+        return 0.95 * np.sqrt(rng.uniform(0, 1, (len(points), 1))) * circle, labels
+    return points, rng.permutation(labels) if how == "shuffled" else rng.permutation(classes)[labels]
+
+
+def _interval(values: list[float]) -> str:
+    half = 1.96 * np.std(values, ddof=1) / np.sqrt(len(values))
+    return f"{spread(values)}, mean ± {half:.1f} at 95%"
+
+
+TABLES: tuple[Table, ...] = (olsson_classifiers, olsson_liars, olsson_discriminant)
