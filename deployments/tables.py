@@ -19,6 +19,7 @@ LABELS = {
     "accuracy_ch_cp": "· their classes' hulls, Poincaré SVM",
     "accuracy_ch_ce": "· their classes' hulls, Euclidean SVM",
     "accuracy_logistic": "· all points, logistic on tangent vectors",
+    "accuracy_multinomial": "· all points, multinomial on x and y",
     "personal_accuracy_mean": "personal accuracy",
     "personal_accuracy_worst_decile": "· of the worst tenth of clients",
     "personal_accuracy_before": "· of the model as received",

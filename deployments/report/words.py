@@ -77,6 +77,7 @@ NAMED = {
     "accuracy_ch_cp": _accuracy("accuracy, Poincaré SVM on hulls of all points (CH-CP)"),
     "accuracy_ch_ce": _accuracy("accuracy, Euclidean SVM on hulls of all points (CH-CE)"),
     "accuracy_logistic": _accuracy("accuracy, logistic on all points"),
+    "accuracy_multinomial": _accuracy("accuracy, multinomial on all points"),
     "bytes_up": Quantity("sent by a client per round", "kB", 1e-3, 1, is_cost=True),
     "bytes_down": Quantity("received by a client per round", "kB", 1e-3, 1, is_cost=True),
     "seconds": Quantity("time of a run", "s", 1.0, 1, is_cost=True),

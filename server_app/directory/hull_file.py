@@ -5,14 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.geometry.hull import convex_hull
 from curvfed.server_app.directory.npz import read_npz
-from curvfed.strategies.hull.classifier import Classifier
+
+if TYPE_CHECKING:  # only one-shot runs load what they learn
+    from curvfed.strategies.hull.classifier import Classifier
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -104,7 +106,7 @@ class HullFile:
     true_corners: Points
     true_hull: Integers
     sweep: Mapping[str, Array] = field(default_factory=dict)
-    classifier: Classifier | None = None
+    classifier: "Classifier | None" = None
 
     def __post_init__(self) -> None:
         if not (-math.inf < self.curvature < 0 < self.epsilon < math.inf):
@@ -211,12 +213,14 @@ class HullFile:
         return [(int(self.true_corners.labels[there[0]]), self.true_corners.points[there]) for there in members]
 
 
-def _classifier(path: Path, groups: list[int]) -> Classifier | None:
+def _classifier(path: Path, groups: list[int]) -> "Classifier | None":
     """The stored classifier; None if it is missing or damaged, or has other groups."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
     try:
+        from curvfed.strategies.hull.classifier import Classifier
+
         found = Classifier.from_arrays(load_file(path))
     except (OSError, ValueError, SafetensorError):
         return None

@@ -18,8 +18,8 @@ from curvfed.strategies.base.dotted import nested
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.parse import fields, parse
+from curvfed.strategies.config.run_config import RunConfig, config_class, flatten
 from curvfed.strategies.config.settings_file import HEADING, format_of, read_settings
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks.atomic_file import write_atomically
@@ -217,7 +217,10 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
     before, now = flatten(earlier), flatten(config)
     if format_of((path / "config.toml").read_text(encoding="utf-8")) < 3:
         before |= _chosen_up_to_format_2(before, now)
+    used = {key for key, _ in fields(config_class(config.row, config.aggregation))}
     for key, value in now.items():
+        if key not in used:  # of another method, whose defaults may have changed since
+            continue
         fixed = key not in FREE_TO_CHANGE or (
             key == "num-rounds" and earlier.fixed_by_num_rounds != config.fixed_by_num_rounds
         )

@@ -39,7 +39,7 @@ def hull_figures(run: RunFiles) -> list[Picture]:
     file, names = run.hulls, CURVES | {"flp": own_classifier(run)}
     curves = [_by_epsilon(file, names, *figure) for figure in SWEEPS] if file.sweep else []
     if len(file.test.labels):
-        curves.insert(0, image_figures.confusion_of(file.test.labels, file.predicted, list(file.class_names), "point"))
+        curves.append(image_figures.confusion_of(file.test.labels, file.predicted, list(file.class_names), "point"))
     return [_disc(file), *(picture for picture in curves if picture is not None)]
 
 

@@ -18,7 +18,10 @@ from curvfed.deployments.predict import TrainedRun
 from curvfed.tasks.points.data import PointSpec, load_test
 
 CURVATURE = -4.0
-SMALL = {"method": "hull", "points__num": 300, "hull__c": 100.0, "hull__baselines": "none"}
+SMALL = {
+    "method": "hull", "points__num": 300, "hull__c": 100.0, "hull__baselines": "none",
+    "hull__classifier": "svm", "hull__cap": 128,
+}  # fmt: skip
 NAMES = ("ant", "bee", "cat")
 
 
@@ -139,7 +142,7 @@ def test_the_runs_own_data_set_stands_for_its_test_points(uniform, capsys):
 
 
 def test_a_logistic_model_predicts_by_its_softmax(capsys, tmp_path):
-    found = run(tmp_path, hull__classifier="logistic", **SMALL | {"hull__c": 2.0})
+    found = run(tmp_path, **SMALL | {"hull__c": 2.0, "hull__classifier": "logistic"})
     rows, told = ask(capsys, found.path, "uniform")
     assert told["model"].startswith("global, logistic on tangent vectors, C = 2,")
     assert told["accuracy on the global test points"] == f"{found.summary['global_accuracy']:.4f}"
@@ -149,7 +152,8 @@ def test_a_logistic_model_predicts_by_its_softmax(capsys, tmp_path):
     )
     norms = np.linalg.norm(points, axis=1, keepdims=True)
     tangents = np.arctanh(norms) * points / norms  # log0 (Ganea et al., 2018)
-    chances = 1 / (1 + np.exp(-np.abs(tangents @ stored["normals"][0] + stored["intercepts"][0])))
+    logits = (tangents @ stored["normals"][0] + stored["intercepts"][0]) / stored["temperature"]
+    chances = 1 / (1 + np.exp(-np.abs(logits)))
     np.testing.assert_allclose([float(row["probability"]) for row in rows], chances, rtol=0, atol=5.1e-7)
 
 
@@ -295,7 +299,10 @@ def test_other_data_are_named(uniform, named, capsys, tmp_path):
     (tmp_path / "image.png").touch()
     for data in ("olsson", tmp_path / "none.csv", tmp_path / "image.png"):
         said = refused(capsys, uniform.path, data)
-        assert f'DATA is "{data}"; allowed is "uniform", the run\'s own, or a file of points: .npz, .csv, .h5ad' in said
+        assert (
+            f'DATA is "{data}"; allowed is "uniform", the run\'s own, or a file of points: .npz, .csv, .tsv, .h5ad'
+            in said
+        )
     # Real nodes had no part of the data set that the configuration names for want of another.
     assert 'DATA is "uniform"; allowed is a file of points' in refused(capsys, named.path, "uniform")
 

@@ -141,7 +141,7 @@ def disc_fits(raw: dict[str, Any]) -> bool:
         1 not in (public, kept)
         and (public == kept or not (public and kept))
         and (raw.get("hull.grouping") != "kernighan-lin" or max(public, kept) in (0, 2))
-        and not (raw.get("hull.svm") == "hard" and (_given(raw, "hull.c") or raw.get("hull.classifier") == "logistic"))
+        and not (raw.get("hull.svm") == "hard" and (_given(raw, "hull.c") or raw.get("hull.classifier") != "svm"))
         and raw.get("hull.epsilon") != 1e-12
         and raw.get("hull.sweep", "") not in ("1,1e-12", "0.0,1", "1e999")
         and (raw.get("dataset") != "Olsson" or raw.get("points.curvature", -1) == -1)
