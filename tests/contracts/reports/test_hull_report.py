@@ -25,6 +25,7 @@ from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.summary import failed_summary
 from curvfed.server_app.report.disc import GRID, MOST_DOTS, geodesic
 from curvfed.server_app.report.hull_figures import MOST_KEYS, hull_figures
+from curvfed.server_app.report.image_figures import ON_COLOUR
 from curvfed.server_app.report.page import write_report
 from curvfed.server_app.report.results import ACCURACIES
 from curvfed.server_app.report.style import HUES
@@ -111,7 +112,7 @@ def test_the_page_is_complete_in_itself(whole: Path) -> None:
     assert len(names) == len(set(names))
     assert write_report(whole).read_text() == page.source  # equal files, equal bytes
     drawings = "".join(re.findall(r"<svg.*?</svg>", page.source, re.DOTALL))
-    assert set(re.findall(r"(?:fill|stroke): (?!none)(?!var\()([^;\"]+)", drawings)) <= set(HUES)
+    assert set(re.findall(r"(?:fill|stroke): (?!none)(?!var\()([^;\"]+)", drawings)) <= {*HUES, ON_COLOUR}
 
 
 def test_tables_tell_what_the_summary_does(whole: Path) -> None:
