@@ -33,7 +33,11 @@ def moments(client: Client, request: Request, state: RecordDict) -> dict[str, An
     if unknown := sorted({data.class_names[one] for one in np.unique(data.train_labels)} - set(public)):
         raise DataError(f"{len(unknown)} classes here have no name that the federation knows")
     labels = np.array([public.index(name) if name in public else 0 for name in data.class_names])[data.train_labels]
-    unit = torch.from_numpy(data.train_points * np.sqrt(-data.curvature))
+    points = data.train_points
+    if client.policy:  # the sums of a class that one client has alone are that client's
+        kept = np.bincount(labels)[labels] >= client.policy.leaves.hull_min_class_size
+        points, labels = points[kept], labels[kept]
+    unit = torch.from_numpy(points * np.sqrt(-data.curvature))
     values = class_moments(poincare.log0(unit, -1.0).numpy(), labels.astype(np.int64), len(public))
     vector = packed(values, len(labels), {}, BOUND)
     inputs = Inputs.of_data(vector, request.header.phase)

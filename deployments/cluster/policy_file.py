@@ -23,7 +23,7 @@ POLICY = """\
 # secure-sum = false              # true: its parameters leave it in secure sums alone
 # share-statistics = false        # without this line: if the run asks for it
 # hull-max-share = 1.0            # the largest share of its points that its hulls may reveal
-# hull-min-class-size = 1         # the hull of a class with fewer training points stays here
+# hull-min-class-size = 1         # hull or moments of a class with fewer training points stay here
 
 [sums]
 # contributors = 3                # the least number of nodes in a secure sum

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from app_runs import Recorder, all_bytes, array_names, real_nodes
+from app_runs import Recorder, all_bytes, array_names, real_nodes, run
 from flwr.app import Context, Message, RecordDict
 from graph_fixtures import user_fields
 from hull_nodes import QUICK, arrays_of, blobs, hull_run, nodes_of
@@ -166,6 +166,19 @@ def test_a_class_of_few_points_stays_at_home(tmp_path):
         hulls = np.unique(np.stack([stored["client"], stored["hull"]], axis=1), axis=0)
         counts[least] = len(hulls)
     assert counts == {1: 9, 3: 8}
+
+
+def test_moments_of_a_rare_class_stay_at_home(tmp_path):
+    """The sums of a class that one client has alone would be that client's: of one cell, the cell."""
+    rare = blobs("02")
+    rare["y_train"] = np.array(["5", *rare["y_train"][1:]])
+    nodes = nodes_of(tmp_path / "nodes", [blobs("025", seed=7), rare, blobs("025", seed=8)])
+    summed = []
+    for least in (1, 3):
+        chosen = with_policy(tmp_path / str(least), nodes, f"[leaves]\nhull-min-class-size = {least}\n")
+        found = run(tmp_path, f"sum{least}", nodes=chosen, method="discriminant", discriminant__kind="lda")
+        summed.append(found.summary["metrics"]["points_summed"])
+    assert summed[0] - summed[1] == 1
 
 
 # --- How large a sum is -------------------------------------------------------------------------------------------------
