@@ -31,6 +31,7 @@ def named_by(votes: NDArray[np.float64], classes: Sequence[str]) -> tuple[tuple[
     for group, (name, given) in enumerate(zip(names, votes, strict=True)):
         order = np.argsort(-given, kind="stable")
         told = ", ".join(f"{classes[one]} {given[one]:.0f}" for one in order if given[one] > 0)
-        log.info("group %d: %s (votes: %s)", group + 1, name or "no name", told or "none")
+        if told:
+            log.info("group %d: %s (votes: %s)", group + 1, name or "no name", told)
     chosen = np.flatnonzero(elect != NONE)
     return names, float(votes[chosen, elect[chosen]].sum() / votes.sum()) if votes.any() else None

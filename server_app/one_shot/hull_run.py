@@ -220,9 +220,12 @@ class HullRun(Run):
         arrays = learned.classifier.arrays()
         votes = self._score(arrays)
         found = scores(learned, known, self.summed, self.public, self.keys, self.config.seed)
-        if not any(found.group_names):
-            names, found.metrics["votes_agreed"] = named_by(votes, self.federation.facts.class_names)
-            found = replace(found, group_names=names)
+        if not all(found.group_names):  # test points may be absent, or lack a class
+            classes = self.federation.facts.class_names
+            is_free = np.outer([not name for name in found.group_names], ~np.isin(classes, found.group_names))
+            names, found.metrics["votes_agreed"] = named_by(votes * is_free, classes)
+            both = zip(found.group_names, names, strict=True)
+            found = replace(found, group_names=tuple(known or voted for known, voted in both))
         self.metrics |= found.metrics
         self.warn()
         self.state.scored["last"] = [found.accuracy] if found.accuracy is not None else []

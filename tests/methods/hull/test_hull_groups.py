@@ -95,6 +95,16 @@ def test_groups_get_the_names_that_most_clients_give_them(masked, tmp_path):
     assert run.summary["metrics"]["votes_agreed"] == 7 / 9
 
 
+def test_votes_name_the_groups_of_which_the_server_has_no_test_points(tmp_path):
+    test = blobs("02", seed=9)
+    np.savez(tmp_path / "test.npz", **test)
+    parts = [blobs("024", seed=1), blobs("024", seed=2), blobs("02", seed=3)]
+    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), test_data=str(tmp_path / "test.npz"))
+    assert run.summary["global_accuracy"] > 0.9
+    assert sorted(arrays_of(run)["names"]) == ["0", "2", "4"]
+    assert run.summary["metrics"]["votes_agreed"] == 1
+
+
 def test_votes_that_are_none_are_a_bad_reply(tmp_path):
     def twice(reply):
         return replace(reply, arrays=reply.arrays | {"votes": np.ones_like(reply.arrays["votes"])})
