@@ -1,12 +1,13 @@
 """How well each class of a one-shot run's test points is recognised, and how far its probabilities can be believed."""
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.server_app.directory.hull_file import HullFile
+if TYPE_CHECKING:  # other runs have no hulls, and load nothing of them
+    from curvfed.server_app.directory.hull_file import HullFile
 
 Z = 1.959964
 """Standard normal quantile of two-sided intervals of 95%."""
@@ -39,7 +40,7 @@ def wilson(right: int, of: int) -> tuple[float, float]:
     return max(0.0, float(middle - half)), min(1.0, float(middle + half))
 
 
-def recalls(file: HullFile) -> list[Share]:
+def recalls(file: "HullFile") -> list[Share]:
     """Of each class with test points the share that is recognised, the worst first, and what it is most often taken for."""
     found = []
     for number, name in enumerate(file.class_names):
@@ -55,7 +56,7 @@ def recalls(file: HullFile) -> list[Share]:
     return sorted(found, key=lambda one: one.share)
 
 
-def bands(file: HullFile) -> list[Share]:
+def bands(file: "HullFile") -> list[Share]:
     """Of the test points in each band of probability the share that is right; empty without a classifier."""
     if file.classifier is None or not len(file.test.labels):
         return []

@@ -47,10 +47,13 @@ def test_a_client_on_a_gpu_does_what_it_does_on_the_cpu(method, base):
     on_cpu = some_rounds(settings)
     with standing_in():
         on_gpu = some_rounds(settings)
-    # The CPU's Adam, and on some processors its convolutions, round by the entries' places in memory.
-    rounding = 1e-5 if base["dataset"] == "digits" or base.get("optimizer") == "adam" else 0
-    assert on_gpu[0] == pytest.approx(on_cpu[0], rel=10 * rounding, abs=0)
-    assert on_gpu[1] == pytest.approx(on_cpu[1], rel=10 * rounding, abs=0)
+    # The CPU's Adam, and on some processors its convolutions, round by the entries' places in memory; Adam's division by
+    # the root of small moments makes ten times as much of it.
+    rounding = 1e-5 if base["dataset"] == "digits" else 0
+    if base.get("optimizer") == "adam":
+        rounding = max(1e-6, 10 * rounding)
+    assert on_gpu[0] == pytest.approx(on_cpu[0], rel=1e-4 if rounding else 0, abs=0)
+    assert on_gpu[1] == pytest.approx(on_cpu[1], rel=1e-4 if rounding else 0, abs=0)
     assert on_gpu[2].keys() == on_cpu[2].keys()
     for name, array in on_cpu[2].items():
         np.testing.assert_allclose(on_gpu[2][name], array, rtol=rounding, atol=rounding, err_msg=name)

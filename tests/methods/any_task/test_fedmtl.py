@@ -74,7 +74,11 @@ def test_each_client_is_sent_the_gradient_of_the_trace(relations, heard, dtype):
             step = np.zeros_like(matrix)
             step[row, place] = 1.0
             slopes[row] = (coupling(matrix + step) - coupling(matrix - step)) / 2
-        tolerance = 2000 * np.finfo(dtype).eps * np.abs(omega).max()
+        # Of two equal columns the matrix is singular, and an error of eps in it is one of its root in the root.
+        relative = (
+            2000 * np.finfo(dtype).eps if len(heard) == 4 or relations == "mean" else 10 * np.finfo(dtype).eps ** 0.5
+        )
+        tolerance = relative * np.abs(omega).max()
         np.testing.assert_allclose(coupled(found.sent_to(partition)), slopes, rtol=0, atol=tolerance)
         for name, array in model(partition if place < len(heard) else 0, dtype).items():
             np.testing.assert_array_equal(found.sent_to(partition)[name], array)
