@@ -6,18 +6,16 @@ from dataclasses import asdict
 
 import numpy as np
 
-from curvfed.server_app.directory.checkpoint import identity, with_facts
+from curvfed.server_app.directory.checkpoint import identity
 from curvfed.server_app.one_shot.discriminant_classifier import discriminant
 from curvfed.server_app.one_shot.hull_run import DECODED, EVALUATION, PROTOCOL, HullRun
 from curvfed.server_app.one_shot.hull_scores import KnownPoints
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.masked_phases import check_session, masked_phase
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.hull.naming import elected
 from curvfed.strategies.methods.discriminant import BOUND, length
 from curvfed.strategies.wire.messages import HULLS
-from curvfed.strategies.wire.store import StoreError
 
 log = logging.getLogger("curvfed")
 
@@ -37,7 +35,8 @@ class DiscriminantRun(HullRun):
         self.connect()
         spec = point_spec(self.config, self.config.points)
         known = KnownPoints.read(spec, self.config.test_data, self.federation)
-        total = self._stored_total() if self.config.resume else None
+        found = self._loaded() if self.config.resume else None
+        total = found[0]["moments"] if found else None
         self.directory.start_writing(PROTOCOL if total is not None else PROTOCOL - 1)
         self.directory.write_clients(self.federation.record())
         self.sinks.start()
@@ -58,20 +57,6 @@ class DiscriminantRun(HullRun):
         self._store.save(DECODED, {"moments": total.values}, about, durable=True)
         self.sinks.flush()
         return total.values
-
-    def _stored_total(self) -> np.ndarray | None:
-        """The moments that this run has summed before; None if it did not get that far."""
-        try:
-            arrays, metadata = self._store.load(DECODED)
-        except StoreError as error:
-            if DECODED in self._store.stamps():
-                raise ConfigError(
-                    f"resume = true: {error}; restore the file, or start again with another run-name"
-                ) from None
-            return None
-        self.federation = with_facts(self.federation, metadata["before"])
-        self.metrics, self.state.totals = metadata["metrics"], metadata["totals"]
-        return arrays["moments"]
 
     def _finish(self, total: np.ndarray, known: KnownPoints) -> None:
         """Compute the classifier, score it, write it."""

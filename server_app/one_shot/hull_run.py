@@ -188,8 +188,8 @@ class HullRun(Run):
         self.sinks.flush()
         return hulls
 
-    def _stored(self) -> DecodedHulls | None:
-        """The hulls that this run has decoded before; None if it did not get that far."""
+    def _loaded(self) -> tuple[Arrays, dict[str, Any]] | None:
+        """What this run has stored of the sums, arrays and what goes with them; None if it did not get that far."""
         try:
             arrays, metadata = self._store.load(DECODED)
         except StoreError as error:
@@ -197,12 +197,19 @@ class HullRun(Run):
                 raise ConfigError(
                     f"resume = true: {error}; restore the file, or start again with another run-name"
                 ) from None
-            log.info("no hulls yet: starting anew")
             return None
         self.federation = with_facts(self.federation, metadata["before"])
-        agreed = metadata["agreed"]
+        self.metrics, self.state.totals = metadata["metrics"], metadata["totals"]
+        return arrays, metadata
+
+    def _stored(self) -> DecodedHulls | None:
+        """The hulls that this run has decoded before; None if it did not get that far."""
+        if (found := self._loaded()) is None:
+            log.info("no hulls yet: starting anew")
+            return None
+        arrays, metadata = found
+        agreed, self.summed = metadata["agreed"], metadata["summed"]
         self.public = public_parameters(self.keys, self.config.points, agreed["classes"], agreed["clients"])
-        self.metrics, self.state.totals, self.summed = (metadata[name] for name in ("metrics", "totals", "summed"))
         log.info("resuming with the hulls that were decoded before")
         return DecodedHulls(np.split(arrays["bins"], np.cumsum(arrays["sizes"]))[:-1], arrays["clients"])
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+from liars import lied
 
 from accept.flatland import spread
 from accept.hull import OLSSON
@@ -58,7 +59,7 @@ def olsson_liars(lab: Lab) -> Iterator[Outcome]:
     for liars, bar in ((1, 2.0), (3, 4.0)):
         for lie in LIES:
             found = [
-                _accuracy([_lied(part, lie, classes, one) if one < liars else part for one, part in enumerate(parts)],
+                _accuracy([lied(part, lie, classes, one) if one < liars else part for one, part in enumerate(parts)],
                           test, classes, "auto", seed)
                 for seed, (parts, test, classes) in enumerate(splits)
             ]  # fmt: skip
@@ -77,18 +78,6 @@ def olsson_discriminant(lab: Lab) -> Iterator[Outcome]:
         lab.start(runs)
         values = [100 * lab.summary(one)["global_accuracy"] for one in runs]
         yield Outcome(f"Olsson, {SPLITS} splits, 3 clients: {kind} of log0", "told", _interval(values), True)
-
-
-def _lied(part: Part, how: str, classes: int, seed: int) -> Part:
-    points, labels = part
-    rng = np.random.default_rng(seed)
-    turn = rng.uniform(0, 2 * np.pi, len(points))
-    circle = np.stack([np.cos(turn), np.sin(turn)], axis=1)
-    if how == "rim":
-        return 0.998 * circle, labels
-    if how == "noise":
-        return 0.95 * np.sqrt(rng.uniform(0, 1, (len(points), 1))) * circle, labels
-    return points, rng.permutation(labels) if how == "shuffled" else rng.permutation(classes)[labels]
 
 
 def _interval(values: list[float]) -> str:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from liars import lied
 
 from curvfed.strategies.hull.codec import DecodedHulls
 from curvfed.strategies.hull.learn import Learned, Settings, learn
@@ -26,18 +27,6 @@ def clients_and_test(seed):
     owner = np.arange(TRAIN) % CLIENTS
     parts = [(points[:TRAIN][owner == one], labels[:TRAIN][owner == one]) for one in range(CLIENTS)]
     return parts, (points[TRAIN:], labels[TRAIN:])
-
-
-def lied(part, how, seed):
-    points, labels = part
-    rng = np.random.default_rng(seed)
-    turn = rng.uniform(0, 2 * np.pi, len(points))
-    circle = np.stack([np.cos(turn), np.sin(turn)], axis=1)
-    if how == "rim":
-        return 0.998 * circle, labels
-    if how == "noise":
-        return 0.95 * np.sqrt(rng.uniform(0, 1, (len(points), 1))) * circle, labels
-    return points, rng.permutation(labels) if how == "shuffled" else rng.permutation(CLASSES)[labels]
 
 
 def learned(parts, classifier="auto") -> Learned:
@@ -72,7 +61,7 @@ def test_honest_clients_are_not_odd_and_probabilities_fit(honest):
 @pytest.mark.parametrize(("liars", "loss"), [(1, 0.02), (3, 0.04)])
 def test_liars_cost_little_and_are_told(honest, how, liars, loss, classifier):
     parts, test, _, share = honest
-    given = [lied(part, how, one) if one < liars else part for one, part in enumerate(parts)]
+    given = [lied(part, how, CLASSES, one) if one < liars else part for one, part in enumerate(parts)]
     found = learned(given, classifier)
     assert right(found, test) >= share - loss
     # Names of classes are never sent, so that a client that switches them sends the hulls of an honest one.

@@ -81,6 +81,26 @@ def test_a_run_equals_the_classifier_of_all_points(tmp_path, kind):
     assert summary["global_accuracy"] == pytest.approx(np.mean(names == pooled.test_labels))
 
 
+def test_a_resumed_run_sums_nothing_anew(tmp_path):
+    np.savez(tmp_path / "points.npz", x_train=points_of(2, 4)[0], y_train=points_of(2, 4)[1])
+    keys = {
+        "method": "discriminant",
+        "dataset": str(tmp_path / "points.npz"),
+        "results-dir": str(tmp_path),
+        "run-name": "run",
+    }
+    first = load_file(simulate(keys, 3) / "model.safetensors")
+    (tmp_path / "run" / "model.safetensors").unlink()
+    (tmp_path / "run" / "summary.json").unlink()
+    again = simulate(keys | {"resume": True}, 3)
+    assert {name: array.tolist() for name, array in load_file(again / "model.safetensors").items()} == {
+        name: array.tolist() for name, array in first.items()
+    }
+    phases = [line.split(",") for line in (again / "rounds.csv").read_text().splitlines()]
+    column = phases[0].index("phase")
+    assert [row[column] for row in phases[1:]].count("hulls") == 1
+
+
 def test_too_few_points_for_a_covariance():
     tangents, labels = np.arange(10.0).reshape(5, 2), np.array([0, 0, 0, 1, 1])
     with pytest.raises(ValueError, match="a class has 2 points in all"):

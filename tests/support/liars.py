@@ -1,0 +1,18 @@
+"""Clients that lie about their points: on the rim, noise, with shuffled labels, with switched names of classes."""
+
+import numpy as np
+
+Part = tuple[np.ndarray, np.ndarray]
+
+
+def lied(part: Part, how: str, classes: int, seed: int) -> Part:
+    """What a client of the disc of curvature -1 says in place of its points (n, 2) and labels (n,)."""
+    points, labels = part
+    rng = np.random.default_rng(seed)
+    turn = rng.uniform(0, 2 * np.pi, len(points))
+    circle = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    if how == "rim":
+        return 0.998 * circle, labels
+    if how == "noise":
+        return 0.95 * np.sqrt(rng.uniform(0, 1, (len(points), 1))) * circle, labels
+    return points, rng.permutation(labels) if how == "shuffled" else rng.permutation(classes)[labels]
