@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Compiled files are kept, whatever the shell says: without them every process of the tests compiles torch and Flower anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup run tree lint compiled test test-long test-hosts accept paper bench gpu compat cluster-demo reference lock clean
+.PHONY: help setup run tree lint compiled test test-long test-hosts accept paper bench gpu docs compat cluster-demo reference lock clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -75,8 +75,13 @@ compat: ## the end-to-end run once more under Flower 1.41
 cluster-demo: setup ## a SuperLink and 3 SuperNodes with TLS and keys on this machine, two runs on them, then everything is stopped
 	$(PY) -m curvfed cluster demo
 
-reference: setup ## regenerate docs/configuration.md and the defaults in pyproject.toml from the model of the configuration
+docs: setup ## the site of the documentation, into build/site; a warning or a dead link inside it is an error
+	$(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going docs build/site
+	@echo build/site/index.html
+
+reference: setup ## regenerate docs/configuration.md, docs/commands.md and the defaults in pyproject.toml
 	$(PY) docs/make_reference.py
+	$(PY) docs/make_commands.py
 
 lock: setup ## regenerate both requirements files from pyproject.toml (`rm requirements.txt requirements-dev.txt` first to raise every version)
 	$(LOCK) --output-file requirements.txt

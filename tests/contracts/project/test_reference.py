@@ -30,3 +30,8 @@ def test_a_cell_never_ends_early():
 
 def test_the_project_has_the_defaults():
     assert PROJECT.read_text(encoding="utf-8") == REFERENCE["project"](), "write them anew: make reference"
+
+
+def test_the_commands_are_as_help_tells_them():
+    commands = run_path(str(ROOT / "docs" / "make_commands.py"))
+    assert commands["PAGE"].read_text(encoding="utf-8") == commands["page"](), "write it anew: make reference"
