@@ -24,6 +24,7 @@ EXAMPLES = re.compile(r"(?:^curvfed .*\n)+", re.MULTILINE)
 def page() -> str:
     """The text of the page: a heading for each command, its examples in blocks."""
     import click
+
     from curvfed.deployments.command import app
 
     command = get_command(app)

@@ -1,0 +1,53 @@
+"""Every block of the tutorials, in its order, in an empty folder with an empty home."""
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from page_blocks import reader, run_blocks
+
+DATA = Path(__file__).parents[3] / "shared" / "data" / "poincare"
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def completed(run: Path) -> dict:
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["status"] == "completed"
+    return summary
+
+
+def test_flatland_on_my_graph(tmp_path):
+    printed = run_blocks("tutorial-graph.md", tmp_path)
+    summary = completed(tmp_path / "runs" / "mine")
+    labels = rows(tmp_path / "predictions.csv")
+    assert {row["class"] for row in labels} <= {"red", "green", "blue"}
+    assert summary["personal_accuracy_mean"] > 0.5  # a third by chance
+    assert re.search(r"^There is no difference|is the best", printed, re.MULTILINE)
+
+
+def test_images_on_two_machines(tmp_path):
+    try:
+        run_blocks("tutorial-machines.md", tmp_path)
+    finally:
+        subprocess.run([sys.executable, "-m", "curvfed", "cluster", "down"], env=reader(tmp_path), capture_output=True)
+    summary = completed(tmp_path / "home" / "curvfed" / "results" / "digits")
+    assert summary["personal_accuracy_mean"] > 0.8
+    assert {row["class"] for row in rows(tmp_path / "predictions.csv")} == {f"digit-{label}" for label in range(10)}
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="Olsson's cells are downloaded by a user; there is no copy here")
+def test_a_papers_table(tmp_path):
+    shutil.copytree(DATA, tmp_path / "home" / "data" / "poincare")
+    run_blocks("tutorial-paper.md", tmp_path)
+    (table,) = (tmp_path / "table-02").glob("*.md")
+    assert "79.17" in table.read_text() or "79.2" in table.read_text()  # CP in the paper and here
+    assert rows(next((tmp_path / "gate").glob("*.csv")))
