@@ -34,6 +34,20 @@ PICTURES = """() => {
 }"""
 """Where each picture is in the gallery, in pixels."""
 
+CUT = """() => {
+    const beyond = (one, frame) => one.width + one.height > 0
+        && (one.left < frame.left - 1 || one.top < frame.top - 1 || one.right > frame.right + 1 || one.bottom > frame.bottom + 1);
+    const drawn = [...document.querySelectorAll("svg")].flatMap(svg => [...svg.querySelectorAll("path, use, text, image")]
+        .filter(one => !one.closest("[clip-path], defs, clipPath, symbol"))
+        .filter(one => beyond(one.getBoundingClientRect(), svg.getBoundingClientRect()))
+        .map(one => svg.closest("figure")?.textContent.trim().slice(0, 60) ?? "a picture"));
+    const hidden = [...document.querySelectorAll("body *")]
+        .filter(one => getComputedStyle(one).overflowX === "hidden" && one.scrollWidth > one.clientWidth + 1)
+        .map(one => one.textContent.trim().slice(0, 60));
+    return [...new Set([...drawn, ...hidden])];
+}"""
+"""Pictures with something drawn beyond their frame, and text that is wider than its place, which hides the rest."""
+
 
 @pytest.fixture
 def tab(context: BrowserContext) -> Iterator[Page]:
@@ -59,8 +73,9 @@ def check(tab: Page, path: Path, pictures: int = 1) -> None:
         check_pictures(tab, pictures)
     assert len(set(papers)) == 2
     tab.evaluate(OPEN)
-    for width in (1280, 600, 360):
+    for width in (1280, 600, 390):
         tab.set_viewport_size({"width": width, "height": 900})
+        assert tab.evaluate(CUT) == [], f"cut off at {width} pixels"
         assert tab.evaluate(OVERFLOW) == 0, f"the page is wider than {width} pixels"
     assert tab.evaluate(BROKEN) == 0
     assert wrong == []
@@ -116,6 +131,8 @@ FAULTS = {
     "wide": '<div style="width: 90rem">so</div>',
     "no dark": "<style>body { background: white !important }</style>",
     "small": "<style>svg { display: none !important }</style>",
+    "cut": "<div style='overflow: hidden; width: 3rem; white-space: nowrap'>so it is not all shown</div>",
+    "beyond": "<svg viewBox='0 0 100 100' width='100' height='100' style='display: block'><text x='60' y='50'>so on</text></svg>",
     "empty": "<style>svg * { opacity: 0 }</style>",
 }
 
