@@ -1,8 +1,12 @@
 """The ServerApp: configuration -> method -> rounds -> run directory."""
 
+import contextlib
 import logging
+import signal
+import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from types import FrameType
 from typing import Any
 
 from flwr.app import Context
@@ -36,10 +40,41 @@ def main(grid: Grid, context: Context) -> None:
     except ConfigError as error:
         _refuse(error, context.run_config, config)
         raise
+    with _signals_later():
+        try:
+            run_in(directory, config, grid)
+        finally:
+            directory.lock.release()
+
+
+@contextlib.contextmanager
+def _signals_later() -> Iterator[None]:
+    """A signal to end raises KeyboardInterrupt in the block, and is passed on to Flower's handler after it.
+
+    `flwr stop` makes Flower send one to this process, and Flower's handler kills the process after five seconds, in which
+    no report can be made.
+    """
+    if threading.current_thread() is not threading.main_thread():  # Flower's simulation, whose signals are its own
+        yield
+        return
+    caught: list[int] = []
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        caught.append(signum)
+        if len(caught) == 1:  # Flower sends it again while the report is made
+            raise KeyboardInterrupt
+
+    ends = (signal.SIGINT, signal.SIGTERM)
+    before = {each: signal.getsignal(each) for each in ends}
+    for each in (each for each in ends if before[each] is not signal.SIG_IGN):  # as under `nohup`
+        signal.signal(each, end)
     try:
-        run_in(directory, config, grid)
+        yield
     finally:
-        directory.lock.release()
+        for each in ends:
+            signal.signal(each, before[each])
+        if caught:
+            signal.raise_signal(caught[0])
 
 
 def _kind_of_run(config: RunConfig) -> type[Run]:
@@ -63,10 +98,12 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         run.run()
     except BaseException as error:
         # Flower turns a signal into SystemExit and kills the process seconds later, so the summary is written first.
-        text = reason(error)
         if not directory.is_writable:  # a resumed run that could not begin changes nothing
-            _refuse(error, flatten(config) | {"run-name": directory.name}, config)
-            raise
+            damage = isinstance(error, TypeError | ValueError | LookupError | AttributeError) and not _is_ours(error)
+            refusal = _damaged(directory, error) if damage else error
+            _refuse(refusal, flatten(config) | {"run-name": directory.name}, config)
+            raise refusal from error.__cause__
+        text = reason(error)
         told = failed_summary(text, config) | run.figures() | {"status": "failed", "error": text}
         directory.write_summary(told)
         log.error("the run failed after round %d: %s%s", run.state.round, text, _more(error, config))
@@ -83,6 +120,13 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         log.warning("done, without a report: %s", directory.path)
 
 
+def _damaged(directory: RunDirectory, error: BaseException) -> ConfigError:
+    return ConfigError(
+        f"resume = true: {directory.path} cannot be gone on with ({reason(error)}): its files are damaged, or were written "
+        "by another version of the app; restore them, or start a new run with another run-name"
+    )
+
+
 def _refuse(error: BaseException, raw: Mapping[str, Any], config: RunConfig | None) -> None:
     """Log why a run cannot begin, and write it beside the run directories."""
     place = write_failure(reason(error), raw, config)
@@ -96,6 +140,8 @@ def reason(error: BaseException) -> str:
         return "interrupted"
     if isinstance(error, SystemExit):
         return "ended by Flower, whose own log says why"
+    if type(error).__name__ == "RunNotRunningException":  # of `flwr stop` too, where Flower hears of it by an answer
+        return "interrupted"
     name = type(error).__name__
     return f"{name}: {error}" if str(error) and not _is_ours(error) else str(error) or name
 
@@ -117,7 +163,8 @@ def _report(directory: RunDirectory) -> bool:
         from curvfed.server_app.report.page import write_report
 
         write_report(directory.path)
-    except Exception:
-        log.exception("the report could not be made; the figures are in %s", directory.path)
+    except Exception as error:
+        text = "the report could not be made (%s); the figures are in %s"
+        log.error(text, reason(error), directory.path, exc_info=not isinstance(error, OSError))  # such as a full disk
         return False
     return True

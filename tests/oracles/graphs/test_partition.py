@@ -91,11 +91,14 @@ def test_metis_parts_are_never_empty(num_nodes, shape):
 @given(EDGE_LISTS, st.integers(1, NODES), st.sampled_from([1, 10]))
 def test_components_are_dealt_whole_unless_they_fill_more_than_a_part(pairs, num_parts, copies):
     """Any graph, several times side by side: no node is lost, no part empty, none twice as large as an equal share."""
-    num_nodes, pairs = NODES * copies, [(i + NODES * copy, j + NODES * copy) for i, j in pairs for copy in range(copies)]
+    num_nodes, pairs = (
+        NODES * copies,
+        [(i + NODES * copy, j + NODES * copy) for i, j in pairs for copy in range(copies)],
+    )
     parts = metis_parts(clean_edges(as_array(pairs), num_nodes), num_nodes, num_parts, seed=0)
     sizes = np.bincount(parts, minlength=num_parts)
     assert (len(parts), len(sizes)) == (num_nodes, num_parts)
-    assert 0 < sizes.min()
+    assert sizes.min() > 0
     assert sizes.max() <= 2 * num_nodes / num_parts + 1
     graph = nx.Graph(pairs)
     graph.add_nodes_from(range(num_nodes))
