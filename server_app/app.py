@@ -100,7 +100,14 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         # Flower turns a signal into SystemExit and kills the process seconds later, so the summary is written first.
         if not directory.is_writable:  # a resumed run that could not begin changes nothing
             damage = isinstance(error, TypeError | ValueError | LookupError | AttributeError) and not _is_ours(error)
-            refusal = _damaged(directory, error) if damage else error
+            refusal = (
+                error
+                if not damage
+                else ConfigError(
+                    f"resume = true: {directory.path} cannot be gone on with ({reason(error)}): its files are damaged, or were "
+                    "written by another version of the app; restore them, or start a new run with another run-name"
+                )
+            )
             _refuse(refusal, flatten(config) | {"run-name": directory.name}, config)
             raise refusal from error.__cause__
         text = reason(error)
@@ -120,13 +127,6 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         log.warning("done, without a report: %s", directory.path)
 
 
-def _damaged(directory: RunDirectory, error: BaseException) -> ConfigError:
-    return ConfigError(
-        f"resume = true: {directory.path} cannot be gone on with ({reason(error)}): its files are damaged, or were written "
-        "by another version of the app; restore them, or start a new run with another run-name"
-    )
-
-
 def _refuse(error: BaseException, raw: Mapping[str, Any], config: RunConfig | None) -> None:
     """Log why a run cannot begin, and write it beside the run directories."""
     place = write_failure(reason(error), raw, config)
@@ -136,12 +136,12 @@ def _refuse(error: BaseException, raw: Mapping[str, Any], config: RunConfig | No
 
 def reason(error: BaseException) -> str:
     """Why a run ended, in one line; errors that are not ours are named by their type too."""
-    if isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and not error.code):
+    # After `flwr stop` a process hears by a signal or by an answer that its run is over.
+    stopped = isinstance(error, KeyboardInterrupt) or type(error).__name__ == "RunNotRunningException"
+    if stopped or (isinstance(error, SystemExit) and not error.code):
         return "interrupted"
     if isinstance(error, SystemExit):
         return "ended by Flower, whose own log says why"
-    if type(error).__name__ == "RunNotRunningException":  # of `flwr stop` too, where Flower hears of it by an answer
-        return "interrupted"
     name = type(error).__name__
     return f"{name}: {error}" if str(error) and not _is_ours(error) else str(error) or name
 
