@@ -100,27 +100,24 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         # Flower turns a signal into SystemExit and kills the process seconds later, so the summary is written first.
         if not directory.is_writable:  # a resumed run that could not begin changes nothing
             damage = isinstance(error, TypeError | ValueError | LookupError | AttributeError) and not _is_ours(error)
-            refusal = (
-                error
-                if not damage
-                else ConfigError(
-                    f"resume = true: {directory.path} cannot be gone on with ({reason(error)}): its files are damaged, or were "
-                    "written by another version of the app; restore them, or start a new run with another run-name"
-                )
+            told = (
+                f"resume = true: {directory.path} cannot be gone on with ({reason(error)}): its files are damaged, or were "
+                "written by another version of the app; restore them, or start a new run with another run-name"
             )
+            refusal = ConfigError(told) if damage else error
             _refuse(refusal, flatten(config) | {"run-name": directory.name}, config)
             raise refusal from error.__cause__
         text = reason(error)
-        told = failed_summary(text, config) | run.figures() | {"status": "failed", "error": text}
-        directory.write_summary(told)
+        figures = failed_summary(text, config) | run.figures() | {"status": "failed", "error": text}
+        directory.write_summary(figures)
         log.error("the run failed after round %d: %s%s", run.state.round, text, _more(error, config))
         _report(directory)
-        run.sinks.end(told)
+        run.sinks.end(figures)
         raise
-    told = {"status": "completed"} | run.figures()
-    directory.write_summary(told)
+    figures = {"status": "completed"} | run.figures()
+    directory.write_summary(figures)
     drawn = _report(directory)
-    run.sinks.end(told)
+    run.sinks.end(figures)
     if drawn:
         log.info("done: %s", directory.path / "report.html")
     else:
