@@ -100,11 +100,14 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         # Flower turns a signal into SystemExit and kills the process seconds later, so the summary is written first.
         if not directory.is_writable:  # a resumed run that could not begin changes nothing
             damage = isinstance(error, TypeError | ValueError | LookupError | AttributeError) and not _is_ours(error)
-            told = (
-                f"resume = true: {directory.path} cannot be gone on with ({reason(error)}): its files are damaged, or were "
-                "written by another version of the app; restore them, or start a new run with another run-name"
+            refusal = (
+                ConfigError(
+                    f"resume = true: {directory.path} cannot be gone on with ({reason(error)}): its files are damaged, or "
+                    "were written by another version of the app; restore them, or start a new run with another run-name"
+                )
+                if damage
+                else error
             )
-            refusal = ConfigError(told) if damage else error
             _refuse(refusal, flatten(config) | {"run-name": directory.name}, config)
             raise refusal from error.__cause__
         text = reason(error)

@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -252,6 +253,8 @@ def _try(case: Case) -> None:
 
 
 if __name__ == "__main__":
+    for heavy in ("client_app.app", "deployments.simulate", "server_app.app", "server_app.report.page"):
+        import_module(f"curvfed.{heavy}")  # once, and not in every child
     from curvfed.deployments.command import main
     from curvfed.tasks import public_data
 
