@@ -10,8 +10,8 @@ from curvfed.strategies.config.run_config import RunConfig
 
 MIN_CLIENTS = 64
 """Number of clients that are always kept; if a simulation has more, others are set up again from their files."""
-MAX_BYTES = 2 * 2**30
-"""More clients are kept while the process uses less memory than this; a thousand small ones do."""
+MAX_BYTES = 3 * 2**29
+"""More clients are kept while the process uses less memory than this, 1.5 GiB; a thousand small ones do."""
 
 _clients: OrderedDict[tuple[Any, ...], Client] = OrderedDict()
 
@@ -22,12 +22,13 @@ def get_client(config: RunConfig, run: str, partition: int, node_config: dict[st
     client = _clients.get(key)
     if client is None:
         client = _clients[key] = Client(config, run, partition, node_config)
-        if len(_clients) > MIN_CLIENTS and _used_bytes() > MAX_BYTES:
-            # Two for one new client, so that larger new ones do not let the process grow; not all at once, because freed
-            # memory counts as used for a while.
-            for _ in range(min(2, len(_clients) - MIN_CLIENTS)):
-                _clients.popitem(last=False)
     _clients.move_to_end(key)
+    # For known clients too, which so far have only described their data and set their model up now.
+    if len(_clients) > MIN_CLIENTS and _used_bytes() > MAX_BYTES:
+        # Several for one client, because those with a model are a hundred times as large as those without; not all at once,
+        # because freed memory counts as used for a while.
+        for _ in range(min(2 + len(_clients) // 16, len(_clients) - MIN_CLIENTS)):
+            _clients.popitem(last=False)
     return client
 
 

@@ -4,13 +4,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
+
+from curvfed.client_app.node.resources import free_memory
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
 from curvfed.server_app.sinks import check_installed
 from curvfed.strategies.base.dotted import EXTRA
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, flatten, settled
 from curvfed.tasks.names import num_sets, tasks_of
+
+CLIENT_BYTES = 2 * 10**4
+"""Least memory that a simulated client takes at the server: its messages, figures and context."""
+
+POINT_BYTES = 150
+"""Memory that a point of the data set `uniform` takes while it is drawn, split and dealt."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +63,7 @@ def read_request(pairs: Sequence[str]) -> Request:
 
 
 def checked(settings: dict[str, Value], number: int) -> Request:
-    """Check a run with these keys and this number of clients.
+    """Check a run in this process with these keys and this number of clients.
 
     Raises
     ------
@@ -64,6 +74,7 @@ def checked(settings: dict[str, Value], number: int) -> Request:
         every = defaults()
         settings |= {key: value for key, value in flatten(config).items() if value != every[key]}
     request = Request(settings, number, config)
+    _check_memory(config, number)
     check_installed(config.sinks)
     sets = num_sets(config.dataset)  # client p holds a part of data set p modulo their number
     if number % sets:
@@ -73,3 +84,15 @@ def checked(settings: dict[str, Value], number: int) -> Request:
 
         check_secure_sums(request.settled, number)
     return request
+
+
+def _check_memory(config: RunConfig, number: int) -> None:
+    """Refuse a number of clients or points that this process cannot have memory for."""
+    free = free_memory(torch.device("cpu"))
+    points = config.points.num if config.dataset.lower() == "uniform" else 0
+    for key, count, each in (("num-supernodes", number, CLIENT_BYTES), ("points.num", points, POINT_BYTES)):
+        if count * each > free:
+            raise ConfigError(
+                f"{key} = {count}: takes {count * each / 2**30:.1f} GiB of memory, and this process may take "
+                f"{free / 2**30:.1f} GiB more; allowed are up to {free // each}"
+            )

@@ -1,8 +1,12 @@
 """The ServerApp: configuration -> method -> rounds -> run directory."""
 
+import contextlib
 import logging
+import signal
+import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from types import FrameType
 from typing import Any
 
 from flwr.app import Context
@@ -36,10 +40,41 @@ def main(grid: Grid, context: Context) -> None:
     except ConfigError as error:
         _refuse(error, context.run_config, config)
         raise
+    with _signals_later():
+        try:
+            run_in(directory, config, grid)
+        finally:
+            directory.lock.release()
+
+
+@contextlib.contextmanager
+def _signals_later() -> Iterator[None]:
+    """A signal to end raises KeyboardInterrupt in the block, and is passed on to Flower's handler after it.
+
+    `flwr stop` makes Flower send one to this process, and Flower's handler kills the process after five seconds, in which
+    no report can be made.
+    """
+    if threading.current_thread() is not threading.main_thread():  # Flower's simulation, whose signals are its own
+        yield
+        return
+    caught: list[int] = []
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        caught.append(signum)
+        if len(caught) == 1:  # Flower sends it again while the report is made
+            raise KeyboardInterrupt
+
+    ends = (signal.SIGINT, signal.SIGTERM)
+    before = {each: signal.getsignal(each) for each in ends}
+    for each in (each for each in ends if before[each] is not signal.SIG_IGN):  # as under `nohup`
+        signal.signal(each, end)
     try:
-        run_in(directory, config, grid)
+        yield
     finally:
-        directory.lock.release()
+        for each in ends:
+            signal.signal(each, before[each])
+        if caught:
+            signal.raise_signal(caught[0])
 
 
 def _kind_of_run(config: RunConfig) -> type[Run]:
@@ -63,20 +98,29 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         run.run()
     except BaseException as error:
         # Flower turns a signal into SystemExit and kills the process seconds later, so the summary is written first.
-        text = reason(error)
         if not directory.is_writable:  # a resumed run that could not begin changes nothing
-            _refuse(error, flatten(config) | {"run-name": directory.name}, config)
-            raise
-        told = failed_summary(text, config) | run.figures() | {"status": "failed", "error": text}
-        directory.write_summary(told)
+            damage = isinstance(error, TypeError | ValueError | LookupError | AttributeError) and not _is_ours(error)
+            refusal = (
+                ConfigError(
+                    f"resume = true: {directory.path} cannot be gone on with ({reason(error)}): its files are damaged, or "
+                    "were written by another version of the app; restore them, or start a new run with another run-name"
+                )
+                if damage
+                else error
+            )
+            _refuse(refusal, flatten(config) | {"run-name": directory.name}, config)
+            raise refusal from error.__cause__
+        text = reason(error)
+        figures = failed_summary(text, config) | run.figures() | {"status": "failed", "error": text}
+        directory.write_summary(figures)
         log.error("the run failed after round %d: %s%s", run.state.round, text, _more(error, config))
         _report(directory)
-        run.sinks.end(told)
+        run.sinks.end(figures)
         raise
-    told = {"status": "completed"} | run.figures()
-    directory.write_summary(told)
+    figures = {"status": "completed"} | run.figures()
+    directory.write_summary(figures)
     drawn = _report(directory)
-    run.sinks.end(told)
+    run.sinks.end(figures)
     if drawn:
         log.info("done: %s", directory.path / "report.html")
     else:
@@ -92,7 +136,9 @@ def _refuse(error: BaseException, raw: Mapping[str, Any], config: RunConfig | No
 
 def reason(error: BaseException) -> str:
     """Why a run ended, in one line; errors that are not ours are named by their type too."""
-    if isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and not error.code):
+    # After `flwr stop` a process hears by a signal or by an answer that its run is over.
+    stopped = isinstance(error, KeyboardInterrupt) or type(error).__name__ == "RunNotRunningException"
+    if stopped or (isinstance(error, SystemExit) and not error.code):
         return "interrupted"
     if isinstance(error, SystemExit):
         return "ended by Flower, whose own log says why"
@@ -117,7 +163,8 @@ def _report(directory: RunDirectory) -> bool:
         from curvfed.server_app.report.page import write_report
 
         write_report(directory.path)
-    except Exception:
-        log.exception("the report could not be made; the figures are in %s", directory.path)
+    except Exception as error:
+        text = "the report could not be made (%s); the figures are in %s"
+        log.error(text, reason(error), directory.path, exc_info=not isinstance(error, OSError))  # such as a full disk
         return False
     return True

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import resource
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -66,7 +67,11 @@ def free_memory(device: torch.device) -> int:
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     import psutil
 
-    return min(int(psutil.virtual_memory().available), _left_of_limit())
+    used, left = psutil.Process().memory_info(), [int(psutil.virtual_memory().available), _left_of_limit()]
+    for kind, size in ((resource.RLIMIT_AS, used.vms), (resource.RLIMIT_DATA, getattr(used, "data", 0))):
+        if (limit := resource.getrlimit(kind)[0]) != resource.RLIM_INFINITY:  # `ulimit`, and many batch systems
+            left.append(max(0, limit - int(size)))
+    return min(left)
 
 
 def _left_of_limit(groups: Path = Path("/sys/fs/cgroup")) -> int:

@@ -41,12 +41,13 @@ def superlink(path: Path, bind: str, background: bool) -> None:
     Raises
     ------
     ClusterError
-        If it already runs, its certificate has expired, a port is taken, or it ends at once.
+        If it already runs, its certificate has expired, its database is damaged, a port is taken, or it ends at once.
     """
     folder = ServerFolder.open(path)
     check_certificate(folder.server[0])
     daemon = Daemon(folder.running, "superlink")
     daemon.check_free()
+    folder.check_database()
     check_port(bind, folder.fleet_port, "the SuperLink (nodes)")
     check_port(LOOPBACK, folder.api_port, "the SuperLink (runs)")
     ports = ((LOOPBACK, folder.api_port), (bind, folder.fleet_port))

@@ -35,11 +35,18 @@ def wait(folder: ServerFolder, number: int) -> None:
 
 
 def show(folder: ServerFolder) -> int:
-    """Print the status; the exit status, 0 if the SuperLink answers."""
+    """Print the status; the exit status, 0 if the SuperLink answers.
+
+    Raises
+    ------
+    ClusterError
+        If its database is damaged.
+    """
     console = Console()
     for daemon in running([folder.running, *(node.running for node in folder.nodes())]):
         console.print(str(daemon), soft_wrap=True)
     console.print(f"server certificate: {time_left(folder.server[0]).days} days left")
+    folder.check_database()
     flwr(folder, "supernode", "list").show()
     try:
         nodes = registry.present(folder)

@@ -69,8 +69,13 @@ def check_table(path: Path, last_round: int) -> None:
     Raises
     ------
     ConfigError
-        If it has other columns, or rows of much later rounds.
+        If it is absent though rounds are done, or has other columns, or rows of much later rounds.
     """
+    if last_round > 0 and not path.exists():
+        raise ConfigError(
+            f"resume = true: {path} is missing, with the rows of rounds up to {last_round}; restore it, or make an empty "
+            "file of this name to go on without them"
+        )
     lines, ours = _lines(path), TABLES[path.name]
     if lines and tuple(lines[0].split(",")[: len(ours)]) != ours:
         raise ConfigError(f"resume = true: {path} does not have the columns of this version of the app")

@@ -1,5 +1,6 @@
 """Checks that the keys of a configuration fit together."""
 
+import errno
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -20,6 +21,9 @@ SUMMED = ("average", "fedopt", "scaffold", "feddyn", "interpolated", *NEED_ONLY_
 
 OWN_CLIENTS = ("fednova", "noisy-average", ONE_SHOT)
 """Those that need it of what their own method's clients make."""
+
+_SHOWN = 80
+"""Characters of an impossible path that an error shows."""
 
 OF_SGD = ("fednova", "scaffold")
 """Aggregations that assume SGD whose momentum starts at zero in every round."""
@@ -55,6 +59,20 @@ def _check_flower(config: RunConfig) -> None:
             raise ConfigError(
                 f'flower.{kebab(name)} = {value}: allowed with aggregation = "{config["aggregation"]}" is {own}'
             )
+
+
+def check_paths(config: RunConfig) -> None:
+    """The keys that are paths; `dataset` may be one."""
+    for key in ("dataset", "data-dir", "results-dir", "test-data"):
+        path = str(config[key] or "")
+        try:
+            Path(path).expanduser().stat()
+        except (RuntimeError, ValueError, OSError) as error:  # no such user; an impossible name; not there
+            if getattr(error, "errno", None) in (errno.ELOOP, errno.ENAMETOOLONG, None):
+                reason = getattr(error, "strerror", None) or str(error).rstrip(".").lower()
+                shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
+                what = "a name or a path" if key == "dataset" else "the path of a folder"
+                raise ConfigError(f"{key} = {shown!r}: allowed is {what} that can exist ({reason})") from None
 
 
 def check_data(config: RunConfig) -> None:
@@ -237,17 +255,6 @@ def check_together(config: RunConfig) -> None:
     for value in dict(config).values():
         if isinstance(value, Table) and (reason := value.conflict()):
             raise ConfigError(reason)
-    for key, folder in (
-        ("data-dir", config.data_dir),
-        ("results-dir", config.results_dir),
-        ("test-data", config.test_data),
-    ):
-        try:
-            fit = "\0" not in folder and bool(Path(folder).expanduser())
-        except RuntimeError:  # no such user
-            fit = False
-        if not fit:
-            raise ConfigError(f"{key} = {folder!r}: allowed is the path of a folder")
     if "@" in config.mlflow.tracking_uri:  # which is not told again: it is in files and messages that others read
         raise ConfigError(
             "mlflow.tracking-uri has an @: allowed is an address without user and password, which MLflow takes from "

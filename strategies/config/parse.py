@@ -13,7 +13,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO, Form, Table, kebab, value_type
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.all_keys import brought_tables, defaults
-from curvfed.strategies.config.checks import check_data, check_method, check_together
+from curvfed.strategies.config.checks import check_data, check_method, check_paths, check_together
 from curvfed.strategies.config.run_config import BUILT_IN, RunConfig, config_class
 from curvfed.strategies.method_index import DEFAULTS
 from curvfed.strategies.methods import METHODS, brought, table_of
@@ -49,6 +49,7 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     check_method(config)
     if config.dataset is None:
         config = config.model_copy(update={"dataset": BUILT_IN[config.row.tasks[0]]})
+    check_paths(config)
     check_data(config)
     check_together(config)
     return config

@@ -1,10 +1,12 @@
 """A folder of images: one folder per class, or parts of such folders."""
 
 import dataclasses
+import errno
 import hashlib
 import json
 import logging
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import islice
@@ -103,12 +105,19 @@ def read_parts(folder: Path, parts: Mapping[int, Path]) -> RawImages:
 
 
 def images_of(part: Path, class_names: Sequence[str]) -> list[tuple[str, int]]:
-    """Paths and labels of the images of CLASS/*, as torchvision's ImageFolder finds them; other folders are ignored."""
-    from torchvision.datasets.folder import make_dataset
+    """Paths and labels of the images of CLASS/*, in the order of torchvision's ImageFolder; other folders are ignored.
 
-    numbers = {name: number for number, name in enumerate(class_names)}
-    samples: list[tuple[str, int]] = make_dataset(str(part), numbers, is_valid_file=_is_image, allow_empty=True)
-    return samples
+    Raises
+    ------
+    OSError
+        If a folder cannot be read, or is a link to one that holds it.
+    """
+    return [
+        (path, number)
+        for number, name in enumerate(class_names)
+        if (part / name).is_dir()
+        for path in sorted((one.path for one in _below(str(part / name)) if _is_image(one.name)), key=os.path.split)
+    ]
 
 
 def listed(folder: Path, samples: Sequence[tuple[str, int, int]], class_names: Sequence[str]) -> RawImages:
@@ -157,20 +166,31 @@ def _fingerprint(folders: tuple[Path, ...], changed: tuple[int, ...]) -> str:
     # Tens of thousands of files take half a second, and a simulation asks once per client.
     hasher = hashlib.sha256()
     for folder in folders:
-        hasher.update(json.dumps([folder.name, *_stats(str(folder), "")]).encode())
+        hasher.update(json.dumps([folder.name, *_stats(str(folder))]).encode())
     return hasher.hexdigest()
 
 
-def _stats(folder: str, place: str) -> Iterator[tuple[str, int, int]]:
+def _stats(folder: str) -> Iterator[tuple[str, int, int]]:
+    for entry in _below(folder):
+        place = os.path.relpath(entry.path, folder)
+        if entry.is_dir():
+            yield f"{place}/", 0, 0
+        elif _is_image(entry.name):
+            found = entry.stat()
+            yield place, found.st_size, found.st_mtime_ns
+
+
+def _below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[os.DirEntry[str]]:
+    """What is in a folder and in the folders in it, by name, without what is hidden; `above` are the folders around it."""
+    own = os.stat(folder)
+    if (identity := (own.st_dev, own.st_ino)) in above:
+        raise OSError(errno.ELOOP, "a link to a folder that holds it", folder)
     with os.scandir(folder) as entries:
         found = sorted((entry for entry in entries if not _hidden(entry.name)), key=lambda entry: entry.name)
     for entry in found:
+        yield entry
         if entry.is_dir():
-            yield f"{place}{entry.name}/", 0, 0
-            yield from _stats(entry.path, f"{place}{entry.name}/")
-        elif _is_image(entry.name):
-            stat = entry.stat()
-            yield place + entry.name, stat.st_size, stat.st_mtime_ns
+            yield from _below(entry.path, above | {identity})
 
 
 def _images_in(folder: Path) -> Iterator[str]:
@@ -221,6 +241,8 @@ def _decoded(path: str) -> Tensor:
     """The first frame of an image file, (1, c, h, w), uint8: one channel if the file is grey, else three."""
     from PIL import Image
 
+    if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would be waited for
+        raise OSError("no regular file")
     with Image.open(path) as image:
         if image.mode.startswith("I"):  # Pillow would clip what exceeds 255
             values = np.asarray(image)

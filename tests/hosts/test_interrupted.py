@@ -41,7 +41,8 @@ def test_ctrl_c_and_sigterm_end_a_run_that_can_go_on(hosts: Hosts, tmp_path: Pat
         assert f"Stopped by {signal.Signals(signum).name}" in output
         assert "run-name=stopped resume=true" in output
         assert hosts.rounds_done("stopped") == done
-        await_(lambda: (hosts.results / "stopped" / "summary.json").exists(), LONG, "a summary")
+        for name in ("summary.json", "report.html"):
+            await_(lambda name=name: (hosts.results / "stopped" / name).exists(), LONG, name)
         summary = hosts.summary("stopped")
         assert (summary["status"], summary["error"]) == ("failed", "interrupted")
     finish(hosts, "stopped", 3, tmp_path)

@@ -27,6 +27,8 @@ class ClientGraph(Examples):
         Mean Forman-Ricci curvature over the edges, with triangles and without; 0 where there are no edges.
     graph_of_node : Tensor, (N,), int64, or None
         Which graph a node belongs to, ascending from 0; None where the nodes themselves are classified.
+    cut_from : str
+        How the graph that this is a part of was dealt to the clients, in words; "" where it is no part.
     """
 
     features: Tensor
@@ -34,6 +36,7 @@ class ClientGraph(Examples):
     forman: float
     forman_plain: float
     graph_of_node: Tensor | None = None
+    cut_from: str = ""
 
     shape = ""
 

@@ -1,7 +1,8 @@
 """The graph data of one client: its part of a public data set, its generated tree, or its own file or folder."""
 
+import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,19 +16,23 @@ from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
 from curvfed.tasks.graphs.data.partition import (
     PARTITIONS,
     clean_edges,
+    components,
     induced,
-    largest_component,
+    largest,
     membership_digest,
 )
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
+
+log = logging.getLogger("curvfed")
 
 
 def load_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_dir: Path) -> ClientGraph:
     """The data of client `partition_id` of `num_partitions`.
 
-    The first call prepares every client and keeps them below `cache_dir`; later ones read one file. Public and user
-    graphs are cleaned, cut to their largest connected component, split (once, over all clients) and partitioned; edges
-    between clients are dropped (the protocol of FED-PUB, Baek et al. 2023).
+    The first call prepares every client and keeps them below `cache_dir`; later ones read one file. Graphs are cleaned,
+    split (once, over all clients) and partitioned; edges between clients are dropped. Public ones are cut to their largest
+    connected component before (the protocol of FED-PUB, Baek et al. 2023); a user's own keeps all its nodes. What was done
+    is logged with client 0.
 
     Raises
     ------
@@ -51,7 +56,11 @@ def load_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_d
         return deal(raw, spec, num_partitions) if isinstance(raw, RawGraphs) else _parts(raw, spec, num_partitions)
 
     settings = asdict(spec) | {"dataset": spec.dataset.lower(), "data_dir": "", "num_partitions": num_partitions}
-    return prepared.load(ClientGraph, cache_dir / prepared.cache_key(settings, located.files), partition_id, prepare)
+    folder = cache_dir / prepared.cache_key(settings, located.files)
+    client = prepared.load(ClientGraph, folder, partition_id, prepare)
+    if client.cut_from and not partition_id:
+        log.info("%s: %s", spec.dataset, client.cut_from)
+    return client
 
 
 def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> ClientGraph:
@@ -89,15 +98,20 @@ def own(raw: RawGraph | RawGraphs, spec: GraphSpec) -> ClientGraph:
 
 def _parts(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[ClientGraph]:
     """Every client's part of the graph."""
+    from curvfed.tasks.graphs.data.sources import SOURCES
+
     num_nodes = len(raw.labels)
     edges = clean_edges(raw.edge_index.numpy(), num_nodes)
-    nodes = largest_component(edges, num_nodes)
+    component = components(edges, num_nodes)
+    nodes, kept = np.arange(num_nodes), f"all {num_nodes} nodes"
+    if spec.dataset.lower() in SOURCES:
+        nodes = largest(component)
+        kept = f"{len(nodes)} of {num_nodes} nodes, the largest connected component"
     if num_partitions > len(nodes):
         raise DataError(
-            f"{num_partitions} clients are more than the {len(nodes)} nodes in the largest connected component of "
-            f"{spec.dataset}; every client needs one"
+            f"{num_partitions} clients are more than the {len(nodes)} nodes of {spec.dataset}; every client needs one"
         )
-    edges = induced(edges, nodes, num_nodes)
+    edges, component = induced(edges, nodes, num_nodes), component[nodes]
     masks = _split(raw, nodes, spec)
     features = normalize_rows(raw.features[nodes], spec.normalize)
     labels = raw.labels[nodes]
@@ -105,10 +119,17 @@ def _parts(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[Clie
     owner_of_node = np.full(num_nodes, -1)
     owner_of_node[nodes] = parts
     digest = membership_digest(owner_of_node)
+    dropped = edges[0][parts[edges[0]] != parts[edges[1]]]
+    cut_from = (
+        f"{kept}, dealt to {num_partitions} clients; {len(np.unique(component[dropped]))} of {len(np.unique(component))} "
+        f"connected components are cut, {len(dropped) // 2} of {edges.shape[1] // 2} edges run between clients and are "
+        "dropped"
+    )
     for part in range(num_partitions):
         own = np.flatnonzero(parts == part)
         own_edges = torch.from_numpy(induced(edges, own, len(nodes)))
-        yield client_graph(features[own], own_edges, labels[own], masks[:, own], raw.class_names, raw.metric, digest)
+        made = client_graph(features[own], own_edges, labels[own], masks[:, own], raw.class_names, raw.metric, digest)
+        yield replace(made, cut_from=cut_from)
 
 
 def _split(raw: RawGraph, nodes: np.ndarray, spec: GraphSpec) -> Tensor:

@@ -1,6 +1,7 @@
 """Partition one graph among clients: cleaning, connected components, METIS, random splits."""
 
 import hashlib
+import heapq
 from collections.abc import Callable
 
 import numpy as np
@@ -20,18 +21,21 @@ def clean_edges(edge_index: Integers, num_nodes: int) -> Integers:
     return np.stack(np.divmod(keys, num_nodes))
 
 
-def largest_component(edge_index: Integers, num_nodes: int) -> Integers:
-    """The nodes, ascending, of the largest connected component; of equally large ones, the one with the smallest node."""
+def components(edge_index: Integers, num_nodes: int) -> Integers:
+    """The connected component of every node, (num_nodes,), numbered from 0 in the order of their smallest nodes."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     adjacency = coo_array(
         (np.ones(edge_index.shape[1], dtype=np.int8), tuple(edge_index)), shape=(num_nodes, num_nodes)
     )
-    _, component = connected_components(adjacency, directed=False)
-    sizes = np.bincount(component)
-    first = int(np.argmax(sizes[component]))
-    return np.flatnonzero(component == component[first])
+    found: Integers = connected_components(adjacency, directed=False)[1]
+    return found
+
+
+def largest(component: Integers) -> Integers:
+    """The nodes, ascending, of the largest component; of equally large ones, the one with the smallest node."""
+    return np.flatnonzero(component == component[np.argmax(np.bincount(component)[component])])
 
 
 def induced(edge_index: Integers, nodes: Integers, num_nodes: int) -> Integers:
@@ -44,7 +48,10 @@ def induced(edge_index: Integers, nodes: Integers, num_nodes: int) -> Integers:
 
 
 def metis_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int) -> Integers:
-    """The METIS k-way partition, which cuts few edges; no part is empty.
+    """Parts of about equal size between which few edges run; no part is empty.
+
+    A connected graph is cut by METIS. Of another one, every component is cut into as many pieces as it would fill parts,
+    rounded up, and the pieces are dealt, the largest first, each to the part that has the fewest nodes by then.
 
     Parameters
     ----------
@@ -55,6 +62,24 @@ def metis_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int)
     -------
     (num_nodes,) of 0..num_parts-1; the same for the same arguments.
     """
+    piece = components(edge_index, num_nodes)
+    shares = -(-np.bincount(piece) * num_parts // num_nodes)
+    if len(shares) == 1:
+        return _cut(edge_index, num_nodes, num_parts, seed)
+    for component in np.flatnonzero(shares > 1):
+        nodes = np.flatnonzero(piece == component)
+        cut = _cut(induced(edge_index, nodes, num_nodes), len(nodes), int(shares[component]), seed)
+        piece[nodes] = np.where(cut, piece.max() + cut, component)
+    sizes = np.bincount(piece)
+    parts, filled = np.empty_like(sizes), [(0, part) for part in range(num_parts)]
+    for number in np.argsort(-sizes, kind="stable"):
+        size, parts[number] = filled[0]
+        heapq.heapreplace(filled, (size + int(sizes[number]), int(parts[number])))
+    return parts[piece]
+
+
+def _cut(edge_index: Integers, num_nodes: int, num_parts: int, seed: int) -> Integers:
+    """The METIS k-way partition of a connected graph; arguments as in `metis_parts`."""
     import pymetis
 
     if num_parts == 1:

@@ -84,12 +84,12 @@ def _stored(path: Path) -> object:
     stand_ins: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
         (type(name.rpartition(".")[2], (), {}), name) for name in _DATA_CLASSES
     ]
+    if not path.is_file():  # a pipe would be waited for
+        raise DataError(f"no file {path}; expected {_ONE}, or {_MANY}")
     try:
         with torch.serialization.safe_globals(stand_ins), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # sparse layouts in beta
             return torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise DataError(f"no file {path}; expected {_ONE}, or {_MANY}") from None
     except Exception as error:  # the file is a program for the unpickler, which may raise anything
         raise DataError(
             f"{path} cannot be read ({type(error).__name__}); expected {_ONE}, or {_MANY}, stored by torch.save"

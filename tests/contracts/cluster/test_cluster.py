@@ -8,6 +8,7 @@ import re
 import shlex
 import signal
 import socket
+import sqlite3
 import ssl
 import stat
 import subprocess
@@ -782,6 +783,23 @@ def test_the_superlink_of_another_cluster_is_said_to_be_that(folder, fake, tmp_p
     said = " ".join(capsys.readouterr().out.split())
     assert f"the SuperLink at {server.address} is another cluster's" in said
     assert "does not answer" not in said
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6])
+def test_a_damaged_database_is_named_before_anything_is_started(share, tmp_path, fake, capsys):
+    folder = ServerFolder.make(tmp_path / "one", [], [], 9092, 8000, 1)
+    with contextlib.closing(sqlite3.connect(folder.database)) as database, database:
+        database.execute("CREATE TABLE nodes (name TEXT)")
+        database.executemany("INSERT INTO nodes VALUES (?)", [("x" * 1000,)] * 100)
+    folder.check_database()
+    whole = folder.database.read_bytes()
+    folder.database.write_bytes(whole[: int(share * len(whole))])
+    for command in ("superlink", "status"):
+        assert main(["cluster", "--folder", str(folder.path), command]) == 1
+        said = " ".join(capsys.readouterr().err.split())
+        assert f"{folder.database} is damaged (" in said
+        assert "register every node anew" in said
+    assert not (fake / "asked").exists()
 
 
 def test_nodes_are_registered_once_and_revoked(folder, fake, capsys):

@@ -290,7 +290,7 @@ def test_check_looks_at_graphs(capsys, cora_dir, tmp_path):
     for path in ("own.pt", tmp_path / "own.pt"):
         place, client = said(capsys, f"dataset={path}", f"data-dir={tmp_path}", "num-supernodes=1")
         assert place == f"data: {tmp_path / 'own.pt'}"
-        assert client.startswith("client 0 of 1: a graph of 57 nodes and ")
+        assert client.startswith("client 0 of 1: a graph of 60 nodes and ")
     write_tu(tmp_path)
     write_tu(tmp_path / "more", "BZR")
     place, client = said(capsys, f"dataset={tmp_path}/more/tu/BZR", "num-supernodes=2")
@@ -351,7 +351,7 @@ def test_check_names_data_that_will_not_do(capsys, tmp_path):
             test = refusal(capsys, "method=hull", f"test-data={own}")
             assert test.startswith(f'error: test-data = "{own}": {own}')
     write_user_graph(tmp_path / "own.pt")
-    assert "99 clients are more than the 57 nodes" in refusal(capsys, f"dataset={tmp_path}/own.pt", "num-supernodes=99")
+    assert "99 clients are more than the 60 nodes" in refusal(capsys, f"dataset={tmp_path}/own.pt", "num-supernodes=99")
     torch.save(user_graphs(), tmp_path / "own.pt")
     line = refusal(capsys, f"dataset={tmp_path}/own.pt", "method=fedgta", "num-supernodes=2")
     assert line.endswith('the data are graphs, method = "fedgta" works on nodes')

@@ -173,13 +173,13 @@ def test_own_masks_are_used(tmp_path):
     graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path, seed=5))
     assert torch.equal(graph.test, own_masks()["test_mask"].roll(2))
     clients = load_all(GraphSpec(str(tmp_path / "own.pt"), tmp_path), tmp_path / "cache", CLIENTS)
-    assert sum(int(client.train.sum()) for client in clients) == int(own_masks()["train_mask"][:57].sum())
+    assert sum(int(client.train.sum()) for client in clients) == int(own_masks()["train_mask"].sum())
 
 
 def test_path_is_looked_up_in_the_data_folder(tmp_path):
     write_user_graph(tmp_path / "own.pt")
     graphs = load_all(GraphSpec("own.pt", tmp_path), tmp_path / "cache", CLIENTS)
-    assert sum(len(graph.labels) for graph in graphs) == 57
+    assert sum(len(graph.labels) for graph in graphs) == 60
 
 
 def test_a_dict_of_tensors_will_do(tmp_path):
@@ -207,8 +207,29 @@ def test_a_graph_without_edges(tmp_path):
     write_user_graph(tmp_path / "own.pt", edge_index=torch.zeros(2, 0, dtype=torch.int64))
     graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
     assert (graph.edge_index.shape, graph.forman, graph.forman_plain) == ((2, 0), 0.0, 0.0)
-    # Its largest component is a single node.
-    assert len(load_client(GraphSpec("own.pt", tmp_path), 0, 1, tmp_path / "cache").labels) == 1
+    parts = load_all(GraphSpec("own.pt", tmp_path), tmp_path / "cache", 7)
+    assert sorted(len(part.labels) for part in parts) == [8, 8, 8, 9, 9, 9, 9]
+
+
+@pytest.mark.parametrize(("partition", "cut"), [("metis", 0), ("random", 50)])
+def test_an_own_graph_of_many_components_keeps_every_node(partition, cut, tmp_path, caplog):
+    """Fifty rings of twenty nodes, dealt whole; what was done stands in the log of every run."""
+    rings = torch.arange(1000)
+    edge_index = torch.stack([rings, rings // 20 * 20 + (rings + 1) % 20])
+    x = torch.eye(1000)
+    write_user_graph(tmp_path / "own.pt", x=x, y=rings % 3, edge_index=edge_index)
+    spec = GraphSpec(str(tmp_path / "own.pt"), tmp_path, partition)
+    for _ in range(2):  # read from the cache the second time
+        caplog.clear()
+        with caplog.at_level("INFO", "curvfed"):
+            parts = load_all(spec, tmp_path / "cache", 10)
+        (told,) = (line for line in caplog.messages if "own.pt" in line)
+        assert "all 1000 nodes, dealt to 10 clients" in told
+        assert f"{cut} of 50 connected components are cut" in told
+    assert sorted(row.index(1) for part in parts for row in rows(part)) == list(range(1000))
+    assert [len(part.labels) for part in parts] == [100] * 10
+    edges = sum(part.edge_index.shape[1] for part in parts) // 2
+    assert edges == 1000 if partition == "metis" else edges < 1000
 
 
 # What is refused

@@ -292,9 +292,20 @@ def test_folders_of_classes_may_be_links(tmp_path):
     (tmp_path / "own").mkdir()
     for name in ("a", "b"):
         (tmp_path / "own" / name).symlink_to(tmp_path / "far" / name)
-    (tmp_path / "own" / "b" / "loop").symlink_to(tmp_path / "own")
     assert is_image_folder(tmp_path / "own")
-    assert len(load_own(tmp_path / "own", ImageSpec("mnist", tmp_path)).labels) >= 5
+    spec = ImageSpec("mnist", tmp_path)
+    assert len(load_own(tmp_path / "own", spec, tmp_path / "cache").labels) == 5
+    for name in ("loop", "other"):  # two of them double at every level
+        (tmp_path / "own" / "b" / name).symlink_to(tmp_path / "own")
+    with pytest.raises(DataError, match=r"own/b/loop cannot be looked into \(a link to a folder that holds it\)$"):
+        load_own(tmp_path / "own", spec, tmp_path / "cache")
+
+
+def test_a_pipe_among_the_images_is_named_and_not_waited_for(tmp_path):
+    write_classes(tmp_path / "own", {"a": 2, "b": 3})
+    os.mkfifo(tmp_path / "own" / "a" / "9.png")
+    with pytest.raises(DataError, match=r"image a/9\.png cannot be read \(OSError\)"):
+        load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
 
 
 @pytest.mark.parametrize("suffix", [".jpg", ".jpeg", ".png", ".bmp", ".tif", ".webp", ".PNG"])

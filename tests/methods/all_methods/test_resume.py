@@ -20,6 +20,7 @@ from tiers import only
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Header, Reply, encode_reply
+from curvfed.strategies.wire.store import Store
 
 ROOT = Path(__file__).parents[3]
 
@@ -235,6 +236,14 @@ def test_a_resume_without_a_run_does_not_take_its_name(tmp_path):
     assert run(tmp_path).summary["status"] == "completed"
 
 
+def retell(folder: Path, **changes: object) -> None:
+    """Change what the checkpoints tell beside their arrays."""
+    store = Store(folder / "checkpoint" / "server")
+    for stamp in store.stamps():
+        arrays, about = store.load(stamp)
+        store.save(stamp, arrays, about | changes, base=stamp - 1)
+
+
 @pytest.mark.parametrize(
     ("damage", "text"),
     [
@@ -248,8 +257,12 @@ def test_a_resume_without_a_run_does_not_take_its_name(tmp_path):
             lambda folder: (folder / "config.toml").write_text("method ="),
             r"config.toml cannot be read \(TOMLDecodeError\)",
         ),
+        (lambda folder: (folder / "rounds.csv").unlink(), "rounds.csv is missing, with the rows of rounds up to 3"),
+        (lambda folder: retell(folder, later=1), "cannot be gone on with .TypeError: .* another version of the app"),
+        (lambda folder: retell(folder, before={"facts": 1, "digests": {}}), "cannot be gone on with .*damaged"),
+        (lambda folder: retell(folder, stamps=3), "cannot be gone on with .AttributeError"),
     ],
-    ids=["torn", "lost", "columns", "config"],
+    ids=["torn", "lost", "columns", "config", "rows", "later", "facts", "stamps"],
 )
 def test_what_is_damaged_is_refused_and_left_alone(damage, text, tmp_path):
     first = run(tmp_path, num_rounds=3)
@@ -258,6 +271,42 @@ def test_what_is_damaged_is_refused_and_left_alone(damage, text, tmp_path):
     with pytest.raises(ConfigError, match=text):
         run(tmp_path, resume=True, num_rounds=4)
     assert files_of(first.path) == before
+
+
+def test_an_empty_table_stands_for_one_that_is_lost(tmp_path):
+    first = run(tmp_path, num_rounds=2)
+    (first.path / "rounds.csv").write_text("")
+    again = run(tmp_path, resume=True, num_rounds=3)
+    assert [row["round"] for row in again.rounds] == ["3"]
+
+
+FLOWER = """
+import os, signal, sys, threading, time
+from curvfed.deployments.inprocess import simulate
+
+def killed_soon(signum, frame):
+    threading.Timer(0.1, os._exit, [7]).start()
+    time.sleep(60)
+
+def stop(request, handle):
+    if request.content["header"]["round"] == 2:
+        signal.raise_signal(signal.SIGINT)
+    return handle(request)
+
+signal.signal(signal.SIGINT, killed_soon)
+simulate({"results-dir": sys.argv[1], "run-name": "run", "num-rounds": 3, "embedding-dim": 8}, 2, intercept=stop)
+"""
+"""A run in a process whose own handler of signals ends it soon, as Flower's does that hears of `flwr stop`."""
+
+
+def test_a_run_that_flower_stops_leaves_a_summary_and_a_report(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", FLOWER, tmp_path], cwd=ROOT, env=os.environ | {"HOME": str(tmp_path)}, timeout=300
+    )
+    assert done.returncode == 7
+    summary = Run(tmp_path / "run").summary
+    assert (summary["status"], summary["error"], summary["rounds"]) == ("failed", "interrupted", 1)
+    assert (tmp_path / "run" / "report.html").exists()
 
 
 def test_a_run_that_is_over_says_the_same_again(tmp_path):

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from curvfed.tasks.graphs.data.partition import (
     clean_edges,
+    components,
     fill_empty,
     induced,
-    largest_component,
+    largest,
     membership_digest,
     metis_parts,
     random_parts,
@@ -29,7 +30,7 @@ def as_array(pairs):
 def planted_component():
     graph = planted()
     edges = clean_edges(as_array(graph.edges), len(graph.labels))
-    nodes = largest_component(edges, len(graph.labels))
+    nodes = largest(components(edges, len(graph.labels)))
     return induced(edges, nodes, len(graph.labels)), len(nodes)
 
 
@@ -44,10 +45,9 @@ def test_clean_edges_are_the_symmetric_set(pairs):
 def test_largest_component_is_that_of_networkx(pairs):
     graph = nx.Graph(pairs)
     graph.add_nodes_from(range(NODES))
-    components = list(nx.connected_components(graph))
-    largest = max(len(component) for component in components)
-    expected = min((sorted(component) for component in components if len(component) == largest), key=min)
-    assert largest_component(clean_edges(as_array(pairs), NODES), NODES).tolist() == expected
+    sets = sorted(map(sorted, nx.connected_components(graph)))
+    expected = max(sets, key=len)  # the first of several
+    assert largest(components(clean_edges(as_array(pairs), NODES), NODES)).tolist() == expected
 
 
 @given(EDGE_LISTS, st.sets(st.integers(0, NODES - 1), min_size=1))
@@ -86,6 +86,25 @@ def test_metis_parts_are_never_empty(num_nodes, shape):
     for num_parts in {1, (num_nodes + 1) // 2, num_nodes - 1 or 1, num_nodes}:
         parts = metis_parts(edges, num_nodes, num_parts, seed=0)
         assert sorted(set(parts.tolist())) == list(range(num_parts))
+
+
+@given(EDGE_LISTS, st.integers(1, NODES), st.sampled_from([1, 10]))
+def test_components_are_dealt_whole_unless_they_fill_more_than_a_part(pairs, num_parts, copies):
+    """Any graph, several times side by side: no node is lost, no part empty, none twice as large as an equal share."""
+    num_nodes, pairs = (
+        NODES * copies,
+        [(i + NODES * copy, j + NODES * copy) for i, j in pairs for copy in range(copies)],
+    )
+    parts = metis_parts(clean_edges(as_array(pairs), num_nodes), num_nodes, num_parts, seed=0)
+    sizes = np.bincount(parts, minlength=num_parts)
+    assert (len(parts), len(sizes)) == (num_nodes, num_parts)
+    assert sizes.min() > 0
+    assert sizes.max() <= 2 * num_nodes / num_parts + 1
+    graph = nx.Graph(pairs)
+    graph.add_nodes_from(range(num_nodes))
+    for component in nx.connected_components(graph):
+        if len(component) <= num_nodes / num_parts:
+            assert len(set(parts[sorted(component)].tolist())) == 1
 
 
 @given(st.lists(st.integers(0, 5), min_size=6, max_size=20))
