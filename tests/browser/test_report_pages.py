@@ -36,7 +36,8 @@ PICTURES = """() => {
 
 CUT = """() => {
     const beyond = (one, frame) => one.width + one.height > 0
-        && (one.left < frame.left - 1 || one.top < frame.top - 1 || one.right > frame.right + 1 || one.bottom > frame.bottom + 1);
+        && (one.left < frame.left - 1 || one.top < frame.top - 1 || one.right > frame.right + 1
+            || one.bottom > frame.bottom + 1);
     const drawn = [...document.querySelectorAll("svg")].flatMap(svg => [...svg.querySelectorAll("path, use, text, image")]
         .filter(one => !one.closest("[clip-path], defs, clipPath, symbol"))
         .filter(one => beyond(one.getBoundingClientRect(), svg.getBoundingClientRect()))
@@ -132,7 +133,7 @@ FAULTS = {
     "no dark": "<style>body { background: white !important }</style>",
     "small": "<style>svg { display: none !important }</style>",
     "cut": "<div style='overflow: hidden; width: 3rem; white-space: nowrap'>so it is not all shown</div>",
-    "beyond": "<svg viewBox='0 0 100 100' width='100' height='100' style='display: block'><text x='60' y='50'>so on</text></svg>",
+    "beyond": "<svg viewBox='0 0 100 100' width='100' height='100'><text x='60' y='50'>so on</text></svg>",
     "empty": "<style>svg * { opacity: 0 }</style>",
 }
 
