@@ -12,6 +12,7 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary, write_failure
 from curvfed.server_app.rounds import Rounds
 from curvfed.server_app.run import Run
+from curvfed.server_app.run_warnings import mostly_absent
 from curvfed.server_app.sinks import check_installed
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
@@ -73,7 +74,8 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         _report(directory)
         run.sinks.end(told)
         raise
-    told = {"status": "completed"} | run.figures()
+    status = "completed with absences" if mostly_absent(run.state) else "completed"
+    told = {"status": status} | run.figures()
     directory.write_summary(told)
     drawn = _report(directory)
     run.sinks.end(told)

@@ -123,7 +123,7 @@ def _once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
         except (Interrupted, ClusterError):  # nobody would follow the run any more
             with signals(signal.SIG_IGN):
                 _stop(folder, identity, expected.directory)
-            if expected.read()[1].get("status") != "completed":
+            if not expected.read()[1].get("status", "").startswith("completed"):
                 raise
             status, details = COMPLETED, ""  # it completed in the meantime
     except ClusterError as error:
@@ -145,7 +145,7 @@ def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
         command = flwr(folder, "run", app, options=["--run-config", toml_pairs(config), "--format", "json"])
         identity = str(command.show().ask()["run-id"])
     names = registry.known(folder, registry.RUNS)
-    registry.note(folder, names | {identity: str(config["run-name"])}, registry.RUNS)
+    registry.note(folder, names | {identity: str(ExpectedSummary(config).directory)}, registry.RUNS)
     if caught:
         _stop(folder, identity, ExpectedSummary(config).directory)
         raise Interrupted(caught[0])

@@ -7,10 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tomli_w
 from numpy.typing import NDArray
-from safetensors.numpy import save
 
 from curvfed.server_app.directory.run_lock import RunLock
 from curvfed.server_app.directory.tables import TABLES, append, check_table, truncate
@@ -20,9 +18,11 @@ from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.parse import fields, parse
 from curvfed.strategies.config.run_config import RunConfig, config_class, flatten
-from curvfed.strategies.config.settings_file import HEADING, format_of, read_settings
+from curvfed.strategies.config.settings_file import SEALED_HEADING, format_of, read_sealed
+from curvfed.strategies.wire.array_file import packed
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.sealed import sealed
 
 FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",
                             "debug", "test-data", "sinks", "mlflow.tracking-uri", "mlflow.experiment"})  # fmt: skip
@@ -131,7 +131,8 @@ class RunDirectory:
     def _write_config(self) -> None:
         """`config.toml`: the configuration in effect, enough to run it again."""
         settings = flatten(self.config) | {"run-name": self.path.name, "resume": False}
-        write_atomically(self.path / "config.toml", (HEADING + tomli_w.dumps(nested(settings))).encode())
+        text = SEALED_HEADING + tomli_w.dumps(nested(settings))
+        write_atomically(self.path / "config.toml", sealed(text.encode()))
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """`summary.json`; figures that are not finite become null."""
@@ -165,11 +166,8 @@ class RunDirectory:
 
     def write_model(self, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
         """`model.safetensors`: the shared parameters, and metadata to rebuild the model."""
-        # safetensors writes the memory of any array as if it were in C order.
-        contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-        write_atomically(
-            self.path / "model.safetensors", save(contiguous, {"curvfed": json.dumps(about)}), private=True
-        )
+        content = b"".join(packed(dict(sorted(arrays.items())), {"curvfed": json.dumps(about)}))  # resumed or not
+        write_atomically(self.path / "model.safetensors", content, private=True)
 
 
 def default_name(config: RunKeys) -> str:
@@ -203,7 +201,7 @@ def _taken(path: Path) -> ConfigError:
 
 def _check_same_run(config: RunConfig, path: Path) -> None:
     try:
-        earlier = parse(read_settings(path / "config.toml"))
+        earlier = parse(read_sealed(path / "config.toml"))
     except FileNotFoundError:
         raise ConfigError(
             f"resume = true: there is no run in {path}; allowed is the run-name of an existing run"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.directory.tables import renamed
 from curvfed.server_app.report.units import is_number
-from curvfed.strategies.config.settings_file import read_settings
+from curvfed.strategies.config.settings_file import read_sealed
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class RunFiles:
         return cls(
             name=folder.resolve().name,
             summary=load("summary.json", _json),
-            config=load("config.toml", read_settings),
+            config=load("config.toml", read_sealed),
             clients=sorted(clients.get("clients", []), key=lambda about: about["partition"]),
             refused=clients.get("refused", {}),
             class_names=_all_classes(clients),

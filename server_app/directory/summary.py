@@ -64,6 +64,10 @@ def summary(
         **figures,
         "metrics": metrics,
         "settled": settings,
+        "absences": [
+            {"partition": partition, "asked": state.asked[partition], **one}
+            for partition, one in sorted(state.absences.items())
+        ],
         "best_validation": state.best,
         "bytes_up": totals.get("bytes_up", 0.0) / rounds,
         "bytes_down": totals.get("bytes_down", 0.0) / rounds,
@@ -123,6 +127,7 @@ def failed_summary(error: str, config: RunKeys | None) -> dict[str, Any]:
         "personal_accuracy_std": None,
         "personal_accuracy_worst_decile": None,
         "metrics": {},
+        "absences": [],
         "best_validation": None,
         "bytes_up": None,
         "bytes_down": None,

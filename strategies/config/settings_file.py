@@ -10,9 +10,13 @@ from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.wire.stored_format import FORMAT, unreadable
+from curvfed.tasks.sealed import UNSEALED, DamagedError, is_sealed
 
 HEADING = f"# format {FORMAT} of curvfed\n"
 """A line that a file has: a comment, since Flower reads the file too and refuses keys that it does not know."""
+
+SEALED_HEADING = f"{HEADING}# {UNSEALED}\n"
+"""The lines of a file that a run writes."""
 
 AUTO_IN_FORMAT_1 = {
     "local-epochs": 0,
@@ -36,7 +40,7 @@ AUTO_IN_FORMAT_1 = {
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """A run's `config.toml`, by dotted key.
+    """A file of settings, by dotted key.
 
     Raises
     ------
@@ -50,6 +54,25 @@ def read_settings(path: Path) -> dict[str, Any]:
         return updated(dotted(tomllib.loads(text)), format_of(text))
     except ConfigError as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """A run's `config.toml`, by dotted key, as the run has written it.
+
+    Raises
+    ------
+    OSError, ValueError
+        As `read_settings`.
+    ConfigError
+        If it has changed since, or is of another format.
+    """
+    try:
+        is_sealed(path.read_bytes())
+    except DamagedError as error:
+        raise ConfigError(
+            f"{error}, as after a change by hand: undo it, or take out the line with the digest"
+        ) from None
+    return read_settings(path)
 
 
 def format_of(text: str) -> int:
