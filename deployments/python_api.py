@@ -23,7 +23,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device
-from curvfed.strategies.config.settings_file import read_sealed
+from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.run_log import log_to_stdout
 
 if TYPE_CHECKING:  # pandas takes a second to import
@@ -75,7 +75,7 @@ class Run:
     def config(self) -> dict[str, Any]:
         """`config.toml` by dotted key, such as "flatland.gate"; empty if the run could not begin."""
         path = self.path / "config.toml"
-        return read_sealed(path) if path.exists() else {}
+        return read_settings(path, of_run=True) if path.exists() else {}
 
     @cached_property
     def rounds(self) -> "DataFrame":

@@ -1,5 +1,6 @@
 """The ServerApp: configuration -> method -> rounds -> run directory."""
 
+import contextlib
 import logging
 import traceback
 from collections.abc import Mapping
@@ -69,7 +70,8 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
             _refuse(error, flatten(config) | {"run-name": directory.name}, config)
             raise
         told = failed_summary(text, config) | run.figures() | {"status": "failed", "error": text}
-        directory.write_summary(told)
+        with contextlib.suppress(OSError):  # on a full disk; the error that is raised says so
+            directory.write_summary(told)
         log.error("the run failed after round %d: %s%s", run.state.round, text, _more(error, config))
         _report(directory)
         run.sinks.end(told)

@@ -14,7 +14,7 @@ from torch import Tensor
 from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples
-from curvfed.tasks.sealed import UNSEALED, DamagedError, is_sealed, sealed
+from curvfed.tasks.sealed import UNSEALED, check_whole, sealed
 
 Client = TypeVar("Client", bound=Examples)
 
@@ -64,8 +64,7 @@ def _path(folder: Path, number: int) -> Path:
 def _read(kind: type[Client], path: Path) -> Client | None:
     try:
         data = path.read_bytes()
-        if not is_sealed(data):
-            raise DamagedError
+        check_whole(data)
         tensors = safetensors.torch.load(data)
         metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
         values = {name: json.loads(text) for name, text in metadata.items() if name != _SEAL}

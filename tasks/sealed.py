@@ -17,9 +17,6 @@ _SEAL = re.compile(rb"blake2b:([0-9a-f]{32})")
 class DamagedError(ValueError):
     """A file whose contents are not those that were written."""
 
-    def __init__(self) -> None:
-        super().__init__("it is damaged: its contents differ from their digest")
-
 
 def sealed(head: bytes, *rest: bytes | memoryview) -> bytes:
     """The beginning of a file, `UNSEALED` replaced by the digest of the whole file; `rest` is what follows it."""
@@ -29,19 +26,28 @@ def sealed(head: bytes, *rest: bytes | memoryview) -> bytes:
     return head.replace(UNSEALED.encode(), b"blake2b:" + digest.hexdigest().encode(), 1)
 
 
-def is_sealed(data: bytes) -> bool:
-    """Whether a file has a digest; those of earlier versions have none.
+def is_whole(data: bytes) -> bool | None:
+    """Whether the digest in a file is that of the file; None if it has none."""
+    found = _SEAL.search(data)
+    if found is None:
+        return None
+    digest = blake2b(data[: found.start(1)] + ZEROS, digest_size=16)
+    digest.update(memoryview(data)[found.end(1) :])
+    return digest.hexdigest().encode() == found[1]
+
+
+def check_whole(data: bytes, may_lack: bool = False) -> None:
+    """Refuse a file that has changed since it was written.
+
+    Parameters
+    ----------
+    data : bytes
+    may_lack : bool
+        Whether it may be without a digest, as those of earlier versions.
 
     Raises
     ------
     DamagedError
-        If it is not the digest of this file.
     """
-    found = _SEAL.search(data)
-    if found is None:
-        return False
-    digest = blake2b(data[: found.start(1)] + ZEROS, digest_size=16)
-    digest.update(memoryview(data)[found.end(1) :])
-    if digest.hexdigest().encode() != found[1]:
-        raise DamagedError
-    return True
+    if not (may_lack if (found := is_whole(data)) is None else found):
+        raise DamagedError("it is damaged, or was changed by hand: its contents are not those of its digest")

@@ -9,7 +9,7 @@ from typing import Any
 from curvfed.client_app.node.configuration import is_real, state_root
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks.atomic_file import make_private, write_atomically
-from curvfed.tasks.sealed import UNSEALED, DamagedError, is_sealed, sealed
+from curvfed.tasks.sealed import UNSEALED, DamagedError, check_whole, sealed
 
 SECRET = "digest.key"
 """The node's secret below its `state-path`, made once."""
@@ -57,8 +57,7 @@ def _secret(node_config: Mapping[str, Any]) -> bytes:
             made.unlink()
     data = path.read_bytes()
     try:
-        if not is_sealed(data) and len(data) != _LENGTH:  # earlier versions wrote the secret alone
-            raise DamagedError
+        check_whole(data, may_lack=len(data) == _LENGTH)  # earlier versions wrote the secret alone
     except DamagedError as error:
         raise ConfigError(
             f"state-path: {error} ({SECRET}); restore it, or remove it: then this node's runs of before cannot be resumed"

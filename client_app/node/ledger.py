@@ -23,7 +23,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.tasks.atomic_file import sync_folder
-from curvfed.tasks.sealed import UNSEALED, is_sealed, sealed
+from curvfed.tasks.sealed import UNSEALED, check_whole, is_whole, sealed
 
 RUN, SUM, POINTS, REFUSAL = "run", "sum", "points", "refusal"
 """Kinds of lines."""
@@ -89,11 +89,11 @@ class Ledger:
 
     def _lines_in(self, data: bytes) -> list[dict[str, Any]]:
         found, (*whole, last) = [], data.split(b"\n")
-        if _is_json(last[:-1]):  # its end has become another character
+        if is_whole(last[:-1]):  # its end has become another character
             whole.append(last)
         for number, text in enumerate(whole, 1):
             try:
-                is_sealed(text)
+                check_whole(text, may_lack=True)
                 found.append(json.loads(text))
             except ValueError:
                 # Lines of earlier versions have no digest, and a torn one stays where it is.
@@ -203,10 +203,3 @@ def check_cohorts(former: Sequence[Collection[int]], new: Collection[int], least
             f"this node has signed a sum of the same inputs over other nodes; one {what} beside it would tell too much "
             "about single nodes. Start all nodes of before and resume the run, or begin another run with another seed"
         )
-
-
-def _is_json(text: bytes) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except ValueError:
-        return False

@@ -1,6 +1,5 @@
 """What runs of a cluster on this machine, which nodes are connected, and how its runs ended."""
 
-import contextlib
 import datetime
 import json
 from pathlib import Path
@@ -70,10 +69,9 @@ def show(folder: ServerFolder) -> int:
 
 def _absences(directory: Path) -> str:
     """Which clients were out in how many rounds of a run that has ended, if its results are on this machine."""
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        found = json.loads((directory / "summary.json").read_text(encoding="utf-8"))["absences"]
-        return ", ".join(f"client {one['partition']} out in {one['rounds']} of {one['asked']} rounds" for one in found)
-    return ""
+    path = directory / "summary.json"
+    found = json.loads(path.read_text(encoding="utf-8")).get("absences", []) if path.exists() else []
+    return ", ".join(f"client {one['partition']} out in {one['rounds']} of {one['asked']} rounds" for one in found)
 
 
 def _show_silence(console: Console, folder: ServerFolder, reason: str) -> None:

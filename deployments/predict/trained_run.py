@@ -14,13 +14,14 @@ from curvfed.client_app.personal import state_folder
 from curvfed.server_app.directory.checkpoint import Checkpoint
 from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.config.halves import aggregation, kept_patterns
 from curvfed.strategies.config.model_spec import is_fixed
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, settled
-from curvfed.strategies.config.settings_file import read_sealed
-from curvfed.strategies.wire.array_file import FormatError, read
+from curvfed.strategies.config.settings_file import read_settings
+from curvfed.strategies.wire.array_file import read
 from curvfed.strategies.wire.messages import Description, Facts
 from curvfed.strategies.wire.records import tuples
 from curvfed.strategies.wire.store import Store
@@ -151,7 +152,7 @@ class TrainedRun:
         """
         path = path.expanduser().resolve()
         try:
-            config = parse(read_sealed(path / "config.toml"))
+            config = parse(read_settings(path / "config.toml", of_run=True))
             known = json.loads((path / "clients.json").read_text(encoding="utf-8"))
             # Older runs have one number of parts for all clients.
             clients = {int(entry["partition"]): _description(known | entry) for entry in known["clients"]}
@@ -252,7 +253,7 @@ def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
         dry = "this was a dry run (hull.dry-run), which trains nothing"
         told = dry if config["hull.dry-run"] else "the run has not come to its end; go on with it by resume=true"
         raise PredictError(f"no {path}: {told}") from None
-    except (DamagedError, FormatError) as error:
+    except (DamagedError, ConfigError) as error:
         raise PredictError(f"{path} cannot be read: {error}; resume the run, which writes it again") from None
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise PredictError(f"{path} is not the model of a run ({type(error).__name__})") from None

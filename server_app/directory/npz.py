@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from curvfed.strategies.wire.stored_format import FORMAT
 from curvfed.tasks.atomic_file import write_atomically
-from curvfed.tasks.sealed import UNSEALED, DamagedError, is_sealed, sealed
+from curvfed.tasks.sealed import UNSEALED, check_whole, sealed
 
 _COMMENT = f"curvfed format {FORMAT} {UNSEALED}".encode()
 
@@ -35,8 +35,7 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     """
     data = path.read_bytes()
     try:
-        if not is_sealed(data) and data[-2:] != bytes(2):  # earlier versions left no comment
-            raise DamagedError
+        check_whole(data, may_lack=data[-2:] == bytes(2))  # earlier versions left no comment
         with np.load(io.BytesIO(data)) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except Exception as error:  # among others BadZipFile, zlib.error, RuntimeError, TokenError, EOFError

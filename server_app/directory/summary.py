@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from curvfed.server_app.directory.checkpoint import State
+from curvfed.server_app.directory.run_lock import has_begun
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.personal_figures import majority_accuracy, personal_figures
 from curvfed.strategies.base.run_keys import RunKeys, home
@@ -82,7 +83,7 @@ def write_failure(error: str, raw: Mapping[str, Any], config: RunKeys | None) ->
     """Write the summary of a run that could not begin into a new directory; returns its path, or None if none can be made.
 
     The directory is made where the run directory would have been, or if that is impossible below the default results
-    folder. An existing directory is never changed.
+    folder. A run that is there is never changed.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ def write_failure(error: str, raw: Mapping[str, Any], config: RunKeys | None) ->
     for folder in [*given, home() / "results"]:
         for name in names:
             try:
-                (folder / name).mkdir(parents=True, mode=0o700)
+                (folder / name).mkdir(parents=True, mode=0o700, exist_ok=not has_begun(folder / name))
                 text = json.dumps(failed_summary(error, config), indent=2)
                 write_atomically(folder / name / "summary.json", text.encode(), private=True)
             except (OSError, ValueError):

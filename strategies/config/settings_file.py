@@ -10,7 +10,7 @@ from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.wire.stored_format import FORMAT, unreadable
-from curvfed.tasks.sealed import UNSEALED, DamagedError, is_sealed
+from curvfed.tasks.sealed import UNSEALED, DamagedError, check_whole
 
 HEADING = f"# format {FORMAT} of curvfed\n"
 """A line that a file has: a comment, since Flower reads the file too and refuses keys that it does not know."""
@@ -39,40 +39,29 @@ AUTO_IN_FORMAT_1 = {
 """By key: the number that stood for "auto" in files of format 1."""
 
 
-def read_settings(path: Path) -> dict[str, Any]:
+def read_settings(path: Path, of_run: bool = False) -> dict[str, Any]:
     """A file of settings, by dotted key.
+
+    Parameters
+    ----------
+    path : Path
+    of_run : bool
+        Whether it must be as a run has written it.
 
     Raises
     ------
     OSError, ValueError
         If it is not there, or is not TOML.
     ConfigError
-        If it is of another format.
+        If it is of another format, or has changed since a run wrote it.
     """
     text = path.read_text(encoding="utf-8")
     try:
+        if of_run:
+            check_whole(text.encode(), may_lack=True)
         return updated(dotted(tomllib.loads(text)), format_of(text))
-    except ConfigError as error:
+    except (ConfigError, DamagedError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
-
-
-def read_sealed(path: Path) -> dict[str, Any]:
-    """A run's `config.toml`, by dotted key, as the run has written it.
-
-    Raises
-    ------
-    OSError, ValueError
-        As `read_settings`.
-    ConfigError
-        If it has changed since, or is of another format.
-    """
-    try:
-        is_sealed(path.read_bytes())
-    except DamagedError as error:
-        raise ConfigError(
-            f"{error}, as after a change by hand: undo it, or take out the line with the digest"
-        ) from None
-    return read_settings(path)
 
 
 def format_of(text: str) -> int:

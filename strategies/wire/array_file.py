@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from curvfed.strategies.wire.stored_format import FORMAT, SEALED, unreadable
-from curvfed.tasks.sealed import UNSEALED, DamagedError, is_sealed, sealed
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.wire.stored_format import FORMAT, WITHOUT_DIGEST, unreadable
+from curvfed.tasks.sealed import UNSEALED, DamagedError, check_whole, sealed
 
 DTYPES = {
     np.dtype(name): code
@@ -32,10 +33,6 @@ DTYPES = {
     )
 }
 """Their names in safetensors."""
-
-
-class FormatError(ValueError):
-    """A whole file of a format that this version does not read."""
 
 
 def packed(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> list[memoryview]:
@@ -57,23 +54,19 @@ def read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
 
     Raises
     ------
-    FileNotFoundError
-    DamagedError
-    FormatError
     OSError
+    DamagedError
+    ConfigError
+        If it is whole, and of a format that this version does not read.
     """
     data = path.read_bytes()
-    is_whole = is_sealed(data)
     try:
         metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
         number = metadata.get("format", "1")
-        if reason := unreadable(number):
-            raise FormatError(reason)
-        if int(number) >= SEALED and not is_whole:
-            raise DamagedError
+        check_whole(data, may_lack=number in WITHOUT_DIGEST)
         arrays = load(data)  # in an order that changes
-        return {name: arrays[name] for name in sorted(arrays)}, metadata
-    except (DamagedError, FormatError):
-        raise
     except (SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DamagedError from error
+        raise DamagedError(str(error) or type(error).__name__) from None
+    if reason := unreadable(number):
+        raise ConfigError(reason)
+    return {name: arrays[name] for name in sorted(arrays)}, metadata

@@ -6,8 +6,7 @@ files had no digest.
 """
 
 FORMAT = 4
-SEALED = 4
-"""The first format whose files have a digest."""
+WITHOUT_DIGEST = ("1", "2", "3")
 
 
 def unreadable(number: str) -> str:

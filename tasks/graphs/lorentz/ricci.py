@@ -10,7 +10,7 @@ from torch import Tensor
 
 from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.sealed import UNSEALED, is_sealed, sealed
+from curvfed.tasks.sealed import UNSEALED, check_whole, sealed
 
 IDLENESS = 0.5
 """Of the lazy random walk that Ollivier's curvature compares: half of the mass stays where it is."""
@@ -68,7 +68,8 @@ def _pieces(graph: ClientGraph) -> Iterator[tuple[Tensor, int]]:
 def _read(path: Path) -> float | None:
     try:
         data = path.read_bytes()
-        kept = float(data.split()[-1]) if is_sealed(data) else math.nan
+        check_whole(data)
+        kept = float(data.split()[-1])
         return kept if math.isfinite(kept) else None
     except (OSError, ValueError):
         return None
