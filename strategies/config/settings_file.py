@@ -55,10 +55,11 @@ def read_settings(path: Path, of_run: bool = False) -> dict[str, Any]:
     ConfigError
         If it is of another format, or has changed since a run wrote it.
     """
-    text = path.read_text(encoding="utf-8")
+    data = path.read_bytes()
     try:
         if of_run:
-            check_whole(text.encode(), may_lack=True)
+            check_whole(data, may_lack=True)
+        text = data.decode()
         return updated(dotted(tomllib.loads(text)), format_of(text))
     except (ConfigError, DamagedError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None

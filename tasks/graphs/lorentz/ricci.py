@@ -1,5 +1,6 @@
 """The mean Ricci curvature of a client's edges, by either discretisation."""
 
+import json
 import logging
 import math
 from collections.abc import Iterator
@@ -69,7 +70,7 @@ def _read(path: Path) -> float | None:
     try:
         data = path.read_bytes()
         check_whole(data)
-        kept = float(data.split()[-1])
+        kept = float(json.loads(data)[-1])
         return kept if math.isfinite(kept) else None
     except (OSError, ValueError):
         return None
@@ -79,6 +80,6 @@ def _write(path: Path, value: float) -> None:
     """A folder that cannot be written costs time at the next process, nothing else."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(path, sealed(f"{UNSEALED} {value!r}".encode()), private=True)
+        write_atomically(path, sealed(json.dumps([UNSEALED, value]).encode()), private=True)
     except OSError as error:
         log.warning("the Ollivier-Ricci curvature cannot be kept in %s: %s", path.parent, error)

@@ -9,7 +9,7 @@ import pytest
 from app_runs import rows, run
 from report_page import Page
 from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 import curvfed
 from curvfed.deployments.pairs import read_pairs
@@ -20,6 +20,7 @@ from curvfed.server_app.report.page import write_report
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.settings_file import AUTO_IN_FORMAT_1, HEADING, read_settings
+from curvfed.strategies.wire.array_file import packed
 from curvfed.strategies.wire.store import Store, StoreError
 
 STORED = Path(__file__).parent / "format_1"
@@ -159,7 +160,8 @@ def test_another_dtype_is_refused_by_name(tmp_path):
 
 
 def test_a_later_format_is_refused_and_left_as_it_is(begun, tmp_path):
-    save_file({"a": np.zeros(2)}, tmp_path / "00000001.safetensors", {"json": "{}", "format": "5"})
+    later = packed({"a": np.zeros(2)}, {"json": "{}", "format": "5"})
+    (tmp_path / "00000001.safetensors").write_bytes(b"".join(later))
     with pytest.raises(StoreError, match="it has format 5, written by another version of curvfed"):
         Store(tmp_path).load(1)
     config = begun / "config.toml"
