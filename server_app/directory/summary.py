@@ -108,6 +108,8 @@ def write_failure(error: str, raw: Mapping[str, Any], config: RunKeys | None) ->
                 text = json.dumps(failed_summary(error, config), indent=2)
                 write_atomically(folder / name / "summary.json", text.encode(), private=True)
             except (OSError, ValueError):
+                with contextlib.suppress(OSError):
+                    (folder / name).rmdir()  # empty on a full disk
                 continue
             return folder / name
     return None

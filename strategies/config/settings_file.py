@@ -61,7 +61,7 @@ def read_settings(path: Path, of_run: bool = False) -> dict[str, Any]:
             check_whole(data, may_lack=True)
         text = data.decode()
         return updated(dotted(tomllib.loads(text)), format_of(text))
-    except (ConfigError, DamagedError) as error:
+    except (ConfigError, DamagedError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
 
 

@@ -10,6 +10,7 @@ from graph_fixtures import user_fields
 from policies import with_policy
 
 from curvfed.client_app.clients_in_memory import forget_all
+from curvfed.server_app.report.page import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 
@@ -65,7 +66,7 @@ def test_a_node_goes_on_from_what_it_chooses_and_says_so(how, choice, tmp_path, 
     told = f"client 1 lost its personal parameters of round 2 and {since}"
     assert told in found.summary["warnings"]
     assert told in caplog.text
-    assert told in (found.path / "report.html").read_text()
+    assert told in write_report(found.path).read_text()
     assert all(not row["dropped"] for row in found.clients)
 
 
@@ -79,7 +80,7 @@ def test_a_node_that_refuses_is_out_and_the_run_is_not_plainly_completed(how, tm
     assert found.summary["status"] == "completed"  # two of four are not most of them
     assert run(tmp_path, nodes=nodes(tmp_path / "nodes"), method="flatland", resume=True, num_rounds=5,
                ).summary["status"] == "completed with absences"  # fmt: skip
-    page = (tmp_path / "run" / "report.html").read_text()
+    page = write_report(tmp_path / "run").read_text()
     assert "client 1 in 3 of 5 (" in page
     assert "completed with absences" in page
 
