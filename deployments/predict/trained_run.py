@@ -14,14 +14,13 @@ from curvfed.client_app.personal import state_folder
 from curvfed.server_app.directory.checkpoint import Checkpoint
 from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.config.halves import aggregation, kept_patterns
 from curvfed.strategies.config.model_spec import is_fixed
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.config.settings_file import read_settings
-from curvfed.strategies.wire.array_file import read
+from curvfed.strategies.wire.array_file import FormatError, read
 from curvfed.strategies.wire.messages import Description, Facts
 from curvfed.strategies.wire.records import tuples
 from curvfed.strategies.wire.store import Store
@@ -253,7 +252,7 @@ def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
         dry = "this was a dry run (hull.dry-run), which trains nothing"
         told = dry if config["hull.dry-run"] else "the run has not come to its end; go on with it by resume=true"
         raise PredictError(f"no {path}: {told}") from None
-    except (DamagedError, ConfigError) as error:
+    except (DamagedError, FormatError) as error:
         raise PredictError(f"{path} cannot be read: {error}; resume the run, which writes it again") from None
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise PredictError(f"{path} is not the model of a run ({type(error).__name__})") from None

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.wire.stored_format import FORMAT, WITHOUT_DIGEST, unreadable
 from curvfed.tasks.sealed import UNSEALED, DamagedError, check_whole, sealed
 
@@ -33,6 +32,10 @@ DTYPES = {
     )
 }
 """Their names in safetensors."""
+
+
+class FormatError(ValueError):
+    """A whole file of a format that this version does not read."""
 
 
 def packed(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> list[memoryview]:
@@ -56,7 +59,7 @@ def read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     ------
     OSError
     DamagedError
-    ConfigError
+    FormatError
         If it is whole, and of a format that this version does not read.
     """
     data = path.read_bytes()
@@ -68,5 +71,5 @@ def read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     except (SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedError(str(error) or type(error).__name__) from None
     if reason := unreadable(number):
-        raise ConfigError(reason)
+        raise FormatError(reason)
     return {name: arrays[name] for name in sorted(arrays)}, metadata

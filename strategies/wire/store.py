@@ -14,8 +14,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.wire.array_file import DTYPES, packed, read
+from curvfed.strategies.wire.array_file import DTYPES, FormatError, packed, read
 from curvfed.tasks.atomic_file import make_private, remove_abandoned, sync_folder, temporary_path
 from curvfed.tasks.errors import SafeError
 
@@ -128,7 +127,7 @@ class Store:
         except FileNotFoundError:
             kept = ", ".join(map(str, self.stamps())) or "none"
             raise LostState(f"no state of round {stamp} in {self.folder}; available are: {kept}") from None
-        except ConfigError as error:
+        except FormatError as error:
             raise StoreError(f"{what} is unreadable: {error}") from None
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise LostState(f"{what} is unreadable: {error}") from None

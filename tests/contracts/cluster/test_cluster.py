@@ -599,7 +599,7 @@ def test_a_run_that_completes(folder, fake, capsys):
     answer(fake, "running", "finished:completed", summary={"status": "completed", "metrics": {"roc_auc": 0.75}})
     assert submitted(folder, fake) == 0
     assert "0.7500" in capsys.readouterr().out
-    assert registry.known(folder, registry.RUNS)["7"] == "one"
+    assert registry.known(folder, registry.RUNS)["7"] == str(fake / "results" / "one")
 
 
 def test_a_run_that_fails_says_why(folder, fake, capsys):
