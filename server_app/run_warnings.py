@@ -80,8 +80,10 @@ def note_absences(state: State, cohort: Iterable[int], phase: Phase) -> None:
 def note_lost(state: State, phase: Phase) -> None:
     """Note and log who has lost its personal parameters, and from which it went on."""
     for partition, reply in phase.replies.items():
+        if reply.restored is None:
+            continue
         told = {"round": phase.sent[partition].stamp, "from": reply.restored}
-        if reply.restored is not None and told != state.lost.get(partition):
+        if told != state.lost.get(partition):
             state.lost[partition] = told
             log.warning("%s", _lost(partition, told))
 
