@@ -20,11 +20,10 @@ from curvfed.strategies.config.model_spec import is_fixed
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.config.settings_file import read_settings
-from curvfed.strategies.wire.array_file import FormatError, read
+from curvfed.strategies.wire.array_file import read
 from curvfed.strategies.wire.messages import Description, Facts
 from curvfed.strategies.wire.records import tuples
 from curvfed.strategies.wire.store import Store
-from curvfed.tasks.sealed import DamagedError
 
 
 class PredictError(ValueError):
@@ -252,10 +251,10 @@ def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
         dry = "this was a dry run (hull.dry-run), which trains nothing"
         told = dry if config["hull.dry-run"] else "the run has not come to its end; go on with it by resume=true"
         raise PredictError(f"no {path}: {told}") from None
-    except (DamagedError, FormatError) as error:
-        raise PredictError(f"{path} cannot be read: {error}; resume the run, which writes it again") from None
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise PredictError(f"{path} is not the model of a run ({type(error).__name__})") from None
+    except (OSError, KeyError, TypeError, ValueError) as error:  # damage is a ValueError
+        raise PredictError(
+            f"{path} is not the model of a run ({type(error).__name__}: {error}); a resumed run writes it again"
+        ) from None
     if about["method"] != config.method:
         raise PredictError(f"{path} is of method {about['method']}, config.toml beside it of {config.method}")
     return found

@@ -639,7 +639,11 @@ def test_retries_do_not_take_up_the_run_of_another_command(folder, fake):
 
 
 def test_retries_end_where_the_server_began_a_run_that_cannot_be_gone_on_with(folder, fake, monkeypatch):
-    monkeypatch.setattr(registry, "note", lambda *told: (fake / "results" / "one").mkdir(parents=True))
+    def began(*told):
+        (fake / "results" / "one").mkdir(parents=True)
+        (fake / "results" / "one" / "rounds.csv").touch()
+
+    monkeypatch.setattr(registry, "note", began)
     answer(fake, "finished:failed", "finished:completed")
     assert submitted(folder, fake, retries=3) == 1
     assert len(asked(fake, "run")) == 1

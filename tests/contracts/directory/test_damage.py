@@ -16,7 +16,7 @@ from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.personal import FixedFile
 from curvfed.server_app.directory.npz import read_npz, write_npz
-from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.directory.run_directory import RunDirectory, check_name
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.settings_file import read_settings
@@ -68,7 +68,12 @@ def model(folder: Path) -> Stored:
 
 def config(folder: Path) -> Stored:
     path = directory(folder).path / "config.toml"
-    return Stored(path, lambda: read_settings(path, of_run=True))
+
+    def load() -> dict[str, Any]:
+        check_name(parse({"results-dir": str(folder), "run-name": "run", "resume": True}))
+        return read_settings(path)
+
+    return Stored(path, load)
 
 
 def hulls(folder: Path) -> Stored:
