@@ -1,6 +1,7 @@
 """The ClientApp: it hands each message of a run to its handler, and sends what the handler returns."""
 
 import contextlib
+import errno
 import logging
 import time
 import traceback
@@ -185,7 +186,7 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
         with memory_errors(config, node_config):
             client = get_client(config, header.run, partition, node_config)
             check_phase(header.phase, message.metadata.message_type, client)
-            content = handler(client, request, context.state)
+            content = handler(client, request, context.state) | {"restored": client.restored}
         return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
     except SafeError as error:
         # In a simulation the server logs it, into the same log.
@@ -202,6 +203,8 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
             header.round,
             _places(error) if is_real(node_config) else "".join(traceback.format_exception(error)),
         )
+        if not is_real(node_config) and getattr(error, "errno", 0) == errno.ENOSPC:
+            raise  # its disk is the server's: the run ends, and can be resumed once there is room
         reason = f"{type(error).__name__} at the client; its own log says more"
         if client is not None:
             forget(client)

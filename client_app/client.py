@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from curvfed.client_app.data.load import check_fits, class_names, load_data, make_task, statistics
-from curvfed.client_app.node.configuration import check_names, flag, is_real
+from curvfed.client_app.node.configuration import check_names, flag, is_real, lost_state
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.resources import device_of, fitting_model
 from curvfed.client_app.personal import ClientFiles, state_folder
@@ -55,6 +55,8 @@ class Client:
         What a real node has signed and revealed so far; None in a simulation.
     digest : str
         Of the data; keyed by the node's secret if they are its own.
+    restored : int or None
+        The round of the personal state in use, 0 for a fresh one, if that of the round asked for is lost.
     shares_statistics : bool
         Whether statistics of the data may leave: a real node's own data if the run asks for them. The node can refuse.
 
@@ -95,7 +97,10 @@ class Client:
         self.config = settled(config, self.data.task)
         self.device = device_of(config, node_config)
         binding = {"run": run, "partition": partition, "method": config.method, "data": self.digest}
-        self.files = ClientFiles(state_folder(config.results_path, run, partition, node_config), binding)
+        folder = state_folder(config.results_path, run, partition, node_config)
+        self.files = ClientFiles(folder, binding, durable=is_real(node_config))
+        self.lost_state = lost_state(node_config)
+        self.restored: int | None = None
         self._ready_for: Facts | None = None
         self._stamp: int | None = None
 
@@ -133,7 +138,7 @@ class Client:
         Raises
         ------
         StoreError
-            If there is no state of that round.
+            If there is no state of that round, and the node's `lost-state` refuses another.
         DataError
             If the data's features or classes are not the federation's.
         """
@@ -197,8 +202,11 @@ class Client:
         return self.optimizer if self.keeps_optimizer else None
 
     def _restore(self, stamp: int) -> None:
-        self._stamp = None
-        if stamp == 0 or not self.is_stateful:
+        self._stamp, found = None, stamp
+        if stamp and self.is_stateful:
+            found = self.files.load(stamp, self.personal, self.kept_optimizer, self.lost_state)
+        self.restored = None if found == stamp else found
+        if not found or not self.is_stateful:
             with torch.no_grad():
                 for name, value in self._fresh.items():
                     self.personal[name].copy_(value)
@@ -207,8 +215,6 @@ class Client:
 
                 start_curvature(self.parameters, self.data, self.config.table("flatland"), self._ready_for)
             self.optimizer.reset()
-        else:
-            self.files.load(stamp, self.personal, self.kept_optimizer)
         self._stamp = stamp
 
     def receive(self, arrays: Arrays, fixed: Mapping[str, NDArray[Any]] | None = None) -> None:

@@ -1,5 +1,6 @@
 """A client's files: personal parameters and moments, which are never sent, and the fixed parameters of the run."""
 
+import contextlib
 import json
 import logging
 import re
@@ -7,15 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 from torch import Tensor
 
-from curvfed.client_app.node.configuration import is_real, state_root
+from curvfed.client_app.node.configuration import PREVIOUS, REFUSE, is_real, state_root
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer, copy_into
+from curvfed.strategies.wire.array_file import packed, read
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.store import LostState, Store, StoreError
 from curvfed.tasks.atomic_file import make_private, write_atomically
@@ -27,6 +26,12 @@ PARAMETER, OPTIMIZER = "parameter/", "optimizer/"
 
 STATE_HINT = "give the run another run-name, or this node another state-path"
 """What the user can do if the stored state belongs to another client."""
+
+LOST_HINT = (
+    "The node's lost-state = refuse keeps it out of the run; previous lets it go on from its state of an earlier round, "
+    "fresh from a new one"
+)
+"""What a site can do if its personal parameters are lost."""
 
 
 def state_folder(results: Path, run: str, partition: int, node_config: Mapping[str, Any]) -> Path:
@@ -93,8 +98,8 @@ class FixedFile:
     def write(self, arrays: Mapping[str, NDArray[Any]], run: str) -> None:
         """Store the parameters of a run."""
         make_private(self._path.parent)
-        self._arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-        write_atomically(self._path, save(self._arrays, {"json": json.dumps(run)}), private=True)
+        self._arrays = dict(arrays)
+        write_atomically(self._path, b"".join(packed(arrays, {"json": json.dumps(run)})), private=True)
 
     def read(self, run: str) -> dict[str, NDArray[Any]]:
         """The stored parameters.
@@ -106,11 +111,11 @@ class FixedFile:
         """
         if not self._arrays:
             try:
-                with safe_open(self._path, framework="np") as file:
-                    if json.loads(file.metadata()["json"]) != run:
-                        raise StoreError(f"{self._path.name} belongs to another run")
-                    self._arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+                arrays, header = read(self._path)
+                if json.loads(header["json"]) != run:
+                    raise StoreError(f"{self._path.name} belongs to another run")
+                self._arrays = arrays
+            except (OSError, KeyError, ValueError) as error:
                 raise StoreError(f"the fixed parameters of this run are not stored ({type(error).__name__})") from None
         return self._arrays
 
@@ -123,6 +128,8 @@ class ClientFiles:
     folder : Path
     binding : dict
         What the stored state belongs to: the run, the partition, the method and the data.
+    durable : bool
+        Whether a file must survive a power failure.
 
     Attributes
     ----------
@@ -131,28 +138,51 @@ class ClientFiles:
     fixed : FixedFile
     """
 
-    def __init__(self, folder: Path, binding: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, binding: dict[str, Any], durable: bool = False) -> None:
         self.store, self.fixed = Store(folder), FixedFile(folder)
-        self._tuned, self._binding = Store(folder / "tuned"), binding
+        self._tuned, self._binding, self._durable = Store(folder / "tuned"), binding, durable
 
-    def load(self, stamp: int, personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None) -> None:
+    def load(
+        self, stamp: int, personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None, lost_state: str = REFUSE
+    ) -> int:
         """Restore the state of round `stamp`; an optimiser whose moments are all that is lost starts afresh.
+
+        Parameters
+        ----------
+        lost_state : str
+            What follows if the personal parameters are lost: `REFUSE`, `PREVIOUS` or `FRESH`.
+
+        Returns
+        -------
+        int
+            The round of the state that was restored: `stamp`, or with `PREVIOUS` an earlier one. 0 if none was: it is left
+            to the caller to start afresh.
 
         Raises
         ------
         StoreError
-            If the personal parameters are lost, or the state belongs to something else.
+            If the personal parameters are lost and the node refuses, or the state belongs to something else.
         """
         try:
-            arrays, metadata = self.store.load(stamp)
+            self._load(stamp, personal, optimizer)
+            return stamp
         except LostState as error:
-            if personal or optimizer is None:
-                raise
-            log.warning(
-                "partition %s: its optimiser's moments are lost and start afresh: %s", self._binding["partition"], error
-            )
-            optimizer.reset()
-            return
+            partition = self._binding["partition"]
+            if not personal and optimizer is not None:
+                log.warning("partition %s: its optimiser's moments are lost and start afresh: %s", partition, error)
+                optimizer.reset()
+                return stamp
+            if lost_state == REFUSE:
+                raise LostState(f"{error}. {LOST_HINT}") from None
+            log.warning("partition %s: its personal parameters are lost: %s", partition, error)
+        for earlier in [one for one in reversed(self.store.stamps()) if one < stamp and lost_state == PREVIOUS]:
+            with contextlib.suppress(LostState):
+                self._load(earlier, personal, optimizer)
+                return earlier
+        return 0
+
+    def _load(self, stamp: int, personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None) -> None:
+        arrays, metadata = self.store.load(stamp)
         differ = [name for name, value in self._binding.items() if metadata.get(name) != value]
         if differ:
             raise StoreError(
@@ -162,9 +192,9 @@ class ClientFiles:
 
     def save(self, stamp: int, personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None, base: int) -> None:
         """Store the state of round `stamp`, and keep that of round `base`."""
-        self.store.save(stamp, collect_state(personal, optimizer), self._binding, base)
+        self.store.save(stamp, collect_state(personal, optimizer), self._binding, base, self._durable)
 
     def save_tuned(self, stamp: int, model: Mapping[str, Tensor]) -> None:
         """Store a fine-tuned model of round `stamp`; those of later rounds belong to a run that was resumed before them."""
         self._tuned.discard_after(stamp)
-        self._tuned.save(stamp, collect_state(model, None), self._binding, base=stamp)
+        self._tuned.save(stamp, collect_state(model, None), self._binding, stamp, self._durable)

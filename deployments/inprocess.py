@@ -131,6 +131,8 @@ class InProcessGrid(Grid):
         )
         try:
             reply = self._app(request, working)
+        except OSError:  # a full disk, which is the server's too
+            raise
         except Exception as error:
             return Message(Error(code=CLIENT_FAILED, reason=type(error).__name__), reply_to=request)
         context.state = working.state

@@ -75,7 +75,7 @@ class Run:
     def config(self) -> dict[str, Any]:
         """`config.toml` by dotted key, such as "flatland.gate"; empty if the run could not begin."""
         path = self.path / "config.toml"
-        return read_settings(path) if path.exists() else {}
+        return read_settings(path, of_run=True) if path.exists() else {}
 
     @cached_property
     def rounds(self) -> "DataFrame":

@@ -16,6 +16,7 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary, write_failure
 from curvfed.server_app.rounds import Rounds
 from curvfed.server_app.run import Run
+from curvfed.server_app.run_warnings import mostly_absent
 from curvfed.server_app.sinks import check_installed
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
@@ -112,12 +113,13 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
             raise refusal from error.__cause__
         text = reason(error)
         figures = failed_summary(text, config) | run.figures() | {"status": "failed", "error": text}
-        directory.write_summary(figures)
+        with contextlib.suppress(OSError):  # on a full disk; the error that is raised says so
+            directory.write_summary(figures)
         log.error("the run failed after round %d: %s%s", run.state.round, text, _more(error, config))
         _report(directory)
         run.sinks.end(figures)
         raise
-    figures = {"status": "completed"} | run.figures()
+    figures = {"status": "completed with absences" if mostly_absent(run.state) else "completed"} | run.figures()
     directory.write_summary(figures)
     drawn = _report(directory)
     run.sinks.end(figures)

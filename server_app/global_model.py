@@ -1,6 +1,5 @@
 """The global model of an image run at the server, scored on test images that no client has."""
 
-import io
 import logging
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
@@ -18,7 +18,6 @@ from curvfed.strategies.config.device import pick_device, placed
 from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import PoincareHead
 from curvfed.tasks.images.client_images import ClientImages
@@ -99,16 +98,14 @@ class GlobalModel:
         # In an order of their own: in many data sets the first images are all of a class or two.
         order = np.random.default_rng(0).permutation(len(self._test.labels))
         labels, predicted, features = (array[order] for array in self._run(arrays | calibrated))
-        content = io.BytesIO()
-        np.savez_compressed(
-            content,
-            labels=labels,
-            predicted=predicted,
-            features=features[:SHOWN_FEATURES],
-            prototypes=prototypes.detach().cpu().numpy(),
-            space=np.array("flat" if self._head == "linear" else self._head),
-        )
-        write_atomically(folder / "global_test.npz", content.getvalue(), private=True)
+        content = {
+            "labels": labels,
+            "predicted": predicted,
+            "features": features[:SHOWN_FEATURES],
+            "prototypes": prototypes.detach().cpu().numpy(),
+            "space": np.array("flat" if self._head == "linear" else self._head),
+        }
+        write_npz(folder / "global_test.npz", content)
 
     def _load(self, arrays: Arrays) -> None:
         tensors = named_state(self._model)

@@ -226,7 +226,7 @@ def run_phase(
             if COMPLAINT in reply.parts:
                 complaints[partition] = reply.parts
                 raise MessageError("it complains about others' messages")
-            _check(reply, partition, requests[partition].awaited)
+            _check(reply, partition, requests[partition])
             if check is not None:
                 check(reply)
         except MessageError as error:
@@ -245,8 +245,10 @@ def parts_size(parts: Parts) -> int:
     return sum(len(one) if isinstance(one, str | bytes) else 8 for one in values)
 
 
-def _check(reply: Reply, partition: int, awaited: Arrays) -> None:
+def _check(reply: Reply, partition: int, request: ClientRequest) -> None:
     if reply.partition != partition:
         raise MessageError(f"it has changed its partition-id to {reply.partition}")
-    check_arrays(reply.arrays, awaited)
+    if reply.restored is not None and not 0 <= reply.restored < request.stamp:
+        raise MessageError(f"it started from a state of round {reply.restored}, where {request.stamp} was asked for")
+    check_arrays(reply.arrays, request.awaited)
     check_metrics(reply.metrics, CLIENT_FIGURES)

@@ -17,7 +17,7 @@ from curvfed.server_app.phase import Phase
 from curvfed.server_app.progress import ROUND_SILENCE, Progress, in_words, percent
 from curvfed.server_app.round_phases import RoundPhases, updates_of
 from curvfed.server_app.run import RoundError, check_enough
-from curvfed.server_app.run_warnings import note_training
+from curvfed.server_app.run_warnings import note_absences, note_training
 from curvfed.strategies.base.aggregation import Aggregation, Average, Update, reweighted
 from curvfed.strategies.base.average import AggregationError, Arrays
 from curvfed.strategies.base.named_arrays import not_finite
@@ -142,6 +142,7 @@ class Rounds(RoundPhases):
             if phase.cohort is None:
                 self.state.examples[partition] = reply.num_examples
         note_training(self.state, phase, self.federation)
+        note_absences(self.state, cohort, phase)
         self.warn()
         if len(cohort) == len(clients):  # all were asked: who failed has no score this round
             for partition in set(cohort) - phase.replies.keys():

@@ -13,7 +13,7 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.phase import Check, ClientRequest, Phase, run_phase
-from curvfed.server_app.run_warnings import FALLS, warnings
+from curvfed.server_app.run_warnings import ABSENCES, FALLS, LOST, note_lost, warnings
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.config.run_config import RunConfig, flatten, settled
 from curvfed.strategies.wire.messages import CONFIRM, HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
@@ -62,7 +62,7 @@ class Run(ABC):
         self.settings: dict[str, Any] = {}
         self.precision = EXACT
         self._counted = time.monotonic()
-        self._warned = {FALLS}
+        self._warned = {FALLS, ABSENCES, LOST}
 
     @abstractmethod
     def run(self) -> None:
@@ -129,6 +129,7 @@ class Run(ABC):
         for partition, measured in phase.scores.items():
             if measured:
                 self.state.latest[partition] = dict(measured)
+        note_lost(self.state, phase)
         if phase.cohort:
             self.state.cohort = dict(phase.cohort)
         self.state.add(dropped=row["dropped"], seconds_training=row["seconds_training"])

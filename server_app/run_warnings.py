@@ -28,6 +28,9 @@ FEW = 10
 FALLS = "falls"
 """The warning about falls, which the log has client by client."""
 
+ABSENCES, LOST = "absences", "lost"
+"""The warnings about clients that were out, and about lost state, which the log has reply by reply."""
+
 MOST_NAMED = 5
 """Clients that a sentence names; of more it has the number."""
 
@@ -64,6 +67,34 @@ def note_training(state: State, phase: Phase, federation: Federation) -> None:
             course["back"] = phase.header.round
 
 
+def note_absences(state: State, cohort: Iterable[int], phase: Phase) -> None:
+    """Note who was asked to train in a round, and who gave no good reply."""
+    for partition in cohort:
+        state.asked[partition] = state.asked.get(partition, 0) + 1
+        if partition not in phase.replies:
+            known = state.absences.get(partition, {"rounds": 0})
+            reason = phase.reasons.get(partition, "it dropped out of the secure sum")
+            state.absences[partition] = {"rounds": known["rounds"] + 1, "reason": reason}
+
+
+def note_lost(state: State, phase: Phase) -> None:
+    """Note and log who has lost its personal parameters, and from which it went on."""
+    for partition, reply in phase.replies.items():
+        if reply.restored is None:
+            continue
+        told = {"round": phase.sent[partition].stamp, "from": reply.restored}
+        if told != state.lost.get(partition):
+            state.lost[partition] = told
+            log.warning("%s", _lost(partition, told))
+
+
+def mostly_absent(state: State) -> list[int]:
+    """The clients that gave no good reply in most of the rounds in which they were asked to train."""
+    return [
+        partition for partition, one in sorted(state.absences.items()) if 2 * one["rounds"] > state.asked[partition]
+    ]
+
+
 def warnings(config: RunConfig, federation: Federation, state: State) -> dict[str, str]:
     """The warnings of the run so far, as sentences, each by what it is about."""
     sizes = {p: about.statistics.get("num_train") for p, about in federation.descriptions.items()} | state.examples
@@ -75,6 +106,8 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
         "labelled data, or start the run without it" if empty else "",
         "proximal": _proximal(config, state, federation.facts.task),
         FALLS: _falls(fallen, len(federation.nodes)),
+        ABSENCES: _absences(state),
+        LOST: "; ".join(_lost(partition, told) for partition, told in sorted(state.lost.items())),
     }  # fmt: skip
     return {about: text for about, text in found.items() if text}
 
@@ -144,6 +177,22 @@ def _falls(fallen: dict[int, dict[str, Any]], num_clients: int) -> str:
         f"{len(fallen)} of {num_clients} clients fell by more than {100 * FALL:.0f} points from one of their rounds to the "
         f"next, and {back} came back ({'; '.join(told[:MOST_NAMED])}{more}): {STEADIER}"
     )
+
+
+def _absences(state: State) -> str:
+    """Who was out in how many rounds, the most absent first."""
+    ordered = sorted(state.absences.items(), key=lambda item: (-item[1]["rounds"], item[0]))
+    told = [
+        f"client {partition} in {one['rounds']} of {state.asked[partition]} ({one['reason']})"
+        for partition, one in ordered[:MOST_NAMED]
+    ]
+    more = f"; … {len(ordered) - MOST_NAMED} more" if len(ordered) > MOST_NAMED else ""
+    return f"clients were out in rounds in which they were asked to train: {'; '.join(told)}{more}" if told else ""
+
+
+def _lost(partition: int, told: Mapping[str, Any]) -> str:
+    since = f"went on from those of round {told['from']}" if told["from"] else "started afresh"
+    return f"client {partition} lost its personal parameters of round {told['round']} and {since}"
 
 
 def _fall(partition: int, course: dict[str, Any]) -> str:

@@ -26,6 +26,15 @@ def make_private(folder: Path) -> None:
         path.mkdir(mode=0o700, exist_ok=True)
 
 
+def sync_folder(folder: Path) -> None:
+    """Wait until the names of a folder's files are on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def temporary_path(path: Path) -> Path:
     """The file that this process writes before it takes the place of `path`."""
     return path.with_name(f".{path.name}-{os.getpid()}")

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import safetensors.torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor
 
 from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples
+from curvfed.tasks.sealed import UNSEALED, check_whole, sealed
 
 Client = TypeVar("Client", bound=Examples)
 
@@ -21,6 +22,9 @@ log = logging.getLogger("curvfed")
 
 FORMAT = 4
 """Raise this number whenever the preparation or the layout of the files changes: older files are then ignored."""
+
+_SEAL = "file digest"
+"""Name of the file's own digest among the values; `digest` is that of the data."""
 
 
 def check_partition(partition_id: int, num_partitions: int) -> None:
@@ -59,15 +63,14 @@ def _path(folder: Path, number: int) -> Path:
 
 def _read(kind: type[Client], path: Path) -> Client | None:
     try:
-        with safe_open(path, framework="pt") as stored:
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-            values = {name: json.loads(text) for name, text in (stored.metadata() or {}).items()}
+        data = path.read_bytes()
+        check_whole(data)
+        tensors = safetensors.torch.load(data)
+        metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        values = {name: json.loads(text) for name, text in metadata.items() if name != _SEAL}
         lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         fields: dict[str, Any] = kind.from_tensors(tensors) | values | lists
-        client = kind(**fields)
-        if client.computed_digest() != client.digest:
-            raise ValueError("its contents differ from their digest")
-        return client
+        return kind(**fields)
     except FileNotFoundError:
         return None
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -81,7 +84,7 @@ def _write(path: Path, client: Examples) -> bool:
     tensors = {name: tensor.contiguous() for name, tensor in client.tensors().items()}
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(path, safetensors.torch.save(tensors, values), private=True)
+        write_atomically(path, sealed(safetensors.torch.save(tensors, values | {_SEAL: UNSEALED})), private=True)
     except OSError as error:
         log.warning("prepared data cannot be kept in %s, every client process prepares its own: %s", path.parent, error)
         return False

@@ -33,6 +33,7 @@ KEYS = (
     "data-path",
     "state-path",
     "policy",
+    "lost-state",
     "device",
     "share-statistics",
     "secure-sum",
@@ -41,6 +42,11 @@ KEYS = (
     "hull-max-share",
 )
 """The keys of this app; a node may also have keys of other apps."""
+
+
+LOST_STATE = (REFUSE, PREVIOUS, FRESH) = ("refuse", "previous", "fresh")
+"""What a node does that has lost the personal parameters of the round it is asked to start from: it stays out of the run,
+goes on from those of an earlier round, or starts afresh."""
 
 
 IN_MEMORY = "in-memory"
@@ -140,6 +146,22 @@ def partition_id(node_config: Mapping[str, Any]) -> int:
     return partition
 
 
+def lost_state(node_config: Mapping[str, Any]) -> str:
+    """What the node does if it has lost its personal parameters, one of `LOST_STATE`.
+
+    Raises
+    ------
+    ConfigError
+        For any other value.
+    """
+    found = node_config.get("lost-state", REFUSE)
+    if found not in LOST_STATE:
+        raise ConfigError(
+            f"lost-state is {found!r} in this node's --node-config; allowed are {', '.join(LOST_STATE)}, in double quotes"
+        )
+    return str(found)
+
+
 def max_share(node_config: Mapping[str, Any]) -> float:
     """The largest share of its points that the node reveals by its hulls.
 
@@ -170,6 +192,7 @@ def check_values(node_config: Mapping[str, Any]) -> None:
         if not isinstance(value, str) or not value:
             raise ConfigError(f"{key} is {value!r} in this node's --node-config; allowed is text in double quotes")
     max_share(node_config)
+    lost_state(node_config)
     parts = node_config.get("num-partitions", partition + 1)
     if type(parts) is not int or parts <= partition:
         raise ConfigError(

@@ -9,9 +9,12 @@ from typing import Any
 from curvfed.client_app.node.configuration import is_real, state_root
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks.atomic_file import make_private, write_atomically
+from curvfed.tasks.sealed import UNSEALED, DamagedError, check_whole, sealed
 
 SECRET = "digest.key"
 """The node's secret below its `state-path`, made once."""
+
+_LENGTH = 32
 
 
 def keyed(digest: str, partition: int, node_config: Mapping[str, Any]) -> str:
@@ -22,7 +25,7 @@ def keyed(digest: str, partition: int, node_config: Mapping[str, Any]) -> str:
     Raises
     ------
     ConfigError
-        If the secret can be neither read nor written.
+        If the secret can be neither read nor written, or is damaged.
     """
     if not is_real(node_config):
         return digest
@@ -45,11 +48,18 @@ def _secret(node_config: Mapping[str, Any]) -> bytes:
     if not path.exists():
         make_private(path.parent)
         made = path.with_name(f"{SECRET}-{os.getpid()}")
-        write_atomically(made, secrets.token_bytes(32), private=True)
+        write_atomically(made, sealed(UNSEALED.encode() + secrets.token_bytes(_LENGTH)), private=True)
         try:
             os.link(made, path)  # unlike a rename it keeps the secret of another process that was faster
         except FileExistsError:
             pass
         finally:
             made.unlink()
-    return path.read_bytes()
+    data = path.read_bytes()
+    try:
+        check_whole(data, may_lack=len(data) == _LENGTH)  # earlier versions wrote the secret alone
+    except DamagedError as error:
+        raise ConfigError(
+            f"state-path: {error} ({SECRET}); restore it, or remove it: then this node's runs of before cannot be resumed"
+        ) from None
+    return data[-_LENGTH:]

@@ -1,9 +1,11 @@
 """The node's ledger: a line for every run, sum, revealed point and refusal, and what follows for the next sum.
 
 A line is written and synced before the answer that it is about leaves. So a line that a crash tore belongs to no answer.
+Each line has its own digest: a node whose ledger is damaged answers nothing, since it no longer knows what it has told.
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -20,9 +22,14 @@ from curvfed.client_app.node.policy import Sums
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.session import Session
+from curvfed.tasks.atomic_file import sync_folder
+from curvfed.tasks.sealed import UNSEALED, check_whole, is_whole, sealed
 
 RUN, SUM, POINTS, REFUSAL = "run", "sum", "points", "refusal"
 """Kinds of lines."""
+
+_DIGEST = "digest"
+"""The first field of a line."""
 
 AS_GOOD = 0.95
 """An attacker who has all sums over the same inputs must err about any single vector by at least this share of the error
@@ -48,33 +55,53 @@ class Ledger:
         ConfigError
             If it cannot be written: then the node must not answer.
         """
-        line = {"time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "kind": kind, **fields}
+        line = {_DIGEST: UNSEALED, "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "kind": kind, **fields}
+        content = sealed(json.dumps(line, ensure_ascii=False).encode()) + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             is_new = not self.path.exists()
             file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX)
-                size = os.fstat(file).st_size
-                torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"
-                os.write(file, b"\n" * torn + json.dumps(line, ensure_ascii=False).encode() + b"\n")
+                kept = self.path.read_bytes()
+                self._lines_in(kept)
+                os.ftruncate(file, kept.rfind(b"\n") + 1)  # a torn line, if there is one
+                if os.write(file, content) < len(content):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(file)
             finally:
                 os.close(file)
             if is_new:
-                _sync_folder(self.path.parent)
+                sync_folder(self.path.parent)
         except OSError as error:
             raise ConfigError(f"this node's ledger cannot be written ({error.strerror}): it answers nothing") from None
 
     def lines(self, *kinds: str) -> list[dict[str, Any]]:
-        """The lines of some kinds, or all; torn ones are left out."""
-        found = []
-        with contextlib.suppress(FileNotFoundError):
-            for text in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
-                with contextlib.suppress(ValueError):
-                    line = json.loads(text)
-                    if not kinds or line["kind"] in kinds:
-                        found.append(line)
+        """The lines of some kinds, or all; torn ones are left out.
+
+        Raises
+        ------
+        ConfigError
+            If a line is damaged.
+        """
+        data = self.path.read_bytes() if self.path.exists() else b""
+        return [line for line in self._lines_in(data) if not kinds or line["kind"] in kinds]
+
+    def _lines_in(self, data: bytes) -> list[dict[str, Any]]:
+        found, (*whole, last) = [], data.split(b"\n")
+        if is_whole(last[:-1]):  # its end has become another character
+            whole.append(last)
+        for number, text in enumerate(whole, 1):
+            try:
+                check_whole(text, may_lack=True)
+                found.append(json.loads(text))
+            except ValueError:
+                # Lines of earlier versions have no digest, and a torn one stays where it is.
+                if text and (text.startswith(b'{"digest') or text.endswith(b"}") or number == len(whole)):
+                    raise ConfigError(
+                        f"this node's ledger is damaged: {self.path}, line {number}; restore the file from a backup. Until "
+                        "then the node answers nothing, for it does not know what it has told"
+                    ) from None
         return found
 
     def note_run(self, run: str, settings: Mapping[str, Any]) -> None:
@@ -176,11 +203,3 @@ def check_cohorts(former: Sequence[Collection[int]], new: Collection[int], least
             f"this node has signed a sum of the same inputs over other nodes; one {what} beside it would tell too much "
             "about single nodes. Start all nodes of before and resume the run, or begin another run with another seed"
         )
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

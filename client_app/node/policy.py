@@ -4,7 +4,7 @@ import json
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
 
@@ -56,11 +56,14 @@ class Data(Table):
 
 
 class Runs(Table):
-    """[runs]: which runs the node takes part in."""
+    """[runs]: which runs the node takes part in, and what it does in one whose personal parameters it has lost."""
 
     methods: Listed[str] | None = Field(default=None, description="a list of names of methods")
     keys: Annotated[dict[str, Listed[Scalar] | Range], AfterValidator(_known)] = Field(
         default={}, description='"key of a run" = a list of its allowed values, or { min = …, max = … }'
+    )
+    lost_state: Literal["refuse", "previous", "fresh"] | None = Field(
+        default=None, description='"refuse", "previous" or "fresh"'
     )
 
 
@@ -93,7 +96,8 @@ class Policy(Table):
         `path`: the node's `data-path`. The others of `READING`: a run that has another value is refused, and one that
         leaves the key at its default gets the node's value. `public`: the public data sets of which the node holds a part.
     runs : Runs
-        `methods`: the allowed ones. `keys`: a list of allowed values, or a range, by key of a run.
+        `methods`: the allowed ones. `keys`: a list of allowed values, or a range, by key of a run. `lost_state`: as the
+        node's configuration has it.
     leaves : Leaves
         As the node's configuration has them; the stricter of both counts. `hull_min_class_size`: the hull of a class with
         fewer training points stays at the node.
@@ -114,7 +118,7 @@ class Policy(Table):
         Raises
         ------
         ConfigError
-            If they name different data.
+            If they name different data, or differ in `lost-state`.
         """
         found = dict(node_config)
         if self.data.path is not None:
@@ -125,6 +129,9 @@ class Policy(Table):
             found["secure-sum"] = True
         if self.leaves.share_statistics is False:
             found["share-statistics"] = False
+        own = self.runs.lost_state
+        if own is not None and found.setdefault("lost-state", own) != own:
+            raise ConfigError("lost-state in this node's --node-config and in [runs] of its policy.toml differ")
         found["hull-max-share"] = min(max_share(found), self.leaves.hull_max_share)
         return found
 

@@ -17,6 +17,7 @@ POLICY = """\
 [runs]
 # methods = ["hull", "fedavg"]    # without this line: all
 # keys = { "local-epochs" = [1, 2], "hull.epsilon" = { min = 0.01 } }
+# lost-state = "refuse"           # with lost personal parameters: "refuse" the run, "previous" state, or "fresh" one
 # A run's "model" of another package, and for public data its "data-dir", must be listed in keys.
 
 [leaves]

@@ -1,6 +1,8 @@
 """What runs of a cluster on this machine, which nodes are connected, and how its runs ended."""
 
 import datetime
+import json
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -65,10 +67,18 @@ def show(folder: ServerFolder) -> int:
         took = str(datetime.timedelta(seconds=round(run["elapsed"])))
         details = run["status-details"].partition("\n")[0].removeprefix("N/A")
         state = run["status"].removeprefix("finished:")
-        table.add_row(names.get(run["run-id"], run["run-id"]), state, run["pending-at"], took, escape(details))
+        directory = Path(names.get(run["run-id"], run["run-id"]))
+        table.add_row(directory.name, state, run["pending-at"], took, escape(_absences(directory) or details))
     if runs:
         console.print(table)
     return 0
+
+
+def _absences(directory: Path) -> str:
+    """Which clients were out in how many rounds of a run that has ended, if its results are on this machine."""
+    path = directory / "summary.json"
+    found = json.loads(path.read_text(encoding="utf-8")).get("absences", []) if path.exists() else []
+    return ", ".join(f"client {one['partition']} out in {one['rounds']} of {one['asked']} rounds" for one in found)
 
 
 def _show_silence(console: Console, folder: ServerFolder, reason: str) -> None:

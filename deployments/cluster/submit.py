@@ -15,7 +15,7 @@ from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.pairs import Value, read_pairs
 from curvfed.deployments.processes import Interrupted, interrupt, signals, wait_until
 from curvfed.deployments.run_results import COMPLETED, ExpectedSummary, named, toml_pairs
-from curvfed.server_app.directory.run_lock import is_written
+from curvfed.server_app.directory.run_lock import has_begun, is_written
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.all_keys import defaults
@@ -68,7 +68,7 @@ def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> 
     """
     config = dict(config)
     directory = ExpectedSummary(config).directory
-    if directory.exists() and not config.get("resume"):  # the ServerApp refuses this too, but only after a minute
+    if has_begun(directory) and not config.get("resume"):  # the ServerApp refuses this too, but only after a minute
         raise ConfigError(
             f'run-name = "{directory.name}": {directory} exists; allowed is a new name, or resume=true to go on with '
             "that run"
@@ -85,7 +85,7 @@ def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> 
                     break
                 if (directory / "config.toml").exists():
                     config["resume"] = True
-                elif not config.get("resume") and directory.exists():
+                elif not config.get("resume") and has_begun(directory):
                     break  # its name is taken, and it has nothing to resume from
                 wait = min(15 * 2 ** (retries - left), 120)
                 print(f"Resuming from the last whole round in {wait} s; {left} of {retries} retries left.", flush=True)
@@ -123,7 +123,7 @@ def _once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
         except (Interrupted, ClusterError):  # nobody would follow the run any more
             with signals(signal.SIG_IGN):
                 _stop(folder, identity, expected.directory)
-            if expected.read()[1].get("status") != "completed":
+            if not expected.read()[1].get("status", "").startswith("completed"):
                 raise
             status, details = COMPLETED, ""  # it completed in the meantime
     except ClusterError as error:
@@ -145,7 +145,7 @@ def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
         command = flwr(folder, "run", app, options=["--run-config", toml_pairs(config), "--format", "json"])
         identity = str(command.show().ask()["run-id"])
     names = registry.known(folder, registry.RUNS)
-    registry.note(folder, names | {identity: str(config["run-name"])}, registry.RUNS)
+    registry.note(folder, names | {identity: str(ExpectedSummary(config).directory)}, registry.RUNS)
     if caught:
         _stop(folder, identity, ExpectedSummary(config).directory)
         raise Interrupted(caught[0])

@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
 from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.client_app.node.data_digest import is_of
 from curvfed.client_app.personal import state_folder
@@ -22,6 +20,7 @@ from curvfed.strategies.config.model_spec import is_fixed
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.config.settings_file import read_settings
+from curvfed.strategies.wire.array_file import read
 from curvfed.strategies.wire.messages import Description, Facts
 from curvfed.strategies.wire.records import tuples
 from curvfed.strategies.wire.store import Store
@@ -151,7 +150,7 @@ class TrainedRun:
         """
         path = path.expanduser().resolve()
         try:
-            config = parse(read_settings(path / "config.toml"))
+            config = parse(read_settings(path / "config.toml", of_run=True))
             known = json.loads((path / "clients.json").read_text(encoding="utf-8"))
             # Older runs have one number of parts for all clients.
             clients = {int(entry["partition"]): _description(known | entry) for entry in known["clients"]}
@@ -239,9 +238,8 @@ def _description(entry: Mapping[str, Any]) -> Description:
 def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
     """The content of `model.safetensors`, by the attributes of `TrainedRun`."""
     try:
-        with safe_open(path, framework="np") as file:
-            about = json.loads(file.metadata()["curvfed"])
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        arrays, header = read(path)
+        about = json.loads(header["curvfed"])
         found = {
             "facts": Facts(**tuples(about["facts"])),
             "arrays": arrays,
@@ -253,8 +251,10 @@ def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
         dry = "this was a dry run (hull.dry-run), which trains nothing"
         told = dry if config["hull.dry-run"] else "the run has not come to its end; go on with it by resume=true"
         raise PredictError(f"no {path}: {told}") from None
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise PredictError(f"{path} is not the model of a run ({type(error).__name__})") from None
+    except (OSError, KeyError, TypeError, ValueError) as error:  # damage is a ValueError
+        raise PredictError(
+            f"{path} is not the model of a run ({type(error).__name__}: {error}); a resumed run writes it again"
+        ) from None
     if about["method"] != config.method:
         raise PredictError(f"{path} is of method {about['method']}, config.toml beside it of {config.method}")
     return found

@@ -105,7 +105,7 @@ class Results:
 
 def completed(folder: Path) -> bool:
     """Whether a run directory is that of a run that came to its end."""
-    return _read(folder / SUMMARY, json.loads).get("status") == COMPLETED
+    return str(_read(folder / SUMMARY, json.loads).get("status")).startswith(COMPLETED)
 
 
 def _read(path: Path, loads: Callable[[str], Any]) -> dict[str, Any]:

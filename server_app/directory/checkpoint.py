@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from curvfed.server_app.directory.tables import renamed
@@ -51,6 +52,13 @@ class State:
     courses : dict of partition to figures
         Each client's "last" accuracy after training; of one that fell, as `run_warnings` defines it, also the "round", the
         accuracies "from" and "to", and the round in which it was "back", None for not yet.
+    asked : dict of partition to number
+        In how many rounds a client was asked to train.
+    absences : dict of partition to figures
+        Of a client that gave no good reply in some of these, their number, "rounds", and the last "reason".
+    lost : dict of partition to figures
+        Of a client that has lost its personal parameters, the last "round" whose state it lacked, and the one "from" which
+        it went on, 0 for a fresh state.
     """
 
     round: int = 0
@@ -64,6 +72,9 @@ class State:
     scored: dict[str, Any] = field(default_factory=dict)
     most_steps: int = 0
     courses: dict[int, dict[str, Any]] = field(default_factory=dict)
+    asked: dict[int, int] = field(default_factory=dict)
+    absences: dict[int, dict[str, Any]] = field(default_factory=dict)
+    lost: dict[int, dict[str, int]] = field(default_factory=dict)
 
     def add(self, **amounts: float) -> None:
         """Add to the totals."""
@@ -122,10 +133,11 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
     ConfigError
         If a client's data have changed since the run began, or no checkpoint can be read.
     """
-    stamps = store.stamps()
+    stamps, readable = store.stamps(), []
     for stamp in reversed(stamps):
         try:
-            arrays, saved = store.load(stamp)
+            readable.append(store.load(stamp))
+            _check_simulated(store.folder.with_name("clients"), readable[-1][1]["stamps"])
         except StoreError as error:
             log.warning("%s; trying the previous one", error)
             continue
@@ -133,15 +145,26 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
     else:
         if not stamps:
             return None
-        raise ConfigError(
-            f"resume = true: no checkpoint in {store.folder} can be read; restore one, or start a new run with another "
-            "run-name"
-        )
+        if not readable:
+            raise ConfigError(
+                f"resume = true: no checkpoint in {store.folder} can be read; restore one, or start a new run with another "
+                "run-name"
+            )
+        readable = readable[:1]  # the clients have no earlier state either
+    arrays, saved = readable[-1]
     federation = with_facts(federation, saved.pop("before"))
-    for name in ("stamps", "latest", "examples", "courses"):  # JSON keys are text; earlier versions have no courses
+    # JSON keys are text; earlier versions have no courses, and no absences.
+    for name in ("stamps", "latest", "examples", "courses", "asked", "absences", "lost"):
         saved[name] = {int(partition): value for partition, value in saved.get(name, {}).items()}
     saved["latest"] = {partition: renamed(measured) for partition, measured in saved["latest"].items()}
     return State(**saved), Checkpoint.of(arrays), federation
+
+
+def _check_simulated(folder: Path, stamps: Mapping[str, int]) -> None:
+    """Raise LostState if a simulated client, whose files are in the run directory, has lost the state of its stamp."""
+    for partition, stamp in stamps.items():
+        if (client := folder / f"{int(partition):05d}").exists():
+            Store(client).load(stamp)
 
 
 def identity(federation: Federation) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from curvfed.geometry.hull import convex_hull
 from curvfed.server_app.directory.npz import read_npz
+from curvfed.strategies.wire.array_file import read
 
 if TYPE_CHECKING:  # only one-shot runs load what they learn
     from curvfed.strategies.hull.classifier import Classifier
@@ -215,13 +216,10 @@ class HullFile:
 
 def _classifier(path: Path, groups: list[int]) -> "Classifier | None":
     """The stored classifier; None if it is missing or damaged, or has other groups."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
     try:
         from curvfed.strategies.hull.classifier import Classifier
 
-        found = Classifier.from_arrays(load_file(path))
-    except (OSError, ValueError, SafetensorError):
+        found = Classifier.from_arrays(read(path)[0])
+    except (OSError, ValueError):
         return None
     return found if found.groups.tolist() == groups else None

@@ -1,10 +1,26 @@
-"""Reading of .npz files in a run directory."""
+"""The .npz files in a run directory, whose digest stands in the comment at the end of a zip file."""
 
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from curvfed.strategies.wire.stored_format import FORMAT
+from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.sealed import UNSEALED, check_whole, sealed
+
+_COMMENT = f"curvfed format {FORMAT} {UNSEALED}".encode()
+
+
+def write_npz(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    """Write arrays by name into a private file."""
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    # A zip file ends with the length of its comment and the comment.
+    content = file.getvalue()[:-2] + len(_COMMENT).to_bytes(2, "little") + _COMMENT
+    write_atomically(path, sealed(content), private=True)
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
@@ -17,10 +33,10 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     ValueError
         If it is damaged or not an .npz file.
     """
+    data = path.read_bytes()
     try:
-        with path.open("rb") as file, np.load(file) as arrays:
+        check_whole(data, may_lack=data[-2:] == bytes(2))  # earlier versions left no comment
+        with np.load(io.BytesIO(data)) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError):
-        raise
     except Exception as error:  # among others BadZipFile, zlib.error, RuntimeError, TokenError, EOFError
-        raise ValueError(f"{path} is damaged: {error}") from None
+        raise ValueError(f"{path} cannot be read: {error}") from None

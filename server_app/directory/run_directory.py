@@ -7,12 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tomli_w
 from numpy.typing import NDArray
-from safetensors.numpy import save
 
-from curvfed.server_app.directory.run_lock import RunLock
+from curvfed.server_app.directory.run_lock import RunLock, has_begun
 from curvfed.server_app.directory.tables import TABLES, append, check_table, truncate
 from curvfed.strategies.base.dotted import nested
 from curvfed.strategies.base.errors import ConfigError
@@ -20,13 +18,17 @@ from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.parse import fields, parse
 from curvfed.strategies.config.run_config import RunConfig, config_class, flatten
-from curvfed.strategies.config.settings_file import HEADING, format_of, read_settings
+from curvfed.strategies.config.settings_file import SEALED_HEADING, format_of, read_settings
+from curvfed.strategies.wire.array_file import packed
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.sealed import sealed
 
 FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",
-                            "debug", "test-data", "sinks", "mlflow.tracking-uri", "mlflow.experiment"})  # fmt: skip
-"""Keys that may change when a run is resumed, because the results so far do not depend on them."""
+                            "debug", "test-data", "sinks", "mlflow.tracking-uri", "mlflow.experiment", "hull.grouping",
+                            "hull.classifier", "hull.svm", "hull.c", "hull.baselines", "hull.sweep"})  # fmt: skip
+"""Keys that may change when a run is resumed, because the results so far do not depend on them: those of a
+one-shot run are the decoded hulls."""
 
 
 class RunDirectory:
@@ -66,7 +68,7 @@ class RunDirectory:
         """
         path = config.results_path / (config.run_name or default_name(config))
         directory = cls(config, path)
-        if config.resume:
+        if not _is_new(config, path):
             _check_same_run(config, path)
             directory.lock.acquire()
             try:
@@ -75,21 +77,17 @@ class RunDirectory:
                 directory.lock.release()
                 raise
             return directory
+        directory.is_writable = True
         try:
-            path.mkdir(parents=True, mode=0o700)
-        except FileExistsError:
-            raise _taken(path) from None
+            path.mkdir(parents=True, mode=0o700, exist_ok=True)
+            directory.lock.acquire(patience=0)
+            directory._write_config()
         except OSError as error:
+            directory.lock.release()
             raise ConfigError(
                 f'results-dir = "{config.results_dir}": {path} cannot be made ({error.strerror}); needed is a folder that '
-                "can be written"
+                "can be written, and room on its disk"
             ) from None
-        directory.lock.acquire()
-        try:
-            directory._write_config()
-        except OSError:
-            directory.lock.release()
-            raise
         return directory
 
     def _check_rounds(self) -> None:
@@ -131,7 +129,8 @@ class RunDirectory:
     def _write_config(self) -> None:
         """`config.toml`: the configuration in effect, enough to run it again."""
         settings = flatten(self.config) | {"run-name": self.path.name, "resume": False}
-        write_atomically(self.path / "config.toml", (HEADING + tomli_w.dumps(nested(settings))).encode())
+        text = SEALED_HEADING + tomli_w.dumps(nested(settings))
+        write_atomically(self.path / "config.toml", sealed(text.encode()))
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """`summary.json`; figures that are not finite become null."""
@@ -165,11 +164,8 @@ class RunDirectory:
 
     def write_model(self, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
         """`model.safetensors`: the shared parameters, and metadata to rebuild the model."""
-        # safetensors writes the memory of any array as if it were in C order.
-        contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-        write_atomically(
-            self.path / "model.safetensors", save(contiguous, {"curvfed": json.dumps(about)}), private=True
-        )
+        content = b"".join(packed(dict(sorted(arrays.items())), {"curvfed": json.dumps(about)}))  # resumed or not
+        write_atomically(self.path / "model.safetensors", content, private=True)
 
 
 def default_name(config: RunKeys) -> str:
@@ -189,21 +185,29 @@ def check_name(config: RunConfig) -> None:
         If a run of that name exists although `resume` is false, or does not exist or differs although it is true.
     """
     path = config.results_path / config.run_name
-    if config.resume:
+    if (config.resume or config.run_name) and not _is_new(config, path):
         _check_same_run(config, path)
-    elif config.run_name and path.exists():
-        raise _taken(path)
 
 
-def _taken(path: Path) -> ConfigError:
-    return ConfigError(
-        f'run-name = "{path.name}": {path} exists; allowed is a new name, or resume = true to continue that run'
-    )
+def _is_new(config: RunConfig, path: Path) -> bool:
+    """Whether a run begins in a folder; otherwise one is to be resumed there.
+
+    Raises
+    ------
+    ConfigError
+        If there is a run that is not to be resumed.
+    """
+    begun = has_begun(path)
+    if begun and not config.resume:
+        raise ConfigError(
+            f'run-name = "{path.name}": {path} exists; allowed is a new name, or resume = true to continue that run'
+        )
+    return not begun and (path.exists() or not config.resume)
 
 
 def _check_same_run(config: RunConfig, path: Path) -> None:
     try:
-        earlier = parse(read_settings(path / "config.toml"))
+        earlier = parse(read_settings(path / "config.toml", of_run=True))
     except FileNotFoundError:
         raise ConfigError(
             f"resume = true: there is no run in {path}; allowed is the run-name of an existing run"

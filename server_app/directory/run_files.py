@@ -4,7 +4,7 @@ import csv
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,7 +86,7 @@ class RunFiles:
         return cls(
             name=folder.resolve().name,
             summary=load("summary.json", _json),
-            config=load("config.toml", read_settings),
+            config=load("config.toml", partial(read_settings, of_run=True)),
             clients=sorted(clients.get("clients", []), key=lambda about: about["partition"]),
             refused=clients.get("refused", {}),
             class_names=_all_classes(clients),

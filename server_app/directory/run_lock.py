@@ -60,6 +60,17 @@ class RunLock:
             self._descriptor = None
 
 
+def has_begun(folder: Path) -> bool:
+    """Whether a folder holds a run, or anything else of somebody's.
+
+    It does not if a run was refused there, or ended before its configuration was written: on a full disk, or killed.
+    """
+    return folder.is_file() or any(
+        file.is_file() and file.name not in ("lock", "summary.json") and not file.name.startswith(".config.toml-")
+        for file in folder.rglob("*")
+    )
+
+
 def is_written(folder: Path) -> bool:
     """Whether a process of this machine is writing the run directory."""
     try:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from curvfed.server_app.directory.checkpoint import State
+from curvfed.server_app.directory.run_lock import has_begun
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.personal_figures import majority_accuracy, personal_figures
 from curvfed.strategies.base.run_keys import RunKeys, home
@@ -64,6 +65,10 @@ def summary(
         **figures,
         "metrics": metrics,
         "settled": settings,
+        "absences": [
+            {"partition": partition, "asked": state.asked[partition], **one}
+            for partition, one in sorted(state.absences.items())
+        ],
         "best_validation": state.best,
         "bytes_up": totals.get("bytes_up", 0.0) / rounds,
         "bytes_down": totals.get("bytes_down", 0.0) / rounds,
@@ -78,7 +83,7 @@ def write_failure(error: str, raw: Mapping[str, Any], config: RunKeys | None) ->
     """Write the summary of a run that could not begin into a new directory; returns its path, or None if none can be made.
 
     The directory is made where the run directory would have been, or if that is impossible below the default results
-    folder. An existing directory is never changed.
+    folder. A run that is there is never changed.
 
     Parameters
     ----------
@@ -99,10 +104,12 @@ def write_failure(error: str, raw: Mapping[str, Any], config: RunKeys | None) ->
     for folder in [*given, home() / "results"]:
         for name in names:
             try:
-                (folder / name).mkdir(parents=True, mode=0o700)
+                (folder / name).mkdir(parents=True, mode=0o700, exist_ok=not has_begun(folder / name))
                 text = json.dumps(failed_summary(error, config), indent=2)
                 write_atomically(folder / name / "summary.json", text.encode(), private=True)
             except (OSError, ValueError):
+                with contextlib.suppress(OSError):
+                    (folder / name).rmdir()  # empty on a full disk
                 continue
             return folder / name
     return None
@@ -123,6 +130,7 @@ def failed_summary(error: str, config: RunKeys | None) -> dict[str, Any]:
         "personal_accuracy_std": None,
         "personal_accuracy_worst_decile": None,
         "metrics": {},
+        "absences": [],
         "best_validation": None,
         "bytes_up": None,
         "bytes_down": None,

@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from curvfed.server_app.directory.checkpoint import identity, with_facts
+from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.one_shot.group_names import named_by
 from curvfed.server_app.one_shot.hull_scores import KnownPoints, hull_arrays, learn_settings, scores, sweep
@@ -33,7 +33,6 @@ from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.wire.checks import check_hull_metrics, check_votes
 from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, UNMASK, Header, Parts
 from curvfed.strategies.wire.store import Store, StoreError
-from curvfed.tasks.atomic_file import write_atomically
 
 log = logging.getLogger("curvfed")
 
@@ -246,9 +245,10 @@ class HullRun(Run):
         }
         self.directory.write_model(arrays, about)
         content = hull_arrays(learned, known, found, self.public)
-        self._write(content)
+        path = self.directory.path / "hulls.npz"
+        write_npz(path, content)
         if self.keys.sweep:
-            self._write(content | sweep(known, self.keys, self.config.points, self.config.seed))
+            write_npz(path, content | sweep(known, self.keys, self.config.points, self.config.seed))
 
     def _score(self, arrays: Arrays) -> NDArray[np.float64]:
         """Ask the clients how good the classifier is, and for names of the groups, each for itself or by their sum.
@@ -275,11 +275,6 @@ class HullRun(Run):
         self.state.cohort = dict(scored.cohort or {})
         self.metrics["clients_fallen"] = int(np.rint(total.values[-1]))
         return np.rint(total.values[:-1]).reshape(votes.shape)
-
-    def _write(self, content: dict[str, Any]) -> None:
-        file = BytesIO()
-        np.savez_compressed(file, **content)
-        write_atomically(self.directory.path / "hulls.npz", file.getvalue(), private=True)
 
     def _record_revealed(self, measured: Phase) -> None:
         """Record how many points the hulls reveal, if all clients tell it."""

@@ -78,7 +78,7 @@ class Sinks:
 
     def end(self, summary: Mapping[str, Any]) -> None:
         """Send the summary and close."""
-        if summary["status"] == "completed":
+        if summary["status"].startswith("completed"):
             self.flush()
         told = {name: value for name, value in dotted(summary).items() if value is not None}
         texts = {name: " ".join(str(value).split()) for name, value in told.items()

@@ -63,7 +63,7 @@ class MLflow:
         named = {f"summary/{name}": value for name, value in figures.items()}
         self._log(rounds, named, {name: text[:LONGEST] for name, text in texts.items()})
         status = "KILLED" if texts.get("error") == "interrupted" else "FAILED"
-        self._client.set_terminated(self._id, "FINISHED" if texts["status"] == "completed" else status)
+        self._client.set_terminated(self._id, "FINISHED" if texts["status"].startswith("completed") else status)
 
     def _log(self, number: int, figures: Mapping[str, float], tags: Mapping[str, str]) -> None:
         now = int(1000 * time.time())

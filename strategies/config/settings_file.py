@@ -10,9 +10,13 @@ from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.wire.stored_format import FORMAT, unreadable
+from curvfed.tasks.sealed import UNSEALED, DamagedError, check_whole
 
 HEADING = f"# format {FORMAT} of curvfed\n"
 """A line that a file has: a comment, since Flower reads the file too and refuses keys that it does not know."""
+
+SEALED_HEADING = f"{HEADING}# {UNSEALED}\n"
+"""The lines of a file that a run writes."""
 
 AUTO_IN_FORMAT_1 = {
     "local-epochs": 0,
@@ -35,20 +39,29 @@ AUTO_IN_FORMAT_1 = {
 """By key: the number that stood for "auto" in files of format 1."""
 
 
-def read_settings(path: Path) -> dict[str, Any]:
-    """A run's `config.toml`, by dotted key.
+def read_settings(path: Path, of_run: bool = False) -> dict[str, Any]:
+    """A file of settings, by dotted key.
+
+    Parameters
+    ----------
+    path : Path
+    of_run : bool
+        Whether it must be as a run has written it.
 
     Raises
     ------
     OSError, ValueError
         If it is not there, or is not TOML.
     ConfigError
-        If it is of another format.
+        If it is of another format, or has changed since a run wrote it.
     """
-    text = path.read_text(encoding="utf-8")
+    data = path.read_bytes()
     try:
+        if of_run:
+            check_whole(data, may_lack=True)
+        text = data.decode()
         return updated(dotted(tomllib.loads(text)), format_of(text))
-    except ConfigError as error:
+    except (ConfigError, DamagedError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
 
 

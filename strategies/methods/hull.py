@@ -95,6 +95,7 @@ class Keys(Table):
     c: Rate | None = Field(
         default=None,
         gt=0,
+        le=1e12,
         description="C of the soft margin, the paper's lambda; auto: by cross-validation on the hulls",
     )
     dry_run: bool = Field(

@@ -198,6 +198,9 @@ class Reply:
         Undefined metrics are left out.
     parts : mapping
         Further values of a protocol, as in a request.
+    restored : int or None
+        The earlier round whose personal state the client has started from, 0 for a fresh one, since it has lost that of the
+        stamp that the request names; None if it has not.
     """
 
     header: Header
@@ -208,6 +211,7 @@ class Reply:
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     parts: Parts = field(default_factory=dict)
+    restored: int | None = None
 
 
 def encode_request(request: Request) -> RecordDict:
@@ -241,6 +245,7 @@ def decode_request(content: RecordDict) -> Request:
 def encode_reply(reply: Reply) -> RecordDict:
     """A reply as Flower's records."""
     about = {"partition": reply.partition, "error": reply.error, "num_examples": reply.num_examples}
+    about |= {} if reply.restored is None else {"restored": reply.restored}
     content = RecordDict({_HEADER: ConfigRecord(vars(reply.header) | about)})
     if reply.description is not None:
         body = dict(vars(reply.description))
@@ -295,6 +300,7 @@ def decode_reply(content: RecordDict, expected: Header) -> Reply:
         decode_arrays(record_of(content, _ARRAYS, ArrayRecord) or ArrayRecord()),
         {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)},
         _parts(content),
+        entry(record, "restored", int) if "restored" in record else None,
     )
 
 

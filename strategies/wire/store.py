@@ -12,29 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 
-from curvfed.strategies.wire.stored_format import FORMAT, unreadable
-from curvfed.tasks.atomic_file import make_private, remove_abandoned, temporary_path
+from curvfed.strategies.wire.array_file import DTYPES, FormatError, packed, read
+from curvfed.tasks.atomic_file import make_private, remove_abandoned, sync_folder, temporary_path
 from curvfed.tasks.errors import SafeError
 
-_DTYPES = {
-    np.dtype(name): code
-    for name, code in (
-        *(("bool", "BOOL"), ("uint8", "U8"), ("uint16", "U16"), ("uint32", "U32"), ("uint64", "U64"), ("int8", "I8")),
-        *(
-            ("int16", "I16"),
-            ("int32", "I32"),
-            ("int64", "I64"),
-            ("float16", "F16"),
-            ("float32", "F32"),
-            ("float64", "F64"),
-        ),
-    )
-}
-"""Their names in safetensors."""
 _MOST_BUFFERS = 512  # well below the limit of one system call
 _NAME = re.compile(r"^(\d{8})\.safetensors$")
 
@@ -51,8 +34,8 @@ class Store:
     """A folder of stamped arrays (files of mode 0600 in a folder of mode 0700).
 
     A file is written under a temporary name and then renamed, so that a killed process leaves the old or the new file
-    complete. Clients do not flush their files to the disk, which would take longer than a round: a power failure can damage
-    the newest file, and a client whose state is lost is dropped with that reason. The server's checkpoint is flushed.
+    complete. The server and real nodes flush it to the disk, so that a power failure damages nothing; simulated clients do
+    not, since it would take longer than a round. A file that was damaged in spite of it is recognised by its digest.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -92,8 +75,8 @@ class Store:
             If the format does not support the dtype of an array.
         """
         for name, array in arrays.items():
-            if array.dtype not in _DTYPES:
-                raise StoreError(f'"{name}" is {array.dtype}; allowed is one of {", ".join(map(str, _DTYPES))}')
+            if array.dtype not in DTYPES:
+                raise StoreError(f'"{name}" is {array.dtype}; allowed is one of {", ".join(map(str, DTYPES))}')
         if self._known is None:
             make_private(self.folder)
             remove_abandoned(self.folder)
@@ -105,8 +88,10 @@ class Store:
             # Overwriting an old file, whose pages are in memory, is four times faster than creating a new one.
             with contextlib.suppress(FileNotFoundError):
                 os.rename(spare, temporary)
-            _write(temporary, arrays, metadata, durable)
+            _write(temporary, packed(arrays, {"stamp": str(stamp), "json": json.dumps(metadata)}), durable)
             os.replace(temporary, target)
+            if durable:
+                sync_folder(self.folder)
         finally:
             temporary.unlink(missing_ok=True)
         # Only older stamps: a client that finishes late must not remove the state of a later round.
@@ -129,47 +114,31 @@ class Store:
         Raises
         ------
         LostState
-            If it is missing or damaged.
+            If it is missing or damaged, or that of another stamp.
         StoreError
             If it has another format.
         """
-        path = self._path(stamp)
+        what = f"the state of round {stamp} in {self.folder}"
         try:
-            with safe_open(path, framework="np") as file:
-                header = file.metadata()
-                metadata: dict[str, Any] = json.loads(header["json"])
-                if reason := unreadable(header.get("format", "1")):
-                    raise StoreError(f"the state of round {stamp} in {self.folder} is unreadable: {reason}")
-                return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
+            arrays, header = read(self._path(stamp))
+            if (found := header.get("stamp", str(stamp))) != str(stamp):
+                raise ValueError(f"it is that of round {found}")
+            return arrays, dict(json.loads(header["json"]))
         except FileNotFoundError:
             kept = ", ".join(map(str, self.stamps())) or "none"
             raise LostState(f"no state of round {stamp} in {self.folder}; available are: {kept}") from None
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-            raise LostState(
-                f"the state of round {stamp} in {self.folder} is unreadable ({type(error).__name__})"
-            ) from None
+        except FormatError as error:
+            raise StoreError(f"{what} is unreadable: {error}") from None
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise LostState(f"{what} is unreadable: {error}") from None
 
     def _path(self, stamp: int) -> Path:
         return self.folder / f"{stamp:08d}.safetensors"
 
 
-def _write(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any], durable: bool) -> None:
-    """Write a safetensors file: length of the header, header, and the arrays one after the other.
-
-    The library's writer is not used because it copies the arrays and truncates the file first, for every client in every
-    round. The library reads the files.
-    """
-    contents = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    entries: dict[str, Any] = {"__metadata__": {"format": str(FORMAT), "json": json.dumps(metadata)}}
-    end = 0
-    for name, array in contents.items():
-        start, end = end, end + array.nbytes
-        entries[name] = {"dtype": _DTYPES[array.dtype], "shape": array.shape, "data_offsets": [start, end]}
-    header = json.dumps(entries).encode()
-    header += b" " * (-len(header) % 8)
-    views = [memoryview(array.reshape(-1).view(np.uint8)) for array in contents.values()]  # type: ignore[arg-type]
-    buffers = [memoryview(len(header).to_bytes(8, "little") + header), *views]
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+def _write(path: Path, buffers: list[memoryview], durable: bool) -> None:
+    """Overwrite a file, which need not be empty, without a copy of the buffers."""
+    descriptor, size = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), sum(buffer.nbytes for buffer in buffers)
     try:
         while buffers:
             written = os.writev(descriptor, buffers[:_MOST_BUFFERS])
@@ -177,7 +146,7 @@ def _write(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str
                 written -= buffers.pop(0).nbytes
             if written:
                 buffers[0] = buffers[0][written:]
-        os.ftruncate(descriptor, 8 + len(header) + end)
+        os.ftruncate(descriptor, size)
         if durable:
             os.fsync(descriptor)
     finally:

@@ -1,10 +1,12 @@
 """The format number of the files that a run can be resumed from, so that later versions know what they read.
 
 Files without a number have format 1. In their configurations 0 or -1 has the meaning of "auto" in later formats. Up to
-format 2 the automatic optimiser of graphs was adam, and moments lived on only beside personal parameters.
+format 2 the automatic optimiser of graphs was adam, and moments lived on only beside personal parameters. Up to format 3
+files had no digest.
 """
 
-FORMAT = 3
+FORMAT = 4
+WITHOUT_DIGEST = ("1", "2", "3")
 
 
 def unreadable(number: str) -> str:

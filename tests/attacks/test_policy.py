@@ -250,8 +250,7 @@ def test_a_digest_confirms_no_guess_and_joins_no_two_nodes(tmp_path):
     assert len(guesses) == 2
     secret = Path(nodes[0]["state-path"]) / "digest.key"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
-    assert len(secret.read_bytes()) == 32
-    assert secret.read_bytes() not in written(tmp_path / "run")
+    assert secret.read_bytes()[-32:] not in written(tmp_path / "run")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The mean Ricci curvature of a client's edges, by either discretisation."""
 
+import json
 import logging
 import math
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.sealed import UNSEALED, check_whole, sealed
 
 IDLENESS = 0.5
 """Of the lazy random walk that Ollivier's curvature compares: half of the mass stays where it is."""
@@ -66,7 +68,9 @@ def _pieces(graph: ClientGraph) -> Iterator[tuple[Tensor, int]]:
 
 def _read(path: Path) -> float | None:
     try:
-        kept = float(path.read_text())
+        data = path.read_bytes()
+        check_whole(data)
+        kept = float(json.loads(data)[-1])
         return kept if math.isfinite(kept) else None
     except (OSError, ValueError):
         return None
@@ -76,6 +80,6 @@ def _write(path: Path, value: float) -> None:
     """A folder that cannot be written costs time at the next process, nothing else."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(path, repr(value).encode(), private=True)
+        write_atomically(path, sealed(json.dumps([UNSEALED, value]).encode()), private=True)
     except OSError as error:
         log.warning("the Ollivier-Ricci curvature cannot be kept in %s: %s", path.parent, error)

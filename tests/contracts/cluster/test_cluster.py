@@ -600,7 +600,7 @@ def test_a_run_that_completes(folder, fake, capsys):
     answer(fake, "running", "finished:completed", summary={"status": "completed", "metrics": {"roc_auc": 0.75}})
     assert submitted(folder, fake) == 0
     assert "0.7500" in capsys.readouterr().out
-    assert registry.known(folder, registry.RUNS)["7"] == "one"
+    assert registry.known(folder, registry.RUNS)["7"] == str(fake / "results" / "one")
 
 
 def test_a_run_that_fails_says_why(folder, fake, capsys):
@@ -640,7 +640,11 @@ def test_retries_do_not_take_up_the_run_of_another_command(folder, fake):
 
 
 def test_retries_end_where_the_server_began_a_run_that_cannot_be_gone_on_with(folder, fake, monkeypatch):
-    monkeypatch.setattr(registry, "note", lambda *told: (fake / "results" / "one").mkdir(parents=True))
+    def began(*told):
+        (fake / "results" / "one").mkdir(parents=True)
+        (fake / "results" / "one" / "rounds.csv").touch()
+
+    monkeypatch.setattr(registry, "note", began)
     answer(fake, "finished:failed", "finished:completed")
     assert submitted(folder, fake, retries=3) == 1
     assert len(asked(fake, "run")) == 1

@@ -9,7 +9,7 @@ import pytest
 from app_runs import rows, run
 from report_page import Page
 from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 import curvfed
 from curvfed.deployments.pairs import read_pairs
@@ -20,6 +20,7 @@ from curvfed.server_app.report.page import write_report
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.settings_file import AUTO_IN_FORMAT_1, HEADING, read_settings
+from curvfed.strategies.wire.array_file import packed
 from curvfed.strategies.wire.store import Store, StoreError
 
 STORED = Path(__file__).parent / "format_1"
@@ -107,12 +108,12 @@ def test_a_run_of_a_method_that_has_changed_does_not_go_on(method, begun, tmp_pa
 
 def test_what_is_written_now_has_the_number(tmp_path):
     made = run(tmp_path, clients=2, num_rounds=1, **BEGUN)
-    assert (made.path / "config.toml").read_text().startswith("# format 3 of curvfed\n")
+    assert (made.path / "config.toml").read_text().startswith("# format 4 of curvfed\n# blake2b:")
     files = list((made.path / "checkpoint").rglob("*.safetensors"))
     assert len(files) == 3
     for path in files:
         with safe_open(path, framework="np") as file:
-            assert file.metadata()["format"] == "3"
+            assert file.metadata()["format"] == "4"
 
 
 def test_what_stood_for_auto_in_format_1_is_read_as_auto(begun, tmp_path):
@@ -159,14 +160,15 @@ def test_another_dtype_is_refused_by_name(tmp_path):
 
 
 def test_a_later_format_is_refused_and_left_as_it_is(begun, tmp_path):
-    save_file({"a": np.zeros(2)}, tmp_path / "00000001.safetensors", {"json": "{}", "format": "4"})
-    with pytest.raises(StoreError, match="it has format 4, written by another version of curvfed"):
+    later = packed({"a": np.zeros(2)}, {"json": "{}", "format": "5"})
+    (tmp_path / "00000001.safetensors").write_bytes(b"".join(later))
+    with pytest.raises(StoreError, match="it has format 5, written by another version of curvfed"):
         Store(tmp_path).load(1)
     config = begun / "config.toml"
-    config.write_text(f"# format 4 of curvfed\n{config.read_text()}")
-    with pytest.raises(ConfigError, match="it has format 4"):
+    config.write_text(f"# format 5 of curvfed\n{config.read_text()}")
+    with pytest.raises(ConfigError, match="it has format 5"):
         read_settings(config)
     before = config.read_bytes()
-    with pytest.raises(ConfigError, match="it has format 4"):
+    with pytest.raises(ConfigError, match="it has format 5"):
         run(tmp_path, "begun", clients=2, resume=True, num_rounds=2, **BEGUN)
     assert config.read_bytes() == before

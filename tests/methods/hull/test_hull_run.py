@@ -25,6 +25,7 @@ from safetensors import safe_open
 
 import curvfed.client_app.clients_in_memory
 from curvfed.geometry.hull import convex_hull
+from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.hull.classifier import Classifier
 
@@ -285,6 +286,26 @@ def test_a_run_that_crashed_without_the_hulls_starts_anew(phase, tmp_path):
     resumed = hull_run(tmp_path, resume=True, intercept=counted)
     assert set(counted.asked.values()) == {3}
     assert figures(resumed) == figures(hull_run(tmp_path / "whole"))
+
+
+def test_hulls_that_nothing_can_be_learned_from_are_kept_for_other_settings(tmp_path):
+    x, y = np.array([[0.1, 0.1], [0.2, 0.1], [0.1, 0.2]] * 2), np.array(list("000222"))
+    same = {"x_train": x, "y_train": y, "x_test": x[:1], "y_test": y[:1]}
+    nodes = nodes_of(tmp_path / "nodes", [same, same])
+    with pytest.raises(RoundError, match="separate"):
+        hull_run(tmp_path, nodes=nodes, hull__svm="hard", hull__c="auto")
+    counted = Crash()
+    learned = hull_run(tmp_path, nodes=nodes, hull__svm="soft", hull__c=10.0, resume=True, intercept=counted)
+    assert counted.asked == dict.fromkeys(PHASES, 0) | {"describe": 2, "evaluate": 2}
+    assert learned.summary["status"] == "completed"
+
+
+@pytest.mark.parametrize("c", [1e308, 1.1e12, 0.0])
+def test_a_margin_that_no_classifier_takes_is_refused_before_anybody_is_asked(c, tmp_path):
+    counted = Crash()
+    with pytest.raises(ConfigError, match=r"hull\.c"):
+        hull_run(tmp_path, hull__c=c, intercept=counted)
+    assert not any(counted.asked.values())
 
 
 def test_a_finished_run_resumed_is_the_same_run(tmp_path):

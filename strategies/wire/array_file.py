@@ -1,0 +1,75 @@
+"""Named arrays in a safetensors file with a format number and a digest of itself.
+
+The library reads the files. Its writer is not used because it copies the arrays, for every client in every round, and
+writes the metadata in an order that changes.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from curvfed.strategies.wire.stored_format import FORMAT, WITHOUT_DIGEST, unreadable
+from curvfed.tasks.sealed import UNSEALED, DamagedError, check_whole, sealed
+
+DTYPES = {
+    np.dtype(name): code
+    for name, code in (
+        *(("bool", "BOOL"), ("uint8", "U8"), ("uint16", "U16"), ("uint32", "U32"), ("uint64", "U64"), ("int8", "I8")),
+        *(
+            ("int16", "I16"),
+            ("int32", "I32"),
+            ("int64", "I64"),
+            ("float16", "F16"),
+            ("float32", "F32"),
+            ("float64", "F64"),
+        ),
+    )
+}
+"""Their names in safetensors."""
+
+
+class FormatError(ValueError):
+    """A whole file of a format that this version does not read."""
+
+
+def packed(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> list[memoryview]:
+    """The content of a file: length of the header and header, and the arrays one after the other, which are not copied."""
+    contents = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    entries: dict[str, Any] = {"__metadata__": {"digest": UNSEALED, "format": str(FORMAT), **metadata}}
+    end = 0
+    for name, array in contents.items():
+        start, end = end, end + array.nbytes
+        entries[name] = {"dtype": DTYPES[array.dtype], "shape": array.shape, "data_offsets": [start, end]}
+    header = json.dumps(entries).encode()
+    header += b" " * (-len(header) % 8)
+    views = [memoryview(array.reshape(-1).view(np.uint8)) for array in contents.values()]  # type: ignore[arg-type]
+    return [memoryview(sealed(len(header).to_bytes(8, "little") + header, *views)), *views]
+
+
+def read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Arrays, sorted by name, and metadata of a file.
+
+    Raises
+    ------
+    OSError
+    DamagedError
+    FormatError
+        If it is whole, and of a format that this version does not read.
+    """
+    data = path.read_bytes()
+    try:
+        metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        number = metadata.get("format", "1")
+        check_whole(data, may_lack=number in WITHOUT_DIGEST)
+        arrays = load(data)  # in an order that changes
+    except (SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DamagedError(str(error) or type(error).__name__) from None
+    if reason := unreadable(number):
+        raise FormatError(reason)
+    return {name: arrays[name] for name in sorted(arrays)}, metadata

@@ -1,0 +1,194 @@
+"""One flipped bit in each kind of stored file: it is refused by name, made anew, or what is read is what was written."""
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from graph_fixtures import same, user_fields
+
+from curvfed.client_app.node.data_digest import keyed
+from curvfed.client_app.node.ledger import Ledger
+from curvfed.client_app.personal import FixedFile
+from curvfed.server_app.directory.npz import read_npz, write_npz
+from curvfed.server_app.directory.run_directory import RunDirectory, check_name
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.settings_file import read_settings
+from curvfed.strategies.wire.array_file import read
+from curvfed.strategies.wire.store import LostState, Store, StoreError
+from curvfed.tasks import prepared
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.clients import load_own
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.lorentz import ricci
+from curvfed.tasks.sealed import DamagedError
+
+ARRAYS = {"w": np.arange(40, dtype=np.float32).reshape(8, 5), "k": np.array([-1.0]), "n": np.arange(3)}
+
+
+class MadeAnewError(Exception):
+    """A cache that was not taken."""
+
+
+@dataclass
+class Stored:
+    """A stored file, how it is read, and whether two contents are equal."""
+
+    path: Path
+    load: Callable[[], Any]
+    equal: Callable[[Any, Any], bool] = lambda one, other: repr(one) == repr(other)
+
+
+def directory(folder: Path) -> RunDirectory:
+    return RunDirectory.open(parse({"results-dir": str(folder), "run-name": "run"}))
+
+
+def state(folder: Path) -> Stored:
+    Store(folder).save(3, ARRAYS, {"run": "a run", "partition": 4})
+    return Stored(folder / "00000003.safetensors", lambda: Store(folder).load(3))
+
+
+def fixed(folder: Path) -> Stored:
+    FixedFile(folder).write(ARRAYS, "run")
+    return Stored(folder / "fixed.safetensors", lambda: FixedFile(folder).read("run"))
+
+
+def model(folder: Path) -> Stored:
+    path = directory(folder).path / "model.safetensors"
+    directory_of_it = RunDirectory(parse({"results-dir": str(folder), "run-name": "run"}), path.parent)
+    directory_of_it.write_model(ARRAYS, {"method": "fedavg", "last_round": 3})
+    return Stored(path, lambda: read(path))
+
+
+def config(folder: Path) -> Stored:
+    path = directory(folder).path / "config.toml"
+
+    def load() -> dict[str, Any]:
+        check_name(parse({"results-dir": str(folder), "run-name": "run", "resume": True}))
+        return read_settings(path)
+
+    return Stored(path, load)
+
+
+def hulls(folder: Path) -> Stored:
+    path = folder / "hulls.npz"
+    write_npz(path, ARRAYS | {"names": np.array(["a", "b"]), "empty": np.zeros((0, 2))})
+    return Stored(path, lambda: read_npz(path))
+
+
+def cache(folder: Path) -> Stored:
+    graph = load_own(_graph(folder), GraphSpec("own", folder), folder / "cache")
+    prepared.load(ClientGraph, folder / "kept", 0, lambda: [graph])
+
+    def make() -> list[ClientGraph]:
+        raise MadeAnewError
+
+    return Stored(folder / "kept" / "0.safetensors", lambda: prepared.load(ClientGraph, folder / "kept", 0, make), same)
+
+
+def curvature(folder: Path) -> Stored:
+    graph = load_own(_graph(folder), GraphSpec("own", folder), folder / "cache")
+    ricci.mean_ricci(graph, "ollivier", False, folder / "curvature")
+    (path,) = (folder / "curvature").iterdir()
+
+    def load() -> float:
+        if (found := ricci._read(path)) is None:
+            raise MadeAnewError
+        return found
+
+    return Stored(path, load)
+
+
+def ledger(folder: Path) -> Stored:
+    book = Ledger(folder / "ledger-00000.jsonl")
+    for number in range(3):
+        book.append("sum", run=f"run {number}", cohort=[0, 1, 2], session="5f" * 16)
+
+    def load() -> list[Any]:
+        return [{key: value for key, value in line.items() if key != "digest"} for line in book.lines()]
+
+    return Stored(book.path, load)
+
+
+def secret(folder: Path) -> Stored:
+    node = {"state-path": str(folder)}
+    keyed("data", 0, node)
+    return Stored(folder / "digest.key", lambda: keyed("data", 0, node))
+
+
+def _graph(folder: Path) -> Path:
+    path = folder / "graph.pt"
+    torch.save(user_fields(), path)
+    return path
+
+
+NAMED = (DamagedError, StoreError, ConfigError, MadeAnewError)
+"""Refusals; ValueError of an .npz file, whose text names it."""
+
+
+@pytest.mark.parametrize("flips", [20, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", [state, fixed, model, config, hulls, cache, curvature, ledger, secret])
+def test_one_flipped_bit_is_never_loaded_silently(kind, flips, tmp_path, caplog):
+    caplog.set_level(logging.CRITICAL, "curvfed")
+    stored, chance = kind(tmp_path), random.Random(kind.__name__)
+    whole, content = stored.path.read_bytes(), stored.load()
+    refused = 0
+    for _ in range(flips):
+        place, bit = chance.randrange(len(whole)), chance.randrange(8)
+        stored.path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
+        try:
+            found = stored.load()
+        except NAMED:
+            refused += 1
+        except ValueError as error:
+            assert str(stored.path) in str(error)  # noqa: PT017
+            refused += 1
+        else:  # the flip hit the name of the digest: all else is whole
+            assert stored.equal(found, content), (place, bit)
+    assert refused > 0.5 * flips
+    stored.path.write_bytes(whole)
+    assert stored.equal(stored.load(), content)
+
+
+def test_state_of_an_older_round_under_the_name_of_a_newer_one_is_lost(tmp_path):
+    store = Store(tmp_path)
+    store.save(1, ARRAYS, {})
+    (tmp_path / "00000002.safetensors").write_bytes((tmp_path / "00000001.safetensors").read_bytes())
+    with pytest.raises(LostState, match=r"state of round 2 .* that of round 1"):
+        store.load(2)
+    assert store.load(1)[1] == {}
+
+
+def test_a_line_of_the_ledger_that_is_damaged_stops_the_node_and_a_torn_one_does_not(tmp_path):
+    stored = ledger(tmp_path)
+    book, whole = Ledger(stored.path), stored.path.read_bytes()
+    stored.path.write_bytes(whole[:-1] + b"\x0b")  # the end of the last line
+    for act in (book.lines, lambda: book.append("run", run="next", method="hull")):
+        with pytest.raises(ConfigError, match=r"ledger is damaged: .*ledger-00000.jsonl, line 3; restore the file"):
+            act()
+    for cut in range(1, len(whole) - whole[:-1].rfind(b"\n") - 1):
+        stored.path.write_bytes(whole[:-cut])
+        book.append("run", run="next", method="hull")
+        assert [line["run"] for line in book.lines()] == ["run 0", "run 1", "next"]
+
+
+def test_lines_of_earlier_versions_are_read(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    old = b'{"time": "t", "kind": "sum", "run": "old"}\n'
+    path.write_bytes(old + old[:20] + b"\n" + old)  # a torn line in between
+    Ledger(path).append("sum", run="new")
+    assert [line["run"] for line in Ledger(path).lines("sum")] == ["old", "old", "new"]
+
+
+def test_files_without_a_digest_are_read_if_an_earlier_version_wrote_them(tmp_path):
+    np.savez_compressed(tmp_path / "old.npz", a=np.arange(3))
+    assert read_npz(tmp_path / "old.npz")["a"].tolist() == [0, 1, 2]
+    (tmp_path / "digest.key").write_bytes(bytes(range(32)))
+    assert keyed("data", 0, {"state-path": str(tmp_path)}) == keyed("data", 0, {"state-path": str(tmp_path)})
+    assert (tmp_path / "digest.key").read_bytes() == bytes(range(32))
