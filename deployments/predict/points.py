@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, prediction
+from curvfed.deployments.predict.model import model_of
+from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.base.shared_tables import Points
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.tasks.in_memory import Raw
-from curvfed.tasks.points.client_points import Floats
-from curvfed.tasks.points.data import load_own, load_test, load_test_file
+from curvfed.tasks.points.client_points import ClientPoints, Floats
+from curvfed.tasks.points.data import load_client, load_own, load_test, load_test_file
 from curvfed.tasks.points.datasets import OLSSON
 from curvfed.tasks.points.readers import READERS, RawPoints, check_inside, raw_points, read_points
 
@@ -33,15 +34,15 @@ def predict_points(
 
     Raises
     ------
-    PredictError, DataError
+    PredictError, DataError, MessageError, StoreError
         If something is absent, or data and classifier do not fit together.
     """
-    if client is not None:
+    one_shot = run.config.row.is_one_shot
+    if client is not None and one_shot:
         raise PredictError(
             f"--client is {client}; allowed is none: {run.config.method} leaves one classifier for all, and nothing at the "
             "clients"
         )
-    classifier = _classifier(run)
     # Without a partition every client brought data of its own.
     all_own = not any(record.partition_digest for record in run.clients.values())
     # A named data set must not be downloaded to be compared.
@@ -51,10 +52,17 @@ def predict_points(
     if isinstance(data, RawPoints):
         examples = _unlabelled("the data", data.points, run.config.points.curvature)
     elif not all_own and is_own(run, str(data), [file, run.config.data_path / file]):
-        examples = _own(run, str(data))
+        examples = _own(run, str(data), client)
     else:
         kinds = [] if all_own else [f'"{run.config.dataset}", the run\'s own']
         examples = _given(run, Path(str(data)).expanduser(), kinds, state_path)
+    if isinstance(data, str) and Path(data).suffix.lower() == ".h5ad":
+        examples = replace(examples, names=_cell_names(Path(data).expanduser()))
+    if not one_shot:
+        model, which = model_of(run, client, state_path, calibrated)
+        logits = model(torch.from_numpy(examples.data)).detach().double()
+        return prediction(run, examples, *most_likely(logits, run.facts.class_names), {"model": which})
+    classifier = _classifier(run)
     about = {"model": f"global, {KINDS[classifier.kind]}, C = {classifier.c:g}, trained on the clients' hulls"}
     if unnamed := sum(not name for name in run.groups):
         about["groups"] = (
@@ -66,8 +74,6 @@ def predict_points(
         if examples.scored.any() and named:
             about["classes"] = f"the data have none of the run's classes, {', '.join(filter(None, run.groups))}"
         examples.scored[:] = False
-    if isinstance(data, str) and Path(data).suffix.lower() == ".h5ad":
-        examples = replace(examples, names=_cell_names(Path(data).expanduser()))
     predicted = classifier.predict(examples.data)
     places = np.searchsorted(classifier.groups, predicted)
     chances = np.take_along_axis(classifier.probabilities(examples.data), places[:, None], axis=1)[:, 0]
@@ -96,14 +102,20 @@ def _classifier(run: TrainedRun) -> Classifier:
     return classifier
 
 
-def _own(run: TrainedRun, data: str) -> Examples:
-    """The global test points, as the run's server had them."""
+def _own(run: TrainedRun, data: str, client: int | None) -> Examples:
+    """A client's part of the run's data set, else the global test points, as the run's server had them."""
     spec, path = point_spec(run.config, run.config.points), run.config.test_data
-    test = load_test(spec) if path in ("auto", "none") else load_test_file(Path(path), spec)
-    if test is None:
+    held: ClientPoints | None
+    if client in run.clients:
+        held, which = load_client(spec, client, run.part_of(client)["num-partitions"]), "the training points"
+        run.check_same(data, client, held.digest)
+    else:
+        held = load_test(spec) if path in ("auto", "none") else load_test_file(Path(path), spec)
+        which = "the global test points"
+    if held is None:
         raise PredictError(f"{data} has no test points")
-    labels = [test.class_names[label] for label in test.labels]
-    return Examples(test.points, labels, test.test.copy(), "the global test points")
+    labels = [held.class_names[label] for label in held.labels]
+    return Examples(held.points, labels, np.ones(len(labels), dtype=np.bool_), which)
 
 
 def _unlabelled(where: str, points: Floats, curvature: float) -> Examples:

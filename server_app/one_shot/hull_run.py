@@ -246,6 +246,7 @@ class HullRun(Run):
         }
         self.directory.write_model(arrays, about)
         content = hull_arrays(learned, known, found, self.public)
+        content |= {"votes": votes, "voted_names": np.array(self.federation.facts.class_names)}
         self._write(content)
         if self.keys.sweep:
             self._write(content | sweep(known, self.keys, self.config.points, self.config.seed))
