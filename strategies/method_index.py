@@ -43,6 +43,7 @@ FILES: dict[str, str] = {
     "local": "local",
     "local-lorentz": "local",
     "moon": "moon",
+    "pca": "pca",
     "pfedme": "pfedme",
     "scaffold": "scaffold",
 }
@@ -86,6 +87,7 @@ TASKS: dict[str, tuple[str, ...]] = {
     "local": ("nodes", "graphs", "images", "points"),
     "local-lorentz": ("nodes", "graphs"),
     "moon": ("nodes", "graphs", "images"),
+    "pca": ("points",),
     "pfedme": ("images",),
     "scaffold": ("nodes", "graphs", "images"),
 }
@@ -129,6 +131,7 @@ SUMMARIES: dict[str, str] = {
     "local": "every client trains a flat network alone",
     "local-lorentz": "every client trains a Lorentz network of its own curvature alone",
     "moon": "fedavg with features drawn to the shared model's and away from the client's last (Li et al., 2021)",
+    "pca": "principal components of gene expression from one secure sum, the reference that cells are embedded by",
     "pfedme": "a personal model at each client by a Moreau envelope around the shared one (T. Dinh et al., 2020)",
     "scaffold": "fedavg whose clients' gradients are corrected by control variates (Karimireddy et al., 2020)",
 }
@@ -156,6 +159,7 @@ DEFAULTS: dict[str, dict[str, bool | int | float | str]] = {
     "fedsage": {"generator-rounds": 5, "epochs": 10, "hidden": 0.1, "neighbours": 5, "cross": 1.0, "width": 64, "sample": 64},
     "gcfl": {"eps1": 50.0, "eps2": 100.0, "warmup": 20, "window": 0},
     "moon": {"mu": 1.0, "temperature": 0.5},
+    "pca": {"genes": "", "components": 30},
     "pfedme": {"penalty": 1.0, "steps": 5, "rate": 0.3, "beta": 1.0},
     "scaffold": {"learning-rate": 1.0},
 }

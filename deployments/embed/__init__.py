@@ -14,7 +14,7 @@ def main(data: Path, reference: Path | None, out: Path, layer: str = "") -> int:
     """Embed the cells of `data` by a reference, or make one of them; the exit status, 0 done, 1 it cannot be done."""
     console = Console(stderr=True)
     try:
-        from curvfed.deployments.embed.expression import read, write
+        from curvfed.tasks.points.expression import read, write
 
         def tell(line: str) -> None:
             console.print(escape(line), soft_wrap=True, highlight=False)
@@ -22,7 +22,7 @@ def main(data: Path, reference: Path | None, out: Path, layer: str = "") -> int:
         if data.resolve() == out.resolve():
             raise DataError(f"--out is {out}, the file that is read; allowed is any other")
         cells = read(data)
-        _embed(cells, data, None if reference is None else (reference, read(reference)), layer, tell)
+        _embed(cells, data, reference, layer, tell)
         write(cells, out)
         tell(f'written: {out}, with the coordinates in obsm["X_poincare"] (curvature -1)')
     except (DataError, OSError) as error:
@@ -31,14 +31,15 @@ def main(data: Path, reference: Path | None, out: Path, layer: str = "") -> int:
     return 0
 
 
-def _embed(cells: Any, data: Path, reference: tuple[Path, Any] | None, layer: str, tell: Callable[[str], None]) -> None:
-    from curvfed.deployments.embed.expression import expression
+def _embed(cells: Any, data: Path, reference: Path | None, layer: str, tell: Callable[[str], None]) -> None:
     from curvfed.deployments.embed.make import make_reference
     from curvfed.deployments.embed.use import Reference, embed
+    from curvfed.tasks.points.expression import expression, read
 
     tell(f"{data}: {cells.n_obs} cells")
+    given = expression(cells, data, layer)
     if reference is None:
-        make_reference(cells, expression(cells, data, layer), str(data), tell)
+        make_reference(cells, given, str(data), tell)
     else:
-        path, public = reference
-        embed(cells, expression(cells, data, layer), Reference.of(public, path), str(data), tell)
+        public = Reference.of_run(reference) if reference.is_dir() else Reference.of(read(reference), reference)
+        embed(cells, given, public, str(data), tell)

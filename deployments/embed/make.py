@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.deployments.embed.expression import Expression
 from curvfed.geometry.hydra import hydra
+from curvfed.strategies.methods.pca import principal
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.expression import Expression
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +45,8 @@ def make_reference(cells: Any, given: Expression, name: str, tell: Callable[[str
         )
     tell(f"principal components of {len(genes)} genes ...")
     scaled = standardised(given.dense(genes), mean, deviation)
-    components, axes = _principal(scaled)
+    _, axes = principal(scaled.T @ scaled, min(COMPONENTS, len(scaled) - 1))
+    components = scaled @ axes
     rng = np.random.default_rng(0)
     chosen = np.sort(rng.permutation(cells.n_obs)[:MOST])
     tell(f"shortest paths between {len(chosen)} cells, and their embedding ...")
@@ -79,7 +81,8 @@ def path_lengths(components: Floats) -> Floats:
     direct = np.maximum(cdist(components, components), 1e-9)  # 0 would be no edge
     np.fill_diagonal(direct, 0)
     tree = minimum_spanning_tree(direct).toarray()
-    near = np.argpartition(direct, NEIGHBOURS, axis=1)[:, : NEIGHBOURS + 1]
+    count = min(NEIGHBOURS, len(direct) - 1)
+    near = np.argpartition(direct, count, axis=1)[:, : count + 1]
     rows = np.arange(len(direct))[:, None]
     tree[rows, near] = direct[rows, near]
     return np.asarray(shortest_path(tree, directed=False))
@@ -116,15 +119,3 @@ def _varying(given: Expression) -> tuple[list[str], Floats, Floats]:
     chosen = np.argsort(-variance, kind="stable")[:GENES]
     chosen = np.sort(chosen[variance[chosen] > 1e-8])
     return [given.genes[place] for place in chosen], mean[chosen], np.sqrt(variance[chosen])
-
-
-def _principal(scaled: Floats) -> tuple[Floats, Floats]:
-    """Components (n, c) and axes (g, c), by falling variance; each axis has a positive largest entry."""
-    from scipy.linalg import eigh
-
-    size = scaled.shape[1]
-    kept = min(COMPONENTS, size, len(scaled) - 1)
-    _, axes = eigh(scaled.T @ scaled, subset_by_index=[size - kept, size - 1])
-    axes = axes[:, ::-1]
-    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(kept)])
-    return scaled @ axes, axes

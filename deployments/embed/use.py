@@ -1,15 +1,16 @@
 """Cells of a site to disc coordinates, by a reference."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import chi2
 
-from curvfed.deployments.embed.expression import Expression
 from curvfed.deployments.embed.make import Floats, distortion, path_lengths, standardised
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.expression import Expression
 
 NEAREST, MEASURED = 15, 500
 """Neighbours that a cell's coordinates are the mean of, and the most cells of which the distortion is measured."""
@@ -31,11 +32,13 @@ class Reference:
     mean, deviation : (g,)
     axes : (g, c)
     components : (n, c)
-        Of the cells of the graph.
+        Of the cells of the graph; none in a reference by a secure sum.
     points : (n, 2)
         In the disc of curvature −1.
     scale : float
-        Distance in the disc by length of path.
+        Distance in the disc by length of path, or by distance between the first two components.
+    variances : (c,)
+        Of the components, in a reference by a secure sum.
     """
 
     genes: list[str]
@@ -45,6 +48,27 @@ class Reference:
     components: Floats
     points: Floats
     scale: float
+    variances: Floats = field(default_factory=lambda: np.empty(0))
+
+    @classmethod
+    def of_run(cls, folder: Path) -> "Reference":
+        """The reference that a run of `method=pca` left. Its cells have a root mean square distance of 2 from the origin.
+
+        Raises
+        ------
+        DataError
+            It is no such run.
+        """
+        from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
+
+        try:
+            run = TrainedRun.read(folder)
+            mean, deviation, axes, variances = (run.arrays[name] for name in ("mean", "deviation", "axes", "variances"))
+            genes = run.config.table("pca").names
+        except (PredictError, KeyError) as error:
+            raise DataError(f"--reference {folder} is no finished run of method=pca: {error}") from None
+        none = np.empty((0, axes.shape[1]))
+        return cls(genes, mean, deviation, axes, none, none[:, :2], 2 / np.sqrt(variances[:2].sum()), variances)
 
     @classmethod
     def of(cls, cells: Any, path: Path) -> "Reference":
@@ -93,8 +117,12 @@ def embed(cells: Any, given: Expression, reference: Reference, name: str, tell: 
         given.dense([reference.genes[place] for place in shared]), reference.mean[shared], reference.deviation[shared]
     )
     components = scaled @ reference.axes[shared]
-    points = interpolated(reference.components, reference.points, components)
-    outside = _outside(reference.components, components)
+    if len(reference.points):
+        points = interpolated(reference.components, reference.points, components)
+        outside = _outside(reference.components, components)
+    else:  # hydra's limit for small distances: the first two components are tangent vectors
+        points = _exp0(reference.scale / 2 * components[:, :2])
+        outside = (components**2 / reference.variances).sum(axis=1) > chi2.ppf(WITHIN, components.shape[1])
     chosen = np.random.default_rng(0).permutation(len(points))[:MEASURED]
     paths = path_lengths(np.concatenate([components[chosen], reference.components]))[: len(chosen), : len(chosen)]
     error = distortion(points[chosen], paths, reference.scale) if len(chosen) > 1 else 0.0
@@ -123,8 +151,12 @@ def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
     length = np.linalg.norm(points, axis=1, keepdims=True)
     tangent = points * (np.arctanh(length) / np.where(length > 0, length, 1))
     mean = (weights[:, :, None] * tangent[where]).sum(axis=1) / weights.sum(axis=1, keepdims=True)
-    size = np.linalg.norm(mean, axis=1, keepdims=True)
-    return np.asarray(mean * (np.tanh(size) / np.where(size > 0, size, 1)))
+    return _exp0(mean)
+
+
+def _exp0(tangent: Floats) -> Floats:
+    size = np.linalg.norm(tangent, axis=1, keepdims=True)
+    return np.asarray(tangent * (np.tanh(size) / np.where(size > 0, size, 1)))
 
 
 def _outside(components: Floats, new: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:

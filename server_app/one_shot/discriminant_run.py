@@ -49,14 +49,17 @@ class DiscriminantRun(HullRun):
         """The moments of all clients together."""
         header, clients = self.header(HULLS, PROTOCOL), list(self.federation.nodes)
         check_session(header, clients, self.sums)
-        size = length(FEATURES, len(self.federation.facts.class_names))
-        phase, total = masked_phase(self._ask, header, clients, self.sums, size, BOUND)
+        phase, total = masked_phase(self._ask, header, clients, self.sums, *self._vector())
         self.metrics |= {"clients_summed": len(phase.replies), "points_summed": total.weight, "sum_error": total.error}
         self.clock()
         about = {"before": identity(self.federation), "metrics": self.metrics, "totals": self.state.totals}
         self._store.save(DECODED, {"moments": total.values}, about, durable=True)
         self.sinks.flush()
         return total.values
+
+    def _vector(self) -> tuple[int, float]:
+        """Length of a client's vector, and the bound of what one point adds to an entry."""
+        return length(FEATURES, len(self.federation.facts.class_names)), BOUND
 
     def _finish(self, total: np.ndarray, known: KnownPoints) -> None:
         """Compute the classifier, score it, write it."""

@@ -13,6 +13,7 @@ import pytest
 from cell_files import SITES, write_parts
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+import curvfed
 from curvfed.tasks.points.data import PointSpec, own
 from curvfed.tasks.points.raw_points import raw_points
 
@@ -23,7 +24,7 @@ RUNS = ("cells", "moments", "rounds")
 def test_every_command_of_the_tutorial(tmp_path):
     write_parts(tmp_path)
     blocks = re.findall(r"```(sh|python)\n(.*?)```", (ROOT / "docs/tutorial-cells.md").read_text(), re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 7
     place = os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(tmp_path / "home"),
@@ -61,8 +62,17 @@ def test_every_command_of_the_tutorial(tmp_path):
     pooled = LinearDiscriminantAnalysis(solver="lsqr").fit(tangents[~held], labels[~held])
     last = np.arange(len(labels)) >= 300  # the third site's
     expected = (pooled.predict(tangents[last]) == labels[last]).mean()
-    print(f"on the third site: hull {accuracy}, discriminant {of_moments}, LDA of all cells in one place {expected:.4f}")
+    print(
+        f"on the third site: hull {accuracy}, discriminant {of_moments}, LDA of all cells in one place {expected:.4f}"
+    )
     scores = {name: json.loads((tmp_path / "results" / name / "summary.json").read_text()) for name in RUNS}
     print({name: told["metrics"].get("personal_accuracy_pooled") for name, told in scores.items()})
+    shared = [str(tmp_path / f"{name}.shared.h5ad") for name in SITES]
+    keys = {"points": {"label_key": "bulk_labels"}, "discriminant": {"kind": "lda"}}
+    found = curvfed.simulate("discriminant", data=shared, results_dir=tmp_path / "results", quiet=True, **keys)
+    rows = found.predict(shared[2])
+    accuracy_shared = (rows["class"].to_numpy() == sites[2].obs["bulk_labels"].to_numpy(dtype=str)).mean()
+    print(f"by the shared components, LDA: {accuracy_shared:.4f} of the third site's cells")
+    assert accuracy_shared > 0.5
     assert of_moments == pytest.approx(expected, abs=5e-5)
     assert accuracy > expected - 0.05

@@ -176,7 +176,9 @@ def test_a_file_is_written_where_it_is_told(named, files, capsys, tmp_path):
     assert (tmp_path / "out.csv").read_text().splitlines()[1:] == [",".join(row.values()) for row in rows]
 
 
-@pytest.mark.parametrize("kind", [".csv", "header.csv", ".tsv", "header.tsv", ".npz", "parts.npz", ".h5ad", "gaps.h5ad"])
+@pytest.mark.parametrize(
+    "kind", [".csv", "header.csv", ".tsv", "header.tsv", ".npz", "parts.npz", ".h5ad", "gaps.h5ad"]
+)
 def test_points_need_no_classes(named, files, capsys, tmp_path, kind):
     points, _ = clouds(6, 12)
     want, _ = ask(capsys, named.path, write_csv(tmp_path / "labelled.csv", points, ["?"] * len(points)))

@@ -16,7 +16,7 @@ DATA = {"dataset": "uniform", "points__num": 300, "points__curvature": -0.25}
 def tangents(points, curvature):
     """log0 at curvature -1, by its formula."""
     length = np.linalg.norm(points, axis=1, keepdims=True)
-    return points / length * 2 * np.arctanh(length * np.sqrt(-curvature))
+    return points / length * np.arctanh(length * np.sqrt(-curvature))
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["open", "masked"])
