@@ -1,11 +1,11 @@
 """A run of principal components: one secure sum of the moments of all cells, and the reference that follows from it."""
 
-from dataclasses import asdict
-
-import numpy as np
+from collections.abc import Mapping
+from typing import Any
 
 from curvfed.server_app.one_shot.discriminant_run import DiscriminantRun
 from curvfed.server_app.one_shot.hull_scores import KnownPoints
+from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.methods.pca import BOUND, length, reference
 
@@ -29,15 +29,13 @@ class PcaRun(DiscriminantRun):
     def _vector(self) -> tuple[int, float]:
         return length(len(self.genes)), BOUND
 
-    def _finish(self, total: np.ndarray, known: KnownPoints) -> None:
+    def _finish(self, arrays: Arrays, about: Mapping[str, Any], known: KnownPoints) -> None:
         """Write the reference; there is nothing to score."""
         cells, count = self.metrics["points_summed"], len(self.genes)
-        arrays = reference(total, cells, count, self.config.table("pca").components)
+        found = reference(arrays["moments"], cells, count, self.config.table("pca").components)
         self.metrics |= {
-            "components": len(arrays["variances"]),
-            "variance_share": float(arrays["variances"].sum() / count),
+            "components": len(found["variances"]),
+            "variance_share": float(found["variances"].sum() / count),
         }
         self.warn()
-        about = {"method": self.config.method, "metric": "", "facts": asdict(self.federation.facts), "stamps": {},
-                 "last_round": 0}  # fmt: skip
-        self.directory.write_model(arrays, about)
+        self._write_model(found)

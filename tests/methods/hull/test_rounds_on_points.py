@@ -23,7 +23,7 @@ def tangents(points, curvature):
 def test_one_step_a_round_is_gradient_descent_on_all_points(masked, tmp_path):
     rounds, rate, clients = 4, 0.5, 3
     found = run(tmp_path, clients=clients, method="fedavg", num_rounds=rounds, local_epochs=1, batch_size=0,
-                momentum=0.0, learning_rate=rate, weight_decay=0.0, secure_sum=masked, **DATA)  # fmt: skip
+                optimizer="sgd", momentum=0.0, learning_rate=rate, weight_decay=0.0, secure_sum=masked, **DATA)  # fmt: skip
     keys = {"dataset": "uniform", "points.num": 300, "points.curvature": -0.25, "method": "fedavg"}
     config = settled(parse(keys), "points")
     parts = [load_client(point_spec(config, config.points), one, clients) for one in range(clients)]
@@ -41,7 +41,7 @@ def test_one_step_a_round_is_gradient_descent_on_all_points(masked, tmp_path):
 
 @pytest.mark.parametrize("method", ["fedavg", "fedprox"])
 def test_the_global_model_is_scored_as_it_predicts(method, tmp_path):
-    found = run(tmp_path, method=method, num_rounds=20, learning_rate=0.5, **DATA)
+    found = run(tmp_path, method=method, num_rounds=10, **DATA)
     assert found.summary["global_accuracy"] > 0.9
     prediction = predict(TrainedRun.read(found.path), "uniform")
     assert prediction.about["accuracy on the global test points"] == f"{found.summary['global_accuracy']:.4f}"
@@ -49,7 +49,7 @@ def test_the_global_model_is_scored_as_it_predicts(method, tmp_path):
 
 
 def test_local_models_stay_and_predict_for_their_client(tmp_path):
-    found = run(tmp_path, method="local", num_rounds=10, learning_rate=0.5, **DATA)
+    found = run(tmp_path, method="local", num_rounds=10, **DATA)
     assert found.summary["global_accuracy"] is None
     prediction = predict(TrainedRun.read(found.path), "uniform", client=1)
     assert prediction.about["model"] == "global, with the personal parameters of client 1 after round 10"
