@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from curvfed.geometry.hydra import hydra
+from curvfed.geometry.poincare import dist
 from curvfed.strategies.methods.pca import principal
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.expression import Expression
@@ -91,13 +93,8 @@ def path_lengths(components: Floats) -> Floats:
 def distortion(points: Floats, paths: Floats, scale: float) -> float:
     """Mean |d(x, y) / (scale · path) − 1| over the pairs of points (n, 2) in the disc of curvature −1."""
     upper = np.triu_indices(len(points), 1)
-    return float(np.abs(_disc_distances(points)[upper] / (scale * paths[upper]) - 1).mean())
-
-
-def _disc_distances(points: Floats) -> Floats:
-    squares = (points * points).sum(axis=1)
-    gaps = np.maximum(squares[:, None] + squares - 2 * points @ points.T, 0)
-    return np.asarray(np.arccosh(1 + 2 * gaps / ((1 - squares)[:, None] * (1 - squares))))
+    one, other = (torch.from_numpy(points[places]) for places in upper)
+    return float(np.abs(dist(one, other, -1.0).numpy() / (scale * paths[upper]) - 1).mean())
 
 
 def _best(paths: Floats) -> tuple[Floats, float, float]:

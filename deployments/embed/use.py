@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from curvfed.deployments.embed.make import Floats, distortion, path_lengths, standardised
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.expression import Expression
+from curvfed.tasks.points.expression import Expression, read
 
 NEAREST, MEASURED = 15, 500
 """Neighbours that a cell's coordinates are the mean of, and the most cells of which the distortion is measured."""
@@ -71,14 +71,17 @@ class Reference:
         return cls(genes, mean, deviation, axes, none, none[:, :2], 2 / np.sqrt(variances[:2].sum()), variances)
 
     @classmethod
-    def of(cls, cells: Any, path: Path) -> "Reference":
-        """The reference that `curvfed embed --make-reference` wrote.
+    def read(cls, path: Path) -> "Reference":
+        """A file that `curvfed embed --make-reference` wrote, or the directory of a run of `method=pca`.
 
         Raises
         ------
         DataError
             It was not made so.
         """
+        if path.is_dir():
+            return cls.of_run(path)
+        cells = read(path)
         try:
             kept = cells.uns["curvfed"]
             chosen = kept["graph_cells"]

@@ -11,7 +11,6 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from curvfed.server_app.directory.run_directory import RunDirectory
-from curvfed.server_app.one_shot.group_names import named_by
 from curvfed.server_app.one_shot.hull_scores import KnownPoints, hull_arrays, learn_settings, scores, sweep
 from curvfed.server_app.one_shot.hull_sums import sum_hulls
 from curvfed.server_app.one_shot.one_shot_run import PROTOCOL, OneShotRun
@@ -24,6 +23,7 @@ from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.hull.codec import DecodedHulls
 from curvfed.strategies.hull.learn import learn
+from curvfed.strategies.hull.naming import named_by
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.wire.checks import check_hull_metrics

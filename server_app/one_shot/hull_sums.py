@@ -9,10 +9,9 @@ from curvfed.server_app.phase import Phase
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.masked_phases import joined
 from curvfed.server_app.secure.secure_sum import Ask, SumsOfRun, secure_sum
-from curvfed.strategies.hull.codec import DecodedHulls, decode_hulls
+from curvfed.strategies.hull.codec import DecodedHulls, decode_hulls, without_forged
 from curvfed.strategies.hull.errors import HullError
 from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.hull.shapes import without_forged
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.messages import Header
 

@@ -11,7 +11,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 
 from curvfed.deployments.inprocess import simulate
 from curvfed.geometry import poincare
-from curvfed.server_app.one_shot.discriminant_classifier import discriminant
+from curvfed.server_app.one_shot.discriminant_run import discriminant
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.methods.discriminant import class_moments, length, scores
 
