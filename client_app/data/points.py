@@ -10,7 +10,6 @@ from torch import nn
 
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.points import client_points
 from curvfed.tasks.points import data as points
 from curvfed.tasks.points.cells import client_cells
@@ -28,10 +27,7 @@ def own(raw: RawPoints, config: RunConfig) -> ClientPoints:
 def load_own(path: Path, config: RunConfig) -> ClientPoints:
     """A file of the client's own."""
     if config.method == "pca":
-        try:
-            return client_cells(path, config.table("pca").names)
-        except ValueError as error:
-            raise DataError(str(error)) from None
+        return client_cells(path, config.table("pca").names)
     return points.load_own(path, point_spec(config, config.points))
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.stats import chi2
 
 from curvfed.deployments.embed.make import Floats, distortion, path_lengths, standardised
+from curvfed.geometry.poincare import exp0, log0
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.expression import Expression, read
 
@@ -124,7 +126,7 @@ def embed(cells: Any, given: Expression, reference: Reference, name: str, tell: 
         points = interpolated(reference.components, reference.points, components)
         outside = _outside(reference.components, components)
     else:  # hydra's limit for small distances: the first two components are tangent vectors
-        points = _exp0(reference.scale / 2 * components[:, :2])
+        points = exp0(torch.from_numpy(reference.scale / 2 * components[:, :2]), -1.0).numpy()
         outside = (components**2 / reference.variances).sum(axis=1) > chi2.ppf(WITHIN, components.shape[1])
     chosen = np.random.default_rng(0).permutation(len(points))[:MEASURED]
     paths = path_lengths(np.concatenate([components[chosen], reference.components]))[: len(chosen), : len(chosen)]
@@ -133,10 +135,11 @@ def embed(cells: Any, given: Expression, reference: Reference, name: str, tell: 
     cells.uns["curvfed_embed"] = {
         "distortion": error, "outside": float(outside.mean()), "genes_shared": len(shared), "genes_missing": missing,
     }  # fmt: skip
+    usual = "of the reference's own are" if len(reference.points) else "of cells with normal components would be"
     tell(f"distortion: {error:.3f} (mean |disc distance / graph distance - 1|)")
     tell(
         f'outside the reference\'s range: {outside.mean():.1%} of {len(outside)} cells (obs["curvfed_outside"]); '
-        f"{1 - WITHIN:.0%} of the reference's own are"
+        f"{1 - WITHIN:.0%} {usual}"
     )
 
 
@@ -148,29 +151,21 @@ def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
     components, points : (n, c) and (n, 2)
     new : (m, c)
     """
-    near, where = _nearest(components, new, min(NEAREST, len(components)))
-    # Weights fall with the distance, as a Gaussian whose width is that to the farthest of these neighbours.
-    weights = np.exp(-2 * (near / np.maximum(near[:, -1:], 1e-12)) ** 2)
-    length = np.linalg.norm(points, axis=1, keepdims=True)
-    tangent = points * (np.arctanh(length) / np.where(length > 0, length, 1))
-    mean = (weights[:, :, None] * tangent[where]).sum(axis=1) / weights.sum(axis=1, keepdims=True)
-    return _exp0(mean)
+    from sklearn.neighbors import KNeighborsRegressor
 
+    def weights(near: Floats) -> Floats:
+        """They fall with the distance, as a Gaussian whose width is that to the farthest of these neighbours."""
+        return np.exp(-2 * (near / np.maximum(near[:, -1:], 1e-12)) ** 2)
 
-def _exp0(tangent: Floats) -> Floats:
-    size = np.linalg.norm(tangent, axis=1, keepdims=True)
-    return np.asarray(tangent * (np.tanh(size) / np.where(size > 0, size, 1)))
+    model = KNeighborsRegressor(min(NEAREST, len(components)), weights=weights)
+    model.fit(components, log0(torch.from_numpy(points), -1.0).numpy())
+    return exp0(torch.from_numpy(model.predict(new)), -1.0).numpy()
 
 
 def _outside(components: Floats, new: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Cells farther from their `NEAREST`-th neighbour in the reference than `WITHIN` of its own cells are."""
-    count = min(NEAREST, len(components) - 1)
-    own = _nearest(components, components, count + 1)[0][:, -1]  # the nearest is the cell itself
-    return _nearest(components, new, count)[0][:, -1] > np.quantile(own, WITHIN)
-
-
-def _nearest(components: Floats, new: Floats, count: int) -> tuple[Floats, np.ndarray[Any, np.dtype[np.int64]]]:
     from sklearn.neighbors import NearestNeighbors
 
-    found, where = NearestNeighbors(n_neighbors=count).fit(components).kneighbors(new)
-    return found, where
+    near = NearestNeighbors(n_neighbors=min(NEAREST, len(components) - 1)).fit(components)
+    own = near.kneighbors()[0][:, -1]  # a cell is no neighbour of itself
+    return np.asarray(near.kneighbors(new)[0][:, -1] > np.quantile(own, WITHIN))

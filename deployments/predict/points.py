@@ -104,7 +104,7 @@ def _own(run: TrainedRun, data: str, client: int | None) -> Examples:
     """A client's part of the run's data set, else the global test points, as the run's server had them."""
     spec, path = point_spec(run.config, run.config.points), run.config.test_data
     held: ClientPoints | None
-    if client in run.clients:
+    if client is not None and client in run.clients:
         held, which = load_client(spec, client, run.part_of(client)["num-partitions"]), "the training points"
         run.check_same(data, client, held.digest)
     else:

@@ -110,23 +110,18 @@ class HullRun(OneShotRun):
         if self.keys.dry_run:
             log.info("hull.dry-run = true: %d clients have reported, and nothing else was sent", len(able))
             return None
-        found = sum_hulls(self._ask, self.header(HULLS, PROTOCOL), parted, self._public_parameters, self.sums)
+        hulls, summed, figures = sum_hulls(
+            self._ask, self.header(HULLS, PROTOCOL), parted, self._public_parameters, self.sums
+        )
         # A client that vanished after its vector was summed is a dropout, too.
-        self.metrics |= {
-            "clients_summed": len(found.summed),
-            "clients_decoded": len(np.unique(found.hulls.clients)),
-            "clients_refused": found.refused,
-            "groups_left_out": found.lost,
-            "dropouts": len(self.federation.nodes) - self._unmasked,
-            "seconds_decoding": found.seconds,
-        }
+        self.metrics |= figures | {"dropouts": len(self.federation.nodes) - self._unmasked}
         arrays = {
-            "bins": np.concatenate([np.zeros(0, np.uint64), *found.hulls.bins]),
-            "sizes": np.array(list(map(len, found.hulls.bins)), np.int64),
-            "clients": found.hulls.clients,
+            "bins": np.concatenate([np.zeros(0, np.uint64), *hulls.bins]),
+            "sizes": np.array(list(map(len, hulls.bins)), np.int64),
+            "clients": hulls.clients,
         }
         agreed = {"clients": public.num_clients, "classes": public.num_classes}
-        return arrays, {"agreed": agreed, "summed": found.summed}
+        return arrays, {"agreed": agreed, "summed": summed}
 
     def _finish(self, arrays: Arrays, about: Mapping[str, Any], known: KnownPoints) -> None:
         """Group and train without labels; then use the labels to score."""

@@ -6,7 +6,6 @@ from typing import Any
 from curvfed.server_app.one_shot.discriminant_run import DiscriminantRun
 from curvfed.server_app.one_shot.hull_scores import KnownPoints
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.methods.pca import BOUND, length, reference
 
 
@@ -20,10 +19,7 @@ class PcaRun(DiscriminantRun):
         ------
         FederationError, ConfigError, RoundError
         """
-        try:
-            self.genes = self.config.table("pca").names
-        except ValueError as error:
-            raise ConfigError(str(error)) from None
+        self.genes = self.config.table("pca").names
         super().run()
 
     def _vector(self) -> tuple[int, float]:

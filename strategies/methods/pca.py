@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from curvfed.strategies.base.calibration import pack_symmetric, triangle, unpack_symmetric
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.method import ONE_SHOT, POINTS, Method
 from curvfed.tasks.points.expression import LARGEST
@@ -32,12 +33,12 @@ class Keys(Table):
 
         Raises
         ------
-        ValueError
+        ConfigError
             If there are too few or too many, or one is named twice.
         """
         names = [name.strip() for name in self.genes.split(",") if name.strip()]
         if not 3 <= len(set(names)) == len(names) <= 1000:
-            raise ValueError(
+            raise ConfigError(
                 f"pca.genes has {len(names)} names, {len(set(names))} of them different; allowed are 3 to 1,000 genes, "
                 "each once"
             )

@@ -40,5 +40,7 @@ def client_cells(path: Path, genes: Sequence[str]) -> ClientCells:
         )
     values = given.dense(list(genes))
     empty = np.zeros((len(values), 2))
-    like = client_points(empty, np.zeros(len(values)), np.zeros(len(values), dtype=np.bool_), ("cell",), -1.0)
+    like = client_points(
+        empty, np.zeros(len(values), dtype=np.int64), np.zeros(len(values), dtype=np.bool_), ("cell",), -1.0
+    )
     return ClientCells(**vars(like) | {"digest": hashlib.sha256(values.data).hexdigest()}, values=values)
