@@ -21,6 +21,9 @@ GENES, COMPONENTS, NEIGHBOURS, MOST = 2000, 30, 15, 3000
 LARGEST_Z = 10.0
 """Standardised expression is cut here, as is scanpy's custom."""
 
+WITHIN = 0.99
+"""The share of the reference's own cells that lie within its range."""
+
 DIAMETERS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0)
 """The largest distance between two cells in the disc that are tried."""
 
@@ -62,6 +65,7 @@ def make_reference(cells: Any, given: Expression, name: str, tell: Callable[[str
     cells.obsm["X_poincare"], cells.obsm["X_curvfed_pca"] = placed, components
     cells.uns["curvfed"] = {
         "genes": np.array(genes), "mean": mean, "deviation": deviation, "axes": axes,
+        "misfit": _largest_misfit(scaled, axes.shape[1]),
         "graph_cells": chosen, "scale": diameter / paths.max(), "distortion": error,
     }  # fmt: skip
     tell(f"distortion: {error:.3f} (mean |disc distance / graph distance - 1|), diameter {diameter:g}")
@@ -70,6 +74,21 @@ def make_reference(cells: Any, given: Expression, name: str, tell: Callable[[str
 def standardised(values: Floats, mean: Floats, deviation: Floats) -> Floats:
     """Expression (n, g) minus its mean, in standard deviations, cut at `LARGEST_Z`."""
     return np.clip((values - mean) / deviation, -LARGEST_Z, LARGEST_Z)
+
+
+def misfit(scaled: Floats, axes: Floats) -> Floats:
+    """Mean square (n,) over the genes of what components leave of standardised expression (n, g)."""
+    return np.square(scaled - scaled @ axes @ axes.T).mean(axis=1)
+
+
+def _largest_misfit(scaled: Floats, count: int) -> float:
+    """What `WITHIN` of cells stay below by the components of others: those of a fifth are left out in turn."""
+    found, fold = np.empty(len(scaled)), np.arange(len(scaled)) % 5
+    for number in range(5):
+        out = fold == number
+        kept = scaled[~out]
+        found[out] = misfit(scaled[out], principal(kept.T @ kept, count)[1])
+    return float(np.quantile(found, WITHIN))
 
 
 def path_lengths(components: Floats) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from scipy.stats import chi2
 
-from curvfed.deployments.embed.make import Floats, distortion, path_lengths, standardised
+from curvfed.deployments.embed.make import WITHIN, Floats, distortion, misfit, path_lengths, standardised
 from curvfed.geometry.poincare import exp0, log0
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.expression import Expression, read
@@ -19,9 +19,6 @@ NEAREST, MEASURED = 15, 500
 
 FEWEST_GENES = 0.5
 """The share of a reference's genes that a site must have."""
-
-WITHIN = 0.99
-"""The share of the reference's own cells that lie within its range."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +36,8 @@ class Reference:
         In the disc of curvature −1.
     scale : float
         Distance in the disc by length of path, or by distance between the first two components.
+    misfit : float
+        Above it, cells have expression that the components do not explain.
     variances : (c,)
         Of the components, in a reference by a secure sum.
     """
@@ -50,6 +49,7 @@ class Reference:
     components: Floats
     points: Floats
     scale: float
+    misfit: float = np.inf
     variances: Floats = field(default_factory=lambda: np.empty(0))
 
     @classmethod
@@ -70,7 +70,9 @@ class Reference:
         except (PredictError, KeyError) as error:
             raise DataError(f"--reference {folder} is no finished run of method=pca: {error}") from None
         none = np.empty((0, axes.shape[1]))
-        return cls(genes, mean, deviation, axes, none, none[:, :2], 2 / np.sqrt(variances[:2].sum()), variances)
+        return cls(
+            genes, mean, deviation, axes, none, none[:, :2], 2 / np.sqrt(variances[:2].sum()), variances=variances
+        )
 
     @classmethod
     def read(cls, path: Path) -> "Reference":
@@ -90,6 +92,7 @@ class Reference:
             return cls(
                 [str(gene) for gene in kept["genes"]], kept["mean"], kept["deviation"], kept["axes"],
                 cells.obsm["X_curvfed_pca"][chosen], cells.obsm["X_poincare"][chosen], float(kept["scale"]),
+                float(kept["misfit"]),
             )  # fmt: skip
         except (KeyError, TypeError, IndexError):
             raise DataError(
@@ -128,6 +131,7 @@ def embed(cells: Any, given: Expression, reference: Reference, name: str, tell: 
     else:  # hydra's limit for small distances: the first two components are tangent vectors
         points = exp0(torch.from_numpy(reference.scale / 2 * components[:, :2]), -1.0).numpy()
         outside = (components**2 / reference.variances).sum(axis=1) > chi2.ppf(WITHIN, components.shape[1])
+    outside |= misfit(scaled, reference.axes[shared]) > reference.misfit
     chosen = np.random.default_rng(0).permutation(len(points))[:MEASURED]
     paths = path_lengths(np.concatenate([components[chosen], reference.components]))[: len(chosen), : len(chosen)]
     error = distortion(points[chosen], paths, reference.scale) if len(chosen) > 1 else 0.0

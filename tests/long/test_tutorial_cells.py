@@ -60,13 +60,14 @@ def test_every_command_of_the_tutorial(tmp_path):
     tangents = np.concatenate(points) * np.arctanh(length) / length
     labels, held = np.concatenate(labels), np.concatenate(held)
     pooled = LinearDiscriminantAnalysis(solver="lsqr").fit(tangents[~held], labels[~held])
-    last = np.arange(len(labels)) >= 300  # the third site's
+    last = held & (np.arange(len(labels)) >= 300)  # the third site's, on which it did not train
     expected = (pooled.predict(tangents[last]) == labels[last]).mean()
     print(
         f"on the third site: hull {accuracy}, discriminant {of_moments}, LDA of all cells in one place {expected:.4f}"
     )
     scores = {name: json.loads((tmp_path / "results" / name / "summary.json").read_text()) for name in RUNS}
-    print({name: told["metrics"].get("personal_accuracy_pooled") for name, told in scores.items()})
+    pooled_scores = {name: told["metrics"]["personal_accuracy_pooled"] for name, told in scores.items()}
+    print("on all sites' test cells:", pooled_scores)
     shared = [str(tmp_path / f"{name}.shared.h5ad") for name in SITES]
     keys = {"points": {"label_key": "bulk_labels"}, "discriminant": {"kind": "lda"}}
     found = curvfed.simulate("discriminant", data=shared, results_dir=tmp_path / "results", quiet=True, **keys)
@@ -75,4 +76,4 @@ def test_every_command_of_the_tutorial(tmp_path):
     print(f"by the shared components, LDA: {accuracy_shared:.4f} of the third site's cells")
     assert accuracy_shared > 0.5
     assert of_moments == pytest.approx(expected, abs=5e-5)
-    assert accuracy > expected - 0.05
+    assert min(pooled_scores.values()) > max(pooled_scores.values()) - 0.1

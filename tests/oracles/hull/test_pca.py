@@ -9,6 +9,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from curvfed.deployments.command import main
+from curvfed.server_app.report.page import write_report
 from curvfed.strategies.base.errors import ConfigError
 
 GENES = 60
@@ -36,6 +37,7 @@ def test_equal_to_the_components_of_all_cells(found):
     _, done, values = found
     assert done.summary["status"] == "completed"
     assert done.summary["metrics"]["points_summed"] == 450
+    assert "20 principal components keep" in write_report(done.path).read_text()
     scaler = StandardScaler().fit(values)
     oracle = PCA(20, svd_solver="full").fit(scaler.transform(values))
     model = done.model
