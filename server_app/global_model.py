@@ -3,7 +3,7 @@
 import io
 import logging
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,7 +19,6 @@ from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device, placed
 from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import build_model, model_spec
-from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.errors import DataError
@@ -28,7 +27,9 @@ from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.data import load_test, load_test_folder
 from curvfed.tasks.images.models import ImageNet
-from curvfed.tasks.points.client_points import ClientPoints
+
+if TYPE_CHECKING:
+    from curvfed.tasks.points.client_points import ClientPoints
 
 log = logging.getLogger("curvfed")
 
@@ -54,6 +55,7 @@ def open_global_model(
     ConfigError
         If the test data are named and cannot be read or have other classes or another shape.
     """
+    test: Any
     of_points = federation.facts.task == "points"
     test = _test_points(config, federation) if of_points else _test_images(config, federation)
     if test is None:
@@ -66,7 +68,7 @@ def open_global_model(
     if any(config.row.is_personal(name) for name in named_state(model)):
         log.info("global accuracy: none, for parts of the model stay with the clients")
         return None
-    if isinstance(test, ClientPoints):
+    if of_points:
         return GlobalPoints(model, test, federation.facts.class_names, device)
     assert isinstance(model, ImageNet)
     return GlobalModel(model, test, federation.facts.class_names, config.row.head, device)
@@ -76,7 +78,7 @@ class GlobalPoints:
     """A model and the test points that it is scored on; arguments as those of `GlobalModel`."""
 
     def __init__(
-        self, model: nn.Module, test: ClientPoints, class_names: tuple[str, ...], device: torch.device
+        self, model: nn.Module, test: "ClientPoints", class_names: tuple[str, ...], device: torch.device
     ) -> None:
         self._model, self._points = model, torch.from_numpy(test.points).to(device)
         self._class_names, self._labels = np.array(class_names), np.array(test.class_names)[test.labels]
@@ -146,8 +148,9 @@ class GlobalModel:
         return labels, predicted, features
 
 
-def _test_points(config: RunConfig, federation: Federation) -> ClientPoints | None:
+def _test_points(config: RunConfig, federation: Federation) -> "ClientPoints | None":
     from curvfed.server_app.one_shot.hull_scores import KnownPoints
+    from curvfed.strategies.config.point_data import point_spec
 
     return KnownPoints.read(point_spec(config, config.points), config.test_data, federation).test
 

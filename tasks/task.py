@@ -76,7 +76,7 @@ class Task(ABC):
         numbers = torch.tensor([class_names.index(name) for name in examples.class_names], dtype=torch.int64)
         self.metric = examples.metric
         self.labels = numbers[torch.as_tensor(examples.labels)].to(device)
-        parts = {name: torch.as_tensor(getattr(examples, name)) for name in PARTS}
+        parts: dict[str, Any] = {name: torch.as_tensor(getattr(examples, name)) for name in PARTS}
         self.parts = {name: part.nonzero().squeeze(1).to(device) for name, part in parts.items()}
         self.train_labels = self.labels[self.parts["train"]]
         self.num_examples = len(self.train_labels)

@@ -8,9 +8,7 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
-from flwr.serverapp import Grid
 
-from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.one_shot.hull_scores import KnownPoints, hull_arrays, learn_settings, scores, sweep
 from curvfed.server_app.one_shot.hull_sums import sum_hulls
 from curvfed.server_app.one_shot.one_shot_run import PROTOCOL, OneShotRun
@@ -20,7 +18,6 @@ from curvfed.server_app.secure.masked_phases import check_session, groups
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.point_data import public_parameters
-from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.hull.codec import DecodedHulls
 from curvfed.strategies.hull.learn import learn
 from curvfed.strategies.hull.naming import named_by
@@ -39,9 +36,10 @@ LEAST = 3
 class HullRun(OneShotRun):
     """A run of `method=hull`."""
 
-    def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
-        super().__init__(config, grid, directory)
-        self.keys: Keys = config.table("hull")
+    @property
+    def keys(self) -> Keys:
+        """The keys of the protocol."""
+        return self.config.table("hull")
 
     def _check_classes(self) -> None:
         """Refuse classes that no sum is possible over."""
