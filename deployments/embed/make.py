@@ -78,7 +78,7 @@ def standardised(values: Floats, mean: Floats, deviation: Floats) -> Floats:
 
 def misfit(scaled: Floats, axes: Floats) -> Floats:
     """Mean square (n,) over the genes of what components leave of standardised expression (n, g)."""
-    return np.square(scaled - scaled @ axes @ axes.T).mean(axis=1)
+    return np.asarray(np.square(scaled - scaled @ axes @ axes.T).mean(axis=1))
 
 
 def _largest_misfit(scaled: Floats, count: int) -> float:

@@ -39,7 +39,8 @@ class HullRun(OneShotRun):
     @property
     def keys(self) -> Keys:
         """The keys of the protocol."""
-        return self.config.table("hull")
+        keys: Keys = self.config.table("hull")
+        return keys
 
     def _check_classes(self) -> None:
         """Refuse classes that no sum is possible over."""
