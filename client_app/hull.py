@@ -77,9 +77,9 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
 
 
 def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """The client's hulls, encoded and masked; in a run of discriminant analysis, the moments of its classes."""
-    if client.config.method == "discriminant":
-        from curvfed.client_app.discriminant import moments
+    """The client's hulls, encoded and masked; in one-shot runs of another method the moments of its data."""
+    if client.config.method != "hull":
+        from curvfed.client_app.moments import moments
 
         return moments(client, request, state)
     order_numbers, complaint = open_letters(request, state)

@@ -211,7 +211,10 @@ def embed(
     data: Annotated[Path, typer.Argument(metavar="FILE", parser=expanded)],
     out: Annotated[Path, typer.Option(parser=expanded, metavar="FILE", help="The .h5ad file to write.")],
     reference: Annotated[
-        Path | None, typer.Option(parser=expanded, metavar="FILE", help="What --make-reference wrote.")
+        Path | None,
+        typer.Option(
+            parser=expanded, metavar="FILE", help="What --make-reference wrote, or the folder of a run of method=pca."
+        ),
     ] = None,
     make_reference: Annotated[
         bool, typer.Option("--make-reference", help="Make a reference of FILE, of its cells alone.")
@@ -228,7 +231,8 @@ def embed(
     cells go through its genes, scaling and principal components, and take the
     coordinates of their nearest neighbours in it, in obsm["X_poincare"], curvature -1.
     The command tells missing genes, the distortion, and the share of cells outside
-    the reference's range.
+    the reference's range. A folder of a run of method=pca is a reference that the
+    sites made together.
 
     Exit status: 0 embedded, 1 it cannot be done, 2 wrong usage.
     """

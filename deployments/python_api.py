@@ -173,7 +173,7 @@ def simulate(
         `Data`, or a dict, of x, edge_index, y and, optionally, train_mask, val_mask, test_mask, class_names), a list of
         graphs with one y each, (images, labels) with images (n, h, w) or (n, c, h, w) of uint8, or (points, labels) with
         points (n, 2) in the disc. The data are not written to disk; unlike those of a real node, figures about them are
-        in the run's files.
+        in the run's files. Or the path of each client's own file or folder.
     num_supernodes : int, optional
         The number of clients; default: 10, or the length of `data`.
     quiet : bool
@@ -257,6 +257,9 @@ def _give(nodes: list[dict[str, Any]], data: Sequence[object], method: str, task
     from curvfed.tasks.in_memory import check_data, task_of
 
     for place, item in enumerate(data):
+        if isinstance(item, str | os.PathLike):
+            nodes[place]["data-path"] = os.fspath(item)
+            continue  # read, and refused, as a real node's data are
         nodes[place][IN_MEMORY] = raw = check_data(f"data[{place}]", item)
         if (task := task_of(raw)) not in tasks:
             raise ConfigError(f'data[{place}] is {task}; method = "{method}" works on {", ".join(tasks)}')

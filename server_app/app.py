@@ -83,8 +83,9 @@ def _kind_of_run(config: RunConfig) -> type[Run]:
     if config.row.is_one_shot:
         from curvfed.server_app.one_shot.discriminant_run import DiscriminantRun
         from curvfed.server_app.one_shot.hull_run import HullRun
+        from curvfed.server_app.one_shot.pca_run import PcaRun
 
-        return DiscriminantRun if config.method == "discriminant" else HullRun
+        return {"discriminant": DiscriminantRun, "pca": PcaRun}.get(config.method, HullRun)
     return Rounds
 
 

@@ -1,17 +1,19 @@
-"""The global model of an image run at the server, scored on test images that no client has."""
+"""The global model of a run on images or points at the server, scored on test data that no client has."""
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device, placed
@@ -25,14 +27,19 @@ from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.data import load_test, load_test_folder
 from curvfed.tasks.images.models import ImageNet
 
+if TYPE_CHECKING:
+    from curvfed.tasks.points.client_points import ClientPoints
+
 log = logging.getLogger("curvfed")
 
 SHOWN_FEATURES = 2000
 """Test images whose features the report draws."""
 
 
-def open_global_model(config: RunConfig, federation: Federation, is_global: bool) -> "GlobalModel | None":
-    """The model that all clients have in common and the test images; None where either is missing.
+def open_global_model(
+    config: RunConfig, federation: Federation, is_global: bool
+) -> "GlobalModel | GlobalPoints | None":
+    """The model that all clients have in common and the test data; None where either is missing.
 
     Parameters
     ----------
@@ -47,7 +54,9 @@ def open_global_model(config: RunConfig, federation: Federation, is_global: bool
     ConfigError
         If the test data are named and cannot be read or have other classes or another shape.
     """
-    test = _test_images(config, federation)
+    test: Any
+    of_points = federation.facts.task == "points"
+    test = _test_points(config, federation) if of_points else _test_images(config, federation)
     if test is None:
         return None
     if not is_global:
@@ -58,8 +67,30 @@ def open_global_model(config: RunConfig, federation: Federation, is_global: bool
     if any(config.row.is_personal(name) for name in named_state(model)):
         log.info("global accuracy: none, for parts of the model stay with the clients")
         return None
+    if of_points:
+        return GlobalPoints(model, test, federation.facts.class_names, device)
     assert isinstance(model, ImageNet)
     return GlobalModel(model, test, federation.facts.class_names, config.row.head, device)
+
+
+class GlobalPoints:
+    """A model and the test points that it is scored on; arguments as those of `GlobalModel`."""
+
+    def __init__(
+        self, model: nn.Module, test: "ClientPoints", class_names: tuple[str, ...], device: torch.device
+    ) -> None:
+        self._model, self._points = model, torch.from_numpy(test.points).to(device)
+        self._class_names, self._labels = np.array(class_names), np.array(test.class_names)[test.labels]
+
+    def score(self, arrays: Arrays) -> float:
+        """Share of the test points that the model with these arrays gets right."""
+        load_arrays(arrays, named_state(self._model))
+        with torch.no_grad():
+            predicted = self._model(self._points).argmax(dim=1).cpu().numpy()
+        return float((self._class_names[predicted] == self._labels).mean())
+
+    def write(self, arrays: Arrays, calibrated: Arrays, folder: Path) -> None:
+        """Nothing: the report draws the features of images alone."""
 
 
 class GlobalModel:
@@ -90,7 +121,7 @@ class GlobalModel:
     def write(self, arrays: Arrays, calibrated: Arrays, folder: Path) -> None:
         """`global_test.npz`: labels, predictions (-1 where not finite), features of some images, and the prototypes, which
         are what the features were trained towards, before any calibration."""
-        self._load(arrays)
+        load_arrays(arrays, named_state(self._model))
         head = self._model.head
         # Another package's network has no classifier apart from it.
         weight = dict(head.named_parameters()).get("weight", torch.zeros(0, len(self._class_names)))
@@ -107,17 +138,18 @@ class GlobalModel:
         }
         write_npz(folder / "global_test.npz", content)
 
-    def _load(self, arrays: Arrays) -> None:
-        tensors = named_state(self._model)
-        with torch.no_grad():
-            for name, array in arrays.items():
-                tensors[name].copy_(torch.from_numpy(array))
-
     def _run(self, arrays: Arrays) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        self._load(arrays)
+        load_arrays(arrays, named_state(self._model))
         found = evaluate(self._model, self._test, self._class_names, self._device)
         labels, predicted, features = (tensor.cpu().numpy() for tensor in found)
         return labels, predicted, features
+
+
+def _test_points(config: RunConfig, federation: Federation) -> "ClientPoints | None":
+    from curvfed.server_app.one_shot.hull_scores import KnownPoints
+    from curvfed.strategies.config.point_data import point_spec
+
+    return KnownPoints.read(point_spec(config, config.points), config.test_data, federation).test
 
 
 def _test_images(config: RunConfig, federation: Federation) -> ClientImages | None:

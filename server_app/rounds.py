@@ -28,7 +28,7 @@ from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE, TRAIN
 from curvfed.tasks.errors import SafeError
 
 if TYPE_CHECKING:
-    from curvfed.server_app.global_model import GlobalModel
+    from curvfed.server_app.global_model import GlobalModel, GlobalPoints
     from curvfed.server_app.secure.secure_sum import SumsOfRun
     from curvfed.strategies.config.masked_vector import Total
 
@@ -84,9 +84,9 @@ class Rounds(RoundPhases):
         if self.global_model is not None:
             self.global_model.write(self._whole_model(), self.calibrated, self.directory.path)
 
-    def _global_model(self) -> "GlobalModel | None":
-        """The model that the server scores on test data of its own, which are images."""
-        if self.federation.facts.task != "images":
+    def _global_model(self) -> "GlobalModel | GlobalPoints | None":
+        """The model that the server scores on test data of its own, which are images or points."""
+        if self.federation.facts.task not in ("images", "points"):
             return None
         from curvfed.server_app.global_model import open_global_model
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,9 @@ from torch import Tensor, nn
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples
 from curvfed.tasks.metrics import score
+
+if TYPE_CHECKING:
+    from curvfed.tasks.points.client_points import ClientPoints
 
 PARTS = ("train", "val", "test")
 SCORED = {"val": "validation", "test": "score"}
@@ -42,7 +45,7 @@ class Task(ABC):
 
     Parameters
     ----------
-    examples : Examples
+    examples : Examples or ClientPoints
     class_names : tuple of str
         The classes that number the labels and the logits: those of the federation, or the client's own where the clients
         have no classes in common.
@@ -66,14 +69,15 @@ class Task(ABC):
         If the client has a class that is not among `class_names`.
     """
 
-    def __init__(self, examples: Examples, class_names: tuple[str, ...], device: torch.device) -> None:
+    def __init__(self, examples: "Examples | ClientPoints", class_names: tuple[str, ...], device: torch.device) -> None:
         unknown = set(examples.class_names) - set(class_names)
         if unknown:
             raise DataError(f"classes {sorted(unknown)} are not among the federation's {list(class_names)}")
         numbers = torch.tensor([class_names.index(name) for name in examples.class_names], dtype=torch.int64)
         self.metric = examples.metric
-        self.labels = numbers[examples.labels].to(device)
-        self.parts = {name: getattr(examples, name).nonzero().squeeze(1).to(device) for name in PARTS}
+        self.labels = numbers[torch.as_tensor(examples.labels)].to(device)
+        parts: dict[str, Any] = {name: torch.as_tensor(getattr(examples, name)) for name in PARTS}
+        self.parts = {name: part.nonzero().squeeze(1).to(device) for name, part in parts.items()}
         self.train_labels = self.labels[self.parts["train"]]
         self.num_examples = len(self.train_labels)
 

@@ -10,10 +10,11 @@ from torch import nn
 
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.points import client_points
 from curvfed.tasks.points import data as points
+from curvfed.tasks.points.cells import client_cells
 from curvfed.tasks.points.client_points import ClientPoints
+from curvfed.tasks.points.client_task import PointTask
 from curvfed.tasks.points.readers import RawPoints
 from curvfed.tasks.task import Task
 
@@ -25,6 +26,8 @@ def own(raw: RawPoints, config: RunConfig) -> ClientPoints:
 
 def load_own(path: Path, config: RunConfig) -> ClientPoints:
     """A file of the client's own."""
+    if config.method == "pca":
+        return client_cells(path, config.table("pca").names)
     return points.load_own(path, point_spec(config, config.points))
 
 
@@ -55,13 +58,8 @@ def statistics(data: ClientPoints, config: RunConfig) -> Mapping[str, Any]:
 def make_task(
     data: ClientPoints, config: RunConfig, names: tuple[str, ...], device: torch.device, model: nn.Module
 ) -> Task:
-    """Refuse: no model is trained on points in steps.
-
-    Raises
-    ------
-    DataError
-    """
-    raise DataError("the data are points in a disc, which are not trained on by steps")
+    """The data on their device, with the loss of a logistic model."""
+    return PointTask(data, names, device, config.batch_size)
 
 
 def _hides_classes(data: ClientPoints, config: RunConfig) -> bool:

@@ -22,7 +22,7 @@ from curvfed.tasks.graphs.models.model_spec import ModelSpec
 from curvfed.tasks.names import MODELS
 
 if TYPE_CHECKING:
-    from curvfed.tasks.images.models import ImageModelSpec
+    from curvfed.strategies.config.model_spec import AnyModelSpec
 
 log = logging.getLogger("curvfed")
 
@@ -43,7 +43,7 @@ def device_of(config: RunKeys, node_config: Mapping[str, Any]) -> torch.device:
     return pick_device(str(node_config.get("device", config.device)))
 
 
-def fitting_model(spec: "ModelSpec | ImageModelSpec", config: RunKeys, data: Data, device: torch.device) -> nn.Module:
+def fitting_model(spec: "AnyModelSpec", config: RunKeys, data: Data, device: torch.device) -> nn.Module:
     """The model with its seeded initial parameters on the device; `config` is settled.
 
     Raises
@@ -85,8 +85,8 @@ def _left_of_limit(groups: Path = Path("/sys/fs/cgroup")) -> int:
         return sys.maxsize
 
 
-def least_parameters(spec: "ModelSpec | ImageModelSpec") -> int:
-    """A lower bound on the number of parameters that needs no model; 0 for images and for models of other packages.
+def least_parameters(spec: "AnyModelSpec") -> int:
+    """A lower bound on the number of parameters that needs no model; 0 for images, points and models of other packages.
 
     It is at least half the number of parameters of a wide graph network: one layer from the features, and between hidden
     layers one if nodes are classified, or four if graphs are.

@@ -103,8 +103,8 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     dataset = str(given.get("dataset", "auto"))
     if dataset.lower() in ("auto", "uniform", "olsson") or is_points(dataset):
         raise UsageError(
-            f'dataset = "{dataset}": allowed is a data set of graphs or images, the same for all methods; on points there '
-            "is no method but hull"
+            f'dataset = "{dataset}": allowed is a data set of graphs or images, the same for all methods; points have no '
+            "part for validation, by which configurations are chosen"
         )
     first = {"method": (wanted or USUAL["nodes"])[0]}
     given |= plan_run({**given, **first}, COMMAND).paths

@@ -1,8 +1,6 @@
 """Cells with gene expression to points in the Poincaré disc, by a public reference alone."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -12,33 +10,28 @@ from curvfed.tasks.errors import DataError
 
 def main(data: Path, reference: Path | None, out: Path, layer: str = "") -> int:
     """Embed the cells of `data` by a reference, or make one of them; the exit status, 0 done, 1 it cannot be done."""
+    from curvfed.deployments.embed.make import make_reference
+    from curvfed.deployments.embed.use import Reference, embed
+    from curvfed.tasks.points.expression import expression, read, write_cells
+
     console = Console(stderr=True)
+
+    def tell(line: str) -> None:
+        console.print(escape(line), soft_wrap=True, highlight=False)
+
     try:
-        from curvfed.deployments.embed.expression import read, write
-
-        def tell(line: str) -> None:
-            console.print(escape(line), soft_wrap=True, highlight=False)
-
         if data.resolve() == out.resolve():
             raise DataError(f"--out is {out}, the file that is read; allowed is any other")
         cells = read(data)
-        _embed(cells, data, None if reference is None else (reference, read(reference)), layer, tell)
-        write(cells, out)
+        tell(f"{data}: {cells.n_obs} cells")
+        given = expression(cells, data, layer)
+        if reference is None:
+            make_reference(cells, given, str(data), tell)
+        else:
+            embed(cells, given, Reference.read(reference), str(data), tell)
+        write_cells(cells, out)
         tell(f'written: {out}, with the coordinates in obsm["X_poincare"] (curvature -1)')
     except (DataError, OSError) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 1
     return 0
-
-
-def _embed(cells: Any, data: Path, reference: tuple[Path, Any] | None, layer: str, tell: Callable[[str], None]) -> None:
-    from curvfed.deployments.embed.expression import expression
-    from curvfed.deployments.embed.make import make_reference
-    from curvfed.deployments.embed.use import Reference, embed
-
-    tell(f"{data}: {cells.n_obs} cells")
-    if reference is None:
-        make_reference(cells, expression(cells, data, layer), str(data), tell)
-    else:
-        path, public = reference
-        embed(cells, expression(cells, data, layer), Reference.of(public, path), str(data), tell)

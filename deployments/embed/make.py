@@ -4,11 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from curvfed.deployments.embed.expression import Expression
 from curvfed.geometry.hydra import hydra
+from curvfed.geometry.poincare import dist
+from curvfed.strategies.methods.pca import principal
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.expression import Expression
 
 Floats = NDArray[np.float64]
 
@@ -17,6 +20,9 @@ GENES, COMPONENTS, NEIGHBOURS, MOST = 2000, 30, 15, 3000
 
 LARGEST_Z = 10.0
 """Standardised expression is cut here, as is scanpy's custom."""
+
+WITHIN = 0.99
+"""The share of the reference's own cells that lie within its range."""
 
 DIAMETERS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0)
 """The largest distance between two cells in the disc that are tried."""
@@ -44,7 +50,8 @@ def make_reference(cells: Any, given: Expression, name: str, tell: Callable[[str
         )
     tell(f"principal components of {len(genes)} genes ...")
     scaled = standardised(given.dense(genes), mean, deviation)
-    components, axes = _principal(scaled)
+    _, axes = principal(scaled.T @ scaled, min(COMPONENTS, len(scaled) - 1))
+    components = scaled @ axes
     rng = np.random.default_rng(0)
     chosen = np.sort(rng.permutation(cells.n_obs)[:MOST])
     tell(f"shortest paths between {len(chosen)} cells, and their embedding ...")
@@ -58,6 +65,7 @@ def make_reference(cells: Any, given: Expression, name: str, tell: Callable[[str
     cells.obsm["X_poincare"], cells.obsm["X_curvfed_pca"] = placed, components
     cells.uns["curvfed"] = {
         "genes": np.array(genes), "mean": mean, "deviation": deviation, "axes": axes,
+        "misfit": _largest_misfit(scaled, axes.shape[1]),
         "graph_cells": chosen, "scale": diameter / paths.max(), "distortion": error,
     }  # fmt: skip
     tell(f"distortion: {error:.3f} (mean |disc distance / graph distance - 1|), diameter {diameter:g}")
@@ -66,6 +74,21 @@ def make_reference(cells: Any, given: Expression, name: str, tell: Callable[[str
 def standardised(values: Floats, mean: Floats, deviation: Floats) -> Floats:
     """Expression (n, g) minus its mean, in standard deviations, cut at `LARGEST_Z`."""
     return np.clip((values - mean) / deviation, -LARGEST_Z, LARGEST_Z)
+
+
+def misfit(scaled: Floats, axes: Floats) -> Floats:
+    """Mean square (n,) over the genes of what components leave of standardised expression (n, g)."""
+    return np.asarray(np.square(scaled - scaled @ axes @ axes.T).mean(axis=1))
+
+
+def _largest_misfit(scaled: Floats, count: int) -> float:
+    """What `WITHIN` of cells stay below by the components of others: those of a fifth are left out in turn."""
+    found, fold = np.empty(len(scaled)), np.arange(len(scaled)) % 5
+    for number in range(5):
+        out = fold == number
+        kept = scaled[~out]
+        found[out] = misfit(scaled[out], principal(kept.T @ kept, count)[1])
+    return float(np.quantile(found, WITHIN))
 
 
 def path_lengths(components: Floats) -> Floats:
@@ -79,7 +102,8 @@ def path_lengths(components: Floats) -> Floats:
     direct = np.maximum(cdist(components, components), 1e-9)  # 0 would be no edge
     np.fill_diagonal(direct, 0)
     tree = minimum_spanning_tree(direct).toarray()
-    near = np.argpartition(direct, NEIGHBOURS, axis=1)[:, : NEIGHBOURS + 1]
+    count = min(NEIGHBOURS, len(direct) - 1)
+    near = np.argpartition(direct, count, axis=1)[:, : count + 1]
     rows = np.arange(len(direct))[:, None]
     tree[rows, near] = direct[rows, near]
     return np.asarray(shortest_path(tree, directed=False))
@@ -88,13 +112,8 @@ def path_lengths(components: Floats) -> Floats:
 def distortion(points: Floats, paths: Floats, scale: float) -> float:
     """Mean |d(x, y) / (scale · path) − 1| over the pairs of points (n, 2) in the disc of curvature −1."""
     upper = np.triu_indices(len(points), 1)
-    return float(np.abs(_disc_distances(points)[upper] / (scale * paths[upper]) - 1).mean())
-
-
-def _disc_distances(points: Floats) -> Floats:
-    squares = (points * points).sum(axis=1)
-    gaps = np.maximum(squares[:, None] + squares - 2 * points @ points.T, 0)
-    return np.asarray(np.arccosh(1 + 2 * gaps / ((1 - squares)[:, None] * (1 - squares))))
+    one, other = (torch.from_numpy(points[places]) for places in upper)
+    return float(np.abs(dist(one, other, -1.0).numpy() / (scale * paths[upper]) - 1).mean())
 
 
 def _best(paths: Floats) -> tuple[Floats, float, float]:
@@ -116,15 +135,3 @@ def _varying(given: Expression) -> tuple[list[str], Floats, Floats]:
     chosen = np.argsort(-variance, kind="stable")[:GENES]
     chosen = np.sort(chosen[variance[chosen] > 1e-8])
     return [given.genes[place] for place in chosen], mean[chosen], np.sqrt(variance[chosen])
-
-
-def _principal(scaled: Floats) -> tuple[Floats, Floats]:
-    """Components (n, c) and axes (g, c), by falling variance; each axis has a positive largest entry."""
-    from scipy.linalg import eigh
-
-    size = scaled.shape[1]
-    kept = min(COMPONENTS, size, len(scaled) - 1)
-    _, axes = eigh(scaled.T @ scaled, subset_by_index=[size - kept, size - 1])
-    axes = axes[:, ::-1]
-    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(kept)])
-    return scaled @ axes, axes

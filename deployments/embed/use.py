@@ -1,24 +1,24 @@
 """Cells of a site to disc coordinates, by a reference."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from scipy.stats import chi2
 
-from curvfed.deployments.embed.expression import Expression
-from curvfed.deployments.embed.make import Floats, distortion, path_lengths, standardised
+from curvfed.deployments.embed.make import WITHIN, Floats, distortion, misfit, path_lengths, standardised
+from curvfed.geometry.poincare import exp0, log0
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.expression import Expression, read
 
 NEAREST, MEASURED = 15, 500
 """Neighbours that a cell's coordinates are the mean of, and the most cells of which the distortion is measured."""
 
 FEWEST_GENES = 0.5
 """The share of a reference's genes that a site must have."""
-
-WITHIN = 0.99
-"""The share of the reference's own cells that lie within its range."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +31,15 @@ class Reference:
     mean, deviation : (g,)
     axes : (g, c)
     components : (n, c)
-        Of the cells of the graph.
+        Of the cells of the graph; none in a reference by a secure sum.
     points : (n, 2)
         In the disc of curvature −1.
     scale : float
-        Distance in the disc by length of path.
+        Distance in the disc by length of path, or by distance between the first two components.
+    misfit : float
+        Above it, cells have expression that the components do not explain.
+    variances : (c,)
+        Of the components, in a reference by a secure sum.
     """
 
     genes: list[str]
@@ -45,22 +49,50 @@ class Reference:
     components: Floats
     points: Floats
     scale: float
+    misfit: float = np.inf
+    variances: Floats = field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def of(cls, cells: Any, path: Path) -> "Reference":
-        """The reference that `curvfed embed --make-reference` wrote.
+    def of_run(cls, folder: Path) -> "Reference":
+        """The reference that a run of `method=pca` left. Its cells have a root mean square distance of 2 from the origin.
+
+        Raises
+        ------
+        DataError
+            It is no such run.
+        """
+        from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
+
+        try:
+            run = TrainedRun.read(folder)
+            mean, deviation, axes, variances = (run.arrays[name] for name in ("mean", "deviation", "axes", "variances"))
+            genes = run.config.table("pca").names
+        except (PredictError, KeyError) as error:
+            raise DataError(f"--reference {folder} is no finished run of method=pca: {error}") from None
+        none = np.empty((0, axes.shape[1]))
+        return cls(
+            genes, mean, deviation, axes, none, none[:, :2], 2 / np.sqrt(variances[:2].sum()), variances=variances
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> "Reference":
+        """A file that `curvfed embed --make-reference` wrote, or the directory of a run of `method=pca`.
 
         Raises
         ------
         DataError
             It was not made so.
         """
+        if path.is_dir():
+            return cls.of_run(path)
+        cells = read(path)
         try:
             kept = cells.uns["curvfed"]
             chosen = kept["graph_cells"]
             return cls(
                 [str(gene) for gene in kept["genes"]], kept["mean"], kept["deviation"], kept["axes"],
                 cells.obsm["X_curvfed_pca"][chosen], cells.obsm["X_poincare"][chosen], float(kept["scale"]),
+                float(kept["misfit"]),
             )  # fmt: skip
         except (KeyError, TypeError, IndexError):
             raise DataError(
@@ -93,8 +125,13 @@ def embed(cells: Any, given: Expression, reference: Reference, name: str, tell: 
         given.dense([reference.genes[place] for place in shared]), reference.mean[shared], reference.deviation[shared]
     )
     components = scaled @ reference.axes[shared]
-    points = interpolated(reference.components, reference.points, components)
-    outside = _outside(reference.components, components)
+    if len(reference.points):
+        points = interpolated(reference.components, reference.points, components)
+        outside = _outside(reference.components, components)
+    else:  # hydra's limit for small distances: the first two components are tangent vectors
+        points = exp0(torch.from_numpy(reference.scale / 2 * components[:, :2]), -1.0).numpy()
+        outside = (components**2 / reference.variances).sum(axis=1) > chi2.ppf(WITHIN, components.shape[1])
+    outside |= misfit(scaled, reference.axes[shared]) > reference.misfit
     chosen = np.random.default_rng(0).permutation(len(points))[:MEASURED]
     paths = path_lengths(np.concatenate([components[chosen], reference.components]))[: len(chosen), : len(chosen)]
     error = distortion(points[chosen], paths, reference.scale) if len(chosen) > 1 else 0.0
@@ -102,10 +139,11 @@ def embed(cells: Any, given: Expression, reference: Reference, name: str, tell: 
     cells.uns["curvfed_embed"] = {
         "distortion": error, "outside": float(outside.mean()), "genes_shared": len(shared), "genes_missing": missing,
     }  # fmt: skip
+    usual = "of the reference's own are" if len(reference.points) else "of cells with normal components would be"
     tell(f"distortion: {error:.3f} (mean |disc distance / graph distance - 1|)")
     tell(
         f'outside the reference\'s range: {outside.mean():.1%} of {len(outside)} cells (obs["curvfed_outside"]); '
-        f"{1 - WITHIN:.0%} of the reference's own are"
+        f"{1 - WITHIN:.0%} {usual}"
     )
 
 
@@ -117,25 +155,21 @@ def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
     components, points : (n, c) and (n, 2)
     new : (m, c)
     """
-    near, where = _nearest(components, new, min(NEAREST, len(components)))
-    # Weights fall with the distance, as a Gaussian whose width is that to the farthest of these neighbours.
-    weights = np.exp(-2 * (near / np.maximum(near[:, -1:], 1e-12)) ** 2)
-    length = np.linalg.norm(points, axis=1, keepdims=True)
-    tangent = points * (np.arctanh(length) / np.where(length > 0, length, 1))
-    mean = (weights[:, :, None] * tangent[where]).sum(axis=1) / weights.sum(axis=1, keepdims=True)
-    size = np.linalg.norm(mean, axis=1, keepdims=True)
-    return np.asarray(mean * (np.tanh(size) / np.where(size > 0, size, 1)))
+    from sklearn.neighbors import KNeighborsRegressor
+
+    def weights(near: Floats) -> Floats:
+        """They fall with the distance, as a Gaussian whose width is that to the farthest of these neighbours."""
+        return np.exp(-2 * (near / np.maximum(near[:, -1:], 1e-12)) ** 2)
+
+    model = KNeighborsRegressor(min(NEAREST, len(components)), weights=weights)
+    model.fit(components, log0(torch.from_numpy(points), -1.0).numpy())
+    return exp0(torch.from_numpy(model.predict(new)), -1.0).numpy()
 
 
 def _outside(components: Floats, new: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Cells farther from their `NEAREST`-th neighbour in the reference than `WITHIN` of its own cells are."""
-    count = min(NEAREST, len(components) - 1)
-    own = _nearest(components, components, count + 1)[0][:, -1]  # the nearest is the cell itself
-    return _nearest(components, new, count)[0][:, -1] > np.quantile(own, WITHIN)
-
-
-def _nearest(components: Floats, new: Floats, count: int) -> tuple[Floats, np.ndarray[Any, np.dtype[np.int64]]]:
     from sklearn.neighbors import NearestNeighbors
 
-    found, where = NearestNeighbors(n_neighbors=count).fit(components).kneighbors(new)
-    return found, where
+    near = NearestNeighbors(n_neighbors=min(NEAREST, len(components) - 1)).fit(components)
+    own = near.kneighbors()[0][:, -1]  # a cell is no neighbour of itself
+    return np.asarray(near.kneighbors(new)[0][:, -1] > np.quantile(own, WITHIN))

@@ -10,17 +10,12 @@ import torch
 from torch import Tensor
 
 from curvfed.client_app.data.load import load_data
-from curvfed.client_app.personal import PARAMETER, restore_state
+from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
-from curvfed.strategies.base.learner import load_arrays, to_numpy
-from curvfed.strategies.base.named_arrays import named_state, select_prefix
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device
-from curvfed.strategies.config.halves import learner_class
 from curvfed.strategies.config.image_data import image_spec
-from curvfed.strategies.config.model_spec import build_model, model_spec
-from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.client_images import ClientImages, client_images
 from curvfed.tasks.images.client_task import evaluate
@@ -55,13 +50,14 @@ def predict_images(
             f"{data} has images of {examples.data.shape}, the model of this run takes {run.facts.shape} (channels x "
             "height x width)"
         )
-    model, which = _model(run, client, state_path, calibrated)
+    model, which = model_of(run, client, state_path, calibrated)
+    net = cast(ImageNet, model)
     device = pick_device("auto")
     # `evaluate` looks at test images alone, so all images are made test images.
     every = replace(examples.data, test=torch.ones_like(examples.data.test))
-    features = evaluate(model.to(device), every, run.facts.class_names, device).features
+    features = evaluate(net.to(device), every, run.facts.class_names, device).features
     with torch.no_grad():
-        logits = model.head(features.to(device)).double()
+        logits = net.head(features.to(device)).double()
     return prediction(run, examples, *most_likely(logits, run.facts.class_names), {"model": which})
 
 
@@ -170,34 +166,3 @@ def _to_score(
             return own.test, "the test images"
     is_test = torch.from_numpy(raw.roles == TEST)
     return (is_test, "the test images") if has_test else (torch.ones_like(is_test), "all images")
-
-
-def _model(run: TrainedRun, client: int | None, state_path: Path | None, calibrated: bool) -> tuple[ImageNet, str]:
-    """The global model, or a client's own, and its description."""
-    method, model = run.config.row, build_model(model_spec(run.config, run.facts), run.config.seed)
-    tensors = named_state(model)
-    if client is not None and (tuned := run.tuned_model(client, state_path)):
-        restore_state(tuned[0], tensors, None)
-        return cast(ImageNet, model), f"client {client}'s own, fine-tuned after round {tuned[1]}"
-    which, sent = "global", run.shared.global_model() | run.fixed
-    if client is not None and (method.own_model or not run.shared.is_global):
-        sent = run.shared.sent_to(client) | run.fixed
-        # A client may be sent more than parameters.
-        which, sent = f"client {client}'s own", {name: sent[name] for name in sent.keys() & tensors}
-    personal = {name: tensor for name, tensor in tensors.items() if method.is_personal(name)}
-    if client is None or not method.own_model:
-        check_arrays(sent, {name: to_numpy(tensor) for name, tensor in tensors.items() if name not in personal})
-    load_arrays(sent, tensors)
-    if client is not None and (personal or method.own_model):
-        arrays, stamp = run.personal_state(client, state_path)
-        restore_state(arrays, personal, None)
-        model = learner_class(method).restored(model, select_prefix(arrays, PARAMETER))
-        shared = f"global, with the personal parameters of client {client} after round {stamp}"
-        which = f"{which}, after round {stamp}" if method.own_model else shared
-    elif client is not None and run.config.fine_tunes and run.shared.sent_to(0):
-        raise run.not_here("fine-tuned model", client, state_path, "fine-tunes the global model at each client")
-    elif calibrated and (own := run.parts.calibrated):
-        check_arrays(own, {name: to_numpy(tensors[name]) for name in own.keys() & tensors})
-        load_arrays(own, tensors)
-        which = "global, with the calibrated classifier"
-    return cast(ImageNet, model), which

@@ -1,14 +1,12 @@
 """Where predictions go: as CSV to a file or the standard output, or into a copy of the data as `.h5ad`."""
 
-import os
-import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from curvfed.deployments.predict.prediction import Prediction
 from curvfed.deployments.predict.trained_run import PredictError
-from curvfed.tasks.atomic_file import temporary_path, write_atomically
+from curvfed.tasks.atomic_file import write_atomically
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
@@ -50,28 +48,20 @@ def write(prediction: Prediction, data: str, out: Path | None) -> None:
     elif out.suffix.lower() == ".csv":
         write_atomically(out, table.to_csv(index=False, float_format="%.6f").encode())
     else:
-        temporary = temporary_path(out)
-        try:
-            shutil.copyfile(Path(data).expanduser(), temporary)
-            _add_columns(table, temporary)
-            os.replace(temporary, out)
-        finally:
-            temporary.unlink(missing_ok=True)
+        _with_columns(Path(data).expanduser(), table, out)
 
 
-def _add_columns(table: "DataFrame", path: Path) -> None:
-    """Only obs is read and written, so that the expression values may be larger than the memory."""
-    import h5py
-    from anndata.io import read_elem, write_elem
+def _with_columns(path: Path, table: "DataFrame", out: Path) -> None:
+    from curvfed.tasks.points.expression import read, write_cells
 
-    with h5py.File(path, "r+") as file:
-        obs: Any = read_elem(file["obs"])
-        if len(obs) != len(table):
-            raise PredictError(
-                f"DATA has {len(obs)} cells, and {len(table)} were predicted, its test part alone; allowed for an .h5ad is "
-                "a file that is predicted whole, and not the data set of the run"
-            )
-        for name, column in zip(COLUMNS, ("class", "probability", "unknown"), strict=True):
-            obs[name] = table[column].to_numpy()
-        obs[COLUMNS[0]] = obs[COLUMNS[0]].astype("category")
-        write_elem(file, "obs", obs)
+    cells = read(path)
+    if cells.n_obs != len(table):
+        raise PredictError(
+            f"DATA has {cells.n_obs} cells, and {len(table)} were predicted, its test part alone; allowed for an .h5ad is "
+            "a file that is predicted whole, and not the data set of the run"
+        )
+    for name, column in zip(COLUMNS, ("class", "probability", "unknown"), strict=False):
+        if column in table:
+            cells.obs[name] = table[column].to_numpy()
+    cells.obs[COLUMNS[0]] = cells.obs[COLUMNS[0]].astype("category")
+    write_cells(cells, out)

@@ -1,23 +1,21 @@
 """Predictions on points in the Poincaré disc: a file, or a run's own data set."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, prediction
+from curvfed.deployments.predict.model import model_of
+from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
-from curvfed.strategies.base.shared_tables import Points
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.tasks.in_memory import Raw
-from curvfed.tasks.points.client_points import Floats
-from curvfed.tasks.points.data import load_own, load_test, load_test_file
+from curvfed.tasks.points.client_points import ClientPoints
+from curvfed.tasks.points.data import load_client, load_own, load_test, load_test_file
 from curvfed.tasks.points.datasets import OLSSON
-from curvfed.tasks.points.readers import READERS, RawPoints, check_inside, raw_points, read_points
+from curvfed.tasks.points.readers import READERS, RawPoints, check_inside, read_points
 
 KINDS = {
     "poincare": "SVM in the disc", "euclidean": "Euclidean SVM", "logistic": "logistic on tangent vectors",
@@ -33,15 +31,15 @@ def predict_points(
 
     Raises
     ------
-    PredictError, DataError
+    PredictError, DataError, MessageError, StoreError
         If something is absent, or data and classifier do not fit together.
     """
-    if client is not None:
+    one_shot = run.config.row.is_one_shot
+    if client is not None and one_shot:
         raise PredictError(
             f"--client is {client}; allowed is none: {run.config.method} leaves one classifier for all, and nothing at the "
             "clients"
         )
-    classifier = _classifier(run)
     # Without a partition every client brought data of its own.
     all_own = not any(record.partition_digest for record in run.clients.values())
     # A named data set must not be downloaded to be compared.
@@ -49,12 +47,20 @@ def predict_points(
     if run.config.dataset.lower() == "olsson":
         file = Path(OLSSON.folders[0], OLSSON.files[0])
     if isinstance(data, RawPoints):
-        examples = _unlabelled("the data", data.points, run.config.points.curvature)
+        check_inside("the data", data.points, run.config.points.curvature)
+        examples = Examples(data.points, [], np.zeros(len(data.points), dtype=np.bool_))
     elif not all_own and is_own(run, str(data), [file, run.config.data_path / file]):
-        examples = _own(run, str(data))
+        examples = _own(run, str(data), client)
     else:
         kinds = [] if all_own else [f'"{run.config.dataset}", the run\'s own']
         examples = _given(run, Path(str(data)).expanduser(), kinds, state_path)
+    if isinstance(data, str) and Path(data).suffix.lower() == ".h5ad":
+        examples = replace(examples, names=_cell_names(Path(data).expanduser()))
+    if not one_shot:
+        model, which = model_of(run, client, state_path, calibrated)
+        logits = model(torch.from_numpy(examples.data)).detach().double()
+        return prediction(run, examples, *most_likely(logits, run.facts.class_names), {"model": which})
+    classifier = _classifier(run)
     about = {"model": f"global, {KINDS[classifier.kind]}, C = {classifier.c:g}, trained on the clients' hulls"}
     if unnamed := sum(not name for name in run.groups):
         about["groups"] = (
@@ -66,8 +72,6 @@ def predict_points(
         if examples.scored.any() and named:
             about["classes"] = f"the data have none of the run's classes, {', '.join(filter(None, run.groups))}"
         examples.scored[:] = False
-    if isinstance(data, str) and Path(data).suffix.lower() == ".h5ad":
-        examples = replace(examples, names=_cell_names(Path(data).expanduser()))
     predicted = classifier.predict(examples.data)
     places = np.searchsorted(classifier.groups, predicted)
     chances = np.take_along_axis(classifier.probabilities(examples.data), places[:, None], axis=1)[:, 0]
@@ -96,19 +100,20 @@ def _classifier(run: TrainedRun) -> Classifier:
     return classifier
 
 
-def _own(run: TrainedRun, data: str) -> Examples:
-    """The global test points, as the run's server had them."""
+def _own(run: TrainedRun, data: str, client: int | None) -> Examples:
+    """A client's part of the run's data set, else the global test points, as the run's server had them."""
     spec, path = point_spec(run.config, run.config.points), run.config.test_data
-    test = load_test(spec) if path in ("auto", "none") else load_test_file(Path(path), spec)
-    if test is None:
+    held: ClientPoints | None
+    if client is not None and client in run.clients:
+        held, which = load_client(spec, client, run.part_of(client)["num-partitions"]), "the training points"
+        run.check_same(data, client, held.digest)
+    else:
+        held = load_test(spec) if path in ("auto", "none") else load_test_file(Path(path), spec)
+        which = "the global test points"
+    if held is None:
         raise PredictError(f"{data} has no test points")
-    labels = [test.class_names[label] for label in test.labels]
-    return Examples(test.points, labels, test.test.copy(), "the global test points")
-
-
-def _unlabelled(where: str, points: Floats, curvature: float) -> Examples:
-    check_inside(where, points, curvature)
-    return Examples(points, [], np.zeros(len(points), dtype=np.bool_))
+    labels = [held.class_names[label] for label in held.labels]
+    return Examples(held.points, labels, np.ones(len(labels), dtype=np.bool_), which)
 
 
 def _given(run: TrainedRun, path: Path, kinds: list[str], state_path: Path | None) -> Examples:
@@ -117,11 +122,11 @@ def _given(run: TrainedRun, path: Path, kinds: list[str], state_path: Path | Non
         allowed = ", or ".join([*kinds, "a file of points"])
         raise PredictError(f'DATA is "{path}"; allowed is {allowed}: {", ".join(READERS)}')
     spec = point_spec(run.config, run.config.points)
-    if (bare := _bare(path, run.config.points)) is not None:
-        return _unlabelled(str(path), bare, spec.curvature)
-    raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key)
-    labels = [raw.class_names[label] if label >= 0 else "" for label in raw.labels]
-    own, scored = load_own(path, spec), raw.labels >= 0
+    raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key, bare=True)
+    labels, scored = [raw.class_names[label] if label >= 0 else "" for label in raw.labels], raw.labels >= 0
+    if not scored.any():
+        return Examples(raw.points, labels, scored)
+    own = load_own(path, spec)
     if run.trained_on(own.digest, state_path):
         kept = np.isin(labels, spec.kept) if spec.kept else scored.copy()
         scored[:] = False
@@ -130,63 +135,3 @@ def _given(run: TrainedRun, path: Path, kinds: list[str], state_path: Path | Non
     if raw.test is not None:
         return Examples(raw.points, labels, raw.test & scored, "the test points")
     return Examples(raw.points, labels, scored, "all points" if scored.all() else "the points of known class")
-
-
-def _bare(path: Path, keys: Points) -> Floats | None:
-    """The points of a file without classes; None if it has classes.
-
-    Raises
-    ------
-    DataError
-        If they are no finite pairs.
-    """
-    try:
-        points = _BARE[path.suffix.lower()](path, keys)
-    except Exception:  # each format has its own errors, and the reader of whole files reports them
-        return None
-    if points is None:
-        return None
-    return raw_points(str(path), points, np.zeros(len(points), dtype=np.int64), ("coordinates", "classes")).points
-
-
-def _bare_npz(path: Path, keys: Points) -> Any:
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        if "y_train" in stored or "y_test" in stored:
-            return None
-        parts = [stored[name] for name in ("x_train", "x_test") if name in stored]
-        if not parts and len(stored.files) == 1:
-            parts = [stored[stored.files[0]]]
-        return np.concatenate(parts) if parts else None
-
-
-def _bare_csv(path: Path, keys: Points) -> Any:
-    with path.open(encoding="utf-8-sig") as file:
-        rows = [line.replace('"', "") for line in file if line.strip(', \t"\n')]
-    table = (
-        np.genfromtxt(rows, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", comments="\0", ndmin=2)
-        if rows
-        else np.empty((0, 0))
-    )
-    if table.shape[1] != 2:
-        return None
-    return table[1:] if np.isnan(table[0]).all() else table
-
-
-def _bare_h5ad(path: Path, keys: Points) -> Any:
-    import anndata
-
-    stored = anndata.read_h5ad(path, backed="r")
-    try:
-        if keys.label_key in stored.obs:
-            return None
-        return np.asarray(stored.obsm[keys.embedding_key])
-    finally:
-        stored.file.close()
-
-
-_BARE: dict[str, Callable[[Path, Points], Any]] = {
-    ".npz": _bare_npz,
-    ".csv": _bare_csv,
-    ".tsv": _bare_csv,
-    ".h5ad": _bare_h5ad,
-}

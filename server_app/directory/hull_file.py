@@ -35,8 +35,10 @@ _OPTIONAL: dict[str, NDArray[Any]] = {
     "true_points": _NO_POINTS,
     "true_class": _NO_NUMBERS,
     "true_hull": _NO_NUMBERS,
+    "votes": np.empty((0, 0)),
+    "voted_names": np.empty(0, np.str_),
 }
-"""Arrays that a run without test points, or with real clients, does not write."""
+"""Arrays that a run without test points, with real clients, or of an older version does not write."""
 
 
 class Hull(NamedTuple):
@@ -80,6 +82,9 @@ class HullFile:
         Vertices of the hulls before quantisation, in order, with their classes; empty if the server does not know them.
     true_hull : int array
         The hull of each of these vertices.
+    votes : array (J, v), or (0, 0)
+        How many clients give a group each of `voted_names`.
+    voted_names : tuple of v str
     sweep : mapping of str to array (e,)
         Empty, or all of `SWEEP`; NaN where an epsilon gave no result.
     classifier : Classifier or None
@@ -106,6 +111,8 @@ class HullFile:
     predicted: Integers
     true_corners: Points
     true_hull: Integers
+    votes: Array = field(default_factory=lambda: np.empty((0, 0)))
+    voted_names: tuple[str, ...] = ()
     sweep: Mapping[str, Array] = field(default_factory=dict)
     classifier: "Classifier | None" = None
 
@@ -135,6 +142,8 @@ class HullFile:
         owners = np.unique(np.stack([self.hull, self.client, self.group], axis=1), axis=0)
         if not len(owners) or len(owners) > len(np.unique(self.hull)):
             raise ValueError("there must be hulls, each with one client and one group")
+        if self.votes.size and self.votes.shape != (len(self.names), len(self.voted_names)):
+            raise ValueError("the votes must have a row for each group and a column for each name")
         if self.sweep and any(column.shape != self.sweep["epsilon"].shape for column in self.sweep.values()):
             raise ValueError("the columns of the sweep must have one length")
 
@@ -186,6 +195,8 @@ class HullFile:
                 predicted=integers("test_predicted"),
                 true_corners=Points(points("true_points"), integers("true_class")),
                 true_hull=integers("true_hull"),
+                votes=arrays["votes"].astype(np.float64),
+                voted_names=strings("voted_names"),
                 sweep={name: arrays[f"sweep_{name}"].astype(np.float64) for name in columns},
                 classifier=_classifier(path.with_name("model.safetensors"), np.unique(arrays["group"]).tolist()),
             )

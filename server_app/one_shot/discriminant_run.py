@@ -2,19 +2,20 @@
 
 import logging
 import time
-from dataclasses import asdict
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from curvfed.server_app.directory.checkpoint import identity
-from curvfed.server_app.one_shot.discriminant_classifier import discriminant
-from curvfed.server_app.one_shot.hull_run import DECODED, EVALUATION, PROTOCOL, HullRun
+from curvfed.geometry.classifiers.logistic import Log0Logistic, QuadraticLogistic
 from curvfed.server_app.one_shot.hull_scores import KnownPoints
+from curvfed.server_app.one_shot.one_shot_run import EVALUATION, PROTOCOL, OneShotRun
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.masked_phases import check_session, masked_phase
-from curvfed.strategies.config.point_data import point_spec
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.hull.classifier import Array, Classifier, Kind
 from curvfed.strategies.hull.naming import elected
-from curvfed.strategies.methods.discriminant import BOUND, length
+from curvfed.strategies.methods.discriminant import BOUND, length, scores
 from curvfed.strategies.wire.messages import HULLS
 
 log = logging.getLogger("curvfed")
@@ -22,53 +23,32 @@ log = logging.getLogger("curvfed")
 FEATURES = 2
 
 
-class DiscriminantRun(HullRun):
+class DiscriminantRun(OneShotRun):
     """A run of `method=discriminant`."""
 
-    def run(self) -> None:
-        """Meet the clients, sum the moments of their classes, compute the classifier, score, store.
-
-        Raises
-        ------
-        FederationError, ConfigError, RoundError
-        """
-        self.connect()
-        spec = point_spec(self.config, self.config.points)
-        known = KnownPoints.read(spec, self.config.test_data, self.federation)
-        found = self._loaded() if self.config.resume else None
-        total = found[0]["moments"] if found else None
-        self.directory.start_writing(PROTOCOL if total is not None else PROTOCOL - 1)
-        self.directory.write_clients(self.federation.record())
-        self.sinks.start()
-        if total is None:
-            total = self._sum_moments()
-        self._finish(total, known)
-        self.clock()
-
-    def _sum_moments(self) -> np.ndarray:
+    def _sum(self) -> tuple[Arrays, dict[str, Any]]:
         """The moments of all clients together."""
         header, clients = self.header(HULLS, PROTOCOL), list(self.federation.nodes)
         check_session(header, clients, self.sums)
-        size = length(FEATURES, len(self.federation.facts.class_names))
-        phase, total = masked_phase(self._ask, header, clients, self.sums, size, BOUND)
+        phase, total = masked_phase(self._ask, header, clients, self.sums, *self._vector())
         self.metrics |= {"clients_summed": len(phase.replies), "points_summed": total.weight, "sum_error": total.error}
-        self.clock()
-        about = {"before": identity(self.federation), "metrics": self.metrics, "totals": self.state.totals}
-        self._store.save(DECODED, {"moments": total.values}, about, durable=True)
-        self.sinks.flush()
-        return total.values
+        return {"moments": total.values}, {}
 
-    def _finish(self, total: np.ndarray, known: KnownPoints) -> None:
+    def _vector(self) -> tuple[int, float]:
+        """Length of a client's vector, and the bound of what one point adds to an entry."""
+        return length(FEATURES, len(self.federation.facts.class_names)), BOUND
+
+    def _finish(self, arrays: Arrays, about: Mapping[str, Any], known: KnownPoints) -> None:
         """Compute the classifier, score it, write it."""
         started, names = time.monotonic(), self.federation.facts.class_names
         kind = self.config.table("discriminant").kind
         try:
-            classifier = discriminant(total, kind, self.config.points.curvature)
+            classifier = discriminant(arrays["moments"], kind, self.config.points.curvature)
         except ValueError as error:
             raise RoundError(str(error)) from None
         self.state.add(seconds_aggregation=time.monotonic() - started)
-        arrays = classifier.arrays()
-        votes = self._score(arrays)
+        model = classifier.arrays()
+        votes = self._score(model)
         disputed = sum(one not in (-1, group) for group, one in enumerate(elected(votes)))
         self.metrics |= {"classifier": kind, "classes_disputed": disputed}
         if known.test is not None and len(known.test.points):
@@ -78,6 +58,35 @@ class DiscriminantRun(HullRun):
             self.metrics["confidence"] = float(classifier.probabilities(known.test.points).max(axis=1).mean())
         self.warn()
         log.info("%s of %d classes, round %d", kind, len(classifier.groups), EVALUATION)
-        about = {"method": self.config.method, "metric": self.federation.metric, "facts": asdict(self.federation.facts),
-                 "stamps": {}, "last_round": 0, "groups": list(names)}  # fmt: skip
-        self.directory.write_model(arrays, about)
+        self._write_model(model, names)
+
+
+def discriminant(total: Array, kind: str, curvature: float) -> Classifier:
+    """The classifier from the moments of the classes, `curvfed.strategies.methods.discriminant.class_moments`.
+
+    Parameters
+    ----------
+    total : array
+        The sum of all clients' moments of log0 at curvature -1, in two dimensions.
+    kind : {"lda", "qda"}
+    curvature : float < 0
+        Of the disc.
+
+    Raises
+    ------
+    ValueError
+        As `scores`.
+    """
+    classes, q, w, b = scores(total, 2, kind)
+    root = np.sqrt(-curvature)  # tangent vectors of the disc are shorter by it
+    normals = w * root
+    if kind == "qda":
+        normals = np.concatenate(
+            [normals, np.stack([q[:, 0, 0], 2 * q[:, 0, 1], q[:, 1, 1]], axis=1) * root**2], axis=1
+        )
+    name: Kind = "quadratic" if kind == "qda" else "logistic"
+    model = QuadraticLogistic(curvature, 1.0) if kind == "qda" else Log0Logistic(curvature, 1.0)
+    model.classes_, model.normals_, model.intercepts_ = classes, normals, b
+    if len(classes) == 2:
+        model.normals_, model.intercepts_ = normals[1:] - normals[:1], b[1:] - b[:1]
+    return Classifier(name, curvature, model)

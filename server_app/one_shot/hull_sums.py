@@ -3,45 +3,18 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from curvfed.server_app.phase import Phase
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.masked_phases import joined
 from curvfed.server_app.secure.secure_sum import Ask, SumsOfRun, secure_sum
-from curvfed.strategies.hull.codec import DecodedHulls, decode_hulls
+from curvfed.strategies.hull.codec import DecodedHulls, decode_hulls, without_forged
 from curvfed.strategies.hull.errors import HullError
 from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.hull.shapes import without_forged
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.messages import Header
 
 log = logging.getLogger("curvfed")
-
-
-@dataclass(frozen=True)
-class SummedHulls:
-    """What the sums of all groups gave.
-
-    Attributes
-    ----------
-    hulls : DecodedHulls
-        Anonymous clients are numbered from 0 over all groups.
-    summed : list of int
-        Partitions whose vectors are in a sum that was decoded, ascending.
-    refused : int
-        Clients left out because what they sent is no hull.
-    lost : int
-        Groups left out because their sum ended without a result or does not decode.
-    seconds : float
-        For decoding.
-    """
-
-    hulls: DecodedHulls
-    summed: list[int]
-    refused: int
-    lost: int
-    seconds: float
 
 
 def sum_hulls(
@@ -50,7 +23,7 @@ def sum_hulls(
     groups: Sequence[Sequence[int]],
     public: Callable[[int], PublicParameters],
     sums: SumsOfRun,
-) -> SummedHulls:
+) -> tuple[DecodedHulls, list[int], dict[str, float]]:
     """Sum and decode the hulls of each group; a group that fails is told and left out, never asked again.
 
     Parameters
@@ -59,6 +32,16 @@ def sum_hulls(
         Partitions, disjoint and fixed before any of them is asked.
     public : callable
         The public parameters for a number of clients.
+
+    Returns
+    -------
+    hulls : DecodedHulls
+        Anonymous clients are numbered from 0 over all groups.
+    summed : list of int
+        Partitions whose vectors are in a sum that was decoded, ascending.
+    figures : dict
+        The numbers of clients summed, decoded and refused because what they sent is no hull, and of groups left out because
+        their sum ended without a result or does not decode; the seconds of decoding.
 
     Raises
     ------
@@ -84,15 +67,17 @@ def sum_hulls(
         log.warning("a group of clients is left out: %s", reason)
     phases, decoded, refused = zip(*found, strict=True)
     clients = [hulls for one in decoded for hulls in one.by_client()]
-    told = SummedHulls(DecodedHulls.of(clients), sorted(joined(phases).replies), sum(refused), len(reasons), seconds)
-    if told.refused:
+    summed, forged = sorted(joined(phases).replies), sum(refused)
+    if forged:
         log.warning(
             "%d clients are left out, because what they sent is no convex hull: an honest client sends nothing else, so "
-            "look at the nodes' versions and at who runs them", told.refused
+            "look at the nodes' versions and at who runs them", forged
         )  # fmt: skip
-    if missing := len(told.summed) - len(clients) - told.refused:
+    if missing := len(summed) - len(clients) - forged:
         log.warning(
             "%d vectors are in the sum, and hulls of %d fewer clients: these sent none, or two sent to one place",
-            len(told.summed), missing,
+            len(summed), missing,
         )  # fmt: skip
-    return told
+    figures = {"clients_summed": len(summed), "clients_decoded": len(clients), "clients_refused": forged,
+               "groups_left_out": len(reasons), "seconds_decoding": seconds}  # fmt: skip
+    return DecodedHulls.of(clients), summed, figures

@@ -1,10 +1,12 @@
-"""How well each class of a one-shot run's test points is recognised, and how far its probabilities can be believed."""
+"""How well a one-shot run's classes are recognised, how far its probabilities and its groups' names hold."""
 
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from curvfed.server_app.report.units import printable
 
 if TYPE_CHECKING:  # other runs have no hulls, and load nothing of them
     from curvfed.server_app.directory.hull_file import HullFile
@@ -70,4 +72,15 @@ def bands(file: "HullFile") -> list[Share]:
             found.append(
                 Share(name, count, float(right[inside].mean()), *wilson(int(right[inside].sum()), count), told)
             )
+    return found
+
+
+def ballots(file: "HullFile") -> list[tuple[str, int, float, str]]:
+    """Of each group its name, how many clients name it, the share of these that agree, and the names they give."""
+    found = []
+    for name, given in zip(file.names, file.votes, strict=False):  # files of older versions have no votes
+        count, agree = int(given.sum()), given[np.array(file.voted_names) == name].sum()
+        order = [one for one in np.argsort(-given, kind="stable") if given[one] > 0]
+        told = ", ".join(f"{printable(file.voted_names[one])} ({given[one]:.0f})" for one in order)
+        found.append((name, count, float(agree) / count if count else np.nan, told))
     return found

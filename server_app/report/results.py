@@ -47,7 +47,7 @@ of the run's own classifier is one of `OWN`."""
 
 OWN = {
     "poincare": "Poincaré SVM", "logistic": "logistic model", "plane": "multinomial model", "lorentz": "Lorentz model",
-    "depth": "median depth",
+    "depth": "median depth", "lda": "linear discriminant", "qda": "quadratic discriminant",
 }  # fmt: skip
 """The classifier that the server trained, by the figure `classifier`."""
 
@@ -66,6 +66,7 @@ PROTOCOL = {
     "hulls_exact": "Decoded hulls are those of the clients",
     "hull_epsilon": "ε, hyperbolic distance",
     "hull_bins": "Bins of the quantiser",
+    "points_summed": "Points or cells in the sum",
     "hull_prime": "Prime of the sums",
     "hull_symbols": "Numbers that every client sends",
     "clients_summed": "Clients whose hulls are in the sum",

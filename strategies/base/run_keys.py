@@ -67,19 +67,19 @@ class RunKeys(Table):
     batch_size: int = Field(
         default=128,
         ge=0,
-        description="graphs or images per training step, 0: all; nodes of one graph are always trained on at once",
+        description="graphs, images or points per training step, 0: all; nodes of one graph are always trained on at once",
     )
     optimizer: Literal["adamw", "adam", "sgd"] = Field(
         default=CHOSEN,
         description="the clients' optimiser; adamw decays weights beside the gradient, adam as a part of it; auto: adamw "
-        "for graphs, sgd for images and with scaffold",
+        "for graphs, adam for points, sgd for images and with scaffold",
     )
     learning_rate: Rate = Field(
         default=CHOSEN,
         ge=0,
-        description="of the clients' optimiser; auto: the task's own, .01 for graphs, and for images .02, or .1 where the "
-        "method does not train by cross-entropy (hyperfed-geodesic: .02), and with pfedme; with scaffold .002 for images, "
-        ".3 for nodes and .001 for graphs",
+        description="of the clients' optimiser; auto: the task's own, .01 for graphs, .3 for points, and for images .02, "
+        "or .1 where the method does not train by cross-entropy (hyperfed-geodesic: .02), and with pfedme; with scaffold "
+        ".002 for images, .3 for nodes and .001 for graphs",
     )
     momentum: Rate = Field(default=0.9, ge=0, lt=1, description="of sgd")
     clip_norm: Rate = Field(

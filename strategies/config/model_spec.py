@@ -18,6 +18,9 @@ from curvfed.tasks.names import MODELS
 
 if TYPE_CHECKING:
     from curvfed.tasks.images.models import ImageModelSpec
+    from curvfed.tasks.points.client_task import PointModelSpec
+
+    AnyModelSpec = ModelSpec | ImageModelSpec | PointModelSpec
 
 log = logging.getLogger("curvfed")
 
@@ -31,9 +34,7 @@ IMAGE_ENCODERS = {1: "cnn", 3: "convnet"}
 """The same for images, by the number of channels."""
 
 
-def model_spec(
-    config: RunConfig, facts: Facts, num_features: int = 1, num_classes: int = 1
-) -> "ModelSpec | ImageModelSpec":
+def model_spec(config: RunConfig, facts: Facts, num_features: int = 1, num_classes: int = 1) -> "AnyModelSpec":
     """The model that this run trains; `config` is settled (`curvfed.strategies.config.run_config`).
 
     Parameters
@@ -50,6 +51,10 @@ def model_spec(
     method = config.row
     if facts.task == "images":
         return _image_spec(config, facts)
+    if facts.task == "points":
+        from curvfed.tasks.points.client_task import PointModelSpec
+
+        return PointModelSpec(len(facts.class_names), config.points.curvature)
     kind = encoder(config, facts.task)
     if kind not in MODELS[facts.task] and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
@@ -130,13 +135,13 @@ def is_fixed(config: RunConfig, name: str) -> bool:
     return config.row.head_from == "server" and has_fixed_head(config) and name.startswith(HEAD)
 
 
-def fixed_head(spec: "ModelSpec | ImageModelSpec", seed: int) -> dict[str, NDArray[Any]]:
-    """The parameters of an image model's fixed head, by their names in the model; of graphs there are none."""
-    if isinstance(spec, ModelSpec):
-        return {}
+def fixed_head(spec: "AnyModelSpec", seed: int) -> dict[str, NDArray[Any]]:
+    """The parameters of an image model's fixed head, by their names in the model; other models have none."""
     from curvfed.tasks.heads import head_start
-    from curvfed.tasks.images.models import head_spec
+    from curvfed.tasks.images.models import ImageModelSpec, head_spec
 
+    if not isinstance(spec, ImageModelSpec):
+        return {}
     return {f"{HEAD}{name}": tensor.numpy() for name, tensor in head_start(head_spec(spec), seed).items()}
 
 
@@ -149,13 +154,13 @@ def fixed_parameters(config: RunConfig, facts: Facts) -> Arrays:
     return fixed_head(model_spec(config, facts), config.seed)
 
 
-def own_head(spec: "ModelSpec | ImageModelSpec", seed: int, partition: int) -> dict[str, NDArray[Any]]:
+def own_head(spec: "AnyModelSpec", seed: int, partition: int) -> dict[str, NDArray[Any]]:
     """The same for one client, which has a head of its own."""
     # Torch's generator looks at 32 bits of a seed.
     return fixed_head(spec, int(np.random.SeedSequence([seed, partition]).generate_state(1)[0]))
 
 
-def build_model(spec: "ModelSpec | ImageModelSpec", seed: int) -> nn.Module:
+def build_model(spec: "AnyModelSpec", seed: int) -> nn.Module:
     """The model with its seeded start; equal on every machine for equal arguments.
 
     Raises
@@ -167,8 +172,14 @@ def build_model(spec: "ModelSpec | ImageModelSpec", seed: int) -> nn.Module:
         from curvfed.tasks.graphs.models.registry import build
 
         return build(spec, seed)
-    from curvfed.tasks.images.models import build_image_model
+    if spec.task == "points":
+        from curvfed.tasks.points.client_task import PointModelSpec, TangentLogistic
 
+        assert isinstance(spec, PointModelSpec)
+        return TangentLogistic(spec)
+    from curvfed.tasks.images.models import ImageModelSpec, build_image_model
+
+    assert isinstance(spec, ImageModelSpec)
     try:
         return build_image_model(spec, seed)
     except ValueError as error:

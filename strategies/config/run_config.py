@@ -53,6 +53,8 @@ _IMAGES: dict[str, Any] = {
     "clip_norm": 0.0,
 }
 _POINTS: dict[str, Any] = _IMAGES | {
+    "optimizer": "adam",
+    "learning_rate": 0.3,
     "partition": "stratified",
     "test_size": 0.15,
     "fine_tune_epochs": 0,

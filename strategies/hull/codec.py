@@ -6,6 +6,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.geometry.hull import convex_hull
 from curvfed.strategies.hull.errors import HullError, undecodable
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.hull.symbols import SPARE, decode, encode
@@ -148,3 +149,26 @@ def _check(hulls: Sequence[Words], position: int, slots: Sequence[int], public: 
             raise HullError(f"a hull has more than hull.cap = {public.cap} vertices")
         if len(np.unique(hull)) < hull.size or (hull.size and not 1 <= int(hull.min()) <= int(hull.max()) <= last):
             raise HullError(f"the bins of a hull must be distinct, 1 to {last}")
+
+
+def without_forged(hulls: DecodedHulls, public: PublicParameters) -> tuple[DecodedHulls, int]:
+    """The hulls without those of clients that sent a set of bins that is no hull.
+
+    Every bin of an honest hull is a corner of it, also after it was thinned. That does not hold of most points that
+    somebody makes up, nor of two hulls that were sent to one slot.
+
+    Returns
+    -------
+    hulls : DecodedHulls
+        Of the other clients, numbered from 0 again.
+    refused : int
+        How many clients are left out.
+    """
+    clients = hulls.by_client()
+    honest = [one for one in clients if all(_is_convex(bins, public) for bins in one)]
+    return DecodedHulls.of(honest), len(clients) - len(honest)
+
+
+def _is_convex(bins: list[int], public: PublicParameters) -> bool:
+    centres = public.quantizer.decode(np.array(bins, np.uint64))
+    return len(convex_hull(centres, public.curvature)) == len(bins)

@@ -6,11 +6,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.strategies.hull.bodies import Bodies
+from curvfed.strategies.hull.bodies import Bodies, odd_clients, without
 from curvfed.strategies.hull.classifier import Classifier, Kind
 from curvfed.strategies.hull.codec import DecodedHulls
 from curvfed.strategies.hull.grouping import group
-from curvfed.strategies.hull.odd_clients import odd_clients, without
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.hull.train import Choice, calibrated, chosen, trained
 

@@ -67,6 +67,14 @@ def elected(votes: NDArray[np.float64]) -> NDArray[np.int64]:
     return names
 
 
+def named_by(votes: NDArray[np.float64], classes: Sequence[str]) -> tuple[tuple[str, ...], float | None]:
+    """The names of the groups by the clients' votes (groups, classes), "" without any, and the share of votes for them."""
+    elect = elected(votes)
+    chosen = np.flatnonzero(elect != NONE)
+    names = tuple("" if one == NONE else classes[one] for one in elect)
+    return names, float(votes[chosen, elect[chosen]].sum() / votes.sum()) if votes.any() else None
+
+
 def accuracy(predicted: NDArray[np.int64], labels: NDArray[np.int64], names: NDArray[np.int64]) -> float | None:
     """The share of points whose predicted group has the name of their class; None without points."""
     return float((names[predicted] == labels).mean()) if len(labels) else None

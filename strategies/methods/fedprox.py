@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
+from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 
 
 class Keys(Table):
@@ -21,7 +21,7 @@ METHODS = {
         "fedavg with a proximal term (Li et al., 2020)",
         space="flat",
         proximal="fedprox.mu",
-        tasks=(*GRAPHS, *IMAGES),
+        tasks=(*GRAPHS, *IMAGES, *POINTS),
         keys={"fedprox": Keys},
         tuned={task: {"fedprox.mu": (0.001, 0.1, 1.0)} for task in ("graphs", *IMAGES)},
     ),

@@ -1,10 +1,10 @@
 """Every client trains alone: a flat network, or a Lorentz network with its own curvature."""
 
-from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
+from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 
 METHODS = {
     "local": Method(
-        "every client trains a flat network alone", space="flat", personal=("*",), tasks=(*GRAPHS, *IMAGES)
+        "every client trains a flat network alone", space="flat", personal=("*",), tasks=(*GRAPHS, *IMAGES, *POINTS)
     ),
     "local-lorentz": Method(
         "every client trains a Lorentz network of its own curvature alone",

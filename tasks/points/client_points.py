@@ -50,6 +50,11 @@ class ClientPoints:
     num_features = 2
 
     @property
+    def val(self) -> Booleans:
+        """None (n,): points have no part for validation."""
+        return np.zeros(len(self.labels), dtype=np.bool_)
+
+    @property
     def train_points(self) -> Floats:
         """(m, 2)."""
         return self.points[self.train]

@@ -103,6 +103,11 @@ def raw_points(where: str, coordinates: object, classes: object, what: tuple[str
     return RawPoints(points, labels, class_names, None)
 
 
+def unlabelled(where: str, coordinates: NDArray[Any]) -> RawPoints:
+    """Points of unknown class. Raises as `raw_points`."""
+    return raw_points(where, coordinates, np.full(coordinates.shape[:1], ""), ("coordinates", "classes"))
+
+
 def numbered(
     where: str, classes: object, count: int, what: str, gaps: bool = False
 ) -> tuple[Integers, tuple[str, ...]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.datasets import ENDINGS
-from curvfed.tasks.points.raw_points import RawPoints, check_inside, in_order, numbered, raw_points
+from curvfed.tasks.points.raw_points import RawPoints, check_inside, in_order, numbered, raw_points, unlabelled
 from curvfed.tasks.points.tables import read_table
 
 __all__ = ["READERS", "RawPoints", "check_inside", "in_order", "numbered", "raw_points", "read_points"]
@@ -16,7 +16,7 @@ __all__ = ["READERS", "RawPoints", "check_inside", "in_order", "numbered", "raw_
 NPZ_KEYS = "x_train (n, 2), y_train (n,) and, if wanted, x_test (t, 2), y_test (t,); or data (n, 2), label (n,)"
 
 
-def read_points(path: Path, curvature: float, embedding_key: str, label_key: str) -> RawPoints:
+def read_points(path: Path, curvature: float, embedding_key: str, label_key: str, bare: bool = False) -> RawPoints:
     """Read a file. The ending of its name, in any case, tells its format.
 
     Parameters
@@ -31,6 +31,8 @@ def read_points(path: Path, curvature: float, embedding_key: str, label_key: str
         An `.npz` may say its own, positive or negative, as `curve`.
     embedding_key, label_key : str
         For an `.h5ad`: the names of the coordinates in obsm, and of the classes in obs.
+    bare : bool
+        Whether a file may lack classes altogether; an `.npz` then also holds a single array. All labels are −1.
 
     Raises
     ------
@@ -43,7 +45,7 @@ def read_points(path: Path, curvature: float, embedding_key: str, label_key: str
     if not path.is_file():
         raise DataError(f"no file {path}; {allowed}")
     try:
-        raw = READERS[path.suffix.lower()](path, embedding_key, label_key)
+        raw = READERS[path.suffix.lower()](path, embedding_key, label_key, bare)
         if path.suffix.lower() == ".npz":
             _check_curve(path, curvature)
     except (DataError, ImportError):
@@ -57,11 +59,14 @@ def read_points(path: Path, curvature: float, embedding_key: str, label_key: str
     return raw
 
 
-def _read_npz(path: Path, embedding_key: str, label_key: str) -> RawPoints:
+def _read_npz(path: Path, embedding_key: str, label_key: str, bare: bool) -> RawPoints:
     # Opened here, because NumPy does not close a file that is not a whole archive.
     with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         if "data" in stored and "label" in stored:
             return raw_points(str(path), stored["data"], stored["label"], ("data", "label"))
+        alone = [stored[key] for key in stored if key in ("x_train", "x_test", "data") or len(stored.files) == 1]
+        if bare and alone and not {"y_train", "y_test"} & set(stored):
+            return unlabelled(str(path), np.concatenate(alone))
         parts = ["train", "test"] if "x_test" in stored or "y_test" in stored else ["train"]
         absent = [key for part in parts for key in (f"x_{part}", f"y_{part}") if key not in stored]
         if absent:
@@ -90,7 +95,7 @@ def _check_curve(path: Path, curvature: float) -> None:
         )
 
 
-def _read_h5ad(path: Path, embedding_key: str, label_key: str) -> RawPoints:
+def _read_h5ad(path: Path, embedding_key: str, label_key: str, bare: bool) -> RawPoints:
     import anndata
 
     # "backed" leaves the expression matrix on the disk, because it may be larger than the memory.
@@ -98,6 +103,8 @@ def _read_h5ad(path: Path, embedding_key: str, label_key: str) -> RawPoints:
     try:
         if embedding_key not in stored.obsm:
             raise _lacks(path, "obsm", embedding_key, stored.obsm, "points.embedding-key")
+        if bare and label_key not in stored.obs:
+            return unlabelled(str(path), np.asarray(stored.obsm[embedding_key]))
         if label_key not in stored.obs:
             raise _lacks(path, "obs", label_key, stored.obs, "points.label-key")
         coordinates, classes = np.asarray(stored.obsm[embedding_key]), stored.obs[label_key]
@@ -113,7 +120,7 @@ def _lacks(path: Path, part: str, key: str, there: Any, option: str) -> DataErro
     return DataError(f'{path} has no {part}["{key}"]; {option} names it, and there are {names}', names)
 
 
-READERS: dict[str, Callable[[Path, str, str], RawPoints]] = dict(
+READERS: dict[str, Callable[[Path, str, str, bool], RawPoints]] = dict(
     zip(ENDINGS, (_read_npz, read_table, read_table, _read_h5ad), strict=True)
 )
 """By the ending of the file's name."""

@@ -15,7 +15,7 @@ DEFAULT_LABEL = "label"
 """The name of the column of classes, if none is given."""
 
 
-def read_table(path: Path, embedding_key: str, label_key: str) -> RawPoints:
+def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> RawPoints:
     """Read a `.csv` or `.tsv` as `curvfed.tasks.points.readers.read_points` describes it.
 
     Raises
@@ -33,13 +33,13 @@ def read_table(path: Path, embedding_key: str, label_key: str) -> RawPoints:
         raise DataError(f"{path} is empty; wanted are {wanted}")
     first_line, first_row = rows[0]
     width = len(first_row)
-    if width < 3:
+    if width < (2 if bare else 3):
         raise DataError(f"{path}, line {first_line}: there are {width} columns; wanted are {wanted}")
     for line, row in rows:
         if len(row) != width:
             raise DataError(f"{path}, line {line}: there are {len(row)} columns, in the first line {width}")
     header = [] if any(_is_number(cell) for cell in first_row) else first_row
-    label = _label_column(path, header, width, label_key)
+    label = _label_column(path, header, width, label_key) if width > 2 else None
     body = rows[1:] if header else rows
     columns = _coordinate_columns(path, header, body[0], label) if body else []
     for line, row in body:
@@ -47,11 +47,11 @@ def read_table(path: Path, embedding_key: str, label_key: str) -> RawPoints:
             if not _is_number(row[column]) or not math.isfinite(float(row[column])):
                 raise DataError(f"{path}, line {line}: column {column + 1} is no finite number; it is a coordinate")
     points = [[float(row[column]) for column in columns] for _, row in body]
-    classes = np.array([row[label] for _, row in body], dtype=np.str_)
+    classes = np.array(["" if label is None else row[label] for _, row in body], dtype=np.str_)
     return raw_points(str(path), points, classes, ("coordinates", "classes"))
 
 
-def _coordinate_columns(path: Path, header: list[str], first: tuple[int, list[str]], label: int) -> list[int]:
+def _coordinate_columns(path: Path, header: list[str], first: tuple[int, list[str]], label: int | None) -> list[int]:
     """The columns "x" and "y"; if there are none, the two columns of numbers besides the class."""
     line, row = first
     lower = [name.lower() for name in header]
@@ -59,8 +59,8 @@ def _coordinate_columns(path: Path, header: list[str], first: tuple[int, list[st
         return [lower.index("x"), lower.index("y")]
     # A column with an empty header is the index that pandas writes.
     named = [place for place in range(len(row)) if place != label and (not header or header[place])]
-    columns = [place for place in named if _is_number(row[place])]
-    if len(columns) != 2:
+    columns = [place for place in named if label is None or _is_number(row[place])]
+    if label is not None and len(columns) != 2:
         raise DataError(
             f"{path}, line {line}: beside the class, column {label + 1}, {len(columns)} columns are numbers; wanted are "
             f"{COLUMNS}"

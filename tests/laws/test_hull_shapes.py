@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.strategies.hull.codec import DecodedHulls
+from curvfed.strategies.hull.codec import DecodedHulls, without_forged
 from curvfed.strategies.hull.local import local_hulls
 from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.hull.shapes import without_forged
 
 CLIENTS, CLASSES = 4, 3
 

@@ -9,15 +9,22 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from cell_files import SITES, write_parts
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+import curvfed
+from curvfed.tasks.points.data import PointSpec, own
+from curvfed.tasks.points.raw_points import raw_points
 
 ROOT = Path(__file__).parents[2]
+RUNS = ("cells", "moments", "rounds")
 
 
 def test_every_command_of_the_tutorial(tmp_path):
     write_parts(tmp_path)
     blocks = re.findall(r"```(sh|python)\n(.*?)```", (ROOT / "docs/tutorial-cells.md").read_text(), re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 7
     place = os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(tmp_path / "home"),
@@ -34,11 +41,39 @@ def test_every_command_of_the_tutorial(tmp_path):
     with (tmp_path / "labels.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 150
-    accuracy = float(re.search(r"accuracy on .*: ([\d.]+)", told)[1])
-    print(f"hull on three sites: {accuracy}", told, sep="\n")
+    accuracy, of_moments = map(float, re.findall(r"accuracy on .*: ([\d.]+)", told))
 
     import anndata
 
     sites = [anndata.read_h5ad(tmp_path / f"{name}.embedded.h5ad") for name in SITES]
     assert all((np.linalg.norm(site.obsm["X_poincare"], axis=1) < 1).all() for site in sites)
     assert accuracy > 0.5  # the most frequent type has a third
+
+    points, labels, held = [], [], []
+    for site in sites:
+        raw = raw_points("a site", site.obsm["X_poincare"], site.obs["bulk_labels"].to_numpy(dtype=str), ("x", "y"))
+        mine = own(raw, PointSpec("own", tmp_path, label_key="bulk_labels", test_size=0.15))
+        points.append(mine.points)
+        labels.append(np.array(mine.class_names)[mine.labels])
+        held.append(mine.test)
+    length = np.linalg.norm(np.concatenate(points), axis=1, keepdims=True)
+    tangents = np.concatenate(points) * np.arctanh(length) / length
+    labels, held = np.concatenate(labels), np.concatenate(held)
+    pooled = LinearDiscriminantAnalysis(solver="lsqr").fit(tangents[~held], labels[~held])
+    last = held & (np.arange(len(labels)) >= 300)  # the third site's, on which it did not train
+    expected = (pooled.predict(tangents[last]) == labels[last]).mean()
+    print(
+        f"on the third site: hull {accuracy}, discriminant {of_moments}, LDA of all cells in one place {expected:.4f}"
+    )
+    scores = {name: json.loads((tmp_path / "results" / name / "summary.json").read_text()) for name in RUNS}
+    pooled_scores = {name: told["personal_accuracy_mean"] for name, told in scores.items()}
+    print("on all sites' test cells:", pooled_scores)
+    shared = [str(tmp_path / f"{name}.shared.h5ad") for name in SITES]
+    keys = {"points": {"label_key": "bulk_labels"}, "discriminant": {"kind": "lda"}}
+    found = curvfed.simulate("discriminant", data=shared, results_dir=tmp_path / "results", quiet=True, **keys)
+    rows = found.predict(shared[2])
+    accuracy_shared = (rows["class"].to_numpy() == sites[2].obs["bulk_labels"].to_numpy(dtype=str)).mean()
+    print(f"by the shared components, LDA: {accuracy_shared:.4f} of the third site's cells")
+    assert accuracy_shared > 0.5
+    assert of_moments == pytest.approx(expected, abs=5e-5)
+    assert min(pooled_scores.values()) > max(pooled_scores.values()) - 0.1

@@ -51,6 +51,25 @@ def test_a_site_is_embedded_by_the_reference_alone(files, capsys):
     assert np.allclose(anndata.read_h5ad(out).obsm["X_poincare"], site.obsm["X_poincare"][:10], atol=1e-9)
 
 
+def test_cells_of_another_kind_lie_outside(files):
+    """Genes that have each other's values are what another tissue, or a wrong annotation, looks like."""
+    cells = anndata.read_h5ad(files / "three.h5ad").raw.to_adata()
+    out = files / "foreign.embedded.h5ad"
+    shares = []
+    for mixed in (0, 30, 75, 150):
+        foreign = cells.copy()
+        values = foreign.X.toarray()
+        values[:mixed] = values[:mixed][:, np.random.default_rng(0).permutation(values.shape[1])]
+        foreign.X = values
+        foreign.write_h5ad(files / "foreign.h5ad")
+        assert run(files / "foreign.h5ad", "--reference", files / "reference.h5ad", "--out", out) == 0
+        outside = anndata.read_h5ad(out).obs["curvfed_outside"].to_numpy()
+        assert outside[mixed:].sum() < 0.1 * len(outside)
+        shares.append(outside[:mixed].sum() / max(mixed, 1))
+    print(f"foreign cells told to be outside: {shares}")
+    assert min(shares[1:]) > 0.9
+
+
 def test_missing_genes_are_told_and_too_few_refused(files, capsys):
     cells = anndata.read_h5ad(files / "two.h5ad").raw.to_adata()
     cells[:, 20:].copy().write_h5ad(files / "some.h5ad")

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 from app_runs import Run, run
 from safetensors import safe_open
@@ -175,7 +176,9 @@ def test_a_file_is_written_where_it_is_told(named, files, capsys, tmp_path):
     assert (tmp_path / "out.csv").read_text().splitlines()[1:] == [",".join(row.values()) for row in rows]
 
 
-@pytest.mark.parametrize("kind", [".csv", "header.csv", ".npz", "parts.npz", ".h5ad"])
+@pytest.mark.parametrize(
+    "kind", [".csv", "header.csv", ".tsv", "header.tsv", ".npz", "parts.npz", ".h5ad", "gaps.h5ad"]
+)
 def test_points_need_no_classes(named, files, capsys, tmp_path, kind):
     points, _ = clouds(6, 12)
     want, _ = ask(capsys, named.path, write_csv(tmp_path / "labelled.csv", points, ["?"] * len(points)))
@@ -184,12 +187,17 @@ def test_points_need_no_classes(named, files, capsys, tmp_path, kind):
         np.savez(path, points)
     elif kind == "parts.npz":
         np.savez(path, x_train=points[:5], x_test=points[5:])
-    elif kind == ".h5ad":
+    elif kind.endswith("h5ad"):
         import anndata
 
-        anndata.AnnData(np.zeros((len(points), 1), np.float32), obsm={"X_poincare": points}).write_h5ad(path)
+        cells = anndata.AnnData(np.zeros((len(points), 1), np.float32), obsm={"X_poincare": points})
+        if kind == "gaps.h5ad":  # a column of types, of which none is known
+            cells.obs["label"] = pandas.Categorical([None] * len(points), categories=["ant"])
+        cells.write_h5ad(path)
     else:
-        write_csv(path, points, header="x,y" if kind == "header.csv" else "")
+        write_csv(path, points, header="x,y" if kind.startswith("header") else "")
+        if kind.endswith("tsv"):
+            path.write_text(path.read_text().replace(",", "\t"))
     rows, told = ask(capsys, named.path, path)
     assert rows == want
     assert told["points"] == "12"
@@ -281,8 +289,8 @@ def test_points_outside_the_disc_are_counted(uniform, capsys, tmp_path, labelled
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("0.1,nan\n0.1,0.2\n", "1 of 2 rows of coordinates are NaN or infinite"),
-        ("x,y\n0.1,secret\n", "1 of 1 rows of coordinates are NaN or infinite"),
+        ("0.1,nan\n0.1,0.2\n", "line 1: column 2 is no finite number"),
+        ("x,y\n0.1,secret\n", "line 2: column 2 is no finite number"),
         ("", "is empty"),
         ("0.1\n", "there are 1 columns"),
         ("0.1,0.2,a\n0.1,0.2\n", "there are 2 columns, in the first line 3"),

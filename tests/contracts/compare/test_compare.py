@@ -108,8 +108,8 @@ def test_images_have_a_validation_part():
 
 REFUSED = {
     "no data": ([], "dataset = \"auto\": allowed is a data set of graphs or images"),
-    "points": (["dataset=uniform"], "on points there is no method but hull"),
-    "a file of points": (["dataset=cells.csv"], "on points there is no method but hull"),
+    "points": (["dataset=uniform"], "points have no part for validation"),
+    "a file of points": (["dataset=cells.csv"], "points have no part for validation"),
     "unknown method": (["dataset=trees", "methods=fedavg,flatlnd"], "'flatlnd' is not a method; did you mean 'flatland'?"),
     "one method": (["dataset=trees", "methods=fedavg"], "allowed are two or more"),
     "one method twice": (["dataset=trees", "methods=fedavg,fedavg"], "allowed are two or more"),

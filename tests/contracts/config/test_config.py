@@ -544,7 +544,7 @@ def test_unknown_data_set_names_the_nearest(dataset, nearest):
         ("digits", "flatland", 'images, method = "flatland" works on nodes and graphs'),
         ("mine.pt", "hyperfed", 'nodes or graphs, method = "hyperfed" works on images'),
         ("digits", "hull", 'images, method = "hull" works on points'),
-        ("mine.CSV", "fedavg", 'points, method = "fedavg" works on nodes and graphs and images'),
+        ("mine.CSV", "fedper", 'points, method = "fedper" works on nodes and graphs and images'),
     ],
 )
 def test_method_and_data_set_must_fit(dataset, method, words):

@@ -113,6 +113,9 @@ def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
     mine, theirs = (load_file(path / "model.safetensors") for path in (made.path, files.path))
     assert mine.keys() == theirs.keys()
     assert all((mine[name] == theirs[name]).all() for name in mine)
+    if family == "points":  # the paths themselves do as well
+        given = curvfed.simulate(data=paths, results_dir=tmp_path / "results", run_name="paths", **SMALL | keys)
+        assert (given.path / "model.safetensors").read_bytes() == (files.path / "model.safetensors").read_bytes()
     assert made.summary["dataset"] == files.summary["dataset"] == "own data of 3 nodes"
     for key in ("personal_accuracy_mean", "num_clients", "rounds", "bytes_up"):
         assert made.summary[key] == files.summary[key]

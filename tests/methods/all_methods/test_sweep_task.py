@@ -70,7 +70,7 @@ def test_a_run_that_was_cut_off_goes_on_from_its_last_whole_round(made, monkeypa
     assert ("resuming after round 2" in text) == (at == 2)
 
 
-@pytest.mark.parametrize("where", ["_sum_hulls", "_learn"])
+@pytest.mark.parametrize("where", ["_sum", "_finish"])
 def test_a_hull_run_that_was_cut_off_asks_for_nothing_twice(made, monkeypatch, where):
     settings = {"method": "hull", "dataset": "uniform", "points.num": 300, "hull.epsilon": 0.1}
     whole = made("whole", **settings)[1]
@@ -80,7 +80,7 @@ def test_a_hull_run_that_was_cut_off_asks_for_nothing_twice(made, monkeypatch, w
     error, run = made(**settings)
     assert (error, figures(run.path)) == ("", figures(whole.path))
     text = (run.path.parent / LOGS / "run.log").read_text()
-    assert ("resuming with the hulls that were decoded before" in text) == (where == "_learn")
+    assert ("resuming with what was summed before" in text) == (where == "_finish")
 
 
 def test_a_run_that_failed_is_made_anew(made, monkeypatch):

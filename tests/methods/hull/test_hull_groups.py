@@ -1,5 +1,6 @@
 """Sums in groups: one that fails costs its own group alone. And names of groups where the server has no test points."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,9 @@ from app_runs import Fault, forged
 from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, parts_of
 
 import curvfed.client_app.hull as hull_module
+from curvfed.server_app.directory.hull_file import HullFile
+from curvfed.server_app.report.class_scores import ballots
+from curvfed.server_app.report.page import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.hull.naming import NONE, elected, votes_of
@@ -93,6 +97,10 @@ def test_groups_get_the_names_that_most_clients_give_them(masked, tmp_path):
     turns = [round(float(np.arctan2(y, x)) / (2 * np.pi / 8)) % 8 for x, y in places]
     assert stored["names"].tolist() == [str(turn) for turn in turns]
     assert run.summary["metrics"]["votes_agreed"] == 7 / 9
+    told = {name: (count, share, names) for name, count, share, names in ballots(HullFile.read(run.path / "hulls.npz"))}
+    assert told == {"0": (4, 0.75, "0 (3), 2 (1)"), "2": (4, 0.75, "2 (3), 0 (1)"), "4": (1, 1.0, "4 (1)")}
+    page = write_report(run.path).read_text()
+    assert re.search(r"<td>0</td><td>4</td><td>75\.00%</td><td>0 \(3\), 2 \(1\)</td>", page)
 
 
 def test_votes_name_the_groups_of_which_the_server_has_no_test_points(tmp_path):

@@ -11,7 +11,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 
 from curvfed.deployments.inprocess import simulate
 from curvfed.geometry import poincare
-from curvfed.server_app.one_shot.discriminant_classifier import discriminant
+from curvfed.server_app.one_shot.discriminant_run import discriminant
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.methods.discriminant import class_moments, length, scores
 
@@ -77,6 +77,9 @@ def test_a_run_equals_the_classifier_of_all_points(tmp_path, kind):
         oracle = ORACLES[kind]().fit(tangents[pooled.train], pooled.train_labels)
     found = Classifier.from_arrays(load_file(tmp_path / "run" / "model.safetensors"))
     np.testing.assert_allclose(found.probabilities(pooled.points), oracle.predict_proba(tangents), atol=1e-8)
+    page = (tmp_path / "run" / "report.html").read_text()
+    words = {"lda": "linear discriminant", "qda": "quadratic discriminant"}[kind]
+    assert f"The {words} trained on the secure sum of the clients&#39; moments has a test accuracy of" in page
     names = found.predict(pooled.test_points)
     assert summary["global_accuracy"] == pytest.approx(np.mean(names == pooled.test_labels))
 

@@ -1,4 +1,4 @@
-"""The client's reply in a run of discriminant analysis: the moments of its classes, masked."""
+"""The client's reply in a run of discriminant analysis or of principal components: moments of its data, masked."""
 
 from functools import partial
 from typing import Any
@@ -12,18 +12,37 @@ from curvfed.client_app.node.inputs import Inputs
 from curvfed.client_app.secure import masked_reals, open_letters
 from curvfed.geometry import poincare
 from curvfed.strategies.config.masked_vector import encoding, packed
-from curvfed.strategies.methods.discriminant import BOUND, class_moments
+from curvfed.strategies.methods import pca
+from curvfed.strategies.methods.discriminant import BOUND, Array, class_moments
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.messages import Request
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.cells import ClientCells
 from curvfed.tasks.points.client_points import ClientPoints
 
 
 def moments(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Moments of log0 of this client's training points, for each of the federation's classes."""
+    """Moments of log0 of this client's training points for each of the federation's classes, or of cells' expression."""
     _, complaint = open_letters(request, state)
     if complaint:
         return complaint
+    values, weight, bound = _of_cells(client) if client.config.method == "pca" else _of_classes(client, request)
+    vector = packed(values, weight, {}, bound)
+    inputs = Inputs.of_data(vector, request.header.phase)
+    return masked_reals(client, request, state, vector, partial(encoding, bound), inputs)
+
+
+def _of_cells(client: Client) -> tuple[Array, int, float]:
+    """The vector to be summed, the number of cells, and the bound of what a cell adds."""
+    if not isinstance(client.data, ClientCells):
+        raise DataError(
+            "the data are not cells with their expression; allowed is an .h5ad of the node's own (data-path)"
+        )
+    return pca.moments(client.data.values), len(client.data.values), pca.BOUND
+
+
+def _of_classes(client: Client, request: Request) -> tuple[Array, int, float]:
+    """The same for points and their classes."""
     data = client.data
     if not isinstance(data, ClientPoints):
         raise DataError("the data are not points in a disc")
@@ -39,6 +58,4 @@ def moments(client: Client, request: Request, state: RecordDict) -> dict[str, An
         points, labels = points[kept], labels[kept]
     unit = torch.from_numpy(points * np.sqrt(-data.curvature))
     values = class_moments(poincare.log0(unit, -1.0).numpy(), labels.astype(np.int64), len(public))
-    vector = packed(values, len(labels), {}, BOUND)
-    inputs = Inputs.of_data(vector, request.header.phase)
-    return masked_reals(client, request, state, vector, partial(encoding, BOUND), inputs)
+    return values, len(labels), BOUND

@@ -56,7 +56,7 @@ def read(path: Path) -> Any:
         raise DataError(f"{path} cannot be read ({type(error).__name__}): it is damaged, or no .h5ad file") from error
 
 
-def write(cells: Any, path: Path) -> None:
+def write_cells(cells: Any, path: Path) -> None:
     """Write an AnnData object, all or nothing."""
     remove_abandoned(path.parent)
     temporary = temporary_path(path)

@@ -1,0 +1,97 @@
+"""Principal components of the clients' gene expression (Pearson, 1901) from one secure sum of first and second moments.
+
+Each client adds, over its cells, every gene's sum and the products of every two genes. The total gives the components of
+all cells in one place, and no cell leaves a client. They are the reference by which every client then embeds its cells.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from curvfed.strategies.base.calibration import pack_symmetric, triangle, unpack_symmetric
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.keys import Table
+from curvfed.strategies.base.method import ONE_SHOT, POINTS, Method
+from curvfed.tasks.points.expression import LARGEST
+
+Array = NDArray[np.float64]
+
+
+class Keys(Table):
+    """Keys of principal component analysis."""
+
+    genes: str = Field(
+        default="",
+        description="names of 3 to 1,000 genes, comma-separated, all of which the file of every node must have; a client "
+        "sends a number for each pair of them",
+    )
+    components: int = Field(default=30, ge=2, le=1000, description="largest number of components that are kept")
+
+    @property
+    def names(self) -> list[str]:
+        """The genes.
+
+        Raises
+        ------
+        ConfigError
+            If there are too few or too many, or one is named twice.
+        """
+        names = [name.strip() for name in self.genes.split(",") if name.strip()]
+        if not 3 <= len(set(names)) == len(names) <= 1000:
+            raise ConfigError(
+                f"pca.genes has {len(names)} names, {len(set(names))} of them different; allowed are 3 to 1,000 genes, "
+                "each once"
+            )
+        return names
+
+
+BOUND = LARGEST**2
+"""Of what one cell adds to an entry of the sums."""
+
+
+def length(genes: int) -> int:
+    """Length of a client's vector."""
+    return genes + triangle(genes)
+
+
+def moments(values: Array) -> Array:
+    """Sums of expression (n, g) and of its products (upper triangle): one vector (`length`,)."""
+    return np.concatenate([values.sum(axis=0), pack_symmetric(values.T @ values)])
+
+
+def reference(total: Array, cells: int, genes: int, components: int) -> dict[str, Array]:
+    """Principal components of standardised expression, from the sum of all clients' moments.
+
+    Returns
+    -------
+    dict
+        "mean", "deviation" (g,); "axes" (g, c), by falling variance; and "variances" (c,) of the components. A gene that
+        does not vary has deviation 1.
+    """
+    mean = total[:genes] / cells
+    covariance = unpack_symmetric(total[genes:], genes) / cells - np.outer(mean, mean)
+    variance = np.diagonal(covariance)
+    deviation = np.sqrt(np.where(variance > 1e-8, variance, 1))
+    variances, axes = principal(covariance / np.outer(deviation, deviation), min(components, cells - 1))
+    return {"mean": mean, "deviation": deviation, "axes": axes, "variances": variances}
+
+
+def principal(gram: Array, count: int) -> tuple[Array, Array]:
+    """The largest eigenvalues (c,), falling, and axes (g, c), each with a positive largest entry, of a matrix (g, g)."""
+    from scipy.linalg import eigh
+
+    size = len(gram)
+    values, axes = eigh(gram, subset_by_index=[size - min(count, size), size - 1])
+    values, axes = values[::-1], axes[:, ::-1]
+    return values, axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(len(values))])
+
+
+METHODS = {
+    "pca": Method(
+        "principal components of gene expression from one secure sum, the reference that cells are embedded by",
+        space="disc",
+        aggregation=ONE_SHOT,
+        tasks=POINTS,
+        keys={"pca": Keys},
+    ),
+}
