@@ -98,7 +98,7 @@ $(VENV)/.stamp: requirements-dev.txt requirements-cells.txt pyproject.toml | $(V
 
 # Overrides the pin in pyproject.toml; everything else is resolved to fit that Flower version.
 .venv-compat/.compat-stamp: pyproject.toml | $(VENV)/bin/uv
-	$(INSTALL) --override <(echo 'flwr[simulation]>=1.41,<1.42') --editable '.[dev]'
+	$(INSTALL) --override <(echo 'flwr[simulation]>=1.40') --editable '.[dev]'
 	touch $@
 
 # A Python command may exist but not run (the shims of version managers), or lack venv.

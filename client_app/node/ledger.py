@@ -24,6 +24,9 @@ from curvfed.strategies.secure_sum.session import Session
 RUN, SUM, POINTS, REFUSAL = "run", "sum", "points", "refusal"
 """Kinds of lines."""
 
+REGISTERED, REVOKED, RESUMED = "registered", "revoked", "resumed"
+"""Further kinds of the server's lines, which `curvfed cluster` writes."""
+
 AS_GOOD = 0.95
 """An attacker who has all sums over the same inputs must err about any single vector by at least this share of the error
 that the smallest of the sums alone leaves."""

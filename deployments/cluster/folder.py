@@ -71,7 +71,7 @@ class ServerFolder:
         Ports of the SuperLink: for its nodes, and for runs and registrations.
     authority, server : tuple of Path
         Certificate and key.
-    database : Path
+    database, database_backup : Path
         The SuperLink's memory of nodes and runs.
     flower_home : Path
         FLWR_HOME of the SuperLink and of the commands that talk to it.
@@ -83,7 +83,7 @@ class ServerFolder:
         self.path, self.fleet_port, self.api_port = path, fleet_port, api_port
         self.authority = path / "ca.crt", path / "ca.key"
         self.server = path / "server.crt", path / "server.key"
-        self.database = path / "superlink.db"
+        self.database, self.database_backup = path / "superlink.db", path / "superlink.backup.db"
         self.flower_home, self.running = path / "flwr", path / "running"
 
     def node(self, name: str) -> NodeFolder:
