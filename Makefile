@@ -68,9 +68,9 @@ bench: setup ## time ratios against peers and lower bounds, on trees or with DAT
 gpu: setup ## what only a GPU shows, in at most nine minutes, into docs/gpu.md: DATA=folder
 	$(PY) -m benchmarks.gpu $(if $(DATA),--data "$(DATA)") $(ARGS)
 
-compat: ## the end-to-end run once more under Flower 1.41
+compat: ## the end-to-end run and a cluster once more under the newest Flower that installs
 	$(MAKE) VENV=.venv-compat .venv-compat/.compat-stamp
-	.venv-compat/bin/pytest tests/e2e/test_flwr_run.py
+	.venv-compat/bin/pytest tests/e2e/test_flwr_run.py tests/e2e/test_small_cluster.py
 
 cluster-demo: setup ## a SuperLink and 3 SuperNodes with TLS and keys on this machine, two runs on them, then everything is stopped
 	$(PY) -m curvfed cluster demo

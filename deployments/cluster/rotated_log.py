@@ -20,7 +20,7 @@ def write(lines: Iterable[str], path: str, most_bytes: int = MOST_BYTES) -> None
     logging.raiseExceptions = False
     handler = RotatingFileHandler(path, maxBytes=most_bytes, backupCount=KEPT, encoding="utf-8")
     handler.terminator = ""
-    with contextlib.closing(handler):
+    with contextlib.suppress(OSError), contextlib.closing(handler):
         for line in lines:
             handler.emit(logging.makeLogRecord({"msg": line}))
 

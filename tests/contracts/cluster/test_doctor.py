@@ -230,7 +230,8 @@ def fleet(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("off", "told"),
-    [(0, ""), (3, "(3|2).[0-9] s ahead of"), (-200, "(200|199).[0-9] s behind"), (8, "clock is (8|7).[0-9] s ahead of .*NTP"),
+    [(0, ""), (3, "(3|2).[0-9] s ahead of"), (-200, "(200|199).[0-9] s behind"),
+     (8, "clock is (8|7).[0-9] s ahead of .*NTP"),
      (-400, "clock is (400|399).[0-9] s behind .*NTP"), (7200, "clock is (7200|7199).[0-9] s ahead"),
      (10**6, "more than a day from the server's")],
 )  # fmt: skip
