@@ -25,4 +25,6 @@ def test_a_run_is_gone_on_with_and_all_is_on_record(tmp_path):
             ("registered", "n0"), ("registered", "n1"), ("run", "one"), ("resumed", "one")
         ]  # fmt: skip
         assert "by " in nodes.call(SERVER, "ledger", str(nodes.files.path))
-    assert wait_until(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family), 10)
+    assert wait_until(
+        lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family), 10
+    )
