@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -101,14 +102,34 @@ def environment(home: Path) -> dict[str, str]:
 def _own_home() -> Iterator[Path]:
     """A folder for FLWR_HOME. Signals raise `Interrupted` in the meantime, and at the end nothing runs in it any more."""
     home = Path(tempfile.mkdtemp(prefix="flwr-"))
+    words, silent = [sys.executable, "-P", "-m", __name__, str(home)], subprocess.DEVNULL
+    watch = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=silent, stderr=silent)
     try:
         with signals(interrupt):
+            watch.wait()  # it has left this command's family
             yield home
     finally:
         with signals(signal.SIG_IGN):
-            while alive := processes(home):  # processes may start others before they end
-                stop(alive, PATIENCE)
-            shutil.rmtree(home, ignore_errors=True)
+            end(home)
+            watch.communicate()
+
+
+def end(home: Path) -> None:
+    """End every process of the Flower that lives in `home`, and remove the folder."""
+    while alive := processes(home):  # processes may start others before they end
+        stop(alive, PATIENCE)
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def guard(home: Path) -> None:
+    """Wait until the command that started this process has ended, even by SIGKILL, and end what it has left.
+
+    This process leaves the command's family, so that it is not killed with it.
+    """
+    if not os.fork():
+        os.setsid()
+        sys.stdin.read()
+        end(home)
 
 
 def _wait(command: Sequence[str], env: Mapping[str, str], home: Path, timeout: float | None) -> int:
@@ -165,3 +186,7 @@ def interrupt_run(home: Path) -> bool:
                 process.send_signal(signal.SIGINT)
                 found = True
     return found
+
+
+if __name__ == "__main__":
+    guard(Path(sys.argv[1]))

@@ -28,6 +28,9 @@ from curvfed.tasks.sealed import UNSEALED, check_whole, is_whole, sealed
 RUN, SUM, POINTS, REFUSAL = "run", "sum", "points", "refusal"
 """Kinds of lines."""
 
+REGISTERED, REVOKED, RESUMED = "registered", "revoked", "resumed"
+"""Further kinds of the server's lines, which `curvfed cluster` writes."""
+
 _DIGEST = "digest"
 """The first field of a line."""
 

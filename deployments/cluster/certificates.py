@@ -5,11 +5,13 @@ import datetime
 import ipaddress
 import os
 import re
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -103,6 +105,26 @@ def time_left(certificate: Path) -> datetime.timedelta:
     """How much longer a certificate is valid; negative after its end."""
     end = x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
     return end - datetime.datetime.now(datetime.UTC)
+
+
+def check_pair(server: tuple[Path, Path], authority: Path) -> str:
+    """Say that a server's certificate has its key, and is by an authority.
+
+    Raises
+    ------
+    ClusterError
+        If not.
+    """
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*server)
+        issuer = x509.load_pem_x509_certificate(authority.read_bytes())
+        x509.load_pem_x509_certificate(server[0].read_bytes()).verify_directly_issued_by(issuer)
+    except (OSError, ValueError, TypeError, InvalidSignature):
+        raise ClusterError(
+            f"{server[0]}, {server[1].name} and {authority.name} do not belong together; `curvfed cluster renew` makes the "
+            "first two anew"
+        ) from None
+    return f"{server[0]} is by {authority}, and has its key"
 
 
 def write_new(path: Path, content: bytes, private: bool = False) -> None:

@@ -29,6 +29,7 @@ data, TLS and a key per node.
 [bold]On the server[/bold]
   curvfed cluster run method=flatland num-rounds=20
   curvfed cluster status
+  curvfed cluster doctor
   curvfed cluster down
 
 Every Flower command is printed before it runs. Exit status: 0 done, 1 failed, 2
@@ -39,6 +40,9 @@ or not on this machine, the status is 1.
 )
 
 Days = Annotated[int, typer.Option(metavar="N", help="Days until the server's certificate ends.")]
+HealthPort = Annotated[
+    int, typer.Option(min=0, max=LAST_PORT, metavar="P", help="Port of its gRPC health service, on loopback; 0: none.")
+]
 Background = Annotated[bool, typer.Option("--background", help="Return when it is up; `down` stops it.")]
 
 
@@ -111,12 +115,13 @@ def renew(
 def superlink(
     ctx: typer.Context,
     bind: Annotated[str, typer.Option(metavar="ADDRESS", help="Address on which nodes reach it.")] = "0.0.0.0",
+    health_port: HealthPort = 0,
     background: Background = False,
 ) -> None:
     """Run the SuperLink."""
     from curvfed.deployments.cluster import start
 
-    start.superlink(ctx.obj, bind, background)
+    start.superlink(ctx.obj, bind, health_port, background)
 
 
 @app.command()
@@ -135,6 +140,7 @@ def supernode(
     port: Annotated[
         int, typer.Option(min=0, max=LAST_PORT, metavar="P", help="Port of its own API, on loopback; 0: any free one.")
     ] = 0,
+    health_port: HealthPort = 0,
     cold: Annotated[
         bool, typer.Option("--cold", help="Import everything anew for every message, as Flower does.")
     ] = False,
@@ -143,7 +149,35 @@ def supernode(
     """Run a SuperNode. NODE is its folder, with its policy.toml, or its name where it runs beside the server."""
     from curvfed.deployments.cluster import start
 
-    start.supernode(ctx.obj, node, node_config, superlink, port, cold, background)
+    start.supernode(ctx.obj, node, node_config, superlink, port, health_port, cold, background)
+
+
+@app.command()
+def doctor(
+    ctx: typer.Context,
+    node: Annotated[
+        str | None, typer.Argument(metavar="[NODE]", help="On a node: its folder. Default: the server.")
+    ] = None,
+    node_config: Annotated[
+        str, typer.Option(metavar="'KEY=VALUE …'", help="The node's configuration, as for supernode.")
+    ] = "",
+    results: Annotated[
+        Path | None, typer.Option(parser=expanded, metavar="DIR", help="The server's runs; default: ~/curvfed/results.")
+    ] = None,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="First put the backup of superlink.db in the place of a damaged one.")
+    ] = False,
+) -> None:
+    """Look for what is wrong with the server or a node, and say how to mend it; exit status 1 if anything is."""
+    from curvfed.deployments.cluster import database
+    from curvfed.deployments.cluster import doctor as it
+
+    if node is not None:
+        raise typer.Exit(it.examine(it.node_checks(ctx.obj, node, node_config)))
+    folder = _opened(ctx)
+    if restore:
+        database.restore(folder)
+    raise typer.Exit(it.examine(it.server_checks(folder, results)))
 
 
 @app.command()
@@ -188,7 +222,7 @@ def ledger(
         Path | None, typer.Argument(metavar="[STATE-PATH]", help="The node's state-path; default: that of supernode.")
     ] = None,
 ) -> None:
-    """Show, on a node, every run, sum, revealed point and refusal that its ledger has."""
+    """Show every run, sum, revealed point and refusal in a node's ledger; for a server's folder who did what there."""
     from curvfed.deployments.cluster import ledger
 
     ledger.show(folder)

@@ -52,21 +52,32 @@ def is_open(host: str, port: int) -> bool:
         return False
 
 
-def check_certificate(path: Path) -> None:
-    """Refuse a certificate that has expired.
+def check_certificate(path: Path, is_strict: bool = False) -> str:
+    """Say how long a certificate is valid; one that ends soon is refused if `is_strict`, else a note is printed.
 
     Raises
     ------
     ClusterError
+        If it cannot be read, has expired, or has not begun.
     """
-    left = time_left(path)
+    renew = "`curvfed cluster renew` makes a new one for the server"
+    try:
+        left = time_left(path)
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"{path} cannot be read ({error}); {renew}, and a node's ca.crt is that of the server"
+        ) from None
     if left < datetime.timedelta():
-        raise ClusterError(f"{path} ended {-left.days} days ago; `curvfed cluster renew` makes a new one")
+        raise ClusterError(f"{path} ended {-left.days} days ago; {renew}")
+    soon = f"{path} ends in {left.days} days"
+    if left.days < 30 and is_strict:
+        raise ClusterError(f"{soon}; {renew}")
     if left.days < 30:
-        print(f"note: {path} ends in {left.days} days; `curvfed cluster renew` makes a new one")
+        print(f"note: {soon}; {renew}")
+    return soon
 
 
-def check_files(node: NodeFolder) -> None:
+def check_files(node: NodeFolder) -> str:
     """Refuse a node's folder that lacks a file, and a private key that others could read.
 
     Raises
@@ -78,23 +89,40 @@ def check_files(node: NodeFolder) -> None:
             raise ClusterError(f"there is no {path}; bring it from the server's nodes/{node.name}, by `scp -p`")
         if not os.access(path, os.R_OK):
             raise ClusterError(f"this user may not read {path}")
-    key = node.key.stat()
-    # As ssh does: whoever gave another user's key to a group intended that.
-    if key.st_uid == os.getuid() and key.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ClusterError(
-            f"others may read or change {node.key}, mode {key.st_mode & 0o777:04o}: chmod 600 {node.key}"
-        )
+    return check_private(node.key)
 
 
-def check_superlink(address: str, authority: Path) -> None:
-    """Check that the SuperLink answers and is the one that the authority vouches for.
-
-    If nothing answers, only a note is printed: the SuperLink may start later, and the SuperNode waits for it.
+def check_private(path: Path) -> str:
+    """Say that a private key is private.
 
     Raises
     ------
     ClusterError
-        If something else answers, or the certificate is for other names.
+        If others could read it.
+    """
+    key = path.stat()
+    # As ssh does: whoever gave another user's key to a group intended that.
+    if key.st_uid == os.getuid() and key.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ClusterError(f"others may read or change {path}, mode {key.st_mode & 0o777:04o}: chmod 600 {path}")
+    return f"{path}: private"
+
+
+ANOTHER = (
+    "the SuperLink at {address} is another cluster's: {authority} does not vouch for it. Stop it by its own `down`, or "
+    "make a cluster with another --folder and --api-port"
+)
+"""What is wrong, and what to do, if another cluster has this one's port."""
+
+
+def check_superlink(address: str, authority: Path, must_answer: bool = False) -> str:
+    """Check that the SuperLink answers and is the one that the authority vouches for.
+
+    If nothing answers and it need not, a note is printed: the SuperLink may start later, and the SuperNode waits for it.
+
+    Raises
+    ------
+    ClusterError
+        If something else answers, or the certificate is for other names; or if it must answer and does not.
     """
     try:
         _connect(address, authority)
@@ -106,7 +134,12 @@ def check_superlink(address: str, authority: Path) -> None:
     except ssl.SSLError as error:
         raise ClusterError(f"the program that answers at {address} does not speak TLS: {error.reason}") from None
     except OSError as error:
+        if must_answer:
+            raise ClusterError(
+                f"no SuperLink answers at {address} ({error}); start it, and let firewalls pass this port"
+            ) from None
         print(f"note: no SuperLink at {address} yet ({error}); the SuperNode continues to try")
+    return f"{address} answers"
 
 
 def is_another(address: str, authority: Path) -> bool:

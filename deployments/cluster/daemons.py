@@ -3,11 +3,13 @@
 import contextlib
 import json
 import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import psutil
 
+from curvfed.deployments.cluster import rotated_log
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import Command
 from curvfed.deployments.processes import is_alive, stop, wait_until
@@ -33,7 +35,7 @@ class Daemon:
     ----------
     name : str
     log : Path
-        The file of its output; every start appends to it.
+        The file of its output; every start appends to it, and it is rotated.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -64,17 +66,22 @@ class Daemon:
         self.check_free()
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         begin = self.log.stat().st_size if self.log.exists() else 0
-        # In a session of its own, so that Ctrl-C in the terminal does not reach it.
-        with self.log.open("ab") as log:
-            streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+        # In sessions of their own, so that Ctrl-C in the terminal does not reach them. The writer ends with the program.
+        writing = [sys.executable, "-P", rotated_log.__file__, str(self.log)]
+        silent = subprocess.DEVNULL
+        writer = psutil.Popen(writing, stdin=subprocess.PIPE, stdout=silent, stderr=silent, start_new_session=True)
+        with writer.stdin as log:
+            streams = {"stdin": silent, "stdout": log, "stderr": subprocess.STDOUT}
             child = psutil.Popen(command.words, env=command.environment, start_new_session=True, **streams)
-        _started.append(child)
+        _started.extend([child, writer])
         # Its start time distinguishes it from a later process with the same number.
         known = {"pid": child.pid, "created": child.create_time()}
         self._file.write_text(json.dumps(known), encoding="utf-8")
         is_there = wait_until(lambda: child.poll() is not None or is_up(self._output(begin)), patience)
         if child.poll() is not None:
             self._file.unlink(missing_ok=True)
+            with contextlib.suppress(psutil.TimeoutExpired):
+                writer.wait(2.0)
             raise ClusterError(f"{self.name} ended, exit status {child.returncode}\n{self.tail(begin=begin)}")
         return is_there
 
@@ -98,6 +105,11 @@ class Daemon:
             return None
         return process if is_it else None
 
+    @property
+    def was_killed(self) -> bool:
+        """Whether it was started here and ended without `stop`."""
+        return self._file.exists() and self.process() is None
+
     def stop(self) -> bool:
         """End it, then what is left of the processes that it started; False if it was not running."""
         process = self.process()
@@ -114,7 +126,8 @@ class Daemon:
         return "\n".join(self._output(begin).splitlines()[-12:])
 
     def _output(self, begin: int) -> str:
-        return self.log.read_bytes()[begin:].decode(errors="replace") if self.log.exists() else ""
+        content = self.log.read_bytes() if self.log.exists() else b""
+        return content[begin if begin <= len(content) else 0 :].decode(errors="replace")  # it may have been rotated
 
     def __str__(self) -> str:
         process = self.process()

@@ -5,6 +5,7 @@ import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,11 @@ class Command:
         return answer
 
 
-def superlink(folder: ServerFolder, bind: str) -> Command:
+ONE_PORT = tuple(map(int, version("flwr").split(".")[:2])) >= (1, 40)
+"""Whether this Flower serves nodes on the port for runs and registrations: then nodes come by a proxy of the site."""
+
+
+def superlink(folder: ServerFolder, bind: str, health_port: int = 0) -> Command:
     """The SuperLink: nodes reach it on the address `bind`, runs and registrations come from this machine alone."""
     certificate, key = folder.server
     return Command(
@@ -82,22 +87,27 @@ def superlink(folder: ServerFolder, bind: str) -> Command:
             *("--fleet-api-address", f"{bind}:{folder.fleet_port}"),
             *("--ssl-ca-certfile", str(folder.authority[0]), "--ssl-certfile", str(certificate)),
             *("--ssl-keyfile", str(key), "--enable-supernode-auth", "--database", str(folder.database)),
-            "--disable-runtime-dependency-installation",
+            *("--disable-runtime-dependency-installation", *_health(health_port)),
         ],
         DAEMONS | {"FLWR_HOME": str(folder.flower_home)},
     )
 
 
-def supernode(folder: NodeFolder, superlink: str, node_config: str, port: int) -> Command:
+def supernode(folder: NodeFolder, superlink: str, node_config: str, port: int, health_port: int = 0) -> Command:
     """A SuperNode, whose own API listens on `port` of the loopback interface."""
     return Command(
         [
             *("flower-supernode", "--superlink", superlink, "--root-certificates", str(folder.authority)),
             *("--auth-supernode-private-key", str(folder.key), "--node-config", node_config),
-            *("--host", LOOPBACK, "--port", str(port)),
+            *("--host", LOOPBACK, "--port", str(port), *_health(health_port)),
         ],
         DAEMONS | {"FLWR_HOME": str(folder.flower_home)},
     )
+
+
+def _health(port: int) -> list[str]:
+    """Flower's health service, without TLS and so on loopback; port 0: none."""
+    return ["--health-server-address", f"{LOOPBACK}:{port}"] if port else []
 
 
 def flwr(folder: ServerFolder, *words: str | Path, options: Sequence[str] = ("--format", "json")) -> Command:

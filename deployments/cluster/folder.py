@@ -1,10 +1,8 @@
 """The folders of a cluster: one on the server, and one on each node."""
 
-import contextlib
 import os
 import re
 import shutil
-import sqlite3
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,7 +71,7 @@ class ServerFolder:
         Ports of the SuperLink: for its nodes, and for runs and registrations.
     authority, server : tuple of Path
         Certificate and key.
-    database : Path
+    database, database_backup : Path
         The SuperLink's memory of nodes and runs.
     flower_home : Path
         FLWR_HOME of the SuperLink and of the commands that talk to it.
@@ -85,28 +83,8 @@ class ServerFolder:
         self.path, self.fleet_port, self.api_port = path, fleet_port, api_port
         self.authority = path / "ca.crt", path / "ca.key"
         self.server = path / "server.crt", path / "server.key"
-        self.database = path / "superlink.db"
+        self.database, self.database_backup = path / "superlink.db", path / "superlink.backup.db"
         self.flower_home, self.running = path / "flwr", path / "running"
-
-    def check_database(self) -> None:
-        """Refuse a damaged database, which the SuperLink would refuse in words of its library.
-
-        Raises
-        ------
-        ClusterError
-        """
-        if not self.database.exists():
-            return
-        try:
-            with contextlib.closing(sqlite3.connect(self.database)) as database:
-                found = str(database.execute("PRAGMA quick_check(1)").fetchone()[0])
-        except sqlite3.DatabaseError as error:
-            found = "ok" if isinstance(error, sqlite3.OperationalError) else str(error)  # ok: it is in use
-        if found != "ok":
-            raise ClusterError(
-                f"{self.database} is damaged ({found}): stop the SuperLink and restore a copy of the file; or move it "
-                "away, start the SuperLink, and register every node anew. Results and checkpoints are not in it"
-            )
 
     def node(self, name: str) -> NodeFolder:
         """The folder of a node whose key was made here."""

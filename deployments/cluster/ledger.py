@@ -8,7 +8,7 @@ from curvfed.strategies.base.run_keys import home
 
 
 def show(folder: Path | None) -> None:
-    """Print the lines of all ledgers in a node's `state-path`, oldest first.
+    """Print the lines of all ledgers in a node's `state-path`, or in the server's folder, oldest first.
 
     Raises
     ------
@@ -32,4 +32,6 @@ def _about(line: dict[str, object]) -> str:
         return f"with partitions {line['cohort']}, sum {str(line['session'])[:12]}"
     if line["kind"] == POINTS:
         return f"{len(line['points'])} points for the first time"  # type: ignore[arg-type]
+    if "by" in line:
+        return f"by {line['by']}"
     return str(line["reason"]) if line["kind"] == REFUSAL else f"method = {line['method']}"

@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,27 @@ def check_node(node_config: str, policy: Path | None = None) -> str:
     ClusterError
         If something that it names is absent or unfit.
     """
+    node, found = parts(node_config, policy)
+    try:
+        told = {name: part() for name, part in found.items()}
+    except ConfigError as error:
+        raise ClusterError(str(error)) from None
+    if others := ", ".join(node.keys() - set(KEYS)):
+        told["not read"] = f"{others}; this app reads {', '.join(KEYS)}"
+    print(f"node of partition-id {node['partition-id']}")
+    for name, text in told.items():
+        print(f"  {name:8} {text}", flush=True)
+    return toml_pairs(node)
+
+
+def parts(node_config: str, policy: Path | None = None) -> tuple[dict[str, Any], dict[str, Callable[[], str]]]:
+    """A configuration as `check_node` returns it, and the checks of what it names.
+
+    Raises
+    ------
+    WrongUsageError
+        As `check_node` does.
+    """
     node = _read(node_config)
     if policy is not None and policy.exists():
         node.setdefault("policy", str(policy))
@@ -52,21 +74,15 @@ def check_node(node_config: str, policy: Path | None = None) -> str:
             check_device(node["device"])
     except ConfigError as error:
         raise WrongUsageError(str(error)) from None
-    try:
-        node |= {key: str(absolute(node[key])) for key in PATHS if key in node}
-        node.setdefault("state-path", str(home() / "personal"))
-        found = {"policy": _policy(node, own), "device": _device(node), "state": _state(Path(node["state-path"]))}
-        if {"signing-key", "roster"} & node.keys():
-            found["keys"] = _keys(node)
-        found["data"] = _data(own.applied(node), own)  # last, since it may take minutes
-    except ConfigError as error:
-        raise ClusterError(str(error)) from None
-    if others := ", ".join(node.keys() - set(KEYS)):
-        found["not read"] = f"{others}; this app reads {', '.join(KEYS)}"
-    print(f"node of partition-id {node['partition-id']}")
-    for name, text in found.items():
-        print(f"  {name:8} {text}", flush=True)
-    return toml_pairs(node)
+    node |= {key: str(absolute(node[key])) for key in PATHS if key in node}
+    node.setdefault("state-path", str(home() / "personal"))
+    return node, {
+        "policy": partial(_policy, node, own),
+        "device": partial(_device, node),
+        "state": partial(check_folder, Path(node["state-path"]), "state-path"),
+        **({"keys": partial(_keys, node)} if {"signing-key", "roster"} & node.keys() else {}),
+        "data": partial(_data, own.applied(node), own),  # last, since it may take minutes
+    }
 
 
 def _read(text: str) -> dict[str, Any]:
@@ -133,11 +149,11 @@ def _device(node: Mapping[str, Any]) -> str:
     from curvfed.client_app.node.resources import device_of, free_memory
 
     device = device_of(parse({}), node)
-    return f"{device}, {_gib(free_memory(device))} of memory free"
+    return f"{device}, {gib(free_memory(device))} of memory free"
 
 
-def _state(folder: Path) -> str:
-    """The folder of personal parameters and models."""
+def check_folder(folder: Path, key: str) -> str:
+    """The folder, which `key` names, of what is kept on this machine, and how much of its disk is free."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -145,15 +161,15 @@ def _state(folder: Path) -> str:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise ClusterError(
-            f"state-path: personal parameters cannot be kept in {folder}: {error.strerror}; allowed is a folder, there or "
-            "to be made, that this user may write to"
+            f"{key}: nothing can be kept in {folder}: {error.strerror}; allowed is a folder, there or to be made, that "
+            "this user may write to"
         ) from None
     if free < LEAST_FREE:
         raise ClusterError(
-            f"state-path: {_gib(free)} are free where {folder} is, needed are {_gib(LEAST_FREE)}; allowed is a folder on "
+            f"{key}: {gib(free)} are free where {folder} is, needed are {gib(LEAST_FREE)}; allowed is a folder on "
             "another disk"
         )
-    return f"{folder}, {_gib(free)} free"
+    return f"{folder}, {gib(free)} free"
 
 
 def _keys(node: Mapping[str, Any]) -> str:
@@ -172,5 +188,6 @@ def _keys(node: Mapping[str, Any]) -> str:
     return f"{len(roster)} nodes in the roster"
 
 
-def _gib(size: int) -> str:
+def gib(size: int) -> str:
+    """A number of bytes in words."""
     return f"{size / 2**30:.1f} GiB"

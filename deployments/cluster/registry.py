@@ -1,11 +1,15 @@
 """Which nodes may take part, and the names of nodes and runs: Flower's lists have only ids."""
 
+import getpass
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from curvfed.client_app.node.ledger import REGISTERED, REVOKED, Ledger
+from curvfed.deployments.cluster import database
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import flwr
 from curvfed.deployments.cluster.folder import ServerFolder
@@ -56,6 +60,12 @@ def named(folder: ServerFolder, text: str) -> str:
     return f"{text} ({', '.join(who)})" if who else text
 
 
+def audit(folder: ServerFolder, kind: str, name: str, **fields: str) -> None:
+    """Add a line to the server's ledger: what was done with a node or a run, and by which user of this machine."""
+    user = os.environ.get("SUDO_USER") or getpass.getuser()
+    Ledger(folder.path / "ledger-server.jsonl").append(kind, run=name, by=user, **fields)
+
+
 def register(folder: ServerFolder, nodes: Sequence[str]) -> None:
     """Register nodes by name or by the files of their public keys; by default all nodes of the folder.
 
@@ -87,6 +97,8 @@ def register(folder: ServerFolder, nodes: Sequence[str]) -> None:
                 f"{error}\nA revoked key is never taken again; without its folder `add {name}` makes a new one"
             ) from None
         note(folder, ids)
+        database.back_up(folder)
+        audit(folder, REGISTERED, name, node=ids[name])
         print(f"registered: {name} as {ids[name]}")
 
 
@@ -106,4 +118,6 @@ def revoke(folder: ServerFolder, nodes: Sequence[str]) -> None:
         flwr(folder, "supernode", "unregister", identity).show().ask()
         ids = {name: value for name, value in ids.items() if value != identity}
         note(folder, ids)
+        database.back_up(folder)
+        audit(folder, REVOKED, given, node=identity)
         print(f"revoked: {given}")

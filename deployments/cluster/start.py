@@ -2,11 +2,13 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from curvfed.deployments.cluster import forked_clients
+from curvfed.deployments.cluster import database, forked_clients
+from curvfed.deployments.cluster.clock import check_clock
 from curvfed.deployments.cluster.connection_checks import (
     check_certificate,
     check_files,
@@ -17,7 +19,7 @@ from curvfed.deployments.cluster.connection_checks import (
 )
 from curvfed.deployments.cluster.daemons import Daemon
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.flower_commands import Command
+from curvfed.deployments.cluster.flower_commands import ONE_PORT, Command
 from curvfed.deployments.cluster.flower_commands import superlink as superlink_command
 from curvfed.deployments.cluster.flower_commands import supernode as supernode_command
 from curvfed.deployments.cluster.folder import ServerFolder
@@ -35,7 +37,12 @@ REFUSED = "Failed to activate SuperNode"
 """A SuperNode prints this when the SuperLink refuses it, whatever the reason."""
 
 
-def superlink(path: Path, bind: str, background: bool) -> None:
+LEASE_STARTS, LEASE_PAUSE = 6, 12.0
+"""Starts of a node whose SuperNode was killed, and seconds between them: the SuperLink counts that one as connected for a
+minute after its last sign of life."""
+
+
+def superlink(path: Path, bind: str, health_port: int, background: bool) -> None:
     """Run the SuperLink of the cluster in a folder, which nodes reach on the address `bind`.
 
     Raises
@@ -47,16 +54,24 @@ def superlink(path: Path, bind: str, background: bool) -> None:
     check_certificate(folder.server[0])
     daemon = Daemon(folder.running, "superlink")
     daemon.check_free()
-    folder.check_database()
-    check_port(bind, folder.fleet_port, "the SuperLink (nodes)")
-    check_port(LOOPBACK, folder.api_port, "the SuperLink (runs)")
-    ports = ((LOOPBACK, folder.api_port), (bind, folder.fleet_port))
-    command = superlink_command(folder, bind).show()
+    ports = [(LOOPBACK, folder.api_port), *([] if ONE_PORT else [(bind, folder.fleet_port)])]
+    for port in ports:
+        check_port(*port, "the SuperLink")
+    database.check(folder)
+    database.back_up(folder)
+    command = superlink_command(folder, bind, health_port).show()
     _serve(command, daemon, background, lambda said: all(is_open(*port) for port in ports), SUPERLINK_START)
 
 
 def supernode(
-    path: Path, name: str, given: str, link: str | None, own_port: int, is_cold: bool, background: bool
+    path: Path,
+    name: str,
+    given: str,
+    link: str | None,
+    own_port: int,
+    health_port: int,
+    is_cold: bool,
+    background: bool,
 ) -> None:
     """Run a SuperNode.
 
@@ -72,6 +87,8 @@ def supernode(
         The address of the SuperLink, if it is not the one in the node's folder.
     own_port : int
         The port of the SuperNode's own API; 0 for any free one.
+    health_port : int
+        The port of its health service; 0 for none.
     is_cold : bool
         Whether every message starts a process that imports everything anew.
     background : bool
@@ -91,20 +108,28 @@ def supernode(
         check_port(LOOPBACK, own_port, "the SuperNode (its own API)")
     node_config = check_node(given, folder.policy)
     check_superlink(address, folder.authority)
-    command = supernode_command(folder, address, node_config, own_port or free_ports(1)[0]).show()
+    print("  clock   ", check_clock(address, folder.authority))
+    command = supernode_command(folder, address, node_config, own_port or free_ports(1)[0], health_port).show()
     if not is_cold:
         command = replace(command, words=[sys.executable, "-P", forked_clients.__file__, *command.words])
     daemon = Daemon(folder.running, folder.name)
-    try:
-        _serve(command, daemon, background, lambda said: CONNECTED in said, SUPERNODE_START)
-    except ClusterError as error:
-        if REFUSED not in str(error):
-            raise
-        raise ClusterError(
-            f"{error}\nThe SuperLink does not accept this key: it is not registered there (on the server: `curvfed cluster "
-            f"register {folder.name}`), it was revoked, or its last SuperNode was killed and still counts as connected for "
-            "a minute"
-        ) from None
+    starts = LEASE_STARTS if daemon.was_killed else 1
+    for left in reversed(range(starts)):
+        try:
+            _serve(command, daemon, background, lambda said: CONNECTED in said, SUPERNODE_START)
+        except ClusterError as error:
+            if REFUSED not in str(error):
+                raise
+            if not left:
+                raise ClusterError(
+                    f"{error}\nThe SuperLink does not accept this key: it is not registered there (on the server: `curvfed "
+                    f"cluster register {folder.name}`), it was revoked, or its last SuperNode was killed and still counts "
+                    "as connected for a minute"
+                ) from None
+            print(f"its last SuperNode was killed and counts as connected for a minute: again in {LEASE_PAUSE:g} s")
+            time.sleep(LEASE_PAUSE)
+        else:
+            break
 
 
 def _serve(command: Command, daemon: Daemon, background: bool, is_up: Callable[[str], bool], patience: float) -> None:

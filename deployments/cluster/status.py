@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from curvfed.deployments.cluster import registry
+from curvfed.deployments.cluster import database, registry
 from curvfed.deployments.cluster.certificates import time_left
-from curvfed.deployments.cluster.connection_checks import is_another
+from curvfed.deployments.cluster.connection_checks import ANOTHER, is_another
 from curvfed.deployments.cluster.daemons import Daemon, running
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import BY, flwr
@@ -48,7 +48,7 @@ def show(folder: ServerFolder) -> int:
     for daemon in running([folder.running, *(node.running for node in folder.nodes())]):
         console.print(str(daemon), soft_wrap=True)
     console.print(f"server certificate: {time_left(folder.server[0]).days} days left")
-    folder.check_database()
+    database.check(folder)
     flwr(folder, "supernode", "list").show()
     try:
         nodes = registry.present(folder)
@@ -83,14 +83,9 @@ def _absences(directory: Path) -> str:
 
 def _show_silence(console: Console, folder: ServerFolder, reason: str) -> None:
     """Say why the SuperLink does not answer."""
-    address = f"{LOOPBACK}:{folder.api_port}"
-    if is_another(address, folder.authority[0]):
-        console.print(
-            f"[red]the SuperLink at {address} is another cluster's[/red]: {folder.authority[0]} does not vouch for it. "
-            "Stop it by its own `down`, or make a cluster with another --folder and --api-port",
-            soft_wrap=True,
-        )
-        return
-    console.print(f"[red]{escape(reason)}[/red]", soft_wrap=True)
-    if tail := Daemon(folder.running, "superlink").tail():
+    address, authority = f"{LOOPBACK}:{folder.api_port}", folder.authority[0]
+    is_other = is_another(address, authority)
+    told = ANOTHER.format(address=address, authority=authority) if is_other else reason
+    console.print(f"[red]{escape(told)}[/red]", soft_wrap=True)
+    if not is_other and (tail := Daemon(folder.running, "superlink").tail()):
         console.print(f"end of its log:\n{tail}", markup=False, soft_wrap=True)

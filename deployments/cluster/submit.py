@@ -4,9 +4,10 @@ import contextlib
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from curvfed.client_app.node.ledger import RESUMED, RUN
 from curvfed.deployments.bundle import app_folder
 from curvfed.deployments.cluster import registry
 from curvfed.deployments.cluster.errors import ClusterError
@@ -119,7 +120,7 @@ def _once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
     try:
         identity = _submit(folder, config)
         try:
-            status, details = _follow(folder, identity, expected.directory)
+            status, details = _follow(folder, identity, expected.directory, lambda: expected.read()[1])
         except (Interrupted, ClusterError):  # nobody would follow the run any more
             with signals(signal.SIG_IGN):
                 _stop(folder, identity, expected.directory)
@@ -146,17 +147,20 @@ def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
         identity = str(command.show().ask()["run-id"])
     names = registry.known(folder, registry.RUNS)
     registry.note(folder, names | {identity: str(ExpectedSummary(config).directory)}, registry.RUNS)
+    kind = RESUMED if config.get("resume") else RUN
+    registry.audit(folder, kind, str(config["run-name"]), method=method, id=identity)
     if caught:
         _stop(folder, identity, ExpectedSummary(config).directory)
         raise Interrupted(caught[0])
     return identity
 
 
-def _follow(folder: ServerFolder, identity: str, directory: Path) -> tuple[str, str]:
-    """Show the log of a run as it comes; the run's status and details at the end."""
+def _follow(folder: ServerFolder, identity: str, directory: Path, ended: Callable[[], object]) -> tuple[str, str]:
+    """Show the log of a run as it comes; its status and details at the end. `ended` tells whether it left a summary."""
     log = flwr(folder, "log", identity, options=["--stream"]).show()
     ask = flwr(folder, "list", options=["--run-id", identity, "--format", "json"]).ask
     answered = told = time.monotonic()
+    was_written = False
     with subprocess.Popen(log.words, env=log.environment) as stream:
         try:
             while True:
@@ -174,6 +178,11 @@ def _follow(folder: ServerFolder, identity: str, directory: Path) -> tuple[str, 
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         stream.wait(5 * POLL)  # for the last lines of the log
                     return run["status"], run["status-details"]
+                # Flower would notice after more than a minute that the run's server was killed.
+                if was_written and not is_written(directory) and not ended():
+                    _stop(folder, identity, directory)
+                    return "finished:failed", "its ServerApp was killed"
+                was_written = is_written(directory)
                 # The log ends with the SuperLink; a new log would begin with the first line of the run.
                 if stream.poll() is None:
                     told = time.monotonic()

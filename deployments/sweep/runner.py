@@ -178,7 +178,9 @@ def _start(resources: Resources) -> int:
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
     if not resources.address and "ray" not in sys.modules:
         # Ray listens on all addresses and runs whatever it is sent; with a token it takes orders from this process alone.
-        os.environ["RAY_AUTH_MODE"], os.environ["RAY_AUTH_TOKEN"] = "token", secrets.token_hex(32)
+        own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        # If this process is killed, two of Ray's look for the others so many seconds before they end: 60 by default.
+        os.environ.update(own | {"RAY_gcs_rpc_server_reconnect_timeout_s": "5"})
     import ray
 
     try:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from curvfed.deployments import isolated, preflight, run
 from curvfed.deployments.command import main
-from curvfed.deployments.processes import free_ports
+from curvfed.deployments.processes import free_ports, wait_until
 from curvfed.deployments.run_results import named, toml_pairs
 from curvfed.strategies.base.dotted import read_value
 from curvfed.strategies.config.parse import parse
@@ -55,7 +55,8 @@ class Fake:
         self.run = folder / "results" / "one"
         self.command = [f"results-dir={folder / 'results'}", "run-name=one"]
         self.env = {"FAKE": str(folder), "RUN": str(self.run)}
-        for name, text in {"flwr": FAKE_FLWR, "flwr-simulation": FAKE_SIMULATION}.items():
+        python = f'#!/bin/sh\nexec "{INTERPRETER}" "$@"\n'
+        for name, text in {"flwr": FAKE_FLWR, "flwr-simulation": FAKE_SIMULATION, "python": python}.items():
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
         self.answer(status="finished:completed", summary={"status": "completed"})
@@ -230,20 +231,39 @@ def test_a_timeout_interrupts_the_run_and_stops_the_daemon(fake, capsys, monkeyp
     assert fake.daemon_is_gone()
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_interrupts_the_run_and_stops_the_daemon(fake, signum):
+def started(fake: Fake, **settings: object) -> "subprocess.Popen[bytes]":
+    """An endless run that is under way."""
     (fake.folder / "endless").touch()
     code = f"import sys; import curvfed.deployments.command as it; sys.executable = {sys.executable!r}; sys.exit(it.main())"
-    process = subprocess.Popen([INTERPRETER, "-c", code, "run", *fake.command])
+    process = subprocess.Popen([INTERPRETER, "-c", code, "run", *fake.command], **settings)
     deadline = time.monotonic() + 30
     while not (fake.folder / "started").exists():
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
+    return process
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_interrupts_the_run_and_stops_the_daemon(fake, signum):
+    process = started(fake)
     process.send_signal(signum)
     assert process.wait(30) == 128 + signum
     assert (fake.folder / "interrupted").exists()
     assert fake.daemon_is_gone()
+
+
+def test_nothing_is_left_of_a_run_that_is_killed_with_all_that_it_started(fake, tmp_path):
+    home = tmp_path / "tmp"
+    home.mkdir()
+    process = started(fake, env=os.environ | {"TMPDIR": str(home)})
+    (own,) = home.glob("flwr-*")
+    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    for each in family:
+        each.kill()
+    process.wait()
+    assert wait_until(lambda: fake.daemon_is_gone() and not own.exists(), 10)
+    assert isolated.processes(own) == []
 
 
 def test_nothing_of_the_machine_is_shared(tmp_path, monkeypatch):

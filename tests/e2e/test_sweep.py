@@ -16,6 +16,7 @@ import torch
 from equal_runs import figures, is_figure
 
 from curvfed.deployments.inprocess import simulate
+from curvfed.deployments.processes import wait_until
 from curvfed.deployments.sweep.plan import Planned, read_plan
 from curvfed.deployments.sweep.results import LOGS, Results
 
@@ -213,8 +214,11 @@ def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(own_home, sweep_of, t
     done = [sweep.rounds(run) for run in long]
     process = sweep.begin()
     await_(lambda: any(sweep.rounds(run) > before + 5 for run, before in zip(long, done, strict=True)), process)
+    family = psutil.Process(process.pid).children(recursive=True)
     process.kill()  # and Ray finds out by itself
     process.communicate(timeout=LONG)
+    assert family
+    assert wait_until(lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family), 10)
     second = sweep.summaries()
     assert len(second) < 3
 

@@ -15,6 +15,7 @@ import psutil
 
 from curvfed.deployments.cluster.daemons import Daemon
 from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.flower_commands import ONE_PORT
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.processes import free_ports
 
@@ -98,7 +99,8 @@ class LocalCluster:
 
     def start_node(self, name: str, *words: str) -> None:
         """Start a SuperNode."""
-        self.call(name, "supernode", name, "--node-config", self.node_configs[name], "--background", *words)
+        link = ("--superlink", f"{self.host}:{self.api_port}") if ONE_PORT else ()
+        self.call(name, "supernode", name, "--node-config", self.node_configs[name], "--background", *link, *words)
 
     def start(self) -> None:
         """All of it, and wait until every node is connected."""

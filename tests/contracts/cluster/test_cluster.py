@@ -24,7 +24,16 @@ from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
 from curvfed.client_app.node.policy import Policy, policy_of
-from curvfed.deployments.cluster import certificates, connection_checks, daemons, registry, status, submit
+from curvfed.deployments.cluster import (
+    certificates,
+    connection_checks,
+    daemons,
+    database,
+    registry,
+    rotated_log,
+    status,
+    submit,
+)
 from curvfed.deployments.cluster import flower_commands as commands
 from curvfed.deployments.cluster.daemons import Daemon, running, stop_all
 from curvfed.deployments.cluster.errors import ClusterError
@@ -347,6 +356,8 @@ def test_down_of_what_is_not_there_says_so(tmp_path, capsys):
 def site(tmp_path, monkeypatch):
     """A cluster of its own, and Flower's program replaced by one that does what a test says."""
     (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tmp_path / "bin" / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr("curvfed.deployments.cluster.start.SUPERNODE_START", 30.0)
@@ -501,6 +512,25 @@ def test_a_daemon_that_ends_before_it_is_up_shows_its_log(tmp_path):
             Command([sys.executable, "-c", "print('no such key'); raise SystemExit(3)"]), lambda said: "up" in said, 30
         )
     assert daemon.process() is None
+
+
+def test_the_log_of_a_daemon_is_rotated_and_the_newest_lines_are_kept(tmp_path):
+    lines = [f"line {number} of % and ü\n" for number in range(1000)]
+    rotated_log.write(lines, str(tmp_path / "one.log"), most_bytes=4096)
+    files = [tmp_path / f"one.log{suffix}" for suffix in (".3", ".2", ".1", "")]
+    assert sorted(files) == sorted(tmp_path.iterdir())
+    assert max(path.stat().st_size for path in files) <= 4096
+    kept = "".join(path.read_text(encoding="utf-8") for path in files)
+    assert "".join(lines).endswith(kept)
+    assert len(kept) > 3 * 3500
+
+
+def test_a_log_that_cannot_be_written_ends_nothing(tmp_path):
+    """As a program whose disk is full sees it: every write to /dev/full fails."""
+    done = subprocess.run(
+        [sys.executable, "-P", rotated_log.__file__, "/dev/full"], input=b"a\n\xff\n" * 1000, capture_output=True
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_daemon_that_ends_as_patience_does_has_not_been_started(tmp_path, monkeypatch):
@@ -792,10 +822,10 @@ def test_the_superlink_of_another_cluster_is_said_to_be_that(folder, fake, tmp_p
 @pytest.mark.parametrize("share", [0.1, 0.6])
 def test_a_damaged_database_is_named_before_anything_is_started(share, tmp_path, fake, capsys):
     folder = ServerFolder.make(tmp_path / "one", [], [], 9092, 8000, 1)
-    with contextlib.closing(sqlite3.connect(folder.database)) as database, database:
-        database.execute("CREATE TABLE nodes (name TEXT)")
-        database.executemany("INSERT INTO nodes VALUES (?)", [("x" * 1000,)] * 100)
-    folder.check_database()
+    with contextlib.closing(sqlite3.connect(folder.database)) as connection, connection:
+        connection.execute("CREATE TABLE node (node_id TEXT)")
+        connection.executemany("INSERT INTO node VALUES (?)", [("x" * 1000,)] * 100)
+    assert database.check(folder).endswith("sound")
     whole = folder.database.read_bytes()
     folder.database.write_bytes(whole[: int(share * len(whole))])
     for command in ("superlink", "status"):

@@ -178,7 +178,7 @@ WRONG = {
     'partition-id=0 data-path="tu"': "holds a data set in the layout of the TU collection",
     'partition-id=0 num-partitions=1 state-path="notes.txt"': "notes.txt: File exists; allowed is a folder",
     'partition-id=0 num-partitions=1 state-path="notes.txt/x"': "notes.txt/x: Not a directory; allowed is a folder",
-    'partition-id=0 num-partitions=1 state-path="/proc/x"': "personal parameters cannot be kept in /proc/x",
+    'partition-id=0 num-partitions=1 state-path="/proc/x"': "state-path: nothing can be kept in /proc/x",
     'partition-id=0 num-partitions=1 signing-key="x.pem"': "this node has only signing-key of signing-key and roster",
     'partition-id=0 num-partitions=1 roster="keys"': "this node has only roster of signing-key and roster",
     'partition-id=0 num-partitions=1 roster="keys" signing-key="x.pem"': "signing-key in this node's --node-config: there",

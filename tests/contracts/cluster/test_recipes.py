@@ -49,7 +49,7 @@ def units(tmp_path: Path) -> list[Path]:
     """The units as they would be installed, with the Python of this environment."""
     made = []
     for path in SYSTEMD.glob("*.service"):
-        text = path.read_text().replace("/opt/curvfed/.venv/bin/curvfed", sys.executable)
+        text = re.sub("/opt/curvfed/.venv/bin/(curvfed|python)", sys.executable, path.read_text())
         made.append(tmp_path / path.name.replace("@", "@north"))
         made[-1].write_text(text)
     drop_in = tmp_path / "curvfed-supernode@north.service.d"

@@ -1,0 +1,80 @@
+"""The SuperLink's database, `superlink.db`: whether it is sound, its backup, and the way back.
+
+It holds which nodes are registered, and what became of each run. The backup is as old as the last start, registration or
+revocation, and lies beside it.
+"""
+
+import contextlib
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+from curvfed.deployments.cluster.connection_checks import is_open
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.folder import ServerFolder
+from curvfed.deployments.processes import LOOPBACK
+
+
+def check(folder: ServerFolder) -> str:
+    """Say that the database is sound, or that there is none yet.
+
+    Raises
+    ------
+    ClusterError
+        If it is damaged.
+    """
+    path, backup = folder.database, folder.database_backup
+    if not backup.exists() and not (path.exists() and path.stat().st_size):
+        return "none yet; the SuperLink's first start makes it"
+    if reason := _damage(path):
+        mend = f"`curvfed cluster doctor --restore` puts its backup there, {backup}"
+        if not backup.exists():
+            mend = (
+                "there is no backup: move it away, start the SuperLink, and register every node anew. Results and "
+                "checkpoints are not in it"
+            )
+        raise ClusterError(f"{path} is damaged ({reason}); {mend}")
+    return f"{path}: sound"
+
+
+def back_up(folder: ServerFolder) -> None:
+    """Copy a sound database, which may be in use; an older backup is replaced by a whole copy or not at all."""
+    if not _damage(folder.database):
+        new = folder.database.with_suffix(".new.db")
+        new.unlink(missing_ok=True)
+        with contextlib.closing(sqlite3.connect(folder.database)) as connection:
+            connection.execute("VACUUM INTO ?", (str(new),))
+        os.replace(new, folder.database_backup)
+
+
+def restore(folder: ServerFolder) -> None:
+    """Put the backup in the place of a damaged database, which is kept under another name.
+
+    Raises
+    ------
+    ClusterError
+        If the SuperLink runs, the database is sound, or there is no sound backup.
+    """
+    if is_open(LOOPBACK, folder.api_port):
+        raise ClusterError("the SuperLink runs, and uses its database; stop it first, by `down` or `systemctl stop`")
+    damaged = folder.database.with_suffix(".damaged.db")
+    if not _damage(folder.database) or _damage(folder.database_backup):
+        raise ClusterError(f"{folder.database} is sound, or {folder.database_backup} is not; nothing was done")
+    for end in ("", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(f"{folder.database}{end}", f"{damaged}{end}")
+    shutil.copyfile(folder.database_backup, folder.database)
+    print(f"restored: {folder.database}; the damaged one is {damaged}")
+
+
+def _damage(path: Path) -> str:
+    """What is wrong with a database, or nothing."""
+    try:
+        # Read and write, since only so SQLite takes up what a killed SuperLink has left beside the file.
+        with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as connection:
+            connection.execute("SELECT node_id FROM node").fetchall()
+            ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+    except sqlite3.Error as error:
+        return str(error)
+    return "" if found == "ok" else str(found)

@@ -1,0 +1,250 @@
+"""`curvfed cluster doctor` against clusters of which one thing each is broken: it is named, with the way to mend it."""
+
+import datetime
+import json
+import os
+import re
+import socket
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from curvfed.deployments.cluster import certificates, clock, database, doctor, registry
+from curvfed.deployments.cluster.daemons import Daemon
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.folder import ServerFolder
+from curvfed.deployments.command import main
+from curvfed.deployments.processes import free_ports
+from curvfed.strategies.wire.store import Store
+
+
+class Site:
+    """A server that is not started, with a registered node beside it, one run, and the run's personal file."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = ServerFolder.make(path / "c", [], ["north"], *free_ports(2), 100)
+        self.node, self.results, self.state = self.folder.node("north"), path / "results", path / "state"
+        registry.note(self.folder, {"north": "41"})
+        registry.note(self.folder, {"7": "one"}, registry.RUNS)
+        with sqlite3.connect(self.folder.database) as connection:
+            connection.execute("CREATE TABLE node (node_id INTEGER, name TEXT)")
+            connection.executemany("INSERT INTO node VALUES (?, 'north')", [(number,) for number in range(1000)])
+        connection.close()
+        database.back_up(self.folder)
+        for store in (self.checkpoints, self.personal):
+            for stamp in (1, 2):
+                store.save(stamp, {"a": np.arange(100.0)}, {}, base=stamp - 1)
+
+    @property
+    def checkpoints(self) -> Store:
+        return Store(self.results / "one" / "checkpoint" / "server")
+
+    @property
+    def personal(self) -> Store:
+        return Store(self.state / "one" / "00000")
+
+    def told(self, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+        """Exit status and lines of what is wrong, at the server and at the node."""
+        cluster = ["cluster", "--folder", str(self.folder.path), "doctor"]
+        config = f'partition-id=0 num-partitions=1 state-path="{self.state}"'
+        codes = [main([*cluster, "--results", str(self.results)]), main([*cluster, "north", "--node-config", config])]
+        lines = capsys.readouterr().out.splitlines()
+        return max(codes), "\n".join(line for line in lines if line.startswith("WRONG"))
+
+
+@pytest.fixture
+def site(tmp_path):
+    return Site(tmp_path)
+
+
+def expired(site: Site) -> None:
+    for path in site.folder.server:
+        path.unlink()
+    certificates.make_server(*site.folder.server, site.folder.authority, certificates.server_names([]), 0)
+
+
+def ends_soon(site: Site) -> None:
+    site.folder.renew([], 20)
+
+
+def of_another_authority(site: Site) -> None:
+    for path in site.folder.authority:
+        path.unlink()
+    certificates.make_authority(*site.folder.authority)
+
+
+def readable_key(site: Site) -> None:
+    site.node.key.chmod(0o644)
+
+
+def without_key(site: Site) -> None:
+    site.node.key.unlink()
+
+
+def torn_authority(site: Site) -> None:
+    site.node.authority.write_text("-----BEGIN CERTIFICATE-----\n")
+
+
+def not_registered(site: Site) -> None:
+    registry.note(site.folder, {})
+
+
+def truncated_database(site: Site) -> None:
+    os.truncate(site.folder.database, site.folder.database.stat().st_size // 2)
+
+
+def wrong_policy(site: Site) -> None:
+    site.node.policy.write_text("[sums]\ncontributers = 3\n")
+
+
+def torn_checkpoint(site: Site) -> None:
+    os.truncate(site.results / "one" / "checkpoint" / "server" / "00000002.safetensors", 100)
+
+
+def torn_personal_file(site: Site) -> None:
+    os.truncate(site.state / "one" / "00000" / "00000002.safetensors", 100)
+
+
+def killed(site: Site) -> None:
+    site.folder.running.mkdir(exist_ok=True)
+    (site.folder.running / "superlink.pid").write_text(json.dumps({"pid": 2**22 + 1, "created": 0.0}))
+
+
+BROKEN: list[tuple[Callable[[Site], None], str, str]] = [
+    (expired, "certificate", r"server\.crt ended \d+ days ago; `curvfed cluster renew`"),
+    (ends_soon, "certificate", r"server\.crt ends in 19 days; `curvfed cluster renew`"),
+    (of_another_authority, "certificate", r"server\.key and ca\.crt do not belong together; `curvfed cluster renew`"),
+    (readable_key, "key", r"others may read or change .*node\.key, mode 0644: chmod 600 .*node\.key"),
+    (without_key, "files", r"there is no .*node\.key; bring it from the server's nodes/north"),
+    (torn_authority, "certificate", r"north/ca\.crt cannot be read .* a node's ca\.crt is that of the server"),
+    (not_registered, "registered", r"not registered: north; `curvfed cluster register`"),
+    (truncated_database, "database", r"superlink\.db is damaged .*; `curvfed cluster doctor --restore`"),
+    (torn_checkpoint, "run", r"state of round 2 .* is unreadable .*; without this file round 1 holds"),
+    (torn_personal_file, "personal", r"state of round 2 .* is unreadable .*; without this file round 1 holds"),
+    (killed, "superlink", r"superlink was killed, or its machine went down; start it again"),
+]
+NOT_RUNNING = ("the SuperLink does not run; `curvfed cluster superlink` starts it", "no SuperLink answers at")
+
+
+def test_of_a_sound_cluster_that_is_down_only_this_is_said(site, capsys):
+    code, wrong = site.told(capsys)
+    assert code == 1
+    assert [words in line for words, line in zip(NOT_RUNNING, wrong.splitlines(), strict=True)] == [True, True]
+
+
+@pytest.mark.parametrize(("harm", "name", "words"), BROKEN, ids=[harm.__name__ for harm, _, _ in BROKEN])
+def test_what_is_broken_is_named_with_its_mend(site, capsys, harm, name, words):
+
+    harm(site)
+    code, wrong = site.told(capsys)
+    assert code == 1
+    assert re.search(f"^WRONG +{name} +.*{words}", wrong, re.MULTILINE), wrong
+
+
+def test_a_policy_that_is_wrong_is_wrong_usage(site, capsys):
+    wrong_policy(site)
+    assert main(["cluster", "--folder", str(site.folder.path), "doctor", "north"]) == 2
+    assert "contributers" in capsys.readouterr().err
+
+
+def test_a_port_that_another_program_has_is_named(site, capsys):
+    with socket.create_server(("127.0.0.1", site.folder.fleet_port)):
+        _, wrong = site.told(capsys)
+    assert f"the SuperLink cannot listen on 127.0.0.1:{site.folder.fleet_port}" in wrong
+
+
+def test_a_full_disk_and_memory_are_named(site, capsys, monkeypatch):
+    monkeypatch.setattr("curvfed.deployments.cluster.node_check.LEAST_FREE", 2**60)
+    monkeypatch.setattr(doctor, "LEAST_MEMORY", 2**60)
+    _, wrong = site.told(capsys)
+    assert wrong.count("GiB are free where") == 2
+    assert wrong.count("GiB are free, needed are") == 2
+
+
+def test_a_sound_cluster_passes(site, capsys):
+    assert doctor.examine([("database", lambda: database.check(site.folder))]) == 0
+    assert capsys.readouterr().out.endswith("found wrong: 0\n")
+
+
+def test_a_damaged_database_is_restored_from_its_backup(site, capsys):
+    cluster = ["cluster", "--folder", str(site.folder.path)]
+    assert main([*cluster, "doctor", "--restore"]) == 1
+    assert "superlink.db is sound" in capsys.readouterr().err
+    truncated_database(site)
+    assert main([*cluster, "superlink"]) == 1
+    assert "doctor --restore" in capsys.readouterr().err
+    main([*cluster, "doctor", "--restore"])
+    assert "sound" in database.check(site.folder)
+    connection = sqlite3.connect(site.folder.database)
+    assert connection.execute("SELECT COUNT(*), MAX(node_id) FROM node").fetchall() == [(1000, 999)]
+    connection.close()
+    assert site.folder.database.with_suffix(".damaged.db").exists()
+    with socket.create_server(("127.0.0.1", site.folder.api_port)), pytest.raises(ClusterError, match="stop it first"):
+        database.restore(site.folder)
+
+
+def test_a_daemon_that_was_stopped_was_not_killed(site):
+    killed(site)
+    daemon = Daemon(site.folder.running, "superlink")
+    assert daemon.was_killed
+    daemon.stop()
+    assert not daemon.was_killed
+
+
+# --- The clock, against a server of the same order of checks as Flower's -------------------------------------------------
+
+
+class Clock(datetime.datetime):
+    """A clock that is off."""
+
+    off = 0.0
+
+    @classmethod
+    def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:
+        return datetime.datetime.now(tz) + datetime.timedelta(seconds=cls.off)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    """Flower's own check of nodes, before a service that is never reached, with TLS of the cluster."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    import grpc
+    from flwr.proto.fleet_pb2_grpc import FleetServicer, add_FleetServicer_to_server
+    from flwr.server.superlink.fleet.grpc_rere.node_auth_server_interceptor import NodeAuthServerInterceptor
+
+    folder = ServerFolder.make(tmp_path_factory.mktemp("fleet") / "c", [], [], 9092, 8000, 10)
+    unknown = SimpleNamespace(state=lambda: SimpleNamespace(get_node_id_by_public_key=lambda key: None))
+    server = grpc.server(ThreadPoolExecutor(2), interceptors=[NodeAuthServerInterceptor(unknown)])
+    add_FleetServicer_to_server(FleetServicer(), server)
+    pair = [(folder.server[1].read_bytes(), folder.server[0].read_bytes())]
+    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials(pair))
+    server.start()
+    yield f"127.0.0.1:{port}", folder.authority[0]
+    server.stop(0)
+
+
+@pytest.mark.parametrize(
+    ("off", "told"),
+    [(0, ""), (3, "(3|2).[0-9] s ahead of"), (-200, "(200|199).[0-9] s behind"),
+     (8, "clock is (8|7).[0-9] s ahead of .*NTP"),
+     (-400, "clock is (400|399).[0-9] s behind .*NTP"), (7200, "clock is (7200|7199).[0-9] s ahead"),
+     (10**6, "more than a day from the server's")],
+)  # fmt: skip
+def test_a_clock_that_is_off_is_named_with_how_much(fleet, monkeypatch, off, told):
+    monkeypatch.setattr(Clock, "off", float(off))
+    fields = {"datetime": Clock, "UTC": datetime.UTC, "timedelta": datetime.timedelta}
+    monkeypatch.setattr(clock, "datetime", SimpleNamespace(**fields))
+    if off in (0, 3, -200):
+        assert re.search(told, clock.check_clock(*fleet))
+    else:
+        with pytest.raises(ClusterError, match=told):
+            clock.check_clock(*fleet)
+
+
+def test_a_clock_is_not_known_without_a_superlink(fleet):
+    assert "not known" in clock.check_clock(f"127.0.0.1:{free_ports(1)[0]}", fleet[1])

@@ -1,0 +1,30 @@
+"""A cluster of two nodes on loopback: a run, gone on with; what the server's ledger says; all down. Under any Flower."""
+
+import psutil
+import pytest
+from local_cluster import SERVER, cluster, shares
+
+from curvfed.client_app.node.ledger import Ledger
+from curvfed.deployments.processes import wait_until
+
+
+@pytest.mark.long
+def test_a_run_is_gone_on_with_and_all_is_on_record(tmp_path):
+    pairs = ["method=flatland", "dataset=trees", "embedding-dim=8", "min-replies=2", "run-name=one"]
+    with cluster(tmp_path, shares(2)) as nodes:
+        family = [each for host in (SERVER, *nodes.node_configs) for each in nodes.family(host)]
+        for more in (["num-rounds=1"], ["num-rounds=2", "resume=true"]):
+            code, output = nodes.run(*pairs, *more)
+            assert code == 0, output
+        assert nodes.rounds_done("one") == 2
+        said = nodes.call(SERVER, "doctor", "--results", str(nodes.results))
+        assert "found wrong: 0" in said
+        assert "rounds 1, 2" in said
+        lines = Ledger(nodes.files.path / "ledger-server.jsonl").lines()
+        assert [(line["kind"], line["run"]) for line in lines] == [
+            ("registered", "n0"), ("registered", "n1"), ("run", "one"), ("resumed", "one")
+        ]  # fmt: skip
+        assert "by " in nodes.call(SERVER, "ledger", str(nodes.files.path))
+    assert wait_until(
+        lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family), 10
+    )
