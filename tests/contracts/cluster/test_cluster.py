@@ -729,6 +729,44 @@ def test_a_run_whose_log_has_ended_is_told_of(folder, fake, monkeypatch, capsys)
     assert "the run is running; rounds kept: 0" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("has_summary", [False, True])
+def test_a_server_app_that_was_killed_is_noticed_and_one_that_ended_is_not(
+    folder, fake, monkeypatch, capsys, has_summary
+):
+    written = iter([True])
+    monkeypatch.setattr(submit, "is_written", lambda directory: next(written, False))
+    answer(fake, *["running"] * 5, "finished:completed", summary={"status": "completed"} if has_summary else None)
+    assert submitted(folder, fake) == (0 if has_summary else 1)
+    assert ("its ServerApp was killed" in capsys.readouterr().out) is not has_summary
+    assert (len((fake / "statuses").read_text().split()) > 2) is not has_summary
+
+
+def test_who_did_what_is_on_record(folder, fake, capsys, monkeypatch):
+    monkeypatch.setenv("SUDO_USER", "ada")
+    (folder.path / "ledger-server.jsonl").unlink(missing_ok=True)
+    registry.register(folder, ["north"])
+    registry.revoke(folder, ["north"])
+    answer(fake, *["finished:completed"] * 2, summary={"status": "completed"})
+    submitted(folder, fake)
+    submitted(folder, fake, resume=True)
+    assert told("ledger", folder.path) == 0
+    said = capsys.readouterr().out
+    found = re.findall(r"Z  (\w+) +(\w+) +by ada", said)
+    assert found == [("registered", "north"), ("revoked", "north"), ("run", "one"), ("resumed", "one")]
+
+
+def test_a_node_that_was_killed_is_started_until_it_is_taken(site, monkeypatch, capsys):
+    monkeypatch.setattr("curvfed.deployments.cluster.start.LEASE_PAUSE", 0.0)
+    running = site.node("north").running
+    running.mkdir()
+    (running / "north.pid").write_text(json.dumps({"pid": 2**22 + 1, "created": 0.0}))
+    once = site.path / "once"
+    refused = "echo '[code: 2004] Failed to activate SuperNode.'; exit 1"
+    flower_supernode(site, f"[ -e {once} ] || {{ touch {once}; {refused}; }}; echo 'SuperNode ID: 7'; exec sleep 300")
+    assert start(site) == 0
+    assert "its last SuperNode was killed" in capsys.readouterr().out
+
+
 def test_a_run_that_somebody_stopped_stays_stopped(folder, fake):
     answer(fake, "finished:stopped", "finished:completed")
     assert submitted(folder, fake, retries=3) == 1
