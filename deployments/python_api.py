@@ -254,10 +254,13 @@ def _give(nodes: list[dict[str, Any]], data: Sequence[object], method: str, task
     DataError, ConfigError
         If they are unfit, or the method does not work on such data.
     """
+    from curvfed.tasks.errors import DataError
     from curvfed.tasks.in_memory import check_data, task_of
 
     for place, item in enumerate(data):
         if isinstance(item, str | os.PathLike):
+            if not Path(item).expanduser().exists():
+                raise DataError(f"data[{place}]: no file or folder {item}; allowed is a path of a client's own data")
             nodes[place]["data-path"] = os.fspath(item)
             continue  # read, and refused, as a real node's data are
         nodes[place][IN_MEMORY] = raw = check_data(f"data[{place}]", item)

@@ -167,7 +167,7 @@ def test_predictions_refuse_data_of_another_kind(tmp_path):
 @pytest.mark.parametrize(
     ("item", "told"),
     [
-        ("graph.pt", r"data\[0\] is a str; allowed is a graph"),
+        ("graph.pt", r"data\[0\]: no file or folder graph.pt; allowed is a path"),
         (Data(edge_index=torch.zeros(2, 0, dtype=torch.long)), r"data\[0\]: x must be a tensor"),
         ([], r"data\[0\]: the list is empty"),
         ((np.zeros((4, 8, 8)), [0, 1, 0, 1]), r"data\[0\]: images are float64 of shape \(4, 8, 8\); allowed are uint8"),
