@@ -1,17 +1,19 @@
 """Files that carry a digest of themselves, so that none of which a byte has changed is read as if it were whole.
 
 The digest stands in the file as text, wherever the kind of file has a place for text. It is that of the whole file with
-zeros in the digest's own place, so that any program can compute it without knowing the kind.
+zeros in the digest's own place, so that any program can compute it without knowing the kind. It shows damage and slips, not
+forgery: whoever can write the file can write another digest.
 """
 
 import re
-from hashlib import blake2b
+
+from xxhash import xxh3_128  # 60 times as fast as BLAKE2b: every client's state is written and read in every round
 
 ZEROS = 32 * b"0"
-UNSEALED = f"blake2b:{ZEROS.decode()}"
-"""The place of a digest, before it is known: BLAKE2b of 128 bits, in hexadecimal digits."""
+UNSEALED = f"xxh128:{ZEROS.decode()}"
+"""The place of a digest, before it is known: XXH3 of 128 bits, in hexadecimal digits."""
 
-_SEAL = re.compile(rb"blake2b:([0-9a-f]{32})")
+_SEAL = re.compile(rb"xxh128:([0-9a-f]{32})")
 
 
 class DamagedError(ValueError):
@@ -20,10 +22,10 @@ class DamagedError(ValueError):
 
 def sealed(head: bytes, *rest: bytes | memoryview) -> bytes:
     """The beginning of a file, `UNSEALED` replaced by the digest of the whole file; `rest` is what follows it."""
-    digest = blake2b(head, digest_size=16)
+    digest = xxh3_128(head)
     for part in rest:
         digest.update(part)
-    return head.replace(UNSEALED.encode(), b"blake2b:" + digest.hexdigest().encode(), 1)
+    return head.replace(UNSEALED.encode(), b"xxh128:" + digest.hexdigest().encode(), 1)
 
 
 def is_whole(data: bytes) -> bool | None:
@@ -31,7 +33,8 @@ def is_whole(data: bytes) -> bool | None:
     found = _SEAL.search(data)
     if found is None:
         return None
-    digest = blake2b(data[: found.start(1)] + ZEROS, digest_size=16)
+    digest = xxh3_128(memoryview(data)[: found.start(1)])
+    digest.update(ZEROS)
     digest.update(memoryview(data)[found.end(1) :])
     return digest.hexdigest().encode() == found[1]
 

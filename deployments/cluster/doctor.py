@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from curvfed.client_app.node.ledger import Ledger
 from curvfed.deployments.cluster import connection_checks as checks
 from curvfed.deployments.cluster import database, registry
 from curvfed.deployments.cluster.certificates import check_pair
@@ -61,6 +62,7 @@ def server_checks(folder: ServerFolder, results: Path | None = None) -> list[Che
         ("registered", partial(_check_registered, folder)),
         ("disk", partial(check_folder, folder.path, "--folder")),
         ("memory", _check_memory),
+        ("ledger", partial(_check_ledger, registry.ledger(folder))),
         ("superlink", partial(_check_superlink, folder)),
         *([("nodes", partial(_check_nodes, folder))] if checks.is_open(LOOPBACK, folder.api_port) else []),
         *[("run", partial(check_stored, run / "checkpoint" / "server")) for run in runs if run.exists()],
@@ -80,6 +82,10 @@ def node_checks(server: Path, name: str, node_config: str) -> list[Check]:
         *named.items(),
         ("memory", _check_memory),
         ("supernode", partial(_check_killed, Daemon(node.running, node.name))),
+        *[
+            ("ledger", partial(_check_ledger, path))
+            for path in sorted(Path(config["state-path"]).glob("ledger-*.jsonl"))
+        ],
         *[("personal", partial(check_stored, path)) for path in sorted(Path(config["state-path"]).glob("*/[0-9]*"))],
     ]
 
@@ -101,6 +107,10 @@ def check_stored(folder: Path) -> str:
             raise ClusterError(f"{error}; {mend}") from None
         sound.append(stamp)
     return f"{folder}: rounds {', '.join(map(str, sound)) or 'none'}"
+
+
+def _check_ledger(path: Path) -> str:
+    return f"{path}: {len(Ledger(path).lines())} lines"
 
 
 def _check_registered(folder: ServerFolder) -> str:

@@ -60,10 +60,15 @@ def named(folder: ServerFolder, text: str) -> str:
     return f"{text} ({', '.join(who)})" if who else text
 
 
+def ledger(folder: ServerFolder) -> Path:
+    """What was done with nodes and runs, a line each."""
+    return folder.path / "ledger-server.jsonl"
+
+
 def audit(folder: ServerFolder, kind: str, name: str, **fields: str) -> None:
     """Add a line to the server's ledger: what was done with a node or a run, and by which user of this machine."""
     user = os.environ.get("SUDO_USER") or getpass.getuser()
-    Ledger(folder.path / "ledger-server.jsonl").append(kind, run=name, by=user, **fields)
+    Ledger(ledger(folder)).append(kind, run=name, by=user, **fields)
 
 
 def register(folder: ServerFolder, nodes: Sequence[str]) -> None:

@@ -17,20 +17,9 @@ from safetensors.numpy import load
 from curvfed.strategies.wire.stored_format import FORMAT, WITHOUT_DIGEST, unreadable
 from curvfed.tasks.sealed import UNSEALED, DamagedError, check_whole, sealed
 
-DTYPES = {
-    np.dtype(name): code
-    for name, code in (
-        *(("bool", "BOOL"), ("uint8", "U8"), ("uint16", "U16"), ("uint32", "U32"), ("uint64", "U64"), ("int8", "I8")),
-        *(
-            ("int16", "I16"),
-            ("int32", "I32"),
-            ("int64", "I64"),
-            ("float16", "F16"),
-            ("float32", "F32"),
-            ("float64", "F64"),
-        ),
-    )
-}
+_NAMES = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64"
+_CODES = "BOOL U8 U16 U32 U64 I8 I16 I32 I64 F16 F32 F64"
+DTYPES = dict(zip(map(np.dtype, _NAMES.split()), _CODES.split(), strict=True))
 """Their names in safetensors."""
 
 
@@ -68,8 +57,10 @@ def read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
         number = metadata.get("format", "1")
         check_whole(data, may_lack=number in WITHOUT_DIGEST)
         arrays = load(data)  # in an order that changes
+    except DamagedError:
+        raise
     except (SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DamagedError(str(error) or type(error).__name__) from None
+        raise DamagedError(f"it is damaged ({type(error).__name__})") from None
     if reason := unreadable(number):
         raise FormatError(reason)
     return {name: arrays[name] for name in sorted(arrays)}, metadata

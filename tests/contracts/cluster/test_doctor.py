@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from curvfed.client_app.node.ledger import Ledger
 from curvfed.deployments.cluster import certificates, clock, database, doctor, registry
 from curvfed.deployments.cluster.daemons import Daemon
 from curvfed.deployments.cluster.errors import ClusterError
@@ -109,6 +110,13 @@ def torn_personal_file(site: Site) -> None:
     os.truncate(site.state / "one" / "00000" / "00000002.safetensors", 100)
 
 
+def damaged_ledger(site: Site) -> None:
+    ledger = Ledger(site.state / "ledger-00000.jsonl")
+    for run in ("one", "two"):
+        ledger.append("run", run=run)
+    ledger.path.write_bytes(ledger.path.read_bytes().replace(b'"one"', b'"six"'))
+
+
 def killed(site: Site) -> None:
     site.folder.running.mkdir(exist_ok=True)
     (site.folder.running / "superlink.pid").write_text(json.dumps({"pid": 2**22 + 1, "created": 0.0}))
@@ -123,8 +131,13 @@ BROKEN: list[tuple[Callable[[Site], None], str, str]] = [
     (torn_authority, "certificate", r"north/ca\.crt cannot be read .* a node's ca\.crt is that of the server"),
     (not_registered, "registered", r"not registered: north; `curvfed cluster register`"),
     (truncated_database, "database", r"superlink\.db is damaged .*; `curvfed cluster doctor --restore`"),
-    (torn_checkpoint, "run", r"state of round 2 .* is unreadable .*; without this file round 1 holds"),
-    (torn_personal_file, "personal", r"state of round 2 .* is unreadable .*; without this file round 1 holds"),
+    (torn_checkpoint, "run", r"state of round 2 .* is unreadable: it is damaged.*; without this file round 1 holds"),
+    (
+        torn_personal_file,
+        "personal",
+        r"state of round 2 .* is unreadable: it is damaged.*; without this file round 1 holds",
+    ),
+    (damaged_ledger, "ledger", r"ledger is damaged: .*ledger-00000\.jsonl, line 1; restore the file from a backup"),
     (killed, "superlink", r"superlink was killed, or its machine went down; start it again"),
 ]
 NOT_RUNNING = ("the SuperLink does not run; `curvfed cluster superlink` starts it", "no SuperLink answers at")

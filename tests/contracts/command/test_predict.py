@@ -400,7 +400,7 @@ def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
     config = (copy / "config.toml").read_text().replace("seed = 0", "seed = 1")
     (copy / "config.toml").write_text(config)
     assert "config.toml cannot be read: it is damaged, or was changed" in refused(capsys, copy, "trees", "--client", 0)
-    (copy / "config.toml").write_text(config.replace("# blake2b:", "# once: "))
+    (copy / "config.toml").write_text(config.replace("# xxh128:", "# once: "))
     assert "is not what client 0 of this run trained on" in refused(capsys, copy, "trees", "--client", 0)
 
 

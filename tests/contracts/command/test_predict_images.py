@@ -401,10 +401,10 @@ def test_a_model_that_is_not_whole_is_named(name, runs, pictures, capsys, tmp_pa
 def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
     copy = shutil.copytree(runs("fedavg").path, tmp_path / "copy")
     config = (copy / "config.toml").read_text()
-    (copy / "config.toml").write_text(config.replace("# blake2b:", "# once: ").replace("seed = 0", "seed = 1"))
+    (copy / "config.toml").write_text(config.replace("# xxh128:", "# once: ").replace("seed = 0", "seed = 1"))
     assert "is not what client 0 of this run trained on" in refused(capsys, copy, "digits", "--client", 0)
     (copy / "config.toml").write_text(
-        config.replace("# blake2b:", "# once: ").replace('\nsize = "auto"\n', "\nsize = 9\n")
+        config.replace("# xxh128:", "# once: ").replace('\nsize = "auto"\n', "\nsize = 9\n")
     )
     assert "has images of 1x9x9, the model of this run takes 1x8x8" in refused(capsys, copy, "digits")
 

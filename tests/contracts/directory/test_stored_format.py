@@ -108,7 +108,7 @@ def test_a_run_of_a_method_that_has_changed_does_not_go_on(method, begun, tmp_pa
 
 def test_what_is_written_now_has_the_number(tmp_path):
     made = run(tmp_path, clients=2, num_rounds=1, **BEGUN)
-    assert (made.path / "config.toml").read_text().startswith("# format 4 of curvfed\n# blake2b:")
+    assert (made.path / "config.toml").read_text().startswith("# format 4 of curvfed\n# xxh128:")
     files = list((made.path / "checkpoint").rglob("*.safetensors"))
     assert len(files) == 3
     for path in files:
