@@ -411,7 +411,7 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("hull.h", 1, "a whole number >= 2 and <= 16"),
         ("hull.num-classes", 1, '"auto" or a whole number >= 2 and <= 10000'),
         ("hull.code", "b3", 'one of "binary", "bose-chowla"'),
-        ("hull.c", 0.0, '"auto" or a number > 0'),
+        ("hull.c", 0.0, '"auto" or a number > 0 and <= 1000000000000.0'),
         ("secure.threshold", 1, '"auto" or a whole number >= 2'),
         ("secure.neighbours", 0, '"auto" or a whole number >= 1'),
         ("secure.clip", 0.0, "a number >= 0.001 and <= 1000000.0"),

@@ -30,7 +30,7 @@ SUMMARY = {
     "status", "method", "dataset", "seed", "num_clients", "rounds", "global_accuracy", "personal_accuracy_mean",
     "personal_accuracy_std", "personal_accuracy_worst_decile", "metrics",
     "best_validation", "bytes_up", "bytes_down", "seconds", "seconds_training",
-    "seconds_aggregation", "versions", "settled", "warnings",
+    "seconds_aggregation", "versions", "settled", "warnings", "absences",
 }  # fmt: skip
 ROUND_COLUMNS = ["round", "phase", "global_accuracy", "personal_accuracy_mean", "loss", "replies", "dropped", "bytes_up",
                  "bytes_down", "seconds"]  # fmt: skip
