@@ -1,6 +1,5 @@
 """key=value arguments and presets, shared by the commands that take a run configuration."""
 
-import difflib
 import logging
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Any
 from curvfed.deployments.shipped import PRESETS, nearest, shipped
 from curvfed.strategies.base.dotted import dotted, read_value
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.all_keys import nearest_key
 from curvfed.strategies.config.settings_file import HEADING, format_of, updated
 
 Value = bool | int | float | str
@@ -125,6 +125,6 @@ def check_key(key: str, defaults: Mapping[str, Value], where: str = "") -> None:
     UsageError
     """
     if key not in defaults:
-        near = difflib.get_close_matches(key, defaults, n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        near = nearest_key(key, defaults)
+        hint = f"; did you mean {near!r}?" if near else ""
         raise UsageError(f"{where}{key!r} is not a key of the run config{hint}")

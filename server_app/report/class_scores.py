@@ -1,5 +1,6 @@
-"""How well a one-shot run's classes are recognised, how far its probabilities and its groups' names hold."""
+"""How well classes are recognised, and how far the probabilities and the groups' names of a one-shot run hold."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -42,18 +43,27 @@ def wilson(right: int, of: int) -> tuple[float, float]:
     return max(0.0, float(middle - half)), min(1.0, float(middle + half))
 
 
-def recalls(file: "HullFile") -> list[Share]:
-    """Of each class with test points the share that is recognised, the worst first, and what it is most often taken for."""
-    found = []
-    for number, name in enumerate(file.class_names):
-        given = file.predicted[file.test.labels == number]
+def recalls(labels: NDArray[np.int64], predicted: NDArray[np.int64], names: Sequence[str]) -> list[Share]:
+    """Of each class with test data the share that is recognised, the worst first, and what it is most often taken for.
+
+    Parameters
+    ----------
+    labels, predicted : int array (n,)
+        Numbers of classes; a prediction of -1 is no class.
+    names : sequence of str
+        A class without a name is called by its number.
+    """
+    most = int(np.concatenate([labels, predicted]).max(initial=-1))
+    names, found = [*names, *map(str, range(len(names), most + 1))], []
+    for number, name in enumerate(names):
+        given = predicted[labels == number]
         if len(given):
             right, wrong = int((given == number).sum()), given[given != number]
             taken, times = np.unique(wrong, return_counts=True)
             told = ""
             if len(wrong):
                 often = int(taken[times.argmax()])
-                told = f"{file.class_names[often] if often >= 0 else 'no name'} ({times.max()})"
+                told = f"{names[often] if often >= 0 else 'no name'} ({times.max()})"
             found.append(Share(name, len(given), right / len(given), *wilson(right, len(given)), told))
     return sorted(found, key=lambda one: one.share)
 

@@ -53,7 +53,7 @@ def page_text(run: RunFiles, pictures: Sequence[Picture]) -> str:
     title = f"{method} on {Path(dataset).name}" if method and dataset else f"Run {run.name}"
     return render(
         "run.html.md", run=run, title=title, method=METHODS.get(method), pictures=pictures, results=results,
-        scores=class_scores,
+        scores=class_scores, class_names=run.class_names,
         one_shot=results.is_one_shot(run), most_dropped=MOST_DROPPED, calibrations=CALIBRATIONS,
         commands=_commands(run), changed=_changed(run), meanings=_meanings(run), toml=_toml,
     )  # fmt: skip

@@ -3,6 +3,8 @@
 This module imports neither torch nor the methods' files; `curvfed.strategies.method_index` has their keys.
 """
 
+import difflib
+from collections.abc import Collection
 from functools import cache
 from typing import Any
 
@@ -12,6 +14,19 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import SHARED
 from curvfed.strategies.method_index import DEFAULTS
 from curvfed.strategies.methods import brought
+
+OTHER_WORDS = {
+    "lr": "learning-rate", "epochs": "local-epochs", "rounds": "num-rounds", "clients": "num-supernodes",
+    "num-clients": "num-supernodes", "model-name": "model", "data": "dataset", "output": "results-dir",
+}  # fmt: skip
+"""What people call keys elsewhere, and what these are called here."""
+
+
+def nearest_key(key: str, known: Collection[str]) -> str:
+    """The known key that is meant or spelled most like an unknown one; empty if none is near."""
+    spelled = kebab(key.lower())
+    near = [OTHER_WORDS.get(spelled, spelled), *difflib.get_close_matches(spelled, known, n=1, cutoff=0.5)]
+    return next((one for one in near if one in known), "")
 
 
 @cache

@@ -12,7 +12,7 @@ from curvfed.strategies.base.dotted import EXTRA, Scalar, expanded, nested
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO, Form, Table, kebab, value_type
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.config.all_keys import brought_tables, defaults
+from curvfed.strategies.config.all_keys import brought_tables, defaults, nearest_key
 from curvfed.strategies.config.checks import check_data, check_method, check_paths, check_together
 from curvfed.strategies.config.run_config import BUILT_IN, RunConfig, config_class
 from curvfed.strategies.method_index import DEFAULTS
@@ -92,8 +92,8 @@ def _wrong_of_others(raw: Mapping[str, Any]) -> list[str]:
 def _check_names(raw: Mapping[str, Any], every: Mapping[str, Scalar]) -> None:
     for key in raw:
         if key not in every:
-            near = difflib.get_close_matches(key, every, n=1, cutoff=0.5)
-            hint = f'; did you mean "{near[0]}"?' if near else f"; the keys are {', '.join(every)}"
+            near = nearest_key(key, every)
+            hint = f'; did you mean "{near}"?' if near else f"; the keys are {', '.join(every)}"
             table = key.partition(".")[0]
             if "." in key and not any(one.startswith(f"{table}.") for one in every):
                 hint += f' Nothing that is installed here has keys of "{table}"; {plugins.EVERYWHERE}'

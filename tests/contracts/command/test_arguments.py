@@ -225,6 +225,9 @@ def test_check_names_all_values_that_are_wrong(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["lr=1"], "'lr' is not a key of the run config; did you mean 'learning-rate'?"),
+        (["batch_size=1"], "'batch_size' is not a key of the run config; did you mean 'batch-size'?"),
+        (["clients=3"], "'clients' is not a key of the run config; did you mean 'num-supernodes'?"),
         (["learning-rat=1"], "'learning-rat' is not a key of the run config; did you mean 'learning-rate'?"),
         (["seed=-1"], "seed = -1: allowed is a whole number >= 0"),
         (["num-rounds=many"], "num-rounds = 'many': allowed is a whole number"),

@@ -270,6 +270,9 @@ def test_the_matrix_counts_what_the_model_predicts(tmp_path: Path) -> None:
     labels = np.array([0] * 40 + [1] * 30 + [2] * 20)
     predicted = np.array([0] * 38 + [1, 2] + [1] * 20 + [0] * 9 + [-1] + [2] * 20)
     rewrite(folder, labels=labels, predicted=predicted)
+    page = write_report(folder).read_text()
+    told = re.findall(r'<th scope="row">(ant|bee|cat)</th><td>(\d+)</td><td>([\d.]+)%</td>', page)
+    assert told == [("bee", "30", "66.67"), ("ant", "40", "95.00"), ("cat", "20", "100.00")]  # the worst first
     picture = draw(image_figures.confusion, folder)
     assert picture.label == (
         "Matrix of 3 true by 3 predicted classes: 86.67% of 90 images are on the diagonal. Most often bee is taken for ant "
