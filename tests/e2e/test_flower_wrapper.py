@@ -33,7 +33,7 @@ run)
     if [ -s "$FAKE/log$n" ]; then cp "$FAKE/log$n" "$FLWR_HOME/local-superlink/superlink.log"; fi
     sleep 300 >/dev/null 2>&1 & echo $! > "$FAKE/daemon"
     if [ -e "$FAKE/endless" ]; then "$FAKE/flwr-simulation"; fi
-    if [ -e "$FAKE/summary" ]; then mkdir -p "$RUN" && cp "$FAKE/summary" "$RUN/summary.json"; fi
+    if [ -e "$FAKE/summary" ]; then mkdir -p "$RUN" && cp "$FAKE/summary" "$RUN/summary.json" && : > "$RUN/config.toml"; fi
     if [ -e "$FAKE/log$n" ]; then exit "$(cat "$FAKE/code$n")"; fi
     exit "$(cat "$FAKE/code")" ;;
 list) cat "$FAKE/list" ;;
