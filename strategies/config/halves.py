@@ -100,8 +100,11 @@ def learner_class(method: Method) -> type[Learner]:
 
 
 def _check_kept(config: RunConfig, facts: Facts) -> None:
-    """A model of another package must have the parameters that the method keeps at the clients."""
-    kept, personal = kept_patterns(config, facts), config.row.personal
+    """A model of another package must have the parameters that the method keeps at the clients.
+
+    In a flat network under FlatLand all is space-like and shared, whether it is ours or not.
+    """
+    kept, personal = kept_patterns(config, facts), () if config.row.space == "lorentz" else config.row.personal
     lacking = ([] if set(personal) & set(kept) or not personal else list(personal)) + [
         end for end in ENDS if facts.own_ends and end not in kept
     ]
