@@ -23,7 +23,7 @@ from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.lorentz.layers import lorentz_linear
-from curvfed.tasks.graphs.models.lorentz_gcn import LorentzLayer
+from curvfed.tasks.graphs.lorentz.modules import LorentzConv
 from curvfed.tasks.names import tasks_of
 
 STEPS, WIDTH = 50, 128
@@ -114,14 +114,14 @@ def _layer_against_flat(place: Place) -> Pair:
     graph = own_graph(place.graph, place.data)
     task = client_task(graph, graph.class_names, torch.device("cpu"))
     adjacency = next(iter(task.batches(torch.nn.Identity()))).inputs.adjacency
-    layer, radius = LorentzLayer(WIDTH, WIDTH, gate=True), torch.ones((), requires_grad=True)
+    layer, radius = LorentzConv(WIDTH, WIDTH), torch.ones((), requires_grad=True)
     generator = torch.Generator().manual_seed(0)
     x, ones = (torch.randn(len(graph.features), WIDTH, generator=generator) / 8 for _ in range(2))
     own = [x.requires_grad_(), radius, *layer.parameters()]
 
     def lorentz() -> None:
         square = x.square().sum(dim=1, keepdim=True)
-        out, _ = layer(x @ layer.weight.t(), square, adjacency, radius, 0.0)
+        out, _ = layer.convolved(x @ layer.weight.t(), square, adjacency, radius)
         torch.autograd.grad(out, own, ones)
 
     def flat() -> None:

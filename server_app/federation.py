@@ -12,7 +12,7 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from curvfed.strategies.base.method import ENDS
-from curvfed.strategies.config.model_spec import model_spec
+from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.checks import MAX_CLASSES
 from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition
@@ -258,7 +258,8 @@ def _ask_curvature(grid: Grid, config: RunConfig, run: str, federation: Federati
     """FlatLand's query phase for the Ricci curvatures, which are standardised over the clients before they set k."""
     if CURVATURE not in config.row.before or config["flatland.curvature-init"] in ("constant", "mlp", "literal"):
         return federation
-    if model_spec(settled(config, federation.facts.task), federation.facts).kind != "lorentz":  # a model without k
+    spec = model_spec(settled(config, federation.facts.task), federation.facts)
+    if "k" not in dict(build_model(spec, config.seed).named_parameters()):
         return federation
     header = Header(run, CURVATURE, 0)
     requests = {node: Request(header) for node in federation.nodes.values()}

@@ -54,6 +54,8 @@ class Rounds(RoundPhases):
         self.precision = precision(self.config, self.federation.facts)
         self.model = self._aggregation()
         last = self._resume() if self.config.resume else -1
+        if self.config.init_from and last < 0:
+            self.model = self._warm_aggregation()
         self.fixed = self.fixed or fixed_parameters(self.config, self.federation.facts)
         self.global_model = self._global_model()
         if self.config.secure_sum:
@@ -106,6 +108,13 @@ class Rounds(RoundPhases):
 
     def _aggregation(self) -> Aggregation:
         return aggregation(self.config, self.federation.facts, len(self.federation.nodes))
+
+    def _warm_aggregation(self) -> Aggregation:
+        from curvfed.server_app.warm_start import warm_start
+
+        config, facts = self.config, self.federation.facts
+        start = partial(warm_start, config.init_from, class_names=facts.class_names)
+        return aggregation(config, facts, len(self.federation.nodes), start)
 
     def _resume(self) -> int:
         """Load the checkpoint; its round, or -1 for none."""

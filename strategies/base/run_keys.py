@@ -120,6 +120,12 @@ class RunKeys(Table):
         "parameters. Or a model of another package that is installed wherever server and clients run: its name, or "
         "package.module:factory",
     )
+    init_from: str = Field(
+        default="",
+        description="file in safetensors, at the server, that the shared parameters start from: model.safetensors of a "
+        "run, or an encoder of one's own with the model's names. What it lacks starts as seed says, what stays at clients "
+        "is left out; other names, and other shapes, are refused. Empty: all start as seed says",
+    )
     embedding_dim: int = Field(
         default=CHOSEN,
         ge=0,

@@ -63,7 +63,7 @@ def _check_flower(config: RunConfig) -> None:
 
 def check_paths(config: RunConfig) -> None:
     """The keys that are paths; `dataset` may be one."""
-    for key in ("dataset", "data-dir", "results-dir", "test-data"):
+    for key in ("dataset", "data-dir", "results-dir", "test-data", "init-from"):
         path = str(config[key] or "")
         try:
             Path(path).expanduser().stat()
@@ -264,6 +264,10 @@ def check_together(config: RunConfig) -> None:
         raise ConfigError(
             f'wire-precision = "{config.wire_precision}": allowed without secure sums (secure-sum = false, another method '
             "than hull), whose numbers need their 61 bits: of 31, the examples, secure.clip and the clients leave too few"
+        )
+    if config.init_from and config.row.is_one_shot:
+        raise ConfigError(
+            f'init-from: allowed with a method of rounds; method = "{config.method}" starts from no model'
         )
     if config.resume and not config.run_name:
         raise ConfigError('resume = true needs run-name, the name of the run to go on with; it is ""')

@@ -1,6 +1,7 @@
 """The halves of a configured method: the server's aggregation with its seeded initial model, and the client's learner."""
 
 import fnmatch
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from curvfed.strategies.base.aggregation import Aggregation, Average
@@ -32,7 +33,9 @@ def flower_strategy(arrays: Arrays, config: RunConfig) -> "FlowerStrategy":
     return FlowerStrategy(arrays, config.aggregation, settings)
 
 
-def aggregation(config: RunConfig, facts: Facts, clients: int) -> Aggregation:
+def aggregation(
+    config: RunConfig, facts: Facts, clients: int, begin: Callable[[Arrays, frozenset[str]], Arrays] | None = None
+) -> Aggregation:
     """The server's half before the first round.
 
     Parameters
@@ -42,13 +45,17 @@ def aggregation(config: RunConfig, facts: Facts, clients: int) -> Aggregation:
     facts : Facts
     clients : int
         Number of clients in the federation.
+    begin : callable, optional
+        From the seeded start of what is shared, and the names of all else in the model, to another start.
     """
-    method = config.row
+    method, state = config.row, named_state(build_model(model_spec(config, facts), config.seed))
     shared = {
         name: tensor.detach().numpy()
-        for name, tensor in named_state(build_model(model_spec(config, facts), config.seed)).items()
+        for name, tensor in state.items()
         if not method.is_personal(name, facts.own_ends) and not is_fixed(config, name)
     }
+    if begin is not None:
+        shared = begin(shared, frozenset(state.keys() - shared.keys()))
     if config.model is not None and plugins.is_model(config.model):
         _check_kept(config, facts)
     found = made(shared, config, clients)
@@ -100,8 +107,11 @@ def learner_class(method: Method) -> type[Learner]:
 
 
 def _check_kept(config: RunConfig, facts: Facts) -> None:
-    """A model of another package must have the parameters that the method keeps at the clients."""
-    kept, personal = kept_patterns(config, facts), config.row.personal
+    """A model of another package must have the parameters that the method keeps at the clients.
+
+    In a flat network under FlatLand all is space-like and shared, whether it is ours or not.
+    """
+    kept, personal = kept_patterns(config, facts), () if config.row.space == "lorentz" else config.row.personal
     lacking = ([] if set(personal) & set(kept) or not personal else list(personal)) + [
         end for end in ENDS if facts.own_ends and end not in kept
     ]

@@ -139,16 +139,34 @@ def test_compared_with_others_in_a_table(here, site, tmp_path):
     assert python(program, home, site) == "fedexp\n"
 
 
-@pytest.mark.long
-def test_by_flwr_run(here, site, tmp_path):
-    home = tmp_path / "home"
+def by_flwr(home, site, **keys):
+    """The run directory of a run by `flwr run`."""
     home.mkdir()
-    pairs = KEYS | {"extra": f"fedexp.epsilon={EPSILON}", "results-dir": str(home / "results"), "run-name": "run"}
+    pairs = keys | {"results-dir": str(home / "results"), "run-name": "run"}
     told = " ".join(f"{key}={json.dumps(value)}" for key, value in pairs.items())
     federation = f"num-supernodes={CLIENTS} client-resources-num-cpus=1"
     words = ("flwr", "run", str(ROOT), "--stream", "--run-config", told, "--federation-config", federation)
     assert "status: finished:completed" in python(FLWR, home, site, words=words)
-    same_run(here, home / "results" / "run")
+    return home / "results" / "run"
+
+
+@pytest.mark.long
+def test_by_flwr_run(here, site, tmp_path):
+    same_run(here, by_flwr(tmp_path / "home", site, **KEYS, extra=f"fedexp.epsilon={EPSILON}"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", ["fedavg", "flatland"])
+@pytest.mark.parametrize("model", ["gat", "Curved"])
+def test_networks_of_pyg_and_of_lorentz_layers_by_flwr_run(model, method, site, tmp_path):
+    """By their dotted names; the same bits as in one process."""
+    keys = {"method": method, "model": f"curvfed_fedexp.model:{model}"}
+    one, _ = simulated(tmp_path / "home", site, "run", **keys)
+    other = by_flwr(tmp_path / "other", site, **KEYS | keys)
+    models = [load_file(folder / "model.safetensors") for folder in (one, other)]
+    assert models[0].keys() == models[1].keys()
+    assert all(np.array_equal(models[0][name], models[1][name]) for name in models[0])
+    assert ("k" in models[0]) == ((model, method) == ("Curved", "fedavg"))
 
 
 @pytest.mark.long

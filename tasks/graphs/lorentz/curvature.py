@@ -73,13 +73,31 @@ def graph_statistics(graph: ClientGraph) -> Tensor:
 
 
 class CurvedNet(nn.Module):
-    """A network with a curvature of its own; k = 0 and a fresh estimator give -1."""
+    """A network whose space has a curvature of its own, -1/K, set by the scalar parameter `k`; k = 0 gives -1.
 
-    def _add_curvature(self, spec: ModelSpec) -> None:
+    Under `flatland` each client keeps its own `k`, which starts from the Ricci curvature of its graph.
+
+    Parameters
+    ----------
+    curvature_map : str
+        "sigmoid" or "exp": how k sets K, as the key `flatland.curvature-map` of the run.
+
+    Examples
+    --------
+    >>> CurvedNet().curvature.item()
+    -1.0
+    """
+
+    def __init__(self, curvature_map: str = "sigmoid") -> None:
+        super().__init__()
+        self.k = nn.Parameter(torch.tensor(0.0))
+        self.estimator: CurvatureEstimator | None = None
+        self._map = CURVATURE_MAPS[curvature_map]
+
+    def _add_estimator(self, spec: ModelSpec) -> None:
         """To be called last, so that the seeded start of the other parameters does not depend on it."""
-        self.k = nn.Parameter(torch.tensor(0.0), requires_grad=spec.learns_curvature)
+        self.k.requires_grad_(spec.learns_curvature)
         self.estimator = CurvatureEstimator() if spec.estimates_curvature else None
-        self._map = CURVATURE_MAPS[spec.curvature_map]
 
     @property
     def radius(self) -> Tensor:

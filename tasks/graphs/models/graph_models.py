@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from curvfed.tasks.graphs.dropout import dropout
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.lorentz.curvature import CurvedNet
-from curvfed.tasks.graphs.lorentz.layers import exp0_factor, lorentz_linear
-from curvfed.tasks.graphs.models.model_spec import ModelSpec, TimedLinear, start_all
+from curvfed.tasks.graphs.lorentz.layers import exp0_factor
+from curvfed.tasks.graphs.lorentz.modules import LorentzLinear
+from curvfed.tasks.graphs.models.model_spec import ModelSpec, start_all
 
 DEPTH = 3
 
@@ -90,11 +91,11 @@ class LorentzGIN(CurvedNet):
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
+        super().__init__(spec.curvature_map)
         self.input = LorentzLinear(spec.num_features, spec.width)
         self.layers = nn.ModuleList(LorentzGINLayer(spec.width, spec.self_weight) for _ in range(DEPTH))
         self.head = _LorentzHead(spec)
-        self._add_curvature(spec)
+        self._add_estimator(spec)
 
     def forward(self, inputs: GraphInputs) -> Tensor:
         """Logits (G, C)."""
@@ -108,17 +109,6 @@ class LorentzGIN(CurvedNet):
             space = layer(space, inputs, radius)
         logits: Tensor = self.head(inputs.members @ space, radius)
         return logits
-
-
-class LorentzLinear(TimedLinear):
-    """Lorentz linear layer in space coordinates (FlatLand, Eq. 4): space' = M space + m time + b.
-
-    M and b are shared, m (`time`) is personal. The time of the result follows from its space.
-    """
-
-    def forward(self, space: Tensor, radius: Tensor) -> Tensor:  # type: ignore[override]
-        """(N, num_in) -> (N, num_out), K = `radius`."""
-        return lorentz_linear(space, self.weight, self.bias, self.time, radius)
 
 
 class LorentzGINLayer(nn.Module):

@@ -10,38 +10,12 @@ from torch import Tensor, nn
 
 from curvfed.tasks.graphs.dropout import dropout
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.lorentz.convolution import convolve
 from curvfed.tasks.graphs.lorentz.curvature import CurvedNet
-from curvfed.tasks.graphs.lorentz.layers import distance_logits, lift
+from curvfed.tasks.graphs.lorentz.layers import lift
+from curvfed.tasks.graphs.lorentz.modules import GATE_START, LorentzConv, LorentzReadout
 from curvfed.tasks.graphs.models.gcn import GCN
-from curvfed.tasks.graphs.models.model_spec import ModelSpec, TimedLinear, start, start_all, store_by_input
+from curvfed.tasks.graphs.models.model_spec import ModelSpec, TimedLinear, start, store_by_input
 from curvfed.tasks.graphs.sparse import Constant
-
-GATE_START = 3.0
-"""A gate starts at sigmoid(3) = 0.95: nearly all low-pass, as suits homophilic graphs, yet its gradient is not 0."""
-
-
-class LorentzLayer(nn.Module):
-    """Lorentz linear layer and neighbour centroid, space coordinates in and out (FlatLand, Eq. 4).
-
-    space' = M space + m time + b; M and b are shared, m (`time`) and the gate are personal. m starts at 0 and works like a
-    bias of the client's own.
-    """
-
-    def __init__(self, num_in: int, num_out: int, gate: bool) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(num_out, num_in))
-        self.bias = nn.Parameter(torch.empty(num_out))
-        self.time = nn.Parameter(torch.zeros(num_out))
-        self.gate = nn.Parameter(torch.tensor(GATE_START)) if gate else None
-        start(self.weight, self.bias)
-
-    def forward(
-        self, product: Tensor, square: Tensor, adjacency: Constant, radius: Tensor, dropout: float
-    ) -> tuple[Tensor, Tensor]:
-        """Space coordinates (N, width) of the layer's output after ReLU and dropout, and their squared norms (N, 1)."""
-        gate = None if self.gate is None else torch.sigmoid(self.gate)
-        return convolve(product, square, self.bias, self.time, radius, gate, adjacency, dropout)
 
 
 class LorentzGCN(CurvedNet):
@@ -53,32 +27,21 @@ class LorentzGCN(CurvedNet):
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
-        self.dropout = spec.dropout
-        self.first = LorentzLayer(spec.num_features, spec.width, spec.gate)
-        self.second = LorentzLayer(spec.width, spec.width, spec.gate)
-        self.head = _DistanceHead(spec.width, spec.num_classes)
-        start_all(self.head)
+        super().__init__(spec.curvature_map)
+        self.first = LorentzConv(spec.num_features, spec.width, spec.gate, spec.dropout)
+        self.second = LorentzConv(spec.width, spec.width, spec.gate)
+        self.head = LorentzReadout(spec.width, spec.num_classes)
         store_by_input(self.first.weight)
-        self._add_curvature(spec)
+        self._add_estimator(spec)
 
     def forward(self, inputs: GraphInputs) -> Tensor:
         """Logits (N, C)."""
         radius = self.radius
         product, square = lift(inputs.features @ self.first.weight.t(), inputs.norms, radius)
-        probability = self.dropout if self.training else 0.0
-        space, square = self.first(product, square, inputs.adjacency, radius, probability)
-        space, _ = self.second(space @ self.second.weight.t(), square, inputs.adjacency, radius, 0.0)
+        space, square = self.first.convolved(product, square, inputs.adjacency, radius)
+        space, _ = self.second.convolved(space @ self.second.weight.t(), square, inputs.adjacency, radius)
         logits: Tensor = self.head(space, radius)
         return logits
-
-
-class _DistanceHead(nn.Linear):
-    """Lorentz distances to one point per class; the weights are the space coordinates of these points."""
-
-    def forward(self, space: Tensor, radius: Tensor) -> Tensor:  # type: ignore[override]
-        """Space coordinates (N, width) -> logits (N, C), K = `radius`."""
-        return distance_logits(space, self.weight, self.bias, radius)
 
 
 class GatedGCN(GCN):

@@ -5,6 +5,9 @@ from torch import Tensor, nn
 from torch_geometric.nn import BatchNorm, GCNConv, global_mean_pool
 from torch_geometric.nn.models import GAT, GCN
 
+from curvfed.geometry import lorentz
+from curvfed.nn import CurvedNet, LorentzConv, LorentzReadout
+
 
 def gcn(num_features: int, num_classes: int) -> nn.Module:
     """PyTorch Geometric's own."""
@@ -14,6 +17,20 @@ def gcn(num_features: int, num_classes: int) -> nn.Module:
 def gat(num_features: int, num_classes: int) -> nn.Module:
     """The same with attention."""
     return GAT(num_features, 8, num_layers=2, out_channels=num_classes, heads=2)
+
+
+class Curved(CurvedNet):
+    """Layers of ours in a network of somebody else's."""
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.first, self.second = LorentzConv(num_features, 8, dropout=0.2), LorentzConv(8, 8)
+        self.head = LorentzReadout(8, num_classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Logits of each node."""
+        space = self.first(lorentz.exp0(x, self.curvature)[:, 1:], edge_index, self.radius)
+        return self.head(self.second(space, edge_index, self.radius), self.radius)
 
 
 class Pooled(nn.Module):

@@ -48,6 +48,37 @@ def test_other_methods_take_it(model, method, tmp_path):
     assert bool(kept) == (method in ("local", "scaffold"))
 
 
+KEPT = {"k", "first.time", "first.gate", "second.time", "second.gate"}
+
+
+@pytest.mark.parametrize("method", ["fedavg", "flatland"])
+def test_lorentz_layers_in_a_network_of_ones_own(method, tmp_path):
+    """FlatLand finds what is personal by the names, and starts each client's curvature from its graph."""
+    settings = {"method": method, "model": "plugin_models:Curved", "num_rounds": 4, "learning_rate": 0.05}
+    whole = run(tmp_path, "whole", **settings)
+    stays = KEPT if method == "flatland" else set()
+    shared = {f"{layer}.{name}" for layer in ("first", "second", "head") for name in ("weight", "bias")} | KEPT
+    assert set(whole.model) == shared - stays
+    kept = {name for name in whole.personal(0) if name.startswith("parameter/")}
+    assert kept == {f"parameter/{name}" for name in stays}
+    first = [
+        abs(float(row["curvature"]) + 1) for row in whole.clients if row["round"] == "1" and row["phase"] == "train"
+    ]
+    assert (max(first) > 0.1) == (method == "flatland")  # a step of training moves it by less
+    assert float(whole.rounds[-1]["loss"]) < float(whole.rounds[0]["loss"])
+    interrupted(tmp_path, 9, True, name="stopped", **settings)
+    assert run(tmp_path, "stopped", resume=True, **settings).figures == whole.figures
+    found = predict(TrainedRun.read(whole.path), "trees", client=1)
+    assert torch.isfinite(found.probabilities).all()
+
+
+def test_a_flat_network_under_flatland_shares_all_as_ours_does(tmp_path):
+    found = run(tmp_path, method="flatland", model="plugin_models:gat")
+    assert found.summary["status"] == "completed"
+    assert not [name for name in found.personal(0) if name.startswith("parameter/")]
+    assert "convs.0.att_src" in found.model
+
+
 def test_whole_graphs(tmp_path):
     write_tu(tmp_path, "MUTAG")
     settings = {"dataset": "MUTAG", "data_dir": str(tmp_path), "model": "plugin_models:Pooled", "local_epochs": 2}
@@ -74,7 +105,7 @@ def test_images(method, shared, tmp_path):
     ("settings", "kind", "words"),
     [
         ({"method": "fedper", "model": "gcn"}, ConfigError, "keeps head.* at each client, and this model has no"),
-        ({"method": "flatland", "model": "gcn"}, ConfigError, "keeps *.time, *.gate, k, estimator.* at each client"),
+        ({"method": "flatland-euclidean", "model": "gcn"}, ConfigError, "keeps *.time, *.to_time, *.time_bias, *.gate at"),
         ({"method": "fedper", "model": "headless"} | QUICK["images"], ConfigError, "keeps head.* at each client"),
         ({"method": "hyperfed", "model": "Conv"} | QUICK["images"], ConfigError, "which looks at the classifier"),
         ({"method": "ccvr", "model": "Conv"} | QUICK["images"], ConfigError, "which looks at the classifier"),

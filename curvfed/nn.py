@@ -1,0 +1,32 @@
+"""Lorentz layers for networks of one's own, which curvfed then trains as `model=package.module:Net`.
+
+>>> import torch
+>>> from curvfed.geometry import lorentz
+>>> from curvfed.nn import CurvedNet, LorentzConv, LorentzReadout
+>>> class Net(CurvedNet):
+...     def __init__(self, num_features, num_classes):
+...         super().__init__()
+...         self.first = LorentzConv(num_features, 32, dropout=0.5)
+...         self.second = LorentzConv(32, 32)
+...         self.head = LorentzReadout(32, num_classes)
+...
+...     def forward(self, x, edge_index):
+...         space = lorentz.exp0(x, self.curvature)[:, 1:]
+...         space = self.second(self.first(space, edge_index, self.radius), edge_index, self.radius)
+...         return self.head(space, self.radius)
+>>> net = Net(8, 3)
+>>> net(torch.randn(4, 8), torch.tensor([[0, 1, 2], [1, 2, 3]])).shape
+torch.Size([4, 3])
+
+Under `flatland` what is called `*.time`, `*.gate` and `k` stays at each client, and the rest is averaged; under `fedavg`
+all is averaged:
+
+>>> from curvfed.strategies.methods import METHODS
+>>> [name for name, _ in net.named_parameters() if METHODS["flatland"].is_personal(name)]
+['k', 'first.time', 'first.gate', 'second.time', 'second.gate']
+"""
+
+from curvfed.tasks.graphs.lorentz.curvature import CurvedNet
+from curvfed.tasks.graphs.lorentz.modules import LorentzConv, LorentzLinear, LorentzReadout
+
+__all__ = ["CurvedNet", "LorentzConv", "LorentzLinear", "LorentzReadout"]

@@ -1,0 +1,64 @@
+"""The parameters that a run starts from where it does not start anew: those of a run, or of somebody's own encoder."""
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from curvfed.server_app.directory.checkpoint import CALIBRATED, FIXED
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.method import HEAD
+
+log = logging.getLogger("curvfed")
+
+
+def warm_start(path: str, shared: Arrays, stays: frozenset[str], class_names: tuple[str, ...]) -> Arrays:
+    """The shared parameters, those from the file among them.
+
+    Parameters
+    ----------
+    path : str
+        `init-from`: a file in safetensors.
+    shared : dict of str to array
+        The seeded start.
+    stays : frozenset of str
+        Names of the model's other parameters, which are left out: those that stay at the clients, and fixed ones.
+    class_names : tuple of str
+        Of this run; a run whose classes differ has another classifier.
+
+    Raises
+    ------
+    ConfigError
+        Names every parameter that the model has not, has in another shape, or that is not finite.
+    """
+    try:
+        with safe_open(Path(path).expanduser(), framework="numpy") as file:
+            about = json.loads((file.metadata() or {}).get("curvfed", "{}"))
+            given = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f'init-from = "{path}": allowed is a file in safetensors, at the server ({type(error).__name__}: {error})'
+        ) from None
+    given = {name: array for name, array in given.items() if not name.startswith((FIXED, CALIBRATED))}
+    wrong = [f"{name} (not in the model)" for name in sorted(given.keys() - shared.keys() - stays)]
+    taken = {name: array for name, array in given.items() if name in shared}
+    for name, array in taken.items():
+        if array.shape != shared[name].shape:
+            wrong.append(f"{name} (is {list(array.shape)}, the model's {list(shared[name].shape)})")
+        elif not np.isfinite(array).all():
+            wrong.append(f"{name} (has values that are not finite)")
+    trained_on = tuple(about.get("facts", {}).get("class_names", class_names))
+    if trained_on != class_names and any(name.startswith(HEAD) for name in taken):
+        wrong.append(f"{HEAD}* (is for the classes {', '.join(trained_on)}; this run has {', '.join(class_names)})")
+    if wrong or not taken:
+        differs = ", ".join(wrong) or "it has none of them"
+        raise ConfigError(
+            f'init-from = "{path}" differs from what this run shares: {differs}; the run shares '
+            f"{', '.join(shared) or 'nothing'}"
+        )
+    fresh = ", ".join(sorted(shared.keys() - taken.keys()))
+    log.info("%d parameters start from %s%s", len(taken), path, f"; fresh: {fresh}" if fresh else "")
+    return {name: taken.get(name, array).astype(array.dtype) for name, array in shared.items()}

@@ -1,0 +1,77 @@
+"""Runs that start from a file: a run's model, or an encoder of one's own."""
+
+import json
+
+import numpy as np
+import pytest
+from app_runs import QUICK, Recorder, run
+from safetensors.numpy import load_file, save_file
+from test_resume import interrupted
+
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.wire.arrays import decode_arrays
+from curvfed.strategies.wire.messages import decode_request
+
+
+def first_sent(recorder):
+    return decode_arrays(decode_request(recorder.requests("train")[0]).arrays)
+
+
+@pytest.mark.parametrize("method", ["flatland", "fedavg", "scaffold"])
+def test_it_starts_where_the_other_ended_and_resumes_to_the_bit(method, tmp_path):
+    before = run(tmp_path, "before", method="flatland" if method == "flatland" else "fedavg")
+    settings = {
+        "method": method,
+        "init_from": str(before.path / "model.safetensors"),
+        "num_rounds": 4,
+        "dataset": "trees",
+    }
+    recorder = Recorder()
+    whole = run(tmp_path, "whole", intercept=recorder, **settings)
+    sent = first_sent(recorder)
+    assert all(np.array_equal(sent[name], array) for name, array in before.model.items())
+    interrupted(tmp_path, 9, True, name="stopped", **settings)
+    assert run(tmp_path, "stopped", resume=True, **settings).figures == whole.figures
+
+
+def test_an_encoder_without_a_classifier(tmp_path):
+    before = run(tmp_path, "before", method="fedavg")
+    encoder = {name: array for name, array in before.model.items() if not name.startswith("head.")}
+    save_file(encoder, tmp_path / "own.safetensors")
+    recorder = Recorder()
+    run(tmp_path, method="fedavg", init_from=str(tmp_path / "own.safetensors"), intercept=recorder)
+    sent = first_sent(recorder)
+    assert all(np.array_equal(sent[name], array) for name, array in encoder.items())
+    assert not np.array_equal(sent["head.weight"], before.model["head.weight"])
+
+
+def test_what_stays_at_the_clients_is_left_out(tmp_path):
+    before = run(tmp_path, "before", method="fedavg")
+    recorder = Recorder()
+    run(tmp_path, method="fedper", init_from=str(before.path / "model.safetensors"), intercept=recorder)
+    assert not any(name.startswith("head.") for name in first_sent(recorder))
+
+
+def test_what_differs_is_named(tmp_path):
+    before = run(tmp_path, "before", method="fedavg", embedding_dim=4)
+    arrays = load_file(before.path / "model.safetensors") | {"third.bias": np.zeros(3, np.float32)}
+    save_file(arrays, tmp_path / "own.safetensors")
+    with pytest.raises(
+        ConfigError, match=r"third.bias \(not in the model\), first.bias \(is \[4\], the model's \[8\]\)"
+    ):
+        run(tmp_path, "other", method="fedavg", init_from=str(tmp_path / "own.safetensors"))
+    for name, text in (("absent", None), ("damaged", "x")):
+        if text:
+            (tmp_path / name).write_text(text)
+        with pytest.raises(ConfigError, match="allowed is a file in safetensors, at the server"):
+            run(tmp_path, f"of-{name}", method="fedavg", init_from=str(tmp_path / name))
+    with pytest.raises(ConfigError, match="starts from no model"):
+        run(tmp_path, method="hull", init_from="x", **QUICK["points"])
+
+
+def test_another_order_of_classes_is_another_classifier(tmp_path):
+    before = run(tmp_path, "before", method="fedavg")
+    about = {"facts": {"class_names": ["b", "a"]}}
+    save_file(before.model, tmp_path / "own.safetensors", metadata={"curvfed": json.dumps(about)})
+    with pytest.raises(ConfigError, match=r"head.\* \(is for the classes b, a; this run has"):
+        run(tmp_path, method="fedavg", init_from=str(tmp_path / "own.safetensors"))

@@ -1,0 +1,85 @@
+"""The Lorentz layers as modules: their examples, the formula, whatever order the edges have, and how long matrices live."""
+
+import doctest
+import gc
+
+import pytest
+import torch
+from torch_geometric.nn import GCNConv
+
+from curvfed import nn as curved
+from curvfed.geometry import lorentz
+from curvfed.tasks.graphs.lorentz import curvature, modules
+
+NODES, WIDTH, RADIUS = 7, 5, 1.3
+EDGES = torch.tensor([[0, 1, 2, 3, 4, 1], [1, 2, 3, 4, 0, 4]])
+
+
+@pytest.mark.parametrize("module", [curved, modules, curvature])
+def test_examples(module):
+    found = doctest.testmod(module)
+    assert (found.failed, found.attempted > 0) == (0, True)
+
+
+def layer_and_input(**changes):
+    torch.manual_seed(1)
+    layer = curved.LorentzConv(WIDTH, 3, **changes).double()
+    with torch.no_grad():
+        layer.time.normal_()
+    return layer, torch.randn(NODES, WIDTH, dtype=torch.float64), torch.tensor(RADIUS, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("gate", [False, True])
+def test_it_is_the_formula_over_points_with_weights_of_pygs_gcn(gate):
+    layer, space, radius = layer_and_input(gate=gate)
+    curvature_ = -1 / radius
+    time = (radius + space.square().sum(1, keepdim=True)).sqrt()
+    out = space @ layer.weight.T + time * layer.time + layer.bias
+    points = torch.cat([(radius + out.square().sum(1, keepdim=True)).sqrt(), out], dim=1)
+    conv = GCNConv(NODES, NODES, bias=False).double()
+    conv.lin.weight.data = torch.eye(NODES, dtype=torch.float64)
+    both = torch.cat([EDGES, EDGES.flip(0)], dim=1)
+    weights = conv(torch.eye(NODES, dtype=torch.float64), both)
+    low = torch.stack([lorentz.centroid(points, row, curvature_) for row in weights])[:, 1:]
+    share = torch.sigmoid(layer.gate) if gate else 1.0
+    wanted = torch.relu(share * low + (1 - share) * (out - low))
+    assert torch.allclose(layer(space, EDGES, radius), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_direction_order_loops_and_repeats_of_edges_do_not_matter():
+    layer, space, radius = layer_and_input()
+    wanted = layer(space, EDGES, radius)
+    loops = torch.arange(NODES).expand(2, -1)
+    for other in (EDGES.flip(0), EDGES.flip(1), torch.cat([EDGES, EDGES.flip(0), loops, EDGES], dim=1)):
+        assert torch.equal(layer(space, other, radius), wanted)
+
+
+def test_a_matrix_is_made_once_anew_for_other_edges_and_goes_with_them():
+    layer, space, radius = layer_and_input()
+    edges = EDGES.clone()
+    before = layer(space, edges, radius)
+    made = modules._adjacencies[edges][1]
+    with torch.inference_mode():
+        layer(space, edges, radius)
+    assert modules._adjacencies[edges][1] is made
+    edges[:, 0] = torch.tensor([5, 6])
+    assert not torch.equal(layer(space, edges, radius), before)
+    held = len(modules._adjacencies)
+    del edges, made
+    gc.collect()
+    assert len(modules._adjacencies) == held - 1
+
+
+def test_what_scoring_made_first_can_be_trained_with():
+    layer, space, radius = layer_and_input()
+    edges = EDGES.clone()
+    with torch.inference_mode():
+        layer(space, edges, radius)
+    layer(space, edges, radius).sum().backward()
+    assert all(parameter.grad is not None for parameter in layer.parameters())
+
+
+def test_dropout_is_for_training_alone():
+    layer, space, radius = layer_and_input(dropout=0.9)
+    assert torch.equal(layer.eval()(space, EDGES, radius), layer(space, EDGES, radius))
+    assert not torch.equal(layer.train()(space, EDGES, radius), layer.eval()(space, EDGES, radius))
