@@ -16,9 +16,9 @@ class Examples(ABC):
     Attributes
     ----------
     labels : Tensor, (n,), int64
-        Indices into `class_names`.
+        Indices into `class_names`; -1 where the class is unknown.
     train, val, test : Tensor, (n,), bool
-        Disjoint.
+        Disjoint; no example of an unknown class is in any.
     class_names : tuple of str
         The classes of this client's data set.
     partition_digest : str
@@ -70,10 +70,11 @@ def example_statistics(examples: Examples) -> dict[str, Any]:
     Returns
     -------
     dict
-        "num_train", "num_val", "num_test"; "class_counts" over all examples, in the order of `class_names`;
+        "num_train", "num_val", "num_test"; "class_counts" over all examples of known class, in the order of `class_names`;
         "majority_accuracy", the test accuracy of always answering the most frequent training class, or None without
         training or test examples.
     """
+    known = examples.labels[examples.labels >= 0]
     test_labels, train_labels = examples.labels[examples.test], examples.labels[examples.train]
     majority = None
     if len(test_labels) and len(train_labels):
@@ -83,6 +84,6 @@ def example_statistics(examples: Examples) -> dict[str, Any]:
         "num_train": len(train_labels),
         "num_val": int(examples.val.sum()),
         "num_test": len(test_labels),
-        "class_counts": tuple(torch.bincount(examples.labels, minlength=len(examples.class_names)).tolist()),
+        "class_counts": tuple(torch.bincount(known, minlength=len(examples.class_names)).tolist()),
         "majority_accuracy": majority,
     }

@@ -39,8 +39,8 @@ def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
     item : object
         One of `ALLOWED`; arrays are NumPy's or torch's, labels whole numbers or names.
     stand_in : sequence of str
-        Class names for data without classes, if these are allowed: every example then has the first. An array without
-        labels is then allowed as well.
+        Class names for data without classes, if these are allowed: the class of every node or graph is then unknown, and
+        every image or point has the first. An array without labels is then allowed as well.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
         if examples.ndim == 2:
             return raw_points(where, examples, _array(labels), ("points", "labels"))
         return _images(where, examples, _array(labels))
-    if not isinstance(item, list | tuple | dict) and not hasattr(item, "_store"):
+    if not isinstance(item, list | tuple | dict) and not hasattr(item, "stores"):
         raise DataError(f"{where} is a {type(item).__name__}; allowed is {ALLOWED}")
     return check_graphs(where, item, stand_in)
 

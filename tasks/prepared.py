@@ -20,7 +20,7 @@ Client = TypeVar("Client", bound=Examples)
 
 log = logging.getLogger("curvfed")
 
-FORMAT = 4
+FORMAT = 5
 """Raise this number whenever the preparation or the layout of the files changes: older files are then ignored."""
 
 _SEAL = "file digest"

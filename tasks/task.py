@@ -56,6 +56,7 @@ class Task(ABC):
     metric : str
         "accuracy" or "roc_auc".
     labels : Tensor, (n,), int64
+        -1 where the class is unknown.
     parts : dict of str to Tensor, (m,), int64
         The numbers of the "train", "val" and "test" examples.
     num_examples : int
@@ -75,7 +76,8 @@ class Task(ABC):
             raise DataError(f"classes {sorted(unknown)} are not among the federation's {list(class_names)}")
         numbers = torch.tensor([class_names.index(name) for name in examples.class_names], dtype=torch.int64)
         self.metric = examples.metric
-        self.labels = numbers[torch.as_tensor(examples.labels)].to(device)
+        given = torch.as_tensor(examples.labels)
+        self.labels = numbers[given].where(given >= 0, -1).to(device)
         parts: dict[str, Any] = {name: torch.as_tensor(getattr(examples, name)) for name in PARTS}
         self.parts = {name: part.nonzero().squeeze(1).to(device) for name, part in parts.items()}
         self.train_labels = self.labels[self.parts["train"]]

@@ -4,8 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-import torch
-
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.configuration import IN_MEMORY, SIMULATED
 from curvfed.client_app.personal import restore_state
@@ -14,6 +12,7 @@ from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.tasks.graphs.client_task import GraphTask
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path
+from curvfed.tasks.graphs.data.user_file import read_user_file
 from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.metrics import score
 
@@ -23,12 +22,16 @@ def predict_graphs(
 ) -> Prediction:
     """Predict the classes of all nodes, or graphs, of `data`: a `.pt` file, a folder, the run's own data set, or in memory.
 
+    Classes that are unknown, in a file or in memory, are in no score.
+
     Raises
     ------
     PredictError, ConfigError, DataError, MessageError, StoreError
         If something is absent, or data, model and personal state do not fit together.
     """
     node = _node(run, data, client)
+    # The nodes on which the clients trained are among those of the whole file.
+    is_whole = isinstance(data, str) and "partition-id" not in node and _is_the_runs(run, data)
     number = min(run.clients) if client is None else client
     trained = Client(run.config, run.config.run_name, number, node | SIMULATED | {"device": "auto"})
     graph, facts = trained.data, run.facts_of(number)
@@ -55,9 +58,13 @@ def predict_graphs(
     logits = task.logits(model)
     labels = [facts.class_names[label] for label in task.labels.tolist()]
     # Data that no client trained on are all test data.
-    is_known = run.trained_on(graph.digest, state_path)
-    scored = graph.test if is_known else torch.ones_like(graph.test)
-    examples = Examples(graph, labels, scored.numpy(), f"{'the test' if is_known else 'all'} {facts.task}")
+    is_known = is_whole or run.trained_on(graph.digest, state_path)
+    scored = graph.test if is_known else graph.labels >= 0
+    which = (
+        f"the test {facts.task}" if is_known else f"all {facts.task}{'' if bool(scored.all()) else ' of known class'}"
+    )
+    names = [] if graph.numbers is None else list(map(str, graph.numbers.tolist()))
+    examples = Examples(graph, labels, scored.numpy(), which, names)
     if graph.metric != "accuracy" and (value := score(graph.metric, logits[scored], task.labels[scored])) is not None:
         about[f"{graph.metric} on {examples.which}"] = f"{value:.4f}"
     return prediction(run, examples, *most_likely(logits, facts.class_names), about)
@@ -67,7 +74,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None) -> dict[str, Any
     """The node configuration by which a client finds `data`; with a `partition-id` if these are its part of the run's."""
     if not isinstance(data, str):
         return {IN_MEMORY: data}
-    if is_own(run, data):
+    if _is_the_runs(run, data) and (client is not None or not data.lower().endswith(".pt")):
         if client is None or client not in run.clients:
             raise PredictError(
                 f"--client is {client}; of {data}, the data set of this run, it says the part: {run.listed}"
@@ -78,7 +85,13 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None) -> dict[str, Any
     if not data.lower().endswith(".pt") and (public or not Path(data).expanduser().is_dir()):
         folder = "" if public else ", or a folder of graphs"
         raise PredictError(f'DATA is "{data}"; allowed is "{run.config.dataset}", the run\'s own, a .pt file{folder}')
-    return {"data-path": data}
+    path = Path(data).expanduser()
+    return {"data-path": data} if path.is_dir() else {IN_MEMORY: read_user_file(path, run.facts.class_names)}
+
+
+def _is_the_runs(run: TrainedRun, data: str) -> bool:
+    """Whether the data are those that the clients' parts were cut from."""
+    return is_own(run, data, [Path(run.config.dataset).expanduser()])
 
 
 def _curvature(client: Client) -> str:

@@ -4,6 +4,7 @@ Every check takes `where` the part was read, and raises a `DataError` that names
 allowed.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeGuard
 
@@ -46,28 +47,54 @@ def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
 
 
 def labels(where: Path | str, y: object, num_nodes: int) -> Tensor:
-    """Classes of the nodes, (nodes,), int64."""
+    """Classes of the nodes, (nodes,), int64, -1 where unknown: -1 or NaN in the file."""
+    y = _without_nan(y)
     if not is_integer(y) or y.shape != (num_nodes,):
         raise DataError(f"{where}: y must be an integer tensor ({num_nodes},), a class for every node; it is {what(y)}")
     classes = y.to(torch.int64)
-    if int(classes.min()) < 0 or int(classes.max()) >= MAX_CLASSES:
-        raise DataError(f"{where}: y has labels outside 0..{MAX_CLASSES - 1}; every node needs a class, counted from 0")
+    if int(classes.min()) < -1 or int(classes.max()) >= MAX_CLASSES:
+        raise DataError(
+            f"{where}: y has labels outside 0..{MAX_CLASSES - 1}; allowed are classes, counted from 0, and -1 or NaN for "
+            "unknown ones"
+        )
     return classes
 
 
+def edge_weights(where: Path | str, fields: Mapping[str, object], num_edges: int) -> Tensor | None:
+    """Weights of the edges, (edges,), float32: `edge_weight`, else `edge_attr` where it has one column; None without."""
+    given = fields.get("edge_weight")
+    name, weights = ("edge_attr", fields.get("edge_attr")) if given is None else ("edge_weight", given)
+    if name == "edge_attr" and not (isinstance(weights, Tensor) and weights.shape in ((num_edges,), (num_edges, 1))):
+        return None
+    if not isinstance(weights, Tensor) or weights.numel() != num_edges or weights.is_complex():
+        raise DataError(f"{where}: edge_weight must be a tensor of numbers ({num_edges},); it is {what(weights)}")
+    flat = weights.detach().reshape(-1).to(torch.float32)
+    if bad := int((~flat.isfinite() | (flat < 0)).sum()):
+        raise DataError(
+            f"{where}: {name}, the weights of the edges, is negative, NaN or infinite for {bad} of {num_edges} edges; "
+            f"allowed are finite weights of at least 0, or no {name}"
+        )
+    return flat
+
+
 def label(where: str, y: object) -> int:
-    """The class of a whole graph."""
+    """The class of a whole graph, -1 if it is unknown: -1 or NaN in the file."""
+    y = _without_nan(torch.tensor(y) if isinstance(y, float) else y)
     if is_integer(y) and y.shape in ((), (1,)):
         y = y.item()
     if not isinstance(y, int) or isinstance(y, bool):
         raise DataError(f"{where}: y must be an integer, or an integer tensor () or (1,), its class; it is {what(y)}")
-    if not 0 <= y < MAX_CLASSES:
-        raise DataError(f"{where}: y is outside 0..{MAX_CLASSES - 1}; every graph needs a class, counted from 0")
+    if not -1 <= y < MAX_CLASSES:
+        raise DataError(
+            f"{where}: y is outside 0..{MAX_CLASSES - 1}; allowed is a class, counted from 0, or -1 or NaN, unknown"
+        )
     return y
 
 
 def class_names(where: Path | str, names: object, num_classes: int) -> tuple[str, ...]:
     """Different names, at least one for each class; by default "0".."C-1"."""
+    if not num_classes and not names:
+        raise DataError(f"{where}: every y is unknown; to train, some must be classes, counted from 0")
     if names is None:
         return tuple(str(index) for index in range(num_classes))
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
@@ -102,6 +129,14 @@ def _mask(where: Path | str, name: str, mask: object, num_nodes: int) -> Tensor:
             f"{where}: {name} must be a bool tensor ({num_nodes},) or ({num_nodes}, splits); it is {what(mask)}"
         )
     return mask.reshape(num_nodes, -1)
+
+
+def _without_nan(y: object) -> object:
+    """Integers where floats hold NaN and whole numbers alone, -1 in place of NaN; all else as it is."""
+    if not isinstance(y, Tensor) or not y.is_floating_point() or not y.isnan().any():
+        return y
+    filled = y.nan_to_num(nan=-1)
+    return filled.to(torch.int64) if bool((filled == filled.trunc()).all()) else y
 
 
 def is_integer(value: object) -> TypeGuard[Tensor]:

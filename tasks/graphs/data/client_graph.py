@@ -27,8 +27,10 @@ class ClientGraph(Examples):
         Mean Forman-Ricci curvature over the edges, with triangles and without; 0 where there are no edges.
     graph_of_node : Tensor, (N,), int64, or None
         Which graph a node belongs to, ascending from 0; None where the nodes themselves are classified.
-    cut_from : str
-        How the graph that this is a part of was dealt to the clients, in words; "" where it is no part.
+    numbers : Tensor, (N,), int64, or None
+        The numbers of the nodes in the graph that this is a part of.
+    history : str
+        What was done to the whole graph, in words for the log: what was drawn, and how it was dealt to the clients.
     """
 
     features: Tensor
@@ -36,7 +38,8 @@ class ClientGraph(Examples):
     forman: float
     forman_plain: float
     graph_of_node: Tensor | None = None
-    cut_from: str = ""
+    numbers: Tensor | None = None
+    history: str = ""
 
     shape = ""
 
@@ -72,8 +75,10 @@ class ClientGraph(Examples):
         return named | {"features": csr(crow, col, values, int(num_features))}
 
     def computed_digest(self) -> str:
-        """SHA-256 of the tensors and the class names."""
-        return sha256(json.dumps(self.class_names), self.tensors())
+        """SHA-256 of the tensors and the class names; where the nodes come from does not count."""
+        named = self.tensors()
+        named.pop("numbers", None)
+        return sha256(json.dumps(self.class_names), named)
 
 
 def client_graph(

@@ -58,8 +58,8 @@ def load_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_d
     settings = asdict(spec) | {"dataset": spec.dataset.lower(), "data_dir": "", "num_partitions": num_partitions}
     folder = cache_dir / prepared.cache_key(settings, located.files)
     client = prepared.load(ClientGraph, folder, partition_id, prepare)
-    if client.cut_from and not partition_id:
-        log.info("%s: %s", spec.dataset, client.cut_from)
+    if client.history and not partition_id:
+        log.info("%s: %s", spec.dataset, client.history)
     return client
 
 
@@ -81,7 +81,10 @@ def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> Clie
         return own(located.read(), spec)
     settings = asdict(spec) | {"dataset": "", "data_dir": "", "own": 1}
     folder = cache_dir / prepared.cache_key(settings, located.files)
-    return prepared.load(ClientGraph, folder, 0, lambda: [own(located.read(), spec)])
+    client = prepared.load(ClientGraph, folder, 0, lambda: [own(located.read(), spec)])
+    if client.history:
+        log.info("%s: %s", path, client.history)
+    return client
 
 
 def own(raw: RawGraph | RawGraphs, spec: GraphSpec) -> ClientGraph:
@@ -93,7 +96,8 @@ def own(raw: RawGraph | RawGraphs, spec: GraphSpec) -> ClientGraph:
     edges = torch.from_numpy(clean_edges(raw.edge_index.numpy(), len(raw.labels)))
     masks = _split(raw, np.arange(len(raw.labels)), spec)
     features = normalize_rows(raw.features, spec.normalize)
-    return client_graph(features, edges, raw.labels, masks, raw.class_names, raw.metric, "")
+    made = client_graph(features, edges, raw.labels, masks, raw.class_names, raw.metric, "")
+    return replace(made, history=_drawn(raw, spec))
 
 
 def _parts(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[ClientGraph]:
@@ -120,23 +124,38 @@ def _parts(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[Clie
     owner_of_node[nodes] = parts
     digest = membership_digest(owner_of_node)
     dropped = edges[0][parts[edges[0]] != parts[edges[1]]]
-    cut_from = (
-        f"{kept}, dealt to {num_partitions} clients; {len(np.unique(component[dropped]))} of {len(np.unique(component))} "
-        f"connected components are cut, {len(dropped) // 2} of {edges.shape[1] // 2} edges run between clients and are "
-        "dropped"
+    drawn = _drawn(raw, spec)
+    history = (
+        f"{drawn}{'; ' if drawn else ''}{kept}, dealt to {num_partitions} clients; {len(np.unique(component[dropped]))} of "
+        f"{len(np.unique(component))} connected components are cut, {len(dropped) // 2} of {edges.shape[1] // 2} edges run "
+        "between clients and are dropped"
     )
     for part in range(num_partitions):
         own = np.flatnonzero(parts == part)
         own_edges = torch.from_numpy(induced(edges, own, len(nodes)))
         made = client_graph(features[own], own_edges, labels[own], masks[:, own], raw.class_names, raw.metric, digest)
-        yield replace(made, cut_from=cut_from)
+        yield replace(made, history=history, numbers=torch.from_numpy(nodes[own]))
 
 
 def _split(raw: RawGraph, nodes: np.ndarray, spec: GraphSpec) -> Tensor:
     """Masks (3, len(nodes)): the data set's own, else random ones."""
     if raw.masks is not None:
-        return raw.masks[:, nodes, spec.seed % raw.masks.shape[2]]
-    return torch.from_numpy(spec.split(len(nodes)))
+        masks = raw.masks[:, nodes, spec.seed % raw.masks.shape[2]]
+        return spec.with_validation(masks) if raw.lacks_validation else masks
+    return spec.split(raw.labels[nodes])
+
+
+def _drawn(raw: RawGraph, spec: GraphSpec) -> str:
+    """What a user's file did not say of the nodes, in words."""
+    told = []
+    if unknown := int((raw.labels < 0).sum()):
+        told.append(f"{unknown} of {len(raw.labels)} nodes are of unknown class, in no loss and no score")
+    if raw.lacks_validation:
+        drawn = int(_split(raw, np.arange(len(raw.labels)), spec)[1].sum())
+        told.append(f"no val_mask, so {drawn} of the training nodes are drawn for validation")
+    if raw.edge_weights is not None:
+        told.append("the weights of the edges are ignored")
+    return "; ".join(told)
 
 
 def _tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGraph:
@@ -147,7 +166,7 @@ def _tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGrap
         normalize_rows(torch.from_numpy(tree.features), spec.normalize),
         torch.from_numpy(tree.edge_index),
         torch.from_numpy(tree.labels),
-        torch.from_numpy(spec.split(len(tree.labels), partition_id)),
+        spec.split(torch.from_numpy(tree.labels), partition_id),
         trees.CLASS_NAMES,
         "accuracy",
         trees.digest(spec.seed, num_partitions),

@@ -15,7 +15,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.data.datasets import locate
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
-from curvfed.tasks.graphs.data.partition import Booleans, Integers, induced, membership_digest, random_parts
+from curvfed.tasks.graphs.data.partition import Integers, induced, membership_digest, random_parts
 from curvfed.tasks.graphs.data.raw import RawGraphs
 from curvfed.tasks.graphs.sparse import csr
 
@@ -85,7 +85,7 @@ def deal(
             f"{num_clients} clients are more than the {num_graphs} graphs of {space or spec.dataset}; every client "
             f"needs one"
         )
-    masks = spec.split(num_graphs)
+    masks = spec.split(raw.labels)
     parts = random_parts(np.empty((2, 0), dtype=np.int64), num_graphs, num_clients, spec.seed)
     partition_digest = partition_digest or membership_digest(parts)
     for client in range(num_clients):
@@ -95,12 +95,11 @@ def deal(
 
 def own_graphs(raw: RawGraphs, spec: GraphSpec) -> ClientGraph:
     """A node's own graphs, all of them, split at random."""
-    num_graphs = len(raw.labels)
-    return _client(raw, np.arange(num_graphs), spec.split(num_graphs), spec.normalize, "", "")
+    return _client(raw, np.arange(len(raw.labels)), spec.split(raw.labels), spec.normalize, "", "")
 
 
 def _client(
-    raw: RawGraphs, graphs: Integers, masks: Booleans, norm: str, partition_digest: str, space: str
+    raw: RawGraphs, graphs: Integers, masks: Tensor, norm: str, partition_digest: str, space: str
 ) -> ClientGraph:
     """The client that holds the graphs of these numbers, ascending, with masks (3, len(graphs))."""
     position = np.full(len(raw.labels), -1)
@@ -108,12 +107,12 @@ def _client(
     owner = position[raw.graph_of_node.numpy()]
     nodes = np.flatnonzero(owner >= 0)
     owner = owner[nodes]
-    train = masks[0] if masks[0].any() else np.ones(len(graphs), dtype=bool)
+    train = masks[0] if masks[0].any() else torch.ones(len(graphs), dtype=torch.bool)
     return client_graph(
-        _features(raw, torch.from_numpy(nodes), torch.from_numpy(train[owner]), norm),
+        _features(raw, torch.from_numpy(nodes), train[torch.from_numpy(owner)], norm),
         torch.from_numpy(induced(raw.edge_index.numpy(), nodes, len(raw.graph_of_node))),
         raw.labels[graphs],
-        torch.from_numpy(masks),
+        masks,
         raw.class_names,
         "accuracy",
         partition_digest,

@@ -8,9 +8,12 @@ import torch
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.partition import PARTITIONS, Booleans, check_shares, random_split
+from curvfed.tasks.graphs.data.partition import PARTITIONS, check_shares, random_split
 
 NORMS = {"l2": 2, "l1": 1, "none": None}
+
+VALIDATION_SHARE = 0.2
+"""The share of the training nodes that validate in a graph with masks for training and testing alone."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +51,26 @@ class GraphSpec:
             raise DataError(f'partition is "{self.partition}"; allowed: {", ".join(PARTITIONS)}')
         check_shares(self.train_size, self.test_size)
 
-    def split(self, num: int, *stream: int) -> Booleans:
-        """Random masks (3, num) of the training, validation and test examples; `stream` distinguishes draws of one seed."""
+    def split(self, labels: Tensor, *stream: int) -> Tensor:
+        """Random masks (3, n) of the training, validation and test examples, those of unknown class in none.
+
+        `labels` are (n,), -1 where unknown; `stream` distinguishes draws of one seed.
+        """
         # A stream of its own, so that the split is independent of the random partition of the same seed.
         rng = np.random.default_rng([self.seed, 1, *stream])
-        return random_split(num, self.train_size, self.test_size, rng)
+        known = labels >= 0
+        masks = torch.zeros(3, len(labels), dtype=torch.bool)
+        masks[:, known] = torch.from_numpy(random_split(int(known.sum()), self.train_size, self.test_size, rng))
+        return masks
+
+    def with_validation(self, masks: Tensor) -> Tensor:
+        """Masks (3, n) without validation examples, after `VALIDATION_SHARE` of the training examples became these."""
+        train = masks[0].nonzero().squeeze(1)
+        order = np.random.default_rng([self.seed, 2]).permutation(len(train))
+        drawn = train[order[: round(VALIDATION_SHARE * len(train))]]
+        moved = torch.zeros_like(masks[0])
+        moved[drawn] = True
+        return torch.stack([masks[0] & ~moved, moved, masks[2]])
 
 
 def normalize_rows(features: Tensor, norm: str) -> Tensor:

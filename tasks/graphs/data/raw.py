@@ -28,12 +28,16 @@ class RawGraph:
     edge_index : Tensor, (2, E), int64
         As read: self-loops, duplicates and single directions may occur.
     labels : Tensor, (N,), int64
-        In 0..C-1.
+        In 0..C-1, -1 where unknown.
     class_names : tuple of C str
     metric : str
         "accuracy" or "roc_auc".
     masks : Tensor, (3, N, S), bool, or None
-        Train, validation and test masks of the data set's own S splits, disjoint in each split.
+        Train, validation and test masks of the data set's own S splits, disjoint in each split, of nodes of known class.
+    lacks_validation : bool
+        Whether the file has no mask for validation, so that some of the training nodes are to be drawn for it.
+    edge_weights : Tensor, (E,), float32, or None
+        At least 0.
     """
 
     features: Tensor
@@ -42,6 +46,8 @@ class RawGraph:
     class_names: tuple[str, ...]
     metric: str
     masks: Tensor | None
+    lacks_validation: bool = False
+    edge_weights: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +72,7 @@ class RawGraphs:
     graph_of_node : Tensor, (N,), int64
         Ascending from 0; every graph has a node.
     labels : Tensor, (G,), int64
-        In 0..C-1.
+        In 0..C-1, -1 where unknown.
     class_names : tuple of C str
     """
 
@@ -97,8 +103,9 @@ def raw_graph(
         The file or folder, for the error texts.
     features : Tensor, (N, F), of numbers, dense or sparse
     edge_index : Tensor, (2, E), int64
-    labels : Tensor, (N,), of integers
+    labels : Tensor, (N,), of integers, -1 or NaN where unknown
     masks : three Tensors, (N,) or (N, S), bool, or None
+        The one for validation may be None: it is then empty.
     class_names : sequence of str, or None
         None: "0".."C-1", C the largest label plus one.
     metric : str
@@ -112,13 +119,16 @@ def raw_graph(
     features = parts.features(where, features)
     num_nodes = len(features)
     labels = parts.labels(where, labels, num_nodes)
+    if masks is not None and (lacks_validation := masks[1] is None and isinstance(masks[0], Tensor)):
+        masks = (masks[0], torch.zeros_like(masks[0]), masks[2])
     return RawGraph(
         features=features,
         edge_index=parts.edges(where, edge_index, num_nodes),
         labels=labels,
         class_names=parts.class_names(where, class_names, int(labels.max()) + 1),
         metric=metric,
-        masks=None if masks is None else parts.masks(where, masks, num_nodes),
+        masks=None if masks is None else parts.masks(where, masks, num_nodes) & (labels >= 0).unsqueeze(1),
+        lacks_validation=masks is not None and lacks_validation,
     )
 
 
@@ -130,9 +140,9 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
     where : Path or str
         The file, for the error texts.
     graphs : sequence of dict
-        `x` (nodes, F), in all of them or in none; `edge_index` (2, edges); `y`, a class counted from 0, as an integer
-        or a tensor () or (1,); without `x`, optionally `num_nodes`, by default the largest number in `edge_index` plus
-        one; optionally `class_names`, the same in all.
+        `x` (nodes, F), in all of them or in none; `edge_index` (2, edges); `y`, a class counted from 0, -1 or NaN if it is
+        unknown, as a number or a tensor () or (1,); without `x`, optionally `num_nodes`, by default the largest number in
+        `edge_index` plus one; optionally `class_names`, the same in all.
 
     Returns
     -------

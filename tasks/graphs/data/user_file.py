@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +11,33 @@ import torch
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.checked_parts import MASK_NAMES
+from curvfed.tasks.graphs.data.checked_parts import MASK_NAMES, edge_weights
+from curvfed.tasks.graphs.data.collated import is_collated, separated
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph, raw_graphs
 
 _DATA_CLASSES = tuple(
     f"torch_geometric.data.{name}"
-    for name in ("data.Data", "data.DataEdgeAttr", "data.DataTensorAttr", "storage.GlobalStorage")
+    for name in (
+        *("data.Data", "data.DataEdgeAttr", "data.DataTensorAttr", "hetero_data.HeteroData"),
+        *("graph_store.EdgeAttr", "feature_store.TensorAttr"),
+        *("storage.GlobalStorage", "storage.BaseStorage", "storage.NodeStorage", "storage.EdgeStorage"),
+    )
 )
 _ONE = (
     "a torch_geometric.data.Data, or a dict, of x, edge_index, y "
-    "and, if wanted, train_mask, val_mask, test_mask, class_names"
+    "and, if wanted, train_mask, val_mask, test_mask, edge_weight, class_names"
 )
 _MANY = "a list of such graphs with one y each"
 
 
-def read_user_file(path: Path) -> RawGraph | RawGraphs:
+def read_user_file(path: Path, stand_in: Sequence[str] = ()) -> RawGraph | RawGraphs:
     """Read a `.pt` file, of either kind, without running code from it, and without importing PyTorch Geometric.
 
     Allowed for the classification of nodes is a `Data` object or a dict with `x` (N, F), `edge_index` (2, E), `y` (N,),
-    and optionally all three of `train_mask`, `val_mask`, `test_mask` (N,) or (N, splits), and `class_names`, a list of
-    strings; for that of graphs a list or tuple of such objects, as `curvfed.tasks.graphs.data.raw.raw_graphs` takes them.
+    and optionally `train_mask`, `val_mask`, `test_mask` (N,) or (N, splits), of which `val_mask` may be absent,
+    `edge_weight` (E,) or `edge_attr` (E, 1), and `class_names`, a list of strings; for that of graphs a list or tuple of
+    such objects, as `curvfed.tasks.graphs.data.raw.raw_graphs` takes them. Either may also be stored as
+    `torch_geometric.data.InMemoryDataset` stores it. `stand_in` is that of `check_graphs`.
 
     Raises
     ------
@@ -37,7 +45,7 @@ def read_user_file(path: Path) -> RawGraph | RawGraphs:
         The file is absent, cannot be read, or holds other kinds of objects; or `raw_graph` or `raw_graphs` refuses the
         content.
     """
-    return check_graphs(path, _stored(path))
+    return check_graphs(path, _stored(path), stand_in)
 
 
 def check_graphs(where: Path | str, stored: object, stand_in: Sequence[str] = ()) -> RawGraph | RawGraphs:
@@ -50,33 +58,43 @@ def check_graphs(where: Path | str, stored: object, stand_in: Sequence[str] = ()
     stored : object
         As `read_user_file` allows it.
     stand_in : sequence of str
-        Class names for data without y, if these are allowed: y is then 0 everywhere.
+        Class names for data without a known y, if these are allowed: y is then -1 everywhere.
 
     Raises
     ------
     DataError
     """
+    if is_collated(stored):
+        stored = _separated(where, stored)
     if isinstance(stored, list | tuple):
         graphs = [_fields(f"{where}, graph {number}", graph) for number, graph in enumerate(stored)]
-        if stand_in and all(graph.get("y") is None for graph in graphs):
-            graphs = [graph | {"y": 0, "class_names": list(stand_in)} for graph in graphs]
+        if stand_in and all(_is_unknown(graph.get("y")) for graph in graphs):
+            graphs = [graph | {"y": -1, "class_names": list(stand_in)} for graph in graphs]
         return raw_graphs(where, graphs)
     fields = _fields(str(where), stored)
-    if stand_in and fields.get("y") is None and isinstance(x := fields.get("x"), Tensor):
-        fields |= {"y": torch.zeros(len(x), dtype=torch.int64), "class_names": list(stand_in)}
+    if stand_in and _is_unknown(fields.get("y")) and isinstance(x := fields.get("x"), Tensor):
+        fields |= {"y": torch.full((len(x),), -1), "class_names": list(stand_in)}
+    train, val, test = (fields.get(name) for name in MASK_NAMES)
     present = [name for name in MASK_NAMES if fields.get(name) is not None]
-    if present and len(present) < len(MASK_NAMES):
+    if present and (train is None or test is None):
         raise DataError(
-            f"{where}: has {', '.join(present)} alone; give {', '.join(MASK_NAMES)}, or none of them for a random split"
+            f"{where}: has {', '.join(present)} alone; give {', '.join(MASK_NAMES)}, or none of them for a random split; "
+            "val_mask may be absent"
         )
-    return raw_graph(
+    graph = raw_graph(
         where,
         fields.get("x"),
         fields.get("edge_index"),
         fields.get("y"),
-        masks=(fields["train_mask"], fields["val_mask"], fields["test_mask"]) if present else None,
+        masks=(train, val, test) if present else None,
         class_names=fields.get("class_names"),
     )
+    return replace(graph, edge_weights=edge_weights(where, fields, graph.edge_index.shape[1]))
+
+
+def _is_unknown(y: object) -> bool:
+    """Whether no class is known."""
+    return y is None or (isinstance(y, Tensor) and not bool((y >= 0).any()))
 
 
 def _stored(path: Path) -> object:
@@ -96,7 +114,30 @@ def _stored(path: Path) -> object:
         ) from error
 
 
+def _separated(where: Path | str, stored: Any) -> object:
+    """The graph, or the list of graphs, that PyTorch Geometric collated."""
+    data, slices = stored[:2]
+    _refuse_several_kinds(str(where), stored[-1])
+    if slices is None:
+        return data
+    try:
+        return separated(_fields(str(where), data), slices)
+    except (ValueError, TypeError, LookupError) as error:
+        raise DataError(f"{where}: its slices do not fit its graphs ({type(error).__name__}); store it again") from None
+
+
+def _refuse_several_kinds(where: str, kind: object) -> None:
+    """Refuse a HeteroData, given by itself or by its class."""
+    name = kind.__name__ if isinstance(kind, type) else type(kind).__name__
+    if name == "HeteroData":
+        raise DataError(
+            f"{where} holds a HeteroData, with several kinds of nodes or edges; allowed are one kind of nodes and one of "
+            f"edges, such as data.to_homogeneous() makes of it: {_ONE}"
+        )
+
+
 def _fields(where: str, stored: object) -> dict[str, object]:
+    _refuse_several_kinds(where, stored)
     mapping = stored if isinstance(stored, dict) else getattr(getattr(stored, "_store", None), "_mapping", None)
     if not isinstance(mapping, dict):
         raise DataError(f"{where} holds a {type(stored).__name__}; expected {_ONE}, or {_MANY}")

@@ -447,3 +447,14 @@ def test_a_run_on_a_folder_predicts_on_a_copy_of_it(tmp_path, capsys):
         assert main(["predict", str(found.path), str(where[name])]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert (lines[0], len(lines)) == ("graph,class,probability", {"copy": 17, "other": 10}[name])
+
+
+def test_graphs_without_classes_are_predicted_and_not_scored(runs, tmp_path, capsys):
+    graph = trees.generate(5, 0)
+    fields = {"x": torch.from_numpy(graph.features), "edge_index": torch.from_numpy(graph.edge_index)}
+    torch.save(fields, tmp_path / "new.pt")
+    code, rows, told = ask(capsys, runs["fedavg"].path, tmp_path / "new.pt")
+    assert (code, len(rows)) == (0, len(graph.labels))
+    assert "accuracy" not in told
+    torch.save(fields | {"y": torch.from_numpy(graph.labels)}, tmp_path / "new.pt")
+    assert ask(capsys, runs["fedavg"].path, tmp_path / "new.pt")[1] == rows

@@ -527,7 +527,7 @@ UNFIT = {
     "y fractional": (one_changed(y=torch.tensor(1.0)), PLACE + r"y must be an integer, .* it is float32 \(\)"),
     "y two": (one_changed(y=torch.tensor([1, 0])), PLACE + r"y must .* int64 \(2,\)"),
     "y true": (one_changed(y=True), PLACE + "y must .* of type bool"),
-    "y negative": (one_changed(y=-1), PLACE + r"y is outside 0\.\.9999"),
+    "y negative": (one_changed(y=-2), PLACE + r"y is outside 0\.\.9999"),
     "y huge": (one_changed(y=torch.tensor(10**12)), PLACE + r"y is outside 0\.\.9999"),
     "names differ": (
         one_changed(class_names=["a", "b", "c"]),

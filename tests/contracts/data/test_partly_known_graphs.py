@@ -1,0 +1,92 @@
+"""Graphs as users of PyTorch Geometric have them: unknown classes, two masks, collated files, several kinds of nodes."""
+
+import pytest
+import torch
+from graph_fixtures import load_all, user_fields, user_graphs
+from torch_geometric.data import Data, HeteroData, InMemoryDataset
+
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.examples import example_statistics
+from curvfed.tasks.graphs.data.clients import load_client, load_own
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.data.user_file import read_user_file
+
+NODES = 60
+UNKNOWN = torch.arange(NODES) % 3 == 0
+
+
+@pytest.mark.parametrize("kind", ["-1", "NaN"])
+@pytest.mark.parametrize("has_masks", [True, False])
+def test_unknown_nodes_keep_their_edges_and_are_in_no_part(tmp_path, kind, has_masks):
+    fields = user_fields()
+    known = fields["y"].clone()
+    fields["y"] = known.float().masked_fill(UNKNOWN, torch.nan) if kind == "NaN" else known.masked_fill(UNKNOWN, -1)
+    if has_masks:
+        train = torch.arange(NODES) < 30
+        fields |= {"train_mask": train, "val_mask": torch.zeros(NODES, dtype=torch.bool), "test_mask": ~train}
+    torch.save(fields, tmp_path / "own.pt")
+    made = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    torch.save(fields | {"y": known}, tmp_path / "whole.pt")
+    assert torch.equal(made.edge_index, load_own(tmp_path / "whole.pt", GraphSpec("", tmp_path)).edge_index)
+    assert torch.equal(made.train | made.val | made.test, ~UNKNOWN)
+    assert torch.equal(made.labels, known.masked_fill(UNKNOWN, -1))
+    assert example_statistics(made)["class_counts"] == tuple(known[~UNKNOWN].bincount(minlength=2).tolist())
+    clients = load_all(GraphSpec(str(tmp_path / "own.pt"), tmp_path), tmp_path / "cache", 3)
+    numbers = torch.cat([client.numbers for client in clients if client.numbers is not None])
+    assert sorted(numbers.tolist()) == list(range(NODES))
+    for client in clients:
+        assert client.numbers is not None
+        assert torch.equal(client.labels, made.labels[client.numbers])
+        assert torch.equal(client.train, made.train[client.numbers])
+
+
+def test_a_validation_part_is_drawn_by_the_seed_and_told(tmp_path, caplog):
+    train = torch.arange(NODES) < 30
+    torch.save(user_fields() | {"train_mask": train, "test_mask": ~train}, tmp_path / "own.pt")
+    drawn = []
+    for seed in (0, 0, 1):
+        made = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path, seed=seed))
+        drawn.append(made.val)
+        assert int(made.val.sum()) == 6
+        assert torch.equal(made.train | made.val, train)
+        assert torch.equal(made.test, ~train)
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+    with caplog.at_level("INFO", "curvfed"):
+        load_client(GraphSpec(str(tmp_path / "own.pt"), tmp_path), 0, 2, tmp_path / "cache")
+    assert "no val_mask, so 6 of the training nodes are drawn for validation" in caplog.text
+
+
+def test_no_known_class_is_refused_in_training_alone(tmp_path):
+    torch.save(user_fields() | {"y": torch.full((NODES,), -1)}, tmp_path / "own.pt")
+    with pytest.raises(DataError, match="every y is unknown"):
+        read_user_file(tmp_path / "own.pt")
+    read = read_user_file(tmp_path / "own.pt", ("left", "right"))
+    assert (read.class_names, set(read.labels.tolist())) == (("left", "right"), {-1})
+
+
+def test_files_of_in_memory_data_sets(tmp_path):
+    graphs = user_graphs()
+    torch.save(graphs, tmp_path / "list.pt")
+    InMemoryDataset.save([Data.from_dict(graph) for graph in graphs], tmp_path / "data.pt")
+    torch.save(InMemoryDataset.collate([Data.from_dict(graph) for graph in graphs]), tmp_path / "older.pt")
+    expected = vars(read_user_file(tmp_path / "list.pt"))
+    for name in ("data", "older"):
+        for field, value in vars(read_user_file(tmp_path / f"{name}.pt")).items():
+            same = torch.equal(value, expected[field]) if isinstance(value, torch.Tensor) else value == expected[field]
+            assert same, field
+    InMemoryDataset.save([Data.from_dict(user_fields())], tmp_path / "one.pt")
+    assert torch.equal(read_user_file(tmp_path / "one.pt").labels, user_fields()["y"])
+
+
+@pytest.mark.parametrize("collated", [True, False])
+def test_several_kinds_of_nodes_are_refused(tmp_path, collated):
+    graph = HeteroData()
+    graph["paper"].x = graph["author"].x = torch.ones(2, 2)
+    graph["author", "writes", "paper"].edge_index = torch.tensor([[0], [1]])
+    if collated:
+        InMemoryDataset.save([graph, graph], tmp_path / "own.pt")
+    else:
+        torch.save(graph, tmp_path / "own.pt")
+    with pytest.raises(DataError, match=r"HeteroData, with several kinds .*; allowed are one kind"):
+        read_user_file(tmp_path / "own.pt")
