@@ -21,7 +21,7 @@ from benchmarks.measure import Place
 from benchmarks.page import HEADS, around, cells, figures_of, machine, write_tables
 from benchmarks.rows import TOPICS, chosen
 from curvfed.strategies.config.device import pick_device
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

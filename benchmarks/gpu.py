@@ -31,7 +31,7 @@ from benchmarks import TESTS
 from benchmarks.measure import Call, Pair, Place, Row
 from benchmarks.page import HEADS, cells, figures_of, machine, told_machine
 from curvfed.strategies.config.device import devices
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 Cells = Iterator[list[str]]
 STEPS = 50

@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import graphs, one_shot, server, whole_runs
 from benchmarks.measure import Call, peak_bytes, seconds
 from benchmarks.page import duration, machine, write_tables
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 MODEL, MODELS = 25_000, 5  # parameters where the clients grow, as a small GCN has; models where the parameters grow
 DEGREE, NODES = 10, 10_000  # mean degree where the nodes of a graph grow; nodes where its edges grow

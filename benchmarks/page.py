@@ -12,7 +12,7 @@ import psutil
 import torch
 
 from benchmarks.measure import Row, measure
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
 HEADS = ("what", "against", "ratio", "goal", "range", "ours, s", "theirs, s", "ours, MB", "theirs, MB")

@@ -17,7 +17,7 @@ from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer, c
 from curvfed.strategies.wire.array_file import packed, read
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.store import LostState, Store, StoreError
-from curvfed.tasks.atomic_file import make_private, write_atomically
+from curvfed.tasks.stored_files import make_private, write_atomically
 
 log = logging.getLogger("curvfed")
 

@@ -11,10 +11,9 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples
-from curvfed.tasks.sealed import UNSEALED, check_whole, sealed
+from curvfed.tasks.stored_files import UNSEALED, check_whole, sealed, write_atomically
 
 Client = TypeVar("Client", bound=Examples)
 

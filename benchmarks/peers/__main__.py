@@ -23,7 +23,7 @@ from benchmarks.peers import fed_pub, openfgl, pfllib
 from benchmarks.peers.job import ANSWER, CloneError, check_clone
 from benchmarks.peers.settings import ALPHAS, CLIENTS, COMMON, PAIRS, Pair
 from benchmarks.peers.tables import HEADS, tables
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 PEERS = {"openfgl": openfgl, "fed-pub": fed_pub, "pfllib": pfllib}
 QUICK, LONGEST = 2, 1800

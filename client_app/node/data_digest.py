@@ -8,8 +8,7 @@ from typing import Any
 
 from curvfed.client_app.node.configuration import is_real, state_root
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.tasks.atomic_file import make_private, write_atomically
-from curvfed.tasks.sealed import UNSEALED, DamagedError, check_whole, sealed
+from curvfed.tasks.stored_files import UNSEALED, DamagedError, check_whole, make_private, sealed, write_atomically
 
 SECRET = "digest.key"
 """The node's secret below its `state-path`, made once."""

@@ -22,8 +22,7 @@ from curvfed.client_app.node.policy import Sums
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.session import Session
-from curvfed.tasks.atomic_file import sync_folder
-from curvfed.tasks.sealed import UNSEALED, check_whole, is_whole, sealed
+from curvfed.tasks.stored_files import UNSEALED, check_whole, is_whole, sealed, sync_folder
 
 RUN, SUM, POINTS, REFUSAL = "run", "sum", "points", "refusal"
 """Kinds of lines."""

@@ -13,7 +13,7 @@ from curvfed.deployments.cluster import database
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import flwr
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 NODES, RUNS = "registered.json", "runs.json"
 """Files in the server's folder: the id of each node by its name, and the name of each run by its id."""

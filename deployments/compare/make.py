@@ -23,7 +23,7 @@ from curvfed.deployments.sweep.plan import Plan, plan_run
 from curvfed.deployments.sweep.results import Results
 from curvfed.deployments.sweep.runner import Resources
 from curvfed.strategies.base.run_keys import home
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 VALIDATION = "best_validation.metrics.validation"
 """The figure by which configurations are chosen."""

@@ -22,7 +22,7 @@ from curvfed.server_app.report import labels, style
 from curvfed.server_app.report.templates import render
 from curvfed.server_app.report.units import number
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 Row = dict[str, Any]
 """What is known of a method: a row of the results."""

@@ -17,7 +17,7 @@ from curvfed.deployments.sweep.plan import Plan, read_plan
 from curvfed.deployments.sweep.results import Results
 from curvfed.deployments.sweep.runner import Resources
 from curvfed.server_app.report.templates import render
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 VERSIONS = {"python": "Python", "flwr": "Flower", "torch": "torch", "numpy": "NumPy"}
 """The versions on the page of contents, by their names in summary.json."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from curvfed.deployments.predict.prediction import Prediction
 from curvfed.deployments.predict.trained_run import PredictError
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame

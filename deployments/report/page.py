@@ -16,7 +16,7 @@ from curvfed.deployments.report.table import SHOWN, Table, differences, make_tab
 from curvfed.deployments.sweep.plan import Plan
 from curvfed.server_app.report import style
 from curvfed.server_app.report.templates import render
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 FORMATS = ("md", "html", "tex", "csv")
 

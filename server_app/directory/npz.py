@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.strategies.wire.stored_format import FORMAT
-from curvfed.tasks.atomic_file import write_atomically
-from curvfed.tasks.sealed import UNSEALED, check_whole, sealed
+from curvfed.tasks.stored_files import FORMAT, UNSEALED, check_whole, sealed, write_atomically
 
 _COMMENT = f"curvfed format {FORMAT} {UNSEALED}".encode()
 

@@ -21,8 +21,7 @@ from curvfed.strategies.config.run_config import RunConfig, config_class, flatte
 from curvfed.strategies.config.settings_file import SEALED_HEADING, format_of, read_settings
 from curvfed.strategies.wire.array_file import packed
 from curvfed.strategies.wire.store import Store
-from curvfed.tasks.atomic_file import write_atomically
-from curvfed.tasks.sealed import sealed
+from curvfed.tasks.stored_files import sealed, write_atomically
 
 FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",
                             "debug", "test-data", "sinks", "mlflow.tracking-uri", "mlflow.experiment", "hull.grouping",

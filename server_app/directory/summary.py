@@ -16,7 +16,7 @@ from curvfed.server_app.directory.run_lock import has_begun
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.personal_figures import majority_accuracy, personal_figures
 from curvfed.strategies.base.run_keys import RunKeys, home
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 LAST = 3
 """Number of last rounds whose global accuracy is averaged: at small alpha it can vary by 20 points between rounds."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 TABLES = {
     "rounds.csv": (

@@ -13,7 +13,7 @@ from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import config_class
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 MOST_DROPPED = 100
 """Dropped replies that are listed; if there are more, the page tells their number."""

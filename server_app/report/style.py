@@ -16,7 +16,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 INK, SOFT, LINE, PAPER = "#1d2329", "#5b6570", "#e1e4e8", "#fdfdfc"
 MEAN, OTHER, CLIENT = "#0072b2", "#c04f00", "#7d8894"

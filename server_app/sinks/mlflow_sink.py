@@ -9,7 +9,7 @@ from pathlib import Path
 
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.dotted import Scalar
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 # By default MLflow sends usage data to its makers, and an unreachable store would hold up a run for minutes.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")

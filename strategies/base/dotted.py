@@ -1,5 +1,6 @@
 """Conversion between nested tables (TOML) and dotted keys (Flower's run config), and parsing of keys written as text."""
 
+import re
 import shlex
 import tomllib
 from collections.abc import Mapping
@@ -32,9 +33,12 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_value(text: str, default: Scalar) -> Scalar:
-    """Read a value as TOML, or as plain text if it is not TOML; where the default is a string, `7` is text too."""
+    """Read a value as TOML, or as plain text if it is not TOML; where the default is a string, `7` is text too.
+
+    `.5` is a number, which it is not in TOML.
+    """
     try:
-        table = tomllib.loads(f"value = {text}")
+        table = tomllib.loads("value = " + re.sub(r"^([+-]?)\.(?=\d)", r"\g<1>0.", text))
     except tomllib.TOMLDecodeError:
         return text
     value = table["value"]

@@ -9,8 +9,7 @@ from typing import Any
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO
-from curvfed.strategies.wire.stored_format import FORMAT, unreadable
-from curvfed.tasks.sealed import UNSEALED, DamagedError, check_whole
+from curvfed.tasks.stored_files import FORMAT, UNSEALED, DamagedError, check_whole, unreadable
 
 HEADING = f"# format {FORMAT} of curvfed\n"
 """A line that a file has: a comment, since Flower reads the file too and refuses keys that it does not know."""

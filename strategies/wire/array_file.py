@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from curvfed.strategies.wire.stored_format import FORMAT, WITHOUT_DIGEST, unreadable
-from curvfed.tasks.sealed import UNSEALED, DamagedError, check_whole, sealed
+from curvfed.tasks.stored_files import FORMAT, UNSEALED, WITHOUT_DIGEST, DamagedError, check_whole, sealed, unreadable
 
 _NAMES = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64"
 _CODES = "BOOL U8 U16 U32 U64 I8 I16 I32 I64 F16 F32 F64"

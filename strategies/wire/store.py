@@ -15,8 +15,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from curvfed.strategies.wire.array_file import DTYPES, FormatError, packed, read
-from curvfed.tasks.atomic_file import make_private, remove_abandoned, sync_folder, temporary_path
 from curvfed.tasks.errors import SafeError
+from curvfed.tasks.stored_files import make_private, remove_abandoned, sync_folder, temporary_path
 
 _MOST_BUFFERS = 512  # well below the limit of one system call
 _NAME = re.compile(r"^(\d{8})\.safetensors$")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.tasks.atomic_file import remove_abandoned, temporary_path
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.stored_files import remove_abandoned, temporary_path
 
 LARGEST = 30.0
 """A logarithm of normalised counts lies far below it."""

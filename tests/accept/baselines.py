@@ -14,8 +14,8 @@ from curvfed.strategies.config.checks import OF_SGD
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.images.datasets import locate as locate_images
+from curvfed.tasks.stored_files import write_atomically
 
 PAGE = Path(__file__).parents[2] / "docs" / "baselines.md"
 MISSING = "–"

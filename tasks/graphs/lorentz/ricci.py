@@ -9,9 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from curvfed.tasks.atomic_file import write_atomically
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.sealed import UNSEALED, check_whole, sealed
+from curvfed.tasks.stored_files import UNSEALED, check_whole, sealed, write_atomically
 
 IDLENESS = 0.5
 """Of the lazy random walk that Ollivier's curvature compares: half of the mass stays where it is."""

@@ -10,7 +10,7 @@ import torch
 from curvfed.geometry import ollivier
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.lorentz.ricci import mean_ricci
-from curvfed.tasks.sealed import UNSEALED, sealed
+from curvfed.tasks.stored_files import UNSEALED, sealed
 
 OLLIVIER = (3 * 3 / 4 + 1) / 4
 """Of `triangle_and_pair`: the lazy walks from two corners of a triangle differ in a quarter of their mass, those from the
@@ -138,7 +138,7 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(triangle_and_pair, tmp_path,
     def full(source: str, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("curvfed.tasks.atomic_file.os.replace", full)
+    monkeypatch.setattr("curvfed.tasks.stored_files.os.replace", full)
     with caplog.at_level(logging.WARNING, "curvfed"):
         assert mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=tmp_path) == pytest.approx(OLLIVIER)
     assert "No space left on device" in caplog.text

@@ -27,7 +27,7 @@ from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.clients import load_own
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.lorentz import ricci
-from curvfed.tasks.sealed import DamagedError
+from curvfed.tasks.stored_files import DamagedError
 
 ARRAYS = {"w": np.arange(40, dtype=np.float32).reshape(8, 5), "k": np.array([-1.0]), "n": np.arange(3)}
 

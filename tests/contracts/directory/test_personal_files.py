@@ -22,7 +22,7 @@ from curvfed.client_app.personal import FixedFile, collect_state, restore_state
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import Facts
 from curvfed.strategies.wire.store import Store, StoreError
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 TRIES = 100
 SIZE = 20_000

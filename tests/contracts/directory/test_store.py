@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from curvfed.strategies.wire.store import Store, StoreError
-from curvfed.tasks.atomic_file import write_atomically
+from curvfed.tasks.stored_files import write_atomically
 
 ARRAYS = {
     "w": np.arange(6, dtype=np.float32).reshape(2, 3),

@@ -149,7 +149,7 @@ class FullDisk:
 
     def __init__(self, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left = at
-        for name in ("curvfed.strategies.wire.store.os.writev", "curvfed.tasks.atomic_file.open"):
+        for name in ("curvfed.strategies.wire.store.os.writev", "curvfed.tasks.stored_files.open"):
             self._fail(name, monkeypatch)
 
     def _fail(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
