@@ -107,6 +107,8 @@ def test_flower_reads_the_pairs_back(config):
         ("true", "", "true"),
         ("2024", 0, 2024),
         ("1e-3", 0.1, 1e-3),
+        (".5", 0.1, 0.5),
+        (".5", "", ".5"),
         ("true", False, True),
         ("True", False, "True"),
         ("1979-05-27", 0, "1979-05-27"),
