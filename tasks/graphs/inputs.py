@@ -32,12 +32,15 @@ class GraphInputs:
     graph_of_node : Tensor, (N,), int64, or None
         Ascending from 0; None where nodes are classified.
     num_graphs : int
+    edge_weights : Tensor, (E,), or None
+        What `adjacency` weighs the edges by; None: 1.
     """
 
     features: Constant
     edge_index: Tensor
     graph_of_node: Tensor | None = None
     num_graphs: int = 1
+    edge_weights: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -48,7 +51,7 @@ class GraphInputs:
     @torch.inference_mode(False)  # scoring may be the first to ask, and training uses the result
     def adjacency(self) -> Constant:
         """(N, N), symmetrically normalised, with self-loops."""
-        return normalized_adjacency(self.edge_index, self.num_nodes, self.features.matrix.dtype)
+        return normalized_adjacency(self.edge_index, self.num_nodes, self.features.matrix.dtype, self.edge_weights)
 
     @cached_property
     @torch.inference_mode(False)
@@ -84,6 +87,7 @@ class GraphInputs:
             graph.edge_index.to(device),
             None if owner is None else owner.to(device),
             1 if owner is None else len(graph.labels),
+            None if graph.edge_weights is None else graph.edge_weights.to(device),
         )
 
 

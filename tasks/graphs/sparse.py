@@ -63,7 +63,9 @@ def multiply(matrix: Tensor, x: Tensor) -> Tensor:
     return torch.addmm(out, matrix, x, beta=0, out=out)
 
 
-def normalized_adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype = torch.float32) -> Constant:
+def normalized_adjacency(
+    edge_index: Tensor, num_nodes: int, dtype: torch.dtype = torch.float32, weights: Tensor | None = None
+) -> Constant:
     """D^-1/2 (A + I) D^-1/2 of an undirected graph, D counting the self-loops (Kipf & Welling, 2017, Eq. 2).
 
     Parameters
@@ -72,6 +74,8 @@ def normalized_adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype 
         Both directions, no self-loops, no duplicates.
     num_nodes : int
     dtype : torch.dtype
+    weights : Tensor, (E,), or None
+        The entries of A, at least 0 and the same in both directions; None: 1.
 
     Returns
     -------
@@ -82,9 +86,15 @@ def normalized_adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype 
     rows, columns = torch.cat([edge_index, loops.expand(2, -1)], dim=1)
     order = torch.argsort(rows * num_nodes + columns)
     rows, columns = rows[order], columns[order]
-    degree = torch.bincount(rows, minlength=num_nodes)
-    scale = degree.to(dtype).rsqrt()
-    matrix = csr(bounds(degree), columns, scale[rows] * scale[columns], num_nodes)
+    counts = torch.bincount(rows, minlength=num_nodes)
+    if weights is None:
+        scale = counts.to(dtype).rsqrt()
+        values = scale[rows] * scale[columns]
+    else:
+        weights = torch.cat([weights.to(dtype), torch.ones(num_nodes, dtype=dtype, device=loops.device)])[order]
+        scale = torch.segment_reduce(weights, "sum", lengths=counts).rsqrt()
+        values = scale[rows] * scale[columns] * weights
+    matrix = csr(bounds(counts), columns, values, num_nodes)
     return Constant.of(matrix, symmetric=True)
 
 

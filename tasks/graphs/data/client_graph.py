@@ -27,6 +27,8 @@ class ClientGraph(Examples):
         Mean Forman-Ricci curvature over the edges, with triangles and without; 0 where there are no edges.
     graph_of_node : Tensor, (N,), int64, or None
         Which graph a node belongs to, ascending from 0; None where the nodes themselves are classified.
+    edge_weights : Tensor, (E,), float32, or None
+        At least 0, the same in both directions; None counts as 1. For graphs whose nodes are classified.
     numbers : Tensor, (N,), int64, or None
         The numbers of the nodes in the graph that this is a part of.
     history : str
@@ -38,6 +40,7 @@ class ClientGraph(Examples):
     forman: float
     forman_plain: float
     graph_of_node: Tensor | None = None
+    edge_weights: Tensor | None = None
     numbers: Tensor | None = None
     history: str = ""
 
@@ -91,6 +94,7 @@ def client_graph(
     partition_digest: str,
     graph_of_node: Tensor | None = None,
     space: str = "",
+    edge_weights: Tensor | None = None,
 ) -> ClientGraph:
     """A client's data from clean tensors: features made sparse where that pays, curvature and digest computed.
 
@@ -98,7 +102,7 @@ def client_graph(
     ----------
     features : Tensor, (N, F), float32
         Dense, or CSR where a dense one would be large.
-    edge_index, labels, class_names, metric, partition_digest, graph_of_node, space
+    edge_index, labels, class_names, metric, partition_digest, graph_of_node, space, edge_weights
         As in `ClientGraph`.
     masks : Tensor, (3, n), bool
         Train, validation, test.
@@ -125,6 +129,7 @@ def client_graph(
         partition_digest=partition_digest,
         graph_of_node=graph_of_node,
         space=space,
+        edge_weights=edge_weights,
     )
     return replace(made, digest=made.computed_digest())
 

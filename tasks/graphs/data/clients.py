@@ -15,10 +15,12 @@ from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
 from curvfed.tasks.graphs.data.partition import (
     PARTITIONS,
+    Integers,
     clean_edges,
     components,
     induced,
     largest,
+    mean_weights,
     membership_digest,
 )
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
@@ -96,7 +98,8 @@ def own(raw: RawGraph | RawGraphs, spec: GraphSpec) -> ClientGraph:
     edges = torch.from_numpy(clean_edges(raw.edge_index.numpy(), len(raw.labels)))
     masks = _split(raw, np.arange(len(raw.labels)), spec)
     features = normalize_rows(raw.features, spec.normalize)
-    made = client_graph(features, edges, raw.labels, masks, raw.class_names, raw.metric, "")
+    weights = _weights(raw, edges.numpy())
+    made = client_graph(features, edges, raw.labels, masks, raw.class_names, raw.metric, "", edge_weights=weights)
     return replace(made, history=_drawn(raw, spec))
 
 
@@ -133,7 +136,11 @@ def _parts(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[Clie
     for part in range(num_partitions):
         own = np.flatnonzero(parts == part)
         own_edges = torch.from_numpy(induced(edges, own, len(nodes)))
-        made = client_graph(features[own], own_edges, labels[own], masks[:, own], raw.class_names, raw.metric, digest)
+        weights = _weights(raw, nodes[own][own_edges.numpy()])
+        made = client_graph(
+            *(features[own], own_edges, labels[own], masks[:, own], raw.class_names, raw.metric, digest),
+            edge_weights=weights,
+        )
         yield replace(made, history=history, numbers=torch.from_numpy(nodes[own]))
 
 
@@ -145,6 +152,14 @@ def _split(raw: RawGraph, nodes: np.ndarray, spec: GraphSpec) -> Tensor:
     return spec.split(raw.labels[nodes])
 
 
+def _weights(raw: RawGraph, edges: Integers) -> Tensor | None:
+    """The weights of clean edges between nodes of the whole graph."""
+    if raw.edge_weights is None:
+        return None
+    found = mean_weights(raw.edge_index.numpy(), raw.edge_weights.numpy(), edges, len(raw.labels))
+    return torch.from_numpy(found)
+
+
 def _drawn(raw: RawGraph, spec: GraphSpec) -> str:
     """What a user's file did not say of the nodes, in words."""
     told = []
@@ -154,7 +169,7 @@ def _drawn(raw: RawGraph, spec: GraphSpec) -> str:
         drawn = int(_split(raw, np.arange(len(raw.labels)), spec)[1].sum())
         told.append(f"no val_mask, so {drawn} of the training nodes are drawn for validation")
     if raw.edge_weights is not None:
-        told.append("the weights of the edges are ignored")
+        told.append("convolutions by the normalised adjacency use the weights of the edges, all else ignores them")
     return "; ".join(told)
 
 

@@ -11,6 +11,7 @@ from curvfed.tasks.errors import DataError
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
+Floats = NDArray[np.float32]
 
 
 def clean_edges(edge_index: Integers, num_nodes: int) -> Integers:
@@ -19,6 +20,22 @@ def clean_edges(edge_index: Integers, num_nodes: int) -> Integers:
     keys = np.sort(np.concatenate([source * num_nodes + target, target * num_nodes + source]))
     keys = keys[np.diff(keys, prepend=-1) > 0]  # np.unique is a hundred times slower on tens of millions
     return np.stack(np.divmod(keys, num_nodes))
+
+
+def mean_weights(edge_index: Integers, weights: Floats, wanted: Integers, num_nodes: int) -> Floats:
+    """The weights of the `wanted` edges, (E,) float32: of an edge given several times, in either direction, the mean.
+
+    Parameters
+    ----------
+    edge_index : (2, R), with `weights` (R,)
+    wanted : (2, E), clean (see `clean_edges`), each among these
+    """
+    low, high = np.sort(edge_index, axis=0)
+    keys, place = np.unique(low * num_nodes + high, return_inverse=True)
+    means = np.bincount(place, weights, len(keys)) / np.bincount(place, minlength=len(keys))
+    low, high = np.sort(wanted, axis=0)
+    found: Floats = means[np.searchsorted(keys, low * num_nodes + high)].astype(np.float32)
+    return found
 
 
 def components(edge_index: Integers, num_nodes: int) -> Integers:

@@ -76,6 +76,7 @@ def induced(graph: ClientGraph, kept: Tensor) -> ClientGraph:
         graph,
         features=select_rows(graph.features, kept.nonzero()[:, 0]),
         edge_index=numbers[graph.edge_index[:, between]],
+        edge_weights=None if graph.edge_weights is None else graph.edge_weights[between],
     )
     if graph.graph_of_node is not None:
         return replace(smaller, graph_of_node=graph.graph_of_node[kept])

@@ -4,12 +4,14 @@ import pytest
 import torch
 from graph_fixtures import load_all, user_fields, user_graphs
 from torch_geometric.data import Data, HeteroData, InMemoryDataset
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import example_statistics
 from curvfed.tasks.graphs.data.clients import load_client, load_own
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.user_file import read_user_file
+from curvfed.tasks.graphs.inputs import GraphInputs
 
 NODES = 60
 UNKNOWN = torch.arange(NODES) % 3 == 0
@@ -89,4 +91,42 @@ def test_several_kinds_of_nodes_are_refused(tmp_path, collated):
     else:
         torch.save(graph, tmp_path / "own.pt")
     with pytest.raises(DataError, match=r"HeteroData, with several kinds .*; allowed are one kind"):
+        read_user_file(tmp_path / "own.pt")
+
+
+@pytest.mark.parametrize("name", ["edge_weight", "edge_attr"])
+def test_edge_weights_are_normalised_as_by_pytorch_geometric(tmp_path, name):
+    fields = user_fields()
+    low, high = fields["edge_index"].unique(dim=1)
+    edges = torch.stack([low, high])[:, low < high].unique(dim=1)
+    weights = torch.rand(edges.shape[1], generator=torch.Generator().manual_seed(0)) + 0.1
+    given = weights.unsqueeze(1) if name == "edge_attr" else weights
+    torch.save(fields | {"edge_index": edges, name: given}, tmp_path / "own.pt")
+    made = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    both, doubled = torch.cat([edges, edges.flip(0)], dim=1), torch.cat([weights, weights])
+    places, entries = gcn_norm(both, doubled, NODES)
+    expected = torch.zeros(NODES, NODES).index_put((places[0], places[1]), entries)
+    found = GraphInputs.of(made, torch.device("cpu")).adjacency.matrix.to_dense()
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)
+    for client in load_all(GraphSpec(str(tmp_path / "own.pt"), tmp_path), tmp_path / "cache", 3):
+        assert client.numbers is not None
+        assert client.edge_weights is not None
+        dense = torch.zeros(NODES, NODES).index_put((both[0], both[1]), doubled)
+        assert torch.equal(client.edge_weights, dense[tuple(client.numbers[client.edge_index])])
+
+
+def test_an_edge_given_twice_has_the_mean_weight_and_a_negative_one_is_refused(tmp_path):
+    edges = torch.tensor([[0, 1, 2], [1, 0, 1]])
+    fields = user_fields() | {"edge_index": edges, "edge_weight": torch.tensor([1.0, 3.0, 5.0])}
+    torch.save(fields, tmp_path / "own.pt")
+    made = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    assert made.edge_weights is not None
+    assert dict(zip(map(tuple, made.edge_index.t().tolist()), made.edge_weights.tolist(), strict=True)) == {
+        (0, 1): 2.0,
+        (1, 0): 2.0,
+        (1, 2): 5.0,
+        (2, 1): 5.0,
+    }
+    torch.save(fields | {"edge_weight": torch.tensor([1.0, -3.0, 5.0])}, tmp_path / "own.pt")
+    with pytest.raises(DataError, match=r"edge_weight, the weights of the edges, is negative, .* for 1 of 3 edges"):
         read_user_file(tmp_path / "own.pt")
