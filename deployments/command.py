@@ -207,6 +207,29 @@ def predict(
 
 
 @app.command()
+def adapt(
+    folder: Annotated[Path, typer.Argument(metavar="RUN")],
+    data: Annotated[str, typer.Argument(metavar="DATA")],
+    out: Annotated[Path, typer.Option(parser=expanded, metavar="DIR", help="The folder to make.")],
+    client: Annotated[int | None, typer.Option(metavar="N", help="The client's number; default: the next one.")] = None,
+) -> None:
+    """Join a finished run: get a client's personal part from its own data, the shared part fixed.
+
+    curvfed adapt RUN graph.pt --out joined
+    curvfed adapt RUN cora --client 8 --out joined
+
+    RUN is a run directory, DATA a .pt file or folder of the client's own, or the run's
+    data set, of which --client names a part that no client of the run had. It tells
+    the client's scores, and how to predict with DIR.
+
+    Exit status: 0 adapted, 1 it cannot be done, 2 wrong usage.
+    """
+    from curvfed.deployments.adapt import main
+
+    raise typer.Exit(main(folder, data, out, client))
+
+
+@app.command()
 def embed(
     data: Annotated[Path, typer.Argument(metavar="FILE", parser=expanded)],
     out: Annotated[Path, typer.Option(parser=expanded, metavar="FILE", help="The .h5ad file to write.")],

@@ -1,0 +1,36 @@
+"""A client that joins a finished run: only what is its own moves, and predictions use it."""
+
+import numpy as np
+from app_runs import run
+
+from curvfed.deployments.adapt import adapt
+from curvfed.deployments.command import main
+from curvfed.deployments.inprocess import simulated_nodes
+from curvfed.deployments.predict import TrainedRun, predict
+
+SETTINGS = {"method": "flatland", "num_rounds": 8, "embedding_dim": 16}
+
+
+def test_a_part_that_no_client_had(own_home, tmp_path, capsys):
+    whole = run(tmp_path, nodes=simulated_nodes(4)[:3], **SETTINGS)
+    number, scores = adapt(TrainedRun.read(whole.path), "trees", tmp_path / "joined", 3)
+    assert number == 3
+    assert scores["validation"] >= scores["validation before"]
+    joined = TrainedRun.read(tmp_path / "joined")
+    assert all(np.array_equal(joined.arrays[name], array) for name, array in whole.model.items())
+    arrays, _ = joined.personal_state(3, None)
+    assert arrays["parameter/k"] != 0
+    about = predict(joined, "trees", client=3).about
+    told = next(float(value) for name, value in about.items() if name.startswith("accuracy on"))
+    assert abs(told - scores["score"]) < 1e-4
+    for client in ("0", "4"):
+        words = ["adapt", str(whole.path), "trees", "--client", client, "--out", str(tmp_path / "other")]
+        assert main(words) == 1
+        assert "allowed is a number that no client of the run has" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+def test_nothing_to_adapt(own_home, tmp_path, capsys):
+    whole = run(tmp_path, **SETTINGS | {"method": "fedavg"})
+    assert main(["adapt", str(whole.path), "trees", "--out", str(tmp_path / "joined")]) == 1
+    assert "there is nothing to adapt" in capsys.readouterr().err
