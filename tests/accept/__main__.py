@@ -29,6 +29,7 @@ from accept import (
     hull_more,
     image_numerics,
     images,
+    joining,
     methods,
     sweeps,
 )
@@ -40,6 +41,7 @@ PARTS = (
     flatland,
     flatland_more,
     images,
+    joining,
     image_numerics,
     methods,
     baselines,
