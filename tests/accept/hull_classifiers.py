@@ -1,6 +1,7 @@
 """Classifiers of hulls on Olsson over 30 splits, what liars cost there, and discriminant analysis beside them."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from liars import lied
@@ -21,9 +22,9 @@ LIES = ("rim", "noise", "shuffled", "switched")
 Part = tuple[np.ndarray, np.ndarray]
 
 
-def _split(lab: Lab, seed: int, clients: int) -> tuple[list[Part], Part, int]:
+def _split(lab: Lab, seed: int, clients: int, **dealt: Any) -> tuple[list[Part], Part, int]:
     """Training points of each client, test points, and the number of classes, of a split of Olsson's cells."""
-    spec = PointSpec("olsson", lab.data, seed=seed)
+    spec = PointSpec("olsson", lab.data, seed=seed, **dealt)
     parts: list[ClientPoints] = [load_client(spec, number, clients) for number in range(clients)]
     test = load_test(spec)
     assert test is not None
@@ -69,6 +70,27 @@ def olsson_liars(lab: Lab) -> Iterator[Outcome]:
                           lost <= bar)  # fmt: skip
 
 
+def olsson_limits(lab: Lab) -> Iterator[Outcome]:
+    """Where it ends: four liars of ten, lies aimed at a class, unequal clients, classes that few have; for information."""
+    ways: dict[str, dict[str, Any]] = {
+        "alike": {},
+        "Dirichlet .5": {"partition": "dirichlet", "alpha": 0.5},
+        "Dirichlet .1": {"partition": "dirichlet", "alpha": 0.1},
+        "each without 5 of 8 classes": {"lacking": 5},
+    }
+    for way, dealt in ways.items():
+        splits = [_split(lab, seed, 10, **dealt) for seed in range(5)]
+        for liars, lie in ((0, ""), (3, "rim"), (3, "aimed"), (4, "rim"), (4, "noise"), (4, "shuffled"), (4, "aimed")):
+            found = [
+                _accuracy([lied(part, lie, classes, one) if one < liars else part for one, part in enumerate(parts)],
+                          test, classes, "auto", seed)
+                for seed, (parts, test, classes) in enumerate(splits)
+            ]  # fmt: skip
+            odd = ", ".join(str(number) for _, number in found)
+            text = f"{_interval([accuracy for accuracy, _ in found])}; odd clients told: {odd}"
+            yield Outcome(f"Olsson, 10 clients, {way}: {liars} liars {lie}", "told", text, True)
+
+
 def olsson_discriminant(lab: Lab) -> Iterator[Outcome]:
     """LDA and QDA by one secure sum, through whole runs."""
     for kind in ("lda", "qda"):
@@ -85,4 +107,4 @@ def _interval(values: list[float]) -> str:
     return f"{spread(values)}, mean ± {half:.1f} at 95%"
 
 
-TABLES: tuple[Table, ...] = (olsson_classifiers, olsson_liars, olsson_discriminant)
+TABLES: tuple[Table, ...] = (olsson_classifiers, olsson_liars, olsson_limits, olsson_discriminant)

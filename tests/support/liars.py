@@ -1,4 +1,4 @@
-"""Clients that lie about their points: on the rim, noise, with shuffled labels, with switched names of classes."""
+"""Clients that lie about their points: on the rim, noise, shuffled labels, switched names, or aimed at a class."""
 
 import numpy as np
 
@@ -11,6 +11,10 @@ def lied(part: Part, how: str, classes: int, seed: int) -> Part:
     rng = np.random.default_rng(seed)
     turn = rng.uniform(0, 2 * np.pi, len(points))
     circle = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    if how == "aimed":  # class 0 is said to be where class 1 is, by all who lie
+        there = points[labels == 1]
+        said = there[rng.integers(len(there), size=int((labels == 0).sum()))] if len(there) else points[labels == 0]
+        return np.concatenate([said, points[labels != 0]]), np.concatenate([labels[labels == 0], labels[labels != 0]])
     if how == "rim":
         return 0.998 * circle, labels
     if how == "noise":
