@@ -32,8 +32,8 @@ for name, pairs in json.loads(sys.argv[1]).items():
 
 
 def block(language: str) -> str:
-    (text,) = re.findall(rf"```{language}\n(.*?)```", PAGE, flags=re.DOTALL)
-    return text
+    """The first block of a language: those of the worked example stand before the others."""
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, flags=re.DOTALL)[0]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
