@@ -68,17 +68,16 @@ def show(folder: ServerFolder) -> int:
         details = run["status-details"].partition("\n")[0].removeprefix("N/A")
         state = run["status"].removeprefix("finished:")
         directory = Path(names.get(run["run-id"], run["run-id"]))
-        table.add_row(directory.name, state, run["pending-at"], took, escape(_absences(directory) or details))
+        table.add_row(directory.name, state, run["pending-at"], took, escape(_told(directory) or details))
     if runs:
         console.print(table)
     return 0
 
 
-def _absences(directory: Path) -> str:
-    """Which clients were out in how many rounds of a run that has ended, if its results are on this machine."""
+def _told(directory: Path) -> str:
+    """The warnings of a run that has ended, such as of clients that were out or look odd, if its results are here."""
     path = directory / "summary.json"
-    found = json.loads(path.read_text(encoding="utf-8")).get("absences", []) if path.exists() else []
-    return ", ".join(f"client {one['partition']} out in {one['rounds']} of {one['asked']} rounds" for one in found)
+    return "; ".join(json.loads(path.read_text(encoding="utf-8")).get("warnings", [])) if path.exists() else ""
 
 
 def _show_silence(console: Console, folder: ServerFolder, reason: str) -> None:

@@ -790,6 +790,12 @@ def test_a_signal_while_a_run_is_handed_over_stops_it(folder, fake):
     assert asked(fake, "stop") == ["stop 7 cluster --format json"]
 
 
+def test_the_status_has_the_warnings_of_a_run(tmp_path):
+    assert status._told(tmp_path) == ""
+    (tmp_path / "summary.json").write_text(json.dumps({"warnings": ["1 of 9 clients look odd", "one class"]}))
+    assert status._told(tmp_path) == "1 of 9 clients look odd; one class"
+
+
 def test_retries_end(folder, fake):
     answer(fake, *["finished:failed"] * 3)
     assert submitted(folder, fake, retries=2) == 1
