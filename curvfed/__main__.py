@@ -2,7 +2,7 @@
 
 import sys
 
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -25,7 +25,7 @@ def page() -> str:
     """The text of the page: a heading for each command, its examples in blocks."""
     import click
 
-    from curvfed.deployments.command import app
+    from curvfed.deployments.commands.command import app
 
     command = get_command(app)
     text = get_docs_for_click(obj=command, ctx=click.Context(command, info_name="curvfed"), name="curvfed")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from curvfed.deployments.cluster.ports import API_PORT, FLEET_PORT, LAST_PORT
-from curvfed.deployments.parameters import Debug, Pairs, all_pairs, expanded
+from curvfed.deployments.commands.parameters import Debug, Pairs, all_pairs, expanded
 
 if TYPE_CHECKING:
     from curvfed.deployments.cluster.folder import ServerFolder

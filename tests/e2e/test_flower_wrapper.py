@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curvfed.deployments import isolated, preflight, run
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports, wait_until
 from curvfed.deployments.run_results import named, toml_pairs
 from curvfed.strategies.base.dotted import read_value
@@ -236,7 +236,8 @@ def test_a_timeout_interrupts_the_run_and_stops_the_daemon(fake, capsys, monkeyp
 def started(fake: Fake, **settings: object) -> "subprocess.Popen[bytes]":
     """An endless run that is under way."""
     (fake.folder / "endless").touch()
-    code = f"import sys; import curvfed.deployments.command as it; sys.executable = {sys.executable!r}; sys.exit(it.main())"
+    module = "curvfed.deployments.commands.command"
+    code = f"import sys; import {module} as it; sys.executable = {sys.executable!r}; sys.exit(it.main())"
     process = subprocess.Popen([INTERPRETER, "-c", code, "run", *fake.command], **settings)
     deadline = time.monotonic() + 30
     while not (fake.folder / "started").exists():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 
 CLIENTS = 4
 

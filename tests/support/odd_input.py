@@ -255,7 +255,7 @@ def _try(case: Case) -> None:
 if __name__ == "__main__":
     for heavy in ("client_app.app", "deployments.simulate", "server_app.app", "server_app.report.page"):
         import_module(f"curvfed.{heavy}")  # once, and not in every child
-    from curvfed.deployments.command import main
+    from curvfed.deployments.commands.command import main
     from curvfed.tasks import public_data
 
     public_data.PROBE_URL = "http://127.0.0.1:9/"  # absent data are not waited for

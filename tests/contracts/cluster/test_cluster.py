@@ -40,7 +40,7 @@ from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import Command
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
 from curvfed.deployments.cluster.policy_file import POLICY
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports
 from curvfed.server_app.directory.run_lock import RunLock, is_written
 from curvfed.strategies.base.errors import ConfigError

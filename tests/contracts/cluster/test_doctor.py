@@ -18,7 +18,7 @@ from curvfed.deployments.cluster import certificates, clock, database, doctor, r
 from curvfed.deployments.cluster.daemons import Daemon
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports
 from curvfed.strategies.wire.store import Store
 

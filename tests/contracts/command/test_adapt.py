@@ -4,7 +4,7 @@ import numpy as np
 from app_runs import run
 
 from curvfed.deployments.adapt import adapt
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.predict import TrainedRun, predict
 

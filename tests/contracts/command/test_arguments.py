@@ -12,7 +12,7 @@ from image_fixtures import write_classes, write_idx
 from rich.console import Console
 
 from curvfed.deployments.check import is_in_use
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 from curvfed.deployments.pairs import UsageError, pop_supernodes, read_pairs
 from curvfed.deployments.tables import LABELS, summary_table
 from curvfed.strategies.config.all_keys import defaults

@@ -13,7 +13,7 @@ from graph_fixtures import user_fields
 from image_fixtures import write_classes
 
 from curvfed.deployments import inprocess
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 from curvfed.deployments.pairs import UsageError, read_pairs
 from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
 from curvfed.server_app.directory.run_directory import RunDirectory
@@ -57,7 +57,7 @@ LIGHT = [
 
 PROGRAM = """
 import sys
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 for words in {words!r}:
     assert main(words) == 0, words
     assert not {{"torch", "flwr"}} & sys.modules.keys(), words

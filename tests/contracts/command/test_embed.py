@@ -9,7 +9,7 @@ import pandas
 import pytest
 from cell_files import write_parts
 
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_faults_of_the_arguments(files, tmp_path, capsys):
 
 def test_help_imports_no_anndata():
     code = (
-        "import sys; from curvfed.deployments.command import main; main(['embed', '--help'])\n"
+        "import sys; from curvfed.deployments.commands.command import main; main(['embed', '--help'])\n"
         "assert not {'torch', 'flwr', 'anndata', 'sklearn'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

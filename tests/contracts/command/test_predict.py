@@ -16,7 +16,7 @@ from safetensors.numpy import load_file, save_file
 
 import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.predict import TrainedRun
 from curvfed.tasks.graphs.data import trees

@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.config.model_spec import build_model, model_spec

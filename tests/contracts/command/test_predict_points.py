@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 from curvfed.deployments.predict import TrainedRun
 from curvfed.tasks.points.data import PointSpec, load_test
 

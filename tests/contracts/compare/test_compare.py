@@ -14,12 +14,12 @@ from graph_fixtures import write_user_graph
 from image_fixtures import write_classes
 from scipy import stats
 
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
+from curvfed.deployments.commands.parameters import complete_comparison
 from curvfed.deployments.compare import results
 from curvfed.deployments.compare.keys import OWN, USUAL
 from curvfed.deployments.compare.make import choose
 from curvfed.deployments.compare.request import Comparison, read_comparison
-from curvfed.deployments.parameters import complete_comparison
 from curvfed.deployments.sweep import make as sweeps
 from curvfed.deployments.sweep import task
 from curvfed.deployments.sweep.results import TOKEN_FILE

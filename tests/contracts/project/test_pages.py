@@ -9,7 +9,7 @@ import click
 import pytest
 from typer.main import get_command
 
-from curvfed.deployments.command import app
+from curvfed.deployments.commands.command import app
 from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
 
 ROOT = Path(__file__).parents[3]

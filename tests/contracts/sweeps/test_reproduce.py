@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from curvfed.deployments import papers
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 from curvfed.deployments.papers import reproduce
 from curvfed.deployments.sweep.plan import read_plan
 from curvfed.deployments.sweep.results import Results

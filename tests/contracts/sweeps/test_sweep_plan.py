@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
+from curvfed.deployments.commands.parameters import expanded
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.parameters import expanded
 from curvfed.deployments.report.page import check
 from curvfed.deployments.sweep.make import data_places
 from curvfed.deployments.sweep.plan import PLACES, Plan, Planned, read_plan

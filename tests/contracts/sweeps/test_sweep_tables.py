@@ -18,7 +18,7 @@ from report_page import HOSTILE, Page
 from scipy import stats
 
 from curvfed.deployments import papers
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.report.page import SweepPage, make_page, write_page
 from curvfed.deployments.report.render import csv_text, html_table, latex, markdown

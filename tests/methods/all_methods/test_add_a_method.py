@@ -24,7 +24,7 @@ GENERATED = {"strategies/method_index.py", "docs/configuration.md", "pyproject.t
 
 RUN_ALL = """
 import json, sys
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 for name, pairs in json.loads(sys.argv[1]).items():
     assert main(["simulate", *pairs, f"results-dir={sys.argv[2]}", f"run-name={name}"]) == 0
 """

@@ -11,7 +11,7 @@ from app_runs import Fault, Recorder, Run, forged, real_nodes, run
 from graph_fixtures import user_fields, write_user_graph
 
 from curvfed.deployments import simulate as command
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 from curvfed.server_app.federation import DIFFERENT_PARTITION, FederationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks import public_data

@@ -8,7 +8,7 @@ import torch
 from app_runs import run
 from graph_fixtures import write_tu
 
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 from curvfed.strategies.config.model_spec import build_model
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.methods import flatland as flatland_file

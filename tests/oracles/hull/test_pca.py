@@ -8,7 +8,7 @@ from cell_files import SITES, write_parts
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 from curvfed.server_app.report.page import write_report
 from curvfed.strategies.base.errors import ConfigError
 

@@ -1,4 +1,4 @@
-"""Lists for the terminal: methods, data sets, presets, sweeps. None of them imports torch or Flower."""
+"""Tables for the terminal: methods, data sets, presets, sweeps. None of them imports torch or Flower."""
 
 import re
 import tomllib

@@ -1,0 +1,1 @@
+"""The command line: what can be typed, each command with its help."""

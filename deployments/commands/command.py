@@ -1,0 +1,69 @@
+"""The command `curvfed`. Its commands import what they need when they run, so that help needs neither torch nor Flower."""
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from curvfed.deployments.cluster.command import app as cluster
+from curvfed.deployments.commands.lists import datasets, methods, presets
+from curvfed.deployments.commands.models import adapt, embed, predict
+from curvfed.deployments.commands.runs import check, run, simulate
+from curvfed.deployments.commands.studies import compare, paper, report, sweep
+from curvfed.deployments.pairs import UsageError
+
+app = typer.Typer(
+    name="curvfed",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="""
+Federated learning in curved spaces.
+
+curvfed simulate quick method=fedper
+curvfed methods
+
+Exit status: 0 completed, 1 failed, 2 wrong usage, 130 interrupted.
+""",
+)
+app.add_typer(cluster, name="cluster")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print("curvfed", version("curvfed"))
+        raise typer.Exit
+
+
+@app.callback()
+def curvfed(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """The options of the command itself."""
+
+
+for command in (simulate, run, check, compare, predict, adapt, embed, sweep, report, paper, methods, datasets, presets):
+    app.command()(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, and return the exit status; errors of the user are printed here."""
+    try:
+        app(arguments, prog_name="curvfed")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except Exception as error:
+        from rich.console import Console
+        from rich.markup import escape
+
+        from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
+        from curvfed.strategies.base.errors import ConfigError  # takes a while to import
+
+        if not isinstance(error, UsageError | ConfigError | ClusterError):
+            raise
+        Console(stderr=True).print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
+        return 1 if isinstance(error, ClusterError) and not isinstance(error, WrongUsageError) else 2
+    return 0

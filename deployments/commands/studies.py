@@ -1,0 +1,125 @@
+"""The commands `compare`, `sweep`, `report` and `paper`: many runs, and tables of them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from curvfed.deployments.commands.parameters import (
+    Address,
+    ComparedPairs,
+    Cpus,
+    Data,
+    Gpus,
+    Results,
+    Scale,
+    Sweep,
+    expanded,
+)
+
+
+def compare(
+    pairs: ComparedPairs = None,
+    results: Results = None,
+    data: Data = None,
+    cpus: Cpus = 1,
+    gpus: Gpus = 0.0,
+    address: Address = "",
+) -> None:
+    """Find the best method for some data: tune each by validation with an equal budget, then compare on fresh seeds.
+
+    curvfed compare dataset=cora data-dir=~/data
+    curvfed compare dataset=graph.pt num-supernodes=4 methods=local,fedavg,flatland budget=6
+
+    It takes the keys of a run, which hold for all methods, and keys of its own:
+    - methods: names with commas between; auto, the usual ones for the data; or all;
+    - budget=12: how many configurations of each method are tried: learning rates,
+      weight decays, and the method's own key. A key that is given is not tuned;
+    - tuning-seeds=2: seeds by which a configuration is chosen, by validation alone;
+    - seeds=5: other seeds, on which the methods with these configurations are compared;
+    - score=personal, the clients' accuracy after local training; or global, that of
+      the one model on the server's test images.
+
+    It ends with a table and one sentence, and writes them as comparison.html beside
+    the runs (--results; by default a folder in ~/curvfed/comparisons). The same
+    command goes on where it was cut off. See docs/compare.md.
+    Exit status: 0 all methods compared, 1 some could not be, 2 wrong usage, 130
+    interrupted by Ctrl-C or SIGTERM.
+    """
+    from curvfed.deployments.compare.make import main
+
+    raise typer.Exit(main(pairs or [], results, data, cpus, gpus, address))
+
+
+def sweep(
+    name: Sweep,
+    scale: Scale = "",
+    results: Results = None,
+    data: Data = None,
+    cpus: Cpus = 1,
+    gpus: Gpus = 0.0,
+    address: Address = "",
+) -> None:
+    """Make the runs of a sweep file, several at a time.
+
+    curvfed sweep flatland/figure-05 --scale smoke --data ~/data
+    curvfed sweep my-sweep.toml
+
+    SWEEP is the name of a shipped sweep, which `curvfed paper --list` lists, or
+    the path of a .toml file, which docs/sweeps.md describes. Completed runs are
+    skipped, interrupted ones are resumed, and failed ones are made anew.
+    Exit status: 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted by
+    Ctrl-C or SIGTERM.
+    """
+    from curvfed.deployments.sweep.make import main
+
+    raise typer.Exit(main(name, scale, results, data, cpus, gpus, address))
+
+
+def report(
+    name: Sweep,
+    scale: Scale = "",
+    results: Results = None,
+    to: Annotated[Path, typer.Option(parser=expanded, metavar="DIR", help="Folder to write to.")] = Path("report"),
+    against: Annotated[str, typer.Option(metavar="METHOD", help="The method with which the others are compared.")] = "",
+    formats: Annotated[str, typer.Option(help="Some of md, html, tex, csv, separated by commas; default: all.")] = "",
+) -> None:
+    """Write tables and figures of a sweep from the runs that have been made.
+
+    curvfed report flatland/figure-05 --scale smoke --to pages --against flatland
+
+    SWEEP is the name of a shipped sweep, or the path of a .toml file. Exit status:
+    0, or 2 for wrong usage.
+    """
+    from curvfed.deployments.report.make import main
+
+    raise typer.Exit(main(name, scale, results, to, against, formats))
+
+
+def paper(
+    scale: Scale = "smoke",
+    results: Results = None,
+    data: Data = None,
+    to: Annotated[Path, typer.Option(parser=expanded, metavar="DIR", help="Folder of the pages.")] = Path("paper"),
+    listed: Annotated[
+        bool, typer.Option("--list", help="List the papers' tables and figures, and run nothing.")
+    ] = False,
+    cpus: Cpus = 1,
+    gpus: Gpus = 0.0,
+    address: Address = "",
+) -> None:
+    """Make the papers' tables and figures from runs of our own: all shipped sweeps at one scale, then pages of them.
+
+    curvfed paper --data ~/data
+    curvfed paper --list
+
+    Completed runs are not repeated. Exit status: 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted.
+    """
+    if listed:
+        from curvfed.deployments.commands.catalogue import list_sweeps
+
+        list_sweeps()
+        raise typer.Exit
+    from curvfed.deployments.papers.reproduce import main
+
+    raise typer.Exit(main(scale, data, results, to, cpus, gpus, address))
