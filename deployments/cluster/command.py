@@ -170,7 +170,7 @@ def doctor(
 ) -> None:
     """Look for what is wrong with the server or a node, and say how to mend it; exit status 1 if anything is."""
     from curvfed.deployments.cluster import database
-    from curvfed.deployments.cluster import doctor as it
+    from curvfed.deployments.cluster.checks import doctor as it
 
     if node is not None:
         raise typer.Exit(it.examine(it.node_checks(ctx.obj, node, node_config)))

@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from curvfed.deployments.cluster.connection_checks import is_open
+from curvfed.deployments.cluster.checks.connections import is_open
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.processes import LOOPBACK

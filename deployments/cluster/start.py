@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from curvfed.deployments.cluster import database, forked_clients
-from curvfed.deployments.cluster.clock import check_clock
-from curvfed.deployments.cluster.connection_checks import (
+from curvfed.deployments.cluster.checks.clock import check_clock
+from curvfed.deployments.cluster.checks.connections import (
     check_certificate,
     check_files,
     check_port,
@@ -17,13 +17,13 @@ from curvfed.deployments.cluster.connection_checks import (
     is_open,
     split_address,
 )
+from curvfed.deployments.cluster.checks.node import check_node
 from curvfed.deployments.cluster.daemons import Daemon
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import ONE_PORT, Command
 from curvfed.deployments.cluster.flower_commands import superlink as superlink_command
 from curvfed.deployments.cluster.flower_commands import supernode as supernode_command
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.cluster.node_check import check_node
 from curvfed.deployments.processes import LOOPBACK, free_ports
 
 SUPERLINK_START, SUPERNODE_START = 120.0, 60.0

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from curvfed.deployments.cluster import database, registry
 from curvfed.deployments.cluster.certificates import time_left
-from curvfed.deployments.cluster.connection_checks import ANOTHER, is_another
+from curvfed.deployments.cluster.checks.connections import ANOTHER, is_another
 from curvfed.deployments.cluster.daemons import Daemon, running
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import BY, flwr

@@ -26,7 +26,6 @@ from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 from curvfed.client_app.node.policy import Policy, policy_of
 from curvfed.deployments.cluster import (
     certificates,
-    connection_checks,
     daemons,
     database,
     registry,
@@ -35,6 +34,7 @@ from curvfed.deployments.cluster import (
     submit,
 )
 from curvfed.deployments.cluster import flower_commands as commands
+from curvfed.deployments.cluster.checks import connections
 from curvfed.deployments.cluster.daemons import Daemon, running, stop_all
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import Command
@@ -150,7 +150,7 @@ def handshake(server: Server, authority: Path, name: str) -> None:
     """As another implementation sees it: OpenSSL checks the chain, with the strict rules of RFC 5280."""
     context = ssl.create_default_context(cafile=str(authority))
     context.verify_flags |= ssl.VERIFY_X509_STRICT
-    host, port = connection_checks.split_address(server.address)
+    host, port = connections.split_address(server.address)
     with socket.create_connection((host, port), 5) as plain, context.wrap_socket(plain, server_hostname=name):
         pass
 
@@ -174,17 +174,17 @@ def test_and_for_no_others(folder, server, name):
 
 
 def test_the_superlink_is_known_by_its_authority(folder, server, tmp_path):
-    connection_checks.check_superlink(server.address, folder.authority[0])
+    connections.check_superlink(server.address, folder.authority[0])
     other = tmp_path / "ca.crt"
     certificates.make_authority(other, tmp_path / "ca.key")
     with pytest.raises(ClusterError, match=r"is not the one that .*ca\.crt vouches for"):
-        connection_checks.check_superlink(server.address, other)
+        connections.check_superlink(server.address, other)
 
 
 def test_an_authority_that_is_no_certificate(tmp_path):
     (tmp_path / "ca.crt").write_text("nothing")
     with pytest.raises(ClusterError, match="is no certificate"):
-        connection_checks.check_superlink("127.0.0.1:1", tmp_path / "ca.crt")
+        connections.check_superlink("127.0.0.1:1", tmp_path / "ca.crt")
 
 
 def test_who_speaks_no_tls_is_named(folder):
@@ -196,18 +196,18 @@ def test_who_speaks_no_tls_is_named(folder):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=answer, daemon=True).start()
         with pytest.raises(ClusterError, match="does not speak TLS"):
-            connection_checks.check_superlink(f"127.0.0.1:{listener.getsockname()[1]}", folder.authority[0])
+            connections.check_superlink(f"127.0.0.1:{listener.getsockname()[1]}", folder.authority[0])
 
 
 def test_a_superlink_that_is_not_there_yet_is_only_told_of(folder, capsys):
-    connection_checks.check_superlink(f"127.0.0.1:{free_ports(1)[0]}", folder.authority[0])
+    connections.check_superlink(f"127.0.0.1:{free_ports(1)[0]}", folder.authority[0])
     assert "no SuperLink at" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("address", ["localhost", ":9092", "host:port", "host:", "host:0", "host:65536", "host:²"])
 def test_addresses_that_are_none(address):
     with pytest.raises(ClusterError, match="is no address; allowed is HOST:PORT"):
-        connection_checks.split_address(address)
+        connections.split_address(address)
 
 
 def test_a_renewed_certificate_is_for_the_same_names_by_the_same_authority(tmp_path):
@@ -229,9 +229,9 @@ def test_a_certificate_that_is_over_is_refused(tmp_path, folder, capsys):
     over = tmp_path / "over.crt", tmp_path / "over.key"
     certificates.make_server(*over, folder.authority, certificates.server_names([]), 0)
     with pytest.raises(ClusterError, match=r"over.crt ended \d days ago; .* renew"):
-        connection_checks.check_certificate(over[0])
+        connections.check_certificate(over[0])
     soon = ServerFolder.make(tmp_path / "soon", [], [], 9092, 8000, 20)
-    connection_checks.check_certificate(soon.server[0])
+    connections.check_certificate(soon.server[0])
     assert "ends in 19 days" in capsys.readouterr().out
 
 
@@ -562,7 +562,7 @@ def test_a_port_that_is_taken_is_named():
         with pytest.raises(
             ClusterError, match=f"the SuperLink cannot listen on 127.0.0.1:{port}: Address already in use"
         ):
-            connection_checks.check_port("127.0.0.1", port, "the SuperLink")
+            connections.check_port("127.0.0.1", port, "the SuperLink")
 
 
 # --- Runs and registrations, with a `flwr` of a few lines ---------------------------------------------------------------
@@ -855,7 +855,7 @@ def test_the_superlink_of_another_cluster_is_said_to_be_that(folder, fake, tmp_p
     assert said.count("does not answer") == said.count("flwr supernode list") == 1
     server = Server(*folder.server)
     try:
-        assert status.show(ServerFolder(other.path, 9092, connection_checks.split_address(server.address)[1])) == 1
+        assert status.show(ServerFolder(other.path, 9092, connections.split_address(server.address)[1])) == 1
     finally:
         server.close()
     said = " ".join(capsys.readouterr().out.split())

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from curvfed.client_app.node.ledger import Ledger
-from curvfed.deployments.cluster import certificates, clock, database, doctor, registry
+from curvfed.deployments.cluster import certificates, database, registry
+from curvfed.deployments.cluster.checks import clock, doctor
 from curvfed.deployments.cluster.daemons import Daemon
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import ServerFolder
@@ -171,7 +172,7 @@ def test_a_port_that_another_program_has_is_named(site, capsys):
 
 
 def test_a_full_disk_and_memory_are_named(site, capsys, monkeypatch):
-    monkeypatch.setattr("curvfed.deployments.cluster.node_check.LEAST_FREE", 2**60)
+    monkeypatch.setattr("curvfed.deployments.cluster.checks.node.LEAST_FREE", 2**60)
     monkeypatch.setattr(doctor, "LEAST_MEMORY", 2**60)
     _, wrong = site.told(capsys)
     assert wrong.count("GiB are free where") == 2

@@ -15,8 +15,8 @@ from graph_fixtures import write_tu, write_user_graph
 from image_fixtures import write_classes
 
 import curvfed.client_app.node.resources
+from curvfed.deployments.cluster.checks.node import LEAST_FREE, check_node
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.node_check import LEAST_FREE, check_node
 
 
 @pytest.fixture(autouse=True)

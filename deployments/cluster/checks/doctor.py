@@ -10,15 +10,15 @@ from pathlib import Path
 import psutil
 
 from curvfed.client_app.node.ledger import Ledger
-from curvfed.deployments.cluster import connection_checks as checks
 from curvfed.deployments.cluster import database, registry
 from curvfed.deployments.cluster.certificates import check_pair
-from curvfed.deployments.cluster.clock import check_clock
+from curvfed.deployments.cluster.checks import connections as checks
+from curvfed.deployments.cluster.checks.clock import check_clock
+from curvfed.deployments.cluster.checks.node import check_folder, gib, parts
 from curvfed.deployments.cluster.daemons import Daemon
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import BY
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.cluster.node_check import check_folder, gib, parts
 from curvfed.deployments.processes import LOOPBACK
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import home
