@@ -100,7 +100,9 @@ class ClusteredNodeTask(GraphTask):
     """Classification of the nodes of one graph, some of its clusters at a time, each with its own edges alone.
 
     A step's adjacency is normalised anew, as in Cluster-GCN (Chiang et al., 2019, Section 3.1). Scores and predictions
-    are computed so too, whatever the network: no more than a batch's activations are ever held.
+    are computed in portions too, whatever the network, and no more than a batch's activations are ever held: those of
+    some clusters and of their neighbours, of which the least linked are left out where they are many. They differ from
+    those of the whole graph by what comes from further away.
 
     Parameters
     ----------
@@ -122,7 +124,7 @@ class ClusteredNodeTask(GraphTask):
     ) -> None:
         super().__init__(graph, class_names, device)
         self._batches = NodeBatches(graph, device)
-        self._num_batches = -(-len(self.labels) // batch_size)
+        self._batch_size, self._num_batches = batch_size, -(-len(self.labels) // batch_size)
         self._kept, self._is_train = None if kept is None else kept.to(device), graph.train.to(device)
         clusters = torch.arange(len(self._batches), device=device)
         trains = torch.isin(clusters, cast(Tensor, graph.clusters)[graph.train].to(device))
@@ -146,16 +148,16 @@ class ClusteredNodeTask(GraphTask):
             yield Batch(inputs, self.labels[nodes[rows]], rows)
 
     def logits(self, model: nn.Module) -> Tensor:
-        """Logits (N, C) of every node, dropout off; neighbouring clusters have neighbouring numbers, and share batches."""
+        """Logits (N, C) of every node, dropout off: half of a batch are nodes, the other half is room for neighbours."""
         model.eval()
         clusters = torch.arange(len(self._batches), device=self.labels.device)
+        found = []
         with torch.inference_mode():
-            found = [
-                (nodes, model(inputs))
-                for nodes, inputs in map(self._batches.of, clusters.tensor_split(self._num_batches))
-            ]
-        nodes, logits = map(torch.cat, zip(*found, strict=True))
-        return logits[nodes.argsort()]
+            for part in clusters.tensor_split(min(2 * self._num_batches, len(clusters))):
+                nodes, rows, inputs = self._batches.around(part, self._batch_size // 2)
+                found.append((nodes, model(inputs)[rows]))
+            numbers, logits = map(torch.cat, zip(*found, strict=True))
+            return logits[numbers.argsort()]
 
 
 class WholeGraphTask(GraphTask):

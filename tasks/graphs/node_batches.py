@@ -47,9 +47,36 @@ class NodeBatches:
             Their numbers in the graph, ascending.
         inputs : GraphInputs
         """
-        nodes = self._nodes[positions(self._clusters, chosen)[0]].sort().values
+        nodes = self._members(chosen)
         if kept is not None:
             nodes = nodes[kept[nodes]]
+        return nodes, self._cut(nodes)
+
+    def around(self, chosen: Tensor, room: int) -> tuple[Tensor, Tensor, GraphInputs]:
+        """The nodes of some clusters with their neighbours, `room` at most: those with the most edges to them.
+
+        Returns
+        -------
+        nodes : Tensor, (m,), int64
+            The numbers of the clusters' nodes.
+        rows : Tensor, (m,), int64
+            Their rows in the inputs.
+        inputs : GraphInputs
+            With all edges between nodes and neighbours.
+        """
+        nodes = self._members(chosen)
+        near, edges = self._edges[1, positions(self._columns, nodes)[0]].unique(return_counts=True)
+        outside = ~torch.isin(near, nodes)
+        nearest = edges[outside].argsort(descending=True, stable=True)[:room]
+        seen = torch.cat([nodes, near[outside][nearest]]).sort().values
+        return nodes, torch.searchsorted(seen, nodes), self._cut(seen)
+
+    def _members(self, chosen: Tensor) -> Tensor:
+        return self._nodes[positions(self._clusters, chosen)[0]].sort().values
+
+    @torch.inference_mode(False)  # a model may be first to ask for a matrix when it is scored
+    def _cut(self, nodes: Tensor) -> GraphInputs:
+        """Nodes, ascending, and the edges between them."""
         place = torch.full_like(self._nodes, -1)
         place[nodes] = torch.arange(len(nodes), device=nodes.device)
         columns, _ = positions(self._columns, nodes)
@@ -57,4 +84,4 @@ class NodeBatches:
         inside = edges[1] >= 0
         weights = None if self._weights is None else self._weights[columns[inside]]
         features = Constant.of(select_rows(self._features, nodes))
-        return nodes, GraphInputs(features, edges[:, inside], edge_weights=weights)
+        return GraphInputs(features, edges[:, inside], edge_weights=weights)
