@@ -141,6 +141,16 @@ def test_what_stood_for_auto_in_format_1_is_read_as_auto(begun, tmp_path):
     assert [one.settings["learning-rate"] for one in read_plan(sweep).runs] == [0, 0.5]
 
 
+def test_up_to_format_4_nodes_were_one_batch_whatever_the_batch_size(tmp_path):
+    path = tmp_path / "config.toml"
+    for number, read in ((2, "auto"), (4, "auto"), (5, 128)):
+        path.write_text(f"# format {number} of curvfed\nbatch-size = 128\n")
+        assert read_settings(path, of_run=True) == {"batch-size": read}
+        assert read_settings(path) == {"batch-size": 128}  # a preset of images says what it wants
+    path.write_text("# format 4 of curvfed\nbatch-size = 64\n")
+    assert read_settings(path, of_run=True) == {"batch-size": 64}
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "uint16", "float16", "float32", "uint64"])
 def test_every_dtype_of_the_format_comes_back(dtype, tmp_path):
     store, array = Store(tmp_path), np.arange(6).astype(dtype)
