@@ -95,7 +95,9 @@ class RoundPhases(Run):
         if reply.header.phase == TRAIN:
             if known is not None and reply.num_examples != known:
                 raise MessageError(f"num_examples is {reply.num_examples}; it was {known} before")
-            check_steps(reply.metrics.get("steps"), reply.num_examples, config.local_epochs, config.batch_size)
+            # Of nodes, the training ones are counted here, and the batch size counts all: a batch has one of the former.
+            size = min(config.batch_size, 1) if self.federation.facts.task == "nodes" else config.batch_size
+            check_steps(reply.metrics.get("steps"), reply.num_examples, config.local_epochs, size)
             check_variances(reply.arrays)
         elif known is not None and reply.num_examples > known:
             raise MessageError(f"num_examples is {reply.num_examples}; {known} were trained on")

@@ -157,7 +157,7 @@ def _proximal(config: RunConfig, state: State, task: str) -> str:
     if not is_fedavg and config[key] == defaults()[key]:
         return ""
     equals = f"{config.method} equals fedavg here" if is_fedavg else "the run is the same with 0"
-    smaller = "" if task == "nodes" else " or lower batch-size"  # the nodes of a graph are one batch
+    smaller = "" if task == "nodes" else " or lower batch-size"  # a graph's nodes are one batch where they fit
     return (
         f"the proximal term ({key} = {config[key]}) has no effect: every client makes one local step per round, where its "
         f"gradient is 0, so {equals}; raise local-epochs{smaller}"

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from xxhash import xxh3_128  # 60 times as fast as BLAKE2b: every client's state is written and read in every round
 
-FORMAT = 4
+FORMAT = 5
 WITHOUT_DIGEST = ("1", "2", "3")
 """Files without a number have format 1. In their configurations 0 or -1 has the meaning of "auto" in later formats. Up to
 format 2 the automatic optimiser of graphs was adam, and moments lived on only beside personal parameters. Up to format 3
-files had no digest."""
+files had no digest. Up to format 4 the nodes of a graph were one batch, whatever the batch size said."""
 
 ZEROS = 32 * b"0"
 UNSEALED = f"xxh128:{ZEROS.decode()}"

@@ -65,4 +65,5 @@ def _spec(config: RunConfig) -> GraphSpec:
         train_size=config.train_size,
         test_size=config.test_size,
         normalize=config.normalize,
+        batch_size=config.batch_size,
     )

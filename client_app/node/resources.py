@@ -18,6 +18,7 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.device import pick_device, placed
 from curvfed.strategies.config.model_spec import build_model
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.graphs.models.model_spec import ModelSpec
 from curvfed.tasks.names import MODELS
 
@@ -114,11 +115,12 @@ def data_bytes(data: Any, device: torch.device) -> int:
     """Bytes that a task needs on its device in addition to what is already in main memory.
 
     A graph's features are stored a second time, transposed, and its edges as a matrix with half-size indices and weights.
-    Images and batches of graphs are views of existing data.
+    Images are views of existing data, batches of graphs and of clusters are small parts of it.
     """
     if data.task in GRAPHS:
         features, edges = _bytes(data.features), data.edge_index.nbytes
-        there, made = features + edges, (features + edges if data.graph_of_node is None else 0)
+        is_one = data.graph_of_node is None and data.clusters is None
+        there, made = features + edges, (features + edges if is_one else 0)
     else:
         there, made = (data.images.nbytes if data.task == "images" else 0), 0
     return made + (there if device.type != "cpu" else 0)
@@ -135,7 +137,7 @@ def _gib(size: int) -> str:
 
 
 @contextlib.contextmanager
-def memory_errors(config: RunKeys, node_config: Mapping[str, Any]) -> Iterator[None]:
+def memory_errors(config: RunConfig, node_config: Mapping[str, Any]) -> Iterator[None]:
     """Within the block, running out of memory raises an error whose text may be sent.
 
     Raises
@@ -149,6 +151,6 @@ def memory_errors(config: RunKeys, node_config: Mapping[str, Any]) -> Iterator[N
         if not is_known and not any(sign in str(error).lower() for sign in SIGNS):
             raise
         raise TrainingError(
-            f"device {device_of(config, node_config)} ran out of memory at batch-size = {config.batch_size}; use "
+            f"device {device_of(config, node_config)} ran out of memory at batch-size = {config['batch-size']}; use "
             f"{REMEDIES}"
         ) from None

@@ -73,6 +73,8 @@ class Method:
         The configuration key with the coefficient of the L1 norm of personal masks; "" for a model without masks.
     selection : str
         The configuration key with the share of a graph's nodes that training uses; "" for all of them.
+    whole_graph : bool
+        Whether its learner looks at all nodes of a client's graph at once, so that `batch-size` cannot cut it.
     tells_statistics : bool
         Whether its learner sends figures about the data; real nodes then need `share-statistics`.
     before, after : tuple of str
@@ -114,6 +116,7 @@ class Method:
     proximal: str = ""
     sparsity: str = ""
     selection: str = ""
+    whole_graph: bool = False
     tells_statistics: bool = False
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()

@@ -65,9 +65,12 @@ class RunKeys(Table):
         "method's",
     )
     batch_size: int = Field(
-        default=128,
+        default=CHOSEN,
         ge=0,
-        description="graphs, images or points per training step, 0: all; nodes of one graph are always trained on at once",
+        description="graphs, images, points or nodes per training step, 0: all; auto: 128, but all nodes of a graph. Fewer "
+        "nodes than a client has: its graph is cut into clusters between which few edges run; some of them are a batch, "
+        "with their own edges alone. Scores and predictions then see direct neighbours too, as far as a batch has room: "
+        "they are near those of the whole graph, not equal to them",
     )
     optimizer: Literal["adamw", "adam", "sgd"] = Field(
         default=CHOSEN,

@@ -43,6 +43,11 @@ def check_method(config: RunConfig) -> None:
         raise ConfigError(
             f'fine-tune = "{config.fine_tune}": allowed with method = "{config.method}" is auto or trained, its own network'
         )
+    if config.batch_size and method.whole_graph:
+        raise ConfigError(
+            f'batch-size = {config.batch_size}: allowed with method = "{config.method}", which looks at all nodes of a '
+            "client's graph at once, is auto or 0"
+        )
     if config.fine_tune == "closed-form" and method.head != "sphere":
         raise ConfigError(
             f'fine-tune = "closed-form": allowed with a classifier on the sphere, such as spherefed\'s; '

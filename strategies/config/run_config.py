@@ -28,6 +28,7 @@ BUILT_IN = {"nodes": "trees", "graphs": "trees", "images": "digits", "points": "
 
 _GRAPHS: dict[str, Any] = {
     "local_epochs": 1,
+    "batch_size": 128,
     "optimizer": "adamw",
     "learning_rate": 0.01,
     "schedule": "constant",
@@ -41,6 +42,7 @@ _GRAPHS: dict[str, Any] = {
 }
 _IMAGES: dict[str, Any] = {
     "local_epochs": 5,
+    "batch_size": 128,
     "optimizer": "sgd",
     "learning_rate": 0.02,
     "schedule": "constant",
@@ -59,7 +61,7 @@ _POINTS: dict[str, Any] = _IMAGES | {
     "test_size": 0.15,
     "fine_tune_epochs": 0,
 }
-_OF_TASK = {"nodes": _GRAPHS, "graphs": _GRAPHS, "images": _IMAGES, "points": _POINTS}
+_OF_TASK = {"nodes": _GRAPHS | {"batch_size": 0}, "graphs": _GRAPHS, "images": _IMAGES, "points": _POINTS}
 _OTHER_LOSS_RATE = 0.1  # squared errors and distances have smaller gradients than cross-entropy
 
 

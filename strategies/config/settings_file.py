@@ -59,7 +59,10 @@ def read_settings(path: Path, of_run: bool = False) -> dict[str, Any]:
         if of_run:
             check_whole(data, may_lack=True)
         text = data.decode()
-        return updated(dotted(tomllib.loads(text)), format_of(text))
+        settings, number = dotted(tomllib.loads(text)), format_of(text)
+        if of_run and number < 5 and settings.get("batch-size") == 128:  # the default, of no account for nodes
+            settings["batch-size"] = AUTO
+        return updated(settings, number)
     except (ConfigError, DamagedError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
 

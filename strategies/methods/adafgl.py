@@ -111,6 +111,7 @@ METHODS = {
         "fedavg, then a network of each client's own over the shared model's predictions (Li et al., 2024)",
         space="flat",
         tasks=("nodes",),
+        whole_graph=True,
         settings={"nodes": {"fine_tune_epochs": 100}},
         keys={"adafgl": Keys},
         tuned={"nodes": {"adafgl.alpha": (0.3, 0.8)}},

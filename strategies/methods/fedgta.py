@@ -178,6 +178,7 @@ METHODS = {
         tells_statistics=True,
         aggregation="topology",
         tasks=("nodes",),
+        whole_graph=True,
         keys={"fedgta": Keys},
         tuned={"nodes": {"fedgta.threshold": (0.3, 0.9)}},
         server=lambda arrays, keys, run, clients: FedGtaServer(arrays, keys.threshold, keys.moments),

@@ -289,6 +289,7 @@ METHODS = {
         tells_statistics=True,
         aggregation="fedsage",
         tasks=("nodes",),
+        whole_graph=True,
         keys={"fedsage": Keys},
         server=lambda arrays, keys, run, clients: FedSageServer(
             arrays, package(arrays, keys), generator_rounds(keys, run.num_rounds)

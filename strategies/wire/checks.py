@@ -85,7 +85,7 @@ def check_votes(votes: NDArray[Any], fallen: NDArray[Any]) -> None:
 def check_steps(steps: float | None, num_examples: int, epochs: int, batch_size: int) -> None:
     """Refuse a number of local steps that is impossible for this number of examples and batch size (0: one batch of all).
 
-    A short last batch may have been merged with the previous one, and the nodes of a graph are one batch.
+    A short last batch may have been merged with the previous one.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from curvfed.tasks.examples import example_statistics
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.inputs import GraphBatches, GraphInputs
+from curvfed.tasks.graphs.node_batches import NodeBatches
 from curvfed.tasks.task import Batch, Task
 
 
@@ -95,6 +96,70 @@ class SelectedNodeTask(NodeTask):
         yield Batch(self._seen, self.train_labels, self._rows)
 
 
+class ClusteredNodeTask(GraphTask):
+    """Classification of the nodes of one graph, some of its clusters at a time, each with its own edges alone.
+
+    A step's adjacency is normalised anew, as in Cluster-GCN (Chiang et al., 2019, Section 3.1). Scores and predictions
+    are computed in portions too, whatever the network, and no more than a batch's activations are ever held: those of
+    some clusters and of their neighbours, of which the least linked are left out where they are many. They differ from
+    those of the whole graph by what comes from further away.
+
+    Parameters
+    ----------
+    graph, class_names, device
+        As `GraphTask`, with clusters.
+    batch_size : int
+        Nodes per step, about.
+    kept : Tensor, (N,), bool, or None
+        The nodes that training sees, the training nodes among them; None for all.
+    """
+
+    def __init__(
+        self,
+        graph: ClientGraph,
+        class_names: tuple[str, ...],
+        device: torch.device,
+        batch_size: int,
+        kept: Tensor | None = None,
+    ) -> None:
+        super().__init__(graph, class_names, device)
+        self._batches = NodeBatches(graph, device)
+        self._batch_size, self._num_batches = batch_size, -(-len(self.labels) // batch_size)
+        self._kept, self._is_train = None if kept is None else kept.to(device), graph.train.to(device)
+        clusters = torch.arange(len(self._batches), device=device)
+        trains = torch.isin(clusters, cast(Tensor, graph.clusters)[graph.train].to(device))
+        self._training, self._others = clusters[trains], clusters[~trains]
+
+    @property
+    def num_steps(self) -> int:
+        """As many as there are batches with training nodes."""
+        return min(self._num_batches, len(self._training))
+
+    def batches(self, model: nn.Module) -> Iterator[Batch]:
+        """One pass over the clusters in an order drawn anew, those with training nodes dealt to the batches first.
+
+        So every training node is in one batch, and only batches without any are left out.
+        """
+        drawn = [one[torch.randperm(len(one), device=one.device)] for one in (self._training, self._others)]
+        order = torch.cat(drawn)
+        for number in range(self.num_steps):
+            nodes, inputs = self._batches.of(order[number :: self._num_batches], self._kept)
+            rows = self._is_train[nodes].nonzero().squeeze(1)
+            yield Batch(inputs, self.labels[nodes[rows]], rows)
+
+    def logits(self, model: nn.Module) -> Tensor:
+        """Logits (N, C) of every node, dropout off: half of a batch are nodes, the other half is room for neighbours."""
+        model.eval()
+        clusters = torch.arange(len(self._batches), device=self.labels.device)
+        found = []
+        with torch.inference_mode():
+            for part in clusters.tensor_split(min(2 * self._num_batches, len(clusters))):
+                nodes, rows, inputs = self._batches.around(part, self._batch_size // 2)
+                found.append((nodes, model(inputs)[rows]))
+            numbers, logits = map(torch.cat, zip(*found, strict=True))
+            return logits[numbers.argsort()]
+
+
 class WholeGraphTask(GraphTask):
     """Classification of graphs, in batches of `batch_size`; 0 takes all at once."""
 
@@ -140,6 +205,11 @@ def client_task(
     With a `node_share` below 1 the least important nodes are left out: of whole graphs always, of nodes that are themselves
     classified in training alone, so that all of these are scored with all their neighbours.
     """
+    if graph.clusters is not None:
+        from curvfed.tasks.graphs.data.selection import selected
+
+        kept = selected(graph, node_share) if node_share < 1 else None
+        return ClusteredNodeTask(graph, class_names, device, batch_size, kept)
     if graph.task == "nodes":
         if node_share < 1:
             return SelectedNodeTask(graph, class_names, device, node_share)

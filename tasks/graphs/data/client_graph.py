@@ -31,6 +31,8 @@ class ClientGraph(Examples):
         At least 0, the same in both directions; None counts as 1. For graphs whose nodes are classified.
     numbers : Tensor, (N,), int64, or None
         The numbers of the nodes in the graph that this is a part of.
+    clusters : Tensor, (N,), int64, or None
+        Which METIS part a node belongs to, from 0, where training takes some of these at a time; None for all at once.
     history : str
         What was done to the whole graph, in words for the log: what was drawn, and how it was dealt to the clients.
     """
@@ -42,6 +44,7 @@ class ClientGraph(Examples):
     graph_of_node: Tensor | None = None
     edge_weights: Tensor | None = None
     numbers: Tensor | None = None
+    clusters: Tensor | None = None
     history: str = ""
 
     shape = ""
@@ -78,10 +81,11 @@ class ClientGraph(Examples):
         return named | {"features": csr(crow, col, values, int(num_features))}
 
     def computed_digest(self) -> str:
-        """SHA-256 of the tensors and the class names; where the nodes come from does not count."""
+        """SHA-256 of the tensors and the class names; where nodes come from, and how they are batched, does not count."""
         named = self.tensors()
-        named.pop("numbers", None)
-        return sha256(json.dumps(self.class_names), named)
+        return sha256(
+            json.dumps(self.class_names), {name: named[name] for name in named.keys() - {"numbers", "clusters"}}
+        )
 
 
 def client_graph(

@@ -12,6 +12,7 @@ from torch import Tensor
 from curvfed.tasks import prepared
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
+from curvfed.tasks.graphs.data.clusters import clustered
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
 from curvfed.tasks.graphs.data.partition import (
     PARTITIONS,
@@ -100,7 +101,7 @@ def own(raw: RawGraph | RawGraphs, spec: GraphSpec) -> ClientGraph:
     features = normalize_rows(raw.features, spec.normalize)
     weights = _weights(raw, edges.numpy())
     made = client_graph(features, edges, raw.labels, masks, raw.class_names, raw.metric, "", edge_weights=weights)
-    return replace(made, history=_drawn(raw, spec))
+    return replace(clustered(made, spec), history=_drawn(raw, spec))
 
 
 def _parts(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[ClientGraph]:
@@ -141,7 +142,7 @@ def _parts(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[Clie
             *(features[own], own_edges, labels[own], masks[:, own], raw.class_names, raw.metric, digest),
             edge_weights=weights,
         )
-        yield replace(made, history=history, numbers=torch.from_numpy(nodes[own]))
+        yield replace(clustered(made, spec), history=history, numbers=torch.from_numpy(nodes[own]))
 
 
 def _split(raw: RawGraph, nodes: np.ndarray, spec: GraphSpec) -> Tensor:
@@ -177,7 +178,7 @@ def _tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGrap
     from curvfed.tasks.graphs.data import trees
 
     tree = trees.generate(spec.seed, partition_id)
-    return client_graph(
+    made = client_graph(
         normalize_rows(torch.from_numpy(tree.features), spec.normalize),
         torch.from_numpy(tree.edge_index),
         torch.from_numpy(tree.labels),
@@ -186,3 +187,4 @@ def _tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGrap
         "accuracy",
         trees.digest(spec.seed, num_partitions),
     )
+    return clustered(made, spec)

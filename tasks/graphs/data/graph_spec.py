@@ -36,6 +36,8 @@ class GraphSpec:
         Shares of the nodes, or graphs, at least 0 and together at most 1; validation takes the rest.
     normalize : str
         The norm that every row of features gets, "l2" or "l1", or "none". Rows of zeros stay zero.
+    batch_size : int
+        Nodes per training step; a client with more gets the clusters that batches are made of. 0 for all at once.
     """
 
     dataset: str
@@ -45,6 +47,7 @@ class GraphSpec:
     train_size: float = 0.2
     test_size: float = 0.4
     normalize: str = "l2"
+    batch_size: int = 0
 
     def __post_init__(self) -> None:
         if self.partition not in PARTITIONS:

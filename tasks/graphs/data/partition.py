@@ -57,6 +57,8 @@ def largest(component: Integers) -> Integers:
 
 def induced(edge_index: Integers, nodes: Integers, num_nodes: int) -> Integers:
     """The edges between `nodes` (ascending), with these renumbered from 0; the edges keep their order."""
+    if len(nodes) == num_nodes:
+        return edge_index  # large graphs are not copied
     position = np.full(num_nodes, -1)
     position[nodes] = np.arange(len(nodes))
     source, target = position[edge_index]

@@ -13,6 +13,7 @@ from curvfed.tasks.names import tasks_of
 
 EXPLICIT: dict[str, list[Any]] = {
     "local-epochs": [1, 3, 10_000],
+    "batch-size": [0, 1, 64],
     "optimizer": ["adam", "sgd"],
     "optimizer-state": ["kept", "fresh", "personal"],
     "learning-rate": [0.0, 1e-9, 0.3, 10.0],

@@ -108,12 +108,12 @@ def test_a_run_of_a_method_that_has_changed_does_not_go_on(method, begun, tmp_pa
 
 def test_what_is_written_now_has_the_number(tmp_path):
     made = run(tmp_path, clients=2, num_rounds=1, **BEGUN)
-    assert (made.path / "config.toml").read_text().startswith("# format 4 of curvfed\n# xxh128:")
+    assert (made.path / "config.toml").read_text().startswith("# format 5 of curvfed\n# xxh128:")
     files = list((made.path / "checkpoint").rglob("*.safetensors"))
     assert len(files) == 3
     for path in files:
         with safe_open(path, framework="np") as file:
-            assert file.metadata()["format"] == "4"
+            assert file.metadata()["format"] == "5"
 
 
 def test_what_stood_for_auto_in_format_1_is_read_as_auto(begun, tmp_path):
@@ -141,6 +141,16 @@ def test_what_stood_for_auto_in_format_1_is_read_as_auto(begun, tmp_path):
     assert [one.settings["learning-rate"] for one in read_plan(sweep).runs] == [0, 0.5]
 
 
+def test_up_to_format_4_nodes_were_one_batch_whatever_the_batch_size(tmp_path):
+    path = tmp_path / "config.toml"
+    for number, read in ((2, "auto"), (4, "auto"), (5, 128)):
+        path.write_text(f"# format {number} of curvfed\nbatch-size = 128\n")
+        assert read_settings(path, of_run=True) == {"batch-size": read}
+        assert read_settings(path) == {"batch-size": 128}  # a preset of images says what it wants
+    path.write_text("# format 4 of curvfed\nbatch-size = 64\n")
+    assert read_settings(path, of_run=True) == {"batch-size": 64}
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "uint16", "float16", "float32", "uint64"])
 def test_every_dtype_of_the_format_comes_back(dtype, tmp_path):
     store, array = Store(tmp_path), np.arange(6).astype(dtype)
@@ -160,15 +170,15 @@ def test_another_dtype_is_refused_by_name(tmp_path):
 
 
 def test_a_later_format_is_refused_and_left_as_it_is(begun, tmp_path):
-    later = packed({"a": np.zeros(2)}, {"json": "{}", "format": "5"})
+    later = packed({"a": np.zeros(2)}, {"json": "{}", "format": "6"})
     (tmp_path / "00000001.safetensors").write_bytes(b"".join(later))
-    with pytest.raises(StoreError, match="it has format 5, written by another version of curvfed"):
+    with pytest.raises(StoreError, match="it has format 6, written by another version of curvfed"):
         Store(tmp_path).load(1)
     config = begun / "config.toml"
-    config.write_text(f"# format 5 of curvfed\n{config.read_text()}")
-    with pytest.raises(ConfigError, match="it has format 5"):
+    config.write_text(f"# format 6 of curvfed\n{config.read_text()}")
+    with pytest.raises(ConfigError, match="it has format 6"):
         read_settings(config)
     before = config.read_bytes()
-    with pytest.raises(ConfigError, match="it has format 5"):
+    with pytest.raises(ConfigError, match="it has format 6"):
         run(tmp_path, "begun", clients=2, resume=True, num_rounds=2, **BEGUN)
     assert config.read_bytes() == before

@@ -39,6 +39,18 @@ def test_a_model_of_nodes_is_averaged_and_predicts(tmp_path):
     assert last["score"]
 
 
+@pytest.mark.parametrize(("model", "method"), [("gat", "fedavg"), ("Curved", "flatland")])
+def test_nodes_of_theirs_are_trained_and_predicted_in_batches(model, method, tmp_path):
+    settings = {"method": method, "model": f"plugin_models:{model}", "batch_size": 30}
+    recorder = Recorder()
+    found = run(tmp_path, intercept=recorder, **settings)
+    assert min(float(reply["metrics"]["steps"]) for reply in recorder.replies("train")) > 1
+    told = predict(TrainedRun.read(found.path), "trees", client=1).about
+    last = next(row for row in reversed(found.clients) if row["partition"] == "1" and row["phase"] == "train")
+    predicted = next(float(value) for name, value in told.items() if name.startswith("accuracy on"))
+    assert method == "fedavg" or predicted == pytest.approx(float(last["score"]), abs=1e-4)
+
+
 @pytest.mark.parametrize(("model", "method"), [("gat", "fedprox"), ("gat", "local"), ("gcn", "scaffold")])
 def test_other_methods_take_it(model, method, tmp_path):
     found = run(tmp_path, method=method, model=f"plugin_models:{model}", local_epochs=2)

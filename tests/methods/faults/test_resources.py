@@ -24,7 +24,7 @@ from curvfed.strategies.config.model_spec import MODELS, build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.wire.messages import Facts
-from curvfed.tasks.graphs.client_task import NodeTask
+from curvfed.tasks.graphs.client_task import ClusteredNodeTask, NodeTask
 
 GIB = 2**30
 CPU, CUDA = torch.device("cpu"), torch.device("cuda:1")
@@ -184,7 +184,7 @@ def test_other_errors_are_left_alone():
 @pytest.mark.parametrize("fail", [out_of_memory, one_more, of_numpy])
 @pytest.mark.parametrize("where", ["batches", "scores"])
 def test_a_client_that_runs_out_of_memory_is_dropped_and_the_run_goes_on(where, fail, tmp_path, monkeypatch):
-    real, calls = getattr(NodeTask, where), []
+    real, calls = getattr(ClusteredNodeTask, where), []
 
     def failing(self, model):
         calls.append(where)
@@ -192,7 +192,7 @@ def test_a_client_that_runs_out_of_memory_is_dropped_and_the_run_goes_on(where, 
             fail()
         return real(self, model)
 
-    monkeypatch.setattr(NodeTask, where, failing)
+    monkeypatch.setattr(ClusteredNodeTask, where, failing)
     found = run(tmp_path, batch_size=9)
     (dropped,) = {row["dropped"] for row in found.clients} - {""}
     assert dropped.startswith("device cpu ran out of memory at batch-size = 9; use a smaller")
