@@ -24,6 +24,7 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.methods.hyperfed import Consistent
+from curvfed.tasks.errors import did_you_mean
 
 __all__ = ["AggregationStrategy", "ConsistentAggregation", "SplitAggregation", "strategy"]
 
@@ -111,9 +112,8 @@ def strategy(
     method = name if name in METHODS else next((key for key, row in METHODS.items() if row.aggregation == name), "")
     if not method or METHODS[method].is_one_shot:
         rounds = [key for key, row in METHODS.items() if not row.is_one_shot]
-        raise ConfigError(
-            f'strategy("{name}"): allowed is one of {", ".join(rounds)}, or an aggregation of one of these'
-        )
+        hint = did_you_mean(name, rounds, "`curvfed methods`")
+        raise ConfigError(f'strategy("{name}"): no method of rounds, nor an aggregation of one{hint}')
     arguments = inspect.signature(FedAvg).parameters
     sampling = {key: value for key, value in keys.items() if key in arguments}
     own = {name: f"{table}.{kebab(name)}" for table, part in METHODS[method].keys.items() for name in part.model_fields}

@@ -11,6 +11,7 @@ from curvfed.strategies.base.dotted import dotted, read_value
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import nearest_key
 from curvfed.strategies.config.settings_file import HEADING, format_of, updated
+from curvfed.tasks.errors import did_you_mean
 
 Value = bool | int | float | str
 
@@ -126,5 +127,5 @@ def check_key(key: str, defaults: Mapping[str, Value], where: str = "") -> None:
     """
     if key not in defaults:
         near = nearest_key(key, defaults)
-        hint = f"; did you mean {near!r}?" if near else ""
+        hint = f"; did you mean {near!r}?" if near else did_you_mean(key, defaults, "docs/configuration.md")
         raise UsageError(f"{where}{key!r} is not a key of the run config{hint}")

@@ -25,6 +25,7 @@ from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.run_log import log_to_stdout
+from curvfed.tasks.names import OWN
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
@@ -206,7 +207,8 @@ def simulate(
     >>> run.predict(images[:2])["image"].tolist()
     [0, 1]
     """
-    settings = {kebab(key): value for key, value in dotted({"method": method, "dataset": dataset} | keys).items()}
+    given = {"method": method, "dataset": dataset if data is None else OWN} | keys
+    settings = {kebab(key): value for key, value in dotted(given).items()}
     settings = {
         key: os.fspath(value) if isinstance(value, os.PathLike) else value.item() if hasattr(value, "item") else value
         for key, value in settings.items()
@@ -229,9 +231,7 @@ def simulate(
     if data is not None:
         _give(nodes, data, config.method, config.row.tasks)
     if not config.run_name and not config.resume:
-        settings["run-name"] = default_name(
-            config if data is None else config.model_copy(update={"dataset": "own-data"})
-        )
+        settings["run-name"] = default_name(config)
     log_to_stdout()
     log = logging.getLogger("curvfed")
     before = log.level

@@ -178,6 +178,12 @@ class EuclideanSVM(OneVsRest):
         w.
     intercepts_ : array (m,), float64
         b.
+
+    Examples
+    --------
+    >>> points, labels = [[0.5, 0.1], [0.4, -0.2], [-0.5, 0.1], [-0.3, 0.2]], ["right", "right", "left", "left"]
+    >>> EuclideanSVM(C=1.0).fit(points, labels).predict([[0.2, 0.0]])
+    array(['right'], dtype='<U5')
     """
 
     intercepts_: Array

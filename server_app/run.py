@@ -93,6 +93,8 @@ class Run(ABC):
         # After a restart of the SuperLink the clients of the earlier run reconnect one by one.
         expected = self.directory.partitions() if self.config.resume else []
         self.federation = connect(self.grid, self.config, self.directory.name, expected)
+        if not any(about.partition_digest for about in self.federation.descriptions.values()):
+            self.config = self.directory.note_own_data()
         given = flatten(self.config)
         self.config = settled(self.config, self.federation.facts.task)
         chosen = flatten(self.config) | self.own_settings()

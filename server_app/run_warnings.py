@@ -113,10 +113,14 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
 
 
 def told_of_clients(metrics: Mapping[str, Any]) -> dict[str, str]:
-    """Warnings of a one-shot run: of clients whose hulls look odd, whose hulls are none, and whom a model of their own
-    serves better."""
-    odd, refused, fallen = (metrics.get(f"clients_{name}", 0) for name in ("odd", "refused", "fallen"))
+    """Warnings of a one-shot run: of clients most of whose points were sent, whose hulls look odd or are none,
+    and whom a model of their own serves better."""
+    odd, refused, fallen, sent = (
+        metrics.get(f"clients_{name}", 0) for name in ("odd", "refused", "fallen", "mostly_sent")
+    )
     found = {
+        "sent": f"of {sent} clients most training points were sent, as bins: so few points are nearly all corners of their "
+        "hulls, which hide nothing of them; a larger hull.epsilon or a lower hull.cap sends fewer" if sent else "",
         "odd": f"{odd} of {metrics.get('clients_decoded', odd)} clients look odd: their hulls lie where those of the "
         "others' classes are, as with shuffled labels, another embedding or made-up points; nobody can tell from the sum "
         "who they are, so let every site check its labels and its embedding" if odd else "",

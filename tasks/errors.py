@@ -40,8 +40,11 @@ def naming(name: str) -> Iterator[None]:
         raise
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the nearest of the known ones as a question, or a full stop."""
+def did_you_mean(name: str, known: Iterable[str], lists: str) -> str:
+    """The end of a sentence about an unknown name: the known one that is meant, if one is alike; the five that are spelled
+    most like it; and what `lists` all."""
     spelled = {one.lower(): one for one in known}
-    near = difflib.get_close_matches(name.lower(), spelled, n=1)
-    return f'; did you mean "{spelled[near[0]]}"?' if near else "."
+    near = [spelled[one] for one in difflib.get_close_matches(name.lower(), spelled, n=5, cutoff=0.0)]
+    meant = difflib.get_close_matches(name.lower(), spelled, n=1)
+    question = f'; did you mean "{spelled[meant[0]]}"?' if meant else "."
+    return f"{question} The nearest are {', '.join(near)}; {lists} lists all"

@@ -11,6 +11,9 @@ from curvfed.tasks import plugins
 GENERATED = {"trees": "nodes", "digits": "images", "uniform": "points"}
 """The tasks of the data sets that need no files."""
 
+OWN = "own"
+"""The `dataset` of a run on what every node has itself."""
+
 MODELS: dict[str, tuple[str, ...]] = {
     "nodes": ("gcn", "gated", "lorentz", "split"),
     "graphs": ("gin", "gcn", "lorentz"),
@@ -43,6 +46,8 @@ def tasks_of(dataset: str) -> tuple[str, ...]:
     """
     if dataset.lower() in GENERATED:
         return (GENERATED[dataset.lower()],)
+    if dataset.lower() == OWN:
+        return tuple(MODELS)
     from curvfed.tasks.registry import look_up
 
     return look_up(dataset)
@@ -56,7 +61,7 @@ def num_sets(dataset: str) -> int:
     DataError
         As `curvfed.tasks.graphs.data.tu.graph_dataset_names`.
     """
-    if dataset.lower() in GENERATED:
+    if dataset.lower() in (*GENERATED, OWN):
         return 1
     from curvfed.tasks.graphs.data.tu import graph_dataset_names
 
@@ -73,7 +78,7 @@ def kind_of_path(path: Path) -> str:
 
 def is_named(dataset: str) -> bool:
     """Whether a run-config's `dataset` names data sets alone, and no path."""
-    if dataset.lower() in GENERATED:
+    if dataset.lower() in (*GENERATED, OWN):
         return True
     from curvfed.tasks.registry import BUILT_IN
 

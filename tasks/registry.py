@@ -14,6 +14,12 @@ from curvfed.tasks.points.datasets import NAMES as POINTS
 BUILT_IN = ("trees", *SOURCES, *GROUPS, *NAMES, *IMAGES, *ALIASES, *POINTS)
 """The names of our data sets."""
 
+PATHS = (
+    "a .pt file of graphs (PyTorch Geometric's, by torch.save), a folder in the TU collection's layout, a folder with a "
+    f"folder of images per class, or a file of points with a class for each, {', '.join(ENDINGS)}"
+)
+"""The kinds of paths that are data sets."""
+
 
 def look_up(dataset: str) -> tuple[str, ...]:
     """`curvfed.tasks.names.tasks_of` for any name."""
@@ -26,20 +32,21 @@ def look_up(dataset: str) -> tuple[str, ...]:
         return ("points",)
     if source_of(dataset) is not None:
         return ("images",)
-    if is_path(dataset):
+    if is_path(dataset) and not Path(dataset).expanduser().is_file():
         return _tasks_of_folder(Path(dataset).expanduser())
-    if graph_dataset_names(dataset) is not None:
+    if not is_path(dataset) and graph_dataset_names(dataset) is not None:
         return ("graphs",)
     if (own := plugins.data_set(dataset)) is not None:
         return (own.task,)
+    if ending := Path(dataset).suffix:
+        raise ValueError(
+            f'no file that ends in "{ending}" is read; allowed is {PATHS}, or a name: `curvfed datasets` lists all'
+        )
     brought = tuple(plugins.found("datasets"))
     known = (*BUILT_IN, *brought)
     raise ValueError(
-        f"no such data set{did_you_mean(name, known)} Allowed are {', '.join(('trees', *SOURCES))} for nodes, "
-        f"{', '.join(GROUPS)} and the names of the TU collection for graphs, {', '.join(IMAGES)} for images, "
-        f"{', '.join(POINTS)} for points, or a path: of a .pt file, of a folder in that collection's layout, of one with a "
-        f"folder of images per class, or of a file of points, {', '.join(ENDINGS)}; or the name of a data set of another "
-        "package, which must be installed wherever server and clients run (here: "
+        f"no such data set{did_you_mean(name, known, '`curvfed datasets`')}. A path is allowed too: {PATHS}; and the "
+        "name of a data set of another package, which must be installed wherever server and clients run (here: "
         f"{', '.join(brought) or 'none'})"
     )
 
@@ -66,6 +73,7 @@ def catalogue() -> list[tuple[str, str, str]]:
             (name, "see its package", f"{own.value}, of another package")
             for name, (own, *_) in plugins.found("datasets").items()
         ),
+        ("own", "any", "what every node has itself: its data-path, or data in memory in Python"),
         ("a path", "nodes or graphs", "your own: a .pt file, or a folder in the TU collection's layout"),
         ("a path", "images", "your own: a folder with a folder of images per class"),
         ("a path", "points", f"your own: a file, {', '.join(ENDINGS)}"),

@@ -29,6 +29,12 @@ class Batch(NamedTuple):
     labels : Tensor, (n,), int64
     rows : Tensor, (n,), int64, or None
         The examples' rows in the model's output; None for all, in order.
+
+    Examples
+    --------
+    >>> batch = Batch(torch.eye(3), torch.tensor([1, 0]), rows=torch.tensor([0, 2]))
+    >>> batch.of(torch.tensor([5.0, 6.0, 7.0]))
+    tensor([5., 7.])
     """
 
     inputs: Any
@@ -68,6 +74,33 @@ class Task(ABC):
     ------
     DataError
         If the client has a class that is not among `class_names`.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> class Vectors(Task):
+    ...     num_steps = 1
+    ...
+    ...     def __init__(self, x, *more):
+    ...         super().__init__(*more)
+    ...         self.x = x
+    ...
+    ...     def batches(self, model):
+    ...         yield Batch(self.x, self.train_labels, self.parts["train"])
+    ...
+    ...     def loss(self, model, batch):
+    ...         return nn.functional.cross_entropy(batch.of(model(batch.inputs)), batch.labels)
+    ...
+    ...     def scored_logits(self, model):
+    ...         return {part: model(self.x)[self.parts[part]] for part in ("val", "test")}
+    >>> examples = SimpleNamespace(class_names=("b", "a"), labels=[0, 1, 0], metric="accuracy",
+    ...                            train=[True, False, False], val=[False, True, False], test=[False, False, True])
+    >>> task = Vectors(torch.eye(3)[:, :2], examples, ("a", "b"), torch.device("cpu"))
+    >>> task.labels.tolist(), task.num_examples
+    ([1, 0, 1], 1)
+    >>> with torch.no_grad():
+    ...     task.scores(nn.Identity())
+    {'validation': 0.0, 'score': 0.0}
     """
 
     def __init__(self, examples: "Examples | ClientPoints", class_names: tuple[str, ...], device: torch.device) -> None:

@@ -15,7 +15,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.names import kind_of_path, tasks_of
+from curvfed.tasks.names import OWN, kind_of_path, tasks_of
 from curvfed.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -53,6 +53,10 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
         raise ConfigError(
             "this node has neither data-path (its own data) nor num-partitions (its share of a public data set) in its "
             "--node-config"
+        )
+    if config.dataset.lower() == OWN:
+        raise ConfigError(
+            'dataset = "own": this node has no data of its own (data-path); allowed here is a data set or a path'
         )
     task = tasks_of(config.dataset)[0]
     data = _kind(task).load_part(settled(config, task), partition, int(node_config["num-partitions"]))

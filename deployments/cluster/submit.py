@@ -51,7 +51,9 @@ def configuration(pairs: Sequence[str]) -> dict[str, Value]:
     from curvfed.strategies.config.parse import parse  # imports torch, which no other command needs
 
     settings = read_pairs(pairs, defaults())
-    return named(settings, parse(settings))
+    config = parse(settings)
+    # Without a data set's name the nodes of the cluster know best what they have.
+    return named(settings, config if "dataset" in settings else config.model_copy(update={"dataset": "cluster"}))
 
 
 def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> int:

@@ -14,7 +14,7 @@ from rich.table import Table
 from scipy.stats import t
 
 from curvfed.deployments.compare.request import Comparison
-from curvfed.deployments.report.page import Drawn, SweepPage, html_page, markdown_page
+from curvfed.deployments.report.page import Drawn, SweepPage, html_page, link_runs, markdown_page
 from curvfed.deployments.report.render import FAILED, HERE, Shown
 from curvfed.deployments.report.selection import BEST, Run
 from curvfed.deployments.sweep.plan import Plan
@@ -158,6 +158,7 @@ def write_results(
     }
     for suffix, text in files.items():
         write_atomically(folder / f"comparison.{suffix}", text.encode())
+    link_runs(page, folder / "comparison.html")
     printed = Table(*table["heads"], *table["columns"])
     for (name, words), cells in table["rows"]:
         printed.add_row(name, words.replace(" ", "\n"), *(cell.text for cell in cells))

@@ -15,6 +15,7 @@ from curvfed.deployments.report.selection import Run
 from curvfed.deployments.report.table import SHOWN, Table, differences, make_table
 from curvfed.deployments.sweep.plan import Plan
 from curvfed.server_app.report import style
+from curvfed.server_app.report.page import link
 from curvfed.server_app.report.templates import render
 from curvfed.tasks.stored_files import write_atomically
 
@@ -139,7 +140,15 @@ def write_page(page: SweepPage, folder: Path, formats: Sequence[str] = FORMATS) 
     texts = {"md": markdown_page(page, folder), "html": html_page(page), "tex": "\n".join(map(latex, page.tables))}
     made = [file for drawn in page.drawn for file in drawn.files]
     made += [_write(folder / f"{page.plan.path.stem}.{kind}", texts[kind]) for kind in formats if kind in texts]
+    if "html" in formats:
+        link_runs(page, folder / f"{page.plan.path.stem}.html")
     return made + (write_csv(page, folder) if "csv" in formats else [])
+
+
+def link_runs(page: SweepPage, path: Path) -> None:
+    """Link the pages of the runs to this page of theirs."""
+    for run in page.runs:
+        link(run.folder, path, page.plan.title)
 
 
 def write_csv(page: SweepPage, folder: Path) -> list[Path]:

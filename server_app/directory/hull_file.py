@@ -1,4 +1,7 @@
-"""The file `hulls.npz` of a one-shot run: decoded hulls, classifier, and in a simulation the clients' points."""
+"""The file `hulls.npz` of a one-shot run: decoded hulls, classifier, and in a simulation the clients' points.
+
+A classifier from other sums than of hulls has a file without hulls.
+"""
 
 import math
 from collections.abc import Mapping
@@ -26,6 +29,13 @@ share of the points that leaves the clients."""
 
 _NO_NUMBERS, _NO_POINTS = np.empty(0, np.int64), np.empty((0, 2))
 _OPTIONAL: dict[str, NDArray[Any]] = {
+    "epsilon": np.array(np.inf),
+    "points": _NO_POINTS,
+    "client": _NO_NUMBERS,
+    "hull": _NO_NUMBERS,
+    "group": _NO_NUMBERS,
+    "references": _NO_POINTS,
+    "normals": _NO_POINTS,
     "class_names": np.empty(0, np.str_),
     "sample_points": _NO_POINTS,
     "sample_labels": _NO_NUMBERS,
@@ -38,7 +48,7 @@ _OPTIONAL: dict[str, NDArray[Any]] = {
     "votes": np.empty((0, 0)),
     "voted_names": np.empty(0, np.str_),
 }
-"""Arrays that a run without test points, with real clients, or of an older version does not write."""
+"""Arrays that a run without hulls or test points, with real clients, or of an older version does not write."""
 
 
 class Hull(NamedTuple):
@@ -117,7 +127,7 @@ class HullFile:
     classifier: "Classifier | None" = None
 
     def __post_init__(self) -> None:
-        if not (-math.inf < self.curvature < 0 < self.epsilon < math.inf):
+        if not (-math.inf < self.curvature < 0 < self.epsilon):
             raise ValueError("the curvature must be negative and epsilon positive")
         if self.normals.shape != self.references.shape or len(self.normals) not in (0, 1, len(self.groups)):
             raise ValueError("references and normals must have one length: 0, 1 or the number of groups")
@@ -140,8 +150,8 @@ class HullFile:
         if not np.isfinite(self.normals).all():
             raise ValueError("normals are not finite")
         owners = np.unique(np.stack([self.hull, self.client, self.group], axis=1), axis=0)
-        if not len(owners) or len(owners) > len(np.unique(self.hull)):
-            raise ValueError("there must be hulls, each with one client and one group")
+        if len(owners) > len(np.unique(self.hull)):
+            raise ValueError("each hull must have one client and one group")
         if self.votes.size and self.votes.shape != (len(self.names), len(self.voted_names)):
             raise ValueError("the votes must have a row for each group and a column for each name")
         if self.sweep and any(column.shape != self.sweep["epsilon"].shape for column in self.sweep.values()):
@@ -233,4 +243,4 @@ def _classifier(path: Path, groups: list[int]) -> "Classifier | None":
         found = Classifier.from_arrays(read(path)[0])
     except (OSError, ValueError):
         return None
-    return found if found.groups.tolist() == groups else None
+    return found if found.groups.tolist() == groups or not groups else None

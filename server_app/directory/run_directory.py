@@ -21,6 +21,7 @@ from curvfed.strategies.config.run_config import RunConfig, config_class, flatte
 from curvfed.strategies.config.settings_file import SEALED_HEADING, format_of, read_settings
 from curvfed.strategies.wire.array_file import packed
 from curvfed.strategies.wire.store import Store
+from curvfed.tasks.names import OWN
 from curvfed.tasks.stored_files import sealed, write_atomically
 
 FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",
@@ -125,6 +126,13 @@ class RunDirectory:
         for name in TABLES:
             truncate(self.path / name, last_round)
 
+    def note_own_data(self) -> RunConfig:
+        """The configuration, which from now on says that all clients have data of their own."""
+        self.config = self.config.model_copy(update={"dataset": OWN})
+        if self.is_writable:
+            self._write_config()
+        return self.config
+
     def _write_config(self) -> None:
         """`config.toml`: the configuration in effect, enough to run it again."""
         settings = flatten(self.config) | {"run-name": self.path.name, "resume": False}
@@ -227,7 +235,10 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
         fixed = key not in FREE_TO_CHANGE or (
             key == "num-rounds" and earlier.fixed_by_num_rounds != config.fixed_by_num_rounds
         )
-        if fixed and key != "run-name" and before[key] != value:
+        named_by_run = key == "run-name" or (
+            key == "dataset" and before[key] == OWN
+        )  # which it learned from its clients
+        if fixed and not named_by_run and before[key] != value:
             raise ConfigError(
                 f"resume = true: {key} = {value!r}, but the run began with {before[key]!r}; allowed is the same value"
             )

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from curvfed.geometry.classifiers.logistic import Log0Logistic, QuadraticLogistic
-from curvfed.server_app.one_shot.hull_scores import KnownPoints
+from curvfed.server_app.directory.npz import write_npz
+from curvfed.server_app.one_shot.hull_scores import KnownPoints, point_arrays
 from curvfed.server_app.one_shot.one_shot_run import EVALUATION, PROTOCOL, OneShotRun
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.masked_phases import check_session, masked_phase
@@ -51,14 +52,19 @@ class DiscriminantRun(OneShotRun):
         votes = self._score(model)
         disputed = sum(one not in (-1, group) for group, one in enumerate(elected(votes)))
         self.metrics |= {"classifier": kind, "classes_disputed": disputed}
+        predicted = np.empty(0, np.int64)
         if known.test is not None and len(known.test.points):
-            predicted = np.array(names)[classifier.predict(known.test.points)]
-            right = predicted == np.array(known.test.class_names)[known.test.labels]
-            self.state.scored["last"] = [float(right.mean())]
+            of_test = known.test.class_names  # numbered after the clients', or in an order of their own
+            known_as = np.array([of_test.index(name) if name in of_test else -1 for name in names])
+            predicted = known_as[classifier.predict(known.test.points)]
+            self.state.scored["last"] = [float((predicted == known.test.labels).mean())]
             self.metrics["confidence"] = float(classifier.probabilities(known.test.points).max(axis=1).mean())
         self.warn()
         log.info("%s of %d classes, round %d", kind, len(classifier.groups), EVALUATION)
         self._write_model(model, names)
+        content = {"names": np.array(names), "votes": votes, "voted_names": np.array(names)}
+        content |= {"curvature": np.array(self.config.points.curvature)} | point_arrays(known, predicted)
+        write_npz(self.directory.path / "hulls.npz", content)
 
 
 def discriminant(total: Array, kind: str, curvature: float) -> Classifier:

@@ -168,6 +168,7 @@ class HullRun(OneShotRun):
             "hull_share_revealed": revealed / points if points else 0.0,
             "hull_points_moved": moved,
             "hull_vertices_thinned": thinned,
+            "clients_mostly_sent": sum(2 * one["revealed"] > one["points"] for one in figures),
         }
         log.info(
             "%d of %d training points (%.1f%%) are vertices of hulls", revealed, points, 100 * revealed / max(points, 1)

@@ -233,28 +233,37 @@ def hull_arrays(learned: Learned, known: KnownPoints, found: Scores, public: Pub
         "epsilon": np.array(public.epsilon),
         "radius": np.array(public.radius),
         "names": np.array(found.group_names),
-    }
-    if known.test is not None:
-        arrays |= {
-            "class_names": np.array(known.test.class_names),
-            "test_points": known.test.points[:SHOWN_POINTS],
-            "test_labels": known.test.labels[:SHOWN_POINTS],
-            "test_predicted": found.predicted[:SHOWN_POINTS],
-        }
+    } | point_arrays(known, found.predicted)
     if known.pooled is not None:
-        points, labels = known.pooled.train_points, known.pooled.train_labels
-        shown = np.random.default_rng(0).permutation(len(points))[:SHOWN_POINTS]
         hulls = [_local(client, public) for client in known.clients.values()]
         vertices = [corners for mine in hulls for corners in mine.vertices]
         classes = [one for mine in hulls for one in mine.classes]
         sizes = list(map(len, vertices))
         arrays |= {
-            "class_names": np.array((known.test or known.pooled).class_names),
-            "sample_points": points[shown],
-            "sample_labels": labels[shown],
             "true_points": np.concatenate(vertices),
             "true_hull": np.repeat(np.arange(len(vertices)), sizes),
             "true_class": np.repeat(classes, sizes),
+        }
+    return arrays
+
+
+def point_arrays(known: KnownPoints, predicted: NDArray[np.int64]) -> Arrays:
+    """What `hulls.npz` has of the points that the server knows, with the class predicted for each test point."""
+    arrays: Arrays = {}
+    if known.test is not None:
+        arrays |= {
+            "class_names": np.array(known.test.class_names),
+            "test_points": known.test.points[:SHOWN_POINTS],
+            "test_labels": known.test.labels[:SHOWN_POINTS],
+            "test_predicted": predicted[:SHOWN_POINTS],
+        }
+    if known.pooled is not None:
+        points, labels = known.pooled.train_points, known.pooled.train_labels
+        shown = np.random.default_rng(0).permutation(len(points))[:SHOWN_POINTS]
+        arrays |= {
+            "class_names": np.array((known.test or known.pooled).class_names),
+            "sample_points": points[shown],
+            "sample_labels": labels[shown],
         }
     return arrays
 

@@ -1,9 +1,13 @@
 """`report.html`: one self-contained page about a run, made from the files of its directory alone."""
 
+import contextlib
+import os
 import shlex
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
 from curvfed.server_app.report import class_scores, results
@@ -17,6 +21,9 @@ from curvfed.tasks.stored_files import write_atomically
 
 MOST_DROPPED = 100
 """Dropped replies that are listed; if there are more, the page tells their number."""
+
+LINKS = "<!-- pages about many runs -->"
+"""Where the page of a run has its links to them."""
 
 ONE_RUN_ONLY = frozenset({"run-name", "resume"})
 """Keys that another run must not take over."""
@@ -47,6 +54,17 @@ def write_report(run_dir: Path) -> Path:
     return path
 
 
+def link(run_dir: Path, page: Path, title: str) -> None:
+    """Link the page of a run, if it has one, to a page about many runs."""
+    path = run_dir / "report.html"
+    place = quote(os.path.relpath(page.resolve(), run_dir.resolve()).replace(os.sep, "/"))
+    line = f'<p class="about">Part of <a href="{place}">{escape(title)}</a>.</p>\n'
+    with contextlib.suppress(OSError):  # others' results may be read-only
+        text = path.read_text(encoding="utf-8")
+        if line not in text:
+            write_atomically(path, text.replace(LINKS, line + LINKS, 1).encode(), private=True)
+
+
 def page_text(run: RunFiles, pictures: Sequence[Picture]) -> str:
     """The page of a run with these pictures."""
     method, dataset = run.summary.get("method") or "", run.summary.get("dataset")
@@ -55,7 +73,7 @@ def page_text(run: RunFiles, pictures: Sequence[Picture]) -> str:
         "run.html.md", run=run, title=title, method=METHODS.get(method), pictures=pictures, results=results,
         scores=class_scores, class_names=run.class_names,
         one_shot=results.is_one_shot(run), most_dropped=MOST_DROPPED, calibrations=CALIBRATIONS,
-        commands=_commands(run), changed=_changed(run), meanings=_meanings(run), toml=_toml,
+        commands=_commands(run), changed=_changed(run), meanings=_meanings(run), toml=_toml, links=LINKS,
     )  # fmt: skip
 
 

@@ -21,6 +21,12 @@ def reweighted(replies: Replies, weights: str) -> Replies:
     replies : mapping of int to Update
     weights : str
         "examples": as they are; "uniform": every client with examples counts as if it had one.
+
+    Examples
+    --------
+    >>> replies = {0: Update(30, {}), 1: Update(0, {})}
+    >>> [update.examples for update in reweighted(replies, "uniform").values()]
+    [1, 0]
     """
     if weights == "examples":
         return replies
@@ -34,6 +40,31 @@ class Aggregation(ABC):
     ----------
     is_global : bool
         Whether it sends one model to all clients.
+
+    Examples
+    --------
+    >>> class Latest(Aggregation):
+    ...     def __init__(self, arrays):
+    ...         self.start, self.of = arrays, {}
+    ...
+    ...     def sent_to(self, partition):
+    ...         return self.of.get(partition, self.start)
+    ...
+    ...     def aggregate(self, replies):
+    ...         self.of |= {partition: update.arrays for partition, update in replies.items()}
+    ...
+    ...     def state(self):
+    ...         return {f"{p}/{name}": array for p, arrays in self.of.items() for name, array in arrays.items()}
+    ...
+    ...     def load(self, state):
+    ...         for key, array in state.items():
+    ...             partition, name = key.split("/")
+    ...             self.of.setdefault(int(partition), {})[name] = array
+    >>> import numpy as np
+    >>> server = Latest({"w": np.zeros(2)})
+    >>> server.aggregate({1: Update(5, {"w": np.ones(2)})})
+    >>> server.sent_to(0)["w"], server.sent_to(1)["w"]
+    (array([0., 0.]), array([1., 1.]))
     """
 
     is_global = False
@@ -95,7 +126,16 @@ class Aggregation(ABC):
 
 
 class Average(Aggregation):
-    """One model for all clients: the average weighted by numbers of examples (`curvfed.strategies.base.average`)."""
+    """One model for all clients: the average weighted by numbers of examples (`curvfed.strategies.base.average`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> server = Average({"w": np.zeros(2)})
+    >>> server.aggregate({0: Update(30, {"w": np.ones(2)}), 1: Update(10, {"w": np.zeros(2)})})
+    >>> server.sent_to(0)["w"]
+    array([0.75, 0.75])
+    """
 
     is_global = True
 

@@ -56,6 +56,16 @@ class Local:
         The numbers of all clients, ascending; empty unless the method's row has `lists_clients`.
     noise : Noise
         Source of the noise that hides values before they are sent; on a real node it has no seed.
+
+    Examples
+    --------
+    >>> from curvfed.strategies.base.optimizers.sgd import SGD
+    >>> model = nn.Linear(2, 1)
+    >>> tensors = dict(model.named_parameters())
+    >>> keys, task = RunKeys(local_epochs=1), None  # the data of a client
+    >>> local = Local(keys, Table(), 0.0, 0.0, model, task, tensors, ("weight",), tensors, SGD(tensors, 0.1, 0.9, 0.0))
+    >>> Learner(local).share().keys(), Learner(local).shared_and_trained
+    (dict_keys(['weight']), ['weight'])
     """
 
     config: RunKeys
@@ -87,6 +97,14 @@ class Learner:
         The method's own keys; a subclass declares their type.
     round : int
         The current round, from 1; 0 before the first one.
+
+    Examples
+    --------
+    >>> class TwoPasses(Learner):
+    ...     def train(self):
+    ...         return self.run_epochs(self.local.config.local_epochs * (2 if self.round == 1 else 1))
+    >>> TwoPasses.__mro__[1].__name__
+    'Learner'
     """
 
     keys: Table
@@ -213,14 +231,30 @@ class Learner:
 
 
 def fresh_optimizer(model: nn.Module, config: RunKeys) -> NamedOptimizer:
-    """A new optimiser of the run's kind for all parameters of a model that require a gradient."""
+    """A new optimiser of the run's kind for all parameters of a model that require a gradient.
+
+    Examples
+    --------
+    >>> model = nn.Linear(2, 1)
+    >>> _ = model.bias.requires_grad_(False)
+    >>> sorted(fresh_optimizer(model, RunKeys(optimizer="sgd", learning_rate=0.1)).state())
+    ['momentum/weight']
+    """
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     return make_optimizer(trained, config)
 
 
 @torch.no_grad()
 def load_arrays(arrays: Mapping[str, NDArray[Any]], tensors: Mapping[str, Tensor]) -> None:
-    """Copy arrays into the tensors of the same names."""
+    """Copy arrays into the tensors of the same names.
+
+    Examples
+    --------
+    >>> model = nn.Linear(2, 1)
+    >>> load_arrays({"bias": np.array([3.0], dtype=np.float32)}, dict(model.named_parameters()))
+    >>> model.bias.item()
+    3.0
+    """
     for name, array in arrays.items():
         tensor = tensors[name].detach()
         if tensor.device.type == "cpu":
@@ -230,23 +264,53 @@ def load_arrays(arrays: Mapping[str, NDArray[Any]], tensors: Mapping[str, Tensor
 
 
 def kept_moments(optimizer: NamedOptimizer, config: RunKeys) -> dict[str, Tensor]:
-    """For `Learner.local_state`: the moments of a learner's second optimiser, if the run is asked to keep moments."""
+    """For `Learner.local_state`: the moments of a learner's second optimiser, if the run is asked to keep moments.
+
+    Examples
+    --------
+    >>> config = RunKeys(optimizer="sgd", learning_rate=0.1, optimizer_state="kept")
+    >>> list(kept_moments(fresh_optimizer(nn.Linear(2, 1, bias=False), config), config))
+    ['moments/momentum/weight']
+    """
     kept = config.optimizer_state == "kept"
     return {f"moments/{key}": tensor for key, tensor in optimizer.state().items()} if kept else {}
 
 
 @torch.no_grad()
 def copy_tensors(tensors: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> None:
-    """Copy tensors into the targets of the same names; there may be fewer targets than tensors."""
+    """Copy tensors into the targets of the same names; there may be fewer targets than tensors.
+
+    Examples
+    --------
+    >>> here = {"w": torch.zeros(2)}
+    >>> copy_tensors({"w": torch.ones(2), "b": torch.ones(1)}, here)
+    >>> here["w"]
+    tensor([1., 1.])
+    """
     for name, target in targets.items():
         target.copy_(tensors[name])
 
 
 def to_numpy(tensor: Tensor) -> NDArray[Any]:
-    """A tensor as an array, without a copy where it is on the CPU."""
+    """A tensor as an array, without a copy where it is on the CPU.
+
+    Examples
+    --------
+    >>> to_numpy(nn.Parameter(torch.ones(2)))
+    array([1., 1.], dtype=float32)
+    """
     return tensor.detach().cpu().numpy()
 
 
 def clones(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Copies of the tensors' current values."""
+    """Copies of the tensors' current values.
+
+    Examples
+    --------
+    >>> before = torch.zeros(2)
+    >>> (kept,) = clones([before])
+    >>> _ = before.add_(1)
+    >>> kept
+    tensor([0., 0.])
+    """
     return [tensor.detach().clone() for tensor in tensors]

@@ -98,6 +98,12 @@ class Method:
     rounds_set : callable
         From (own keys, num-rounds) to a number of first rounds that depends on the number of rounds; resuming a run with
         another number of rounds must not change it.
+
+    Examples
+    --------
+    >>> row = Method("FedAvg whose classifier stays at each client", "flat", personal=("head.*",))
+    >>> row.is_personal("head.weight"), row.is_personal("layers.0.weight")
+    (True, False)
     """
 
     summary: str

@@ -38,7 +38,8 @@ class RunKeys(Table):
         "more each; images: digits (built in), mnist, fmnist, emnist, cifar10, cifar100, tinyimagenet; points in the disc: "
         "uniform (built in), olsson; all in any case; or a path, of a .pt file with a graph or a list of graphs, of a "
         "folder in the TU collection's layout, of one with a folder of images per class, or of an .npz, .csv, .tsv or "
-        ".h5ad file of points; auto: trees, or digits or uniform where the method works on images or points alone",
+        ".h5ad file of points; or own, what every node has itself; auto: trees, or digits or uniform where the method "
+        "works on images or points alone",
     )
     data_dir: str = Field(
         default="",

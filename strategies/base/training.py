@@ -23,18 +23,41 @@ GradientTerm = Callable[[], None]
 
 
 class TrainingError(SafeError, RuntimeError):
-    """Local training that failed; the text holds no data and may be sent."""
+    """Local training that failed; the text holds no data and may be sent.
+
+    Examples
+    --------
+    >>> raise TrainingError("the loss is nan in local epoch 1 of 5")
+    Traceback (most recent call last):
+    curvfed.strategies.base.training.TrainingError: the loss is nan in local epoch 1 of 5
+    """
 
 
 class Trained(NamedTuple):
-    """Result of local training: the mean loss of the last pass, and the number of steps."""
+    """Result of local training: the mean loss of the last pass, and the number of steps.
+
+    Examples
+    --------
+    >>> Trained(loss=0.5, steps=4).steps
+    4
+    """
 
     loss: float
     steps: int
 
 
 class Stepper(Protocol):
-    """The part of an optimiser that the training loop uses."""
+    """The part of an optimiser that the training loop uses.
+
+    Examples
+    --------
+    >>> weights = [nn.Parameter(torch.ones(2))]
+    >>> optimizer: Stepper = torch.optim.SGD(weights, lr=0.5)  # torch's optimisers have both
+    >>> weights[0].sum().backward()
+    >>> optimizer.step()
+    >>> weights[0].tolist()
+    [0.5, 0.5]
+    """
 
     def zero_grad(self) -> None:
         """Drop the gradients."""
@@ -52,6 +75,15 @@ class Proximal:
     coefficient : float
     anchors : iterable of Tensor, optional
         By default the parameters' values at construction.
+
+    Examples
+    --------
+    >>> weight = nn.Parameter(torch.ones(2))
+    >>> term = Proximal([weight], 0.5, anchors=[torch.zeros(2)])
+    >>> weight.grad = torch.zeros(2)
+    >>> term()
+    >>> weight.grad
+    tensor([1., 1.])
     """
 
     def __init__(
@@ -74,6 +106,14 @@ class Sparsity:
     ----------
     parameters : iterable of Parameter
     coefficient : float
+
+    Examples
+    --------
+    >>> mask = nn.Parameter(torch.tensor([2.0, 0.0, -3.0]))
+    >>> mask.grad = torch.zeros(3)
+    >>> Sparsity([mask], 0.1)()
+    >>> mask.grad
+    tensor([ 0.1000,  0.0000, -0.1000])
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], coefficient: float) -> None:
@@ -94,6 +134,13 @@ class Correction:
     parameters : mapping of str to Parameter
     corrections : mapping of str to Tensor
         By the same names.
+
+    Examples
+    --------
+    >>> weight = nn.Parameter(torch.zeros(2))
+    >>> Correction({"w": weight}, {"w": torch.tensor([0.5, -0.5])})()
+    >>> weight.grad
+    tensor([ 0.5000, -0.5000])
     """
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], corrections: Mapping[str, Tensor]) -> None:
@@ -111,6 +158,12 @@ def make_optimizer(parameters: Mapping[str, nn.Parameter], config: RunKeys) -> N
     """The optimiser of a settled configuration.
 
     Adam never decays the parameters that set the curvature, nor masks, which have a term of their own.
+
+    Examples
+    --------
+    >>> config = RunKeys(optimizer="adamw", learning_rate=0.01)
+    >>> type(make_optimizer({"w": nn.Parameter(torch.ones(2))}, config)).__name__
+    'Adam'
     """
     if config.optimizer == "sgd":
         return SGD(parameters, config.learning_rate, config.momentum, config.weight_decay)
@@ -123,6 +176,14 @@ def seed_dropout(seed: int, device: torch.device) -> None:
     """Seed the generator that dropout and batches draw from.
 
     `torch.manual_seed` is not used because it also records a stack trace, which takes a millisecond.
+
+    Examples
+    --------
+    >>> seed_dropout(7, torch.device("cpu"))
+    >>> first = torch.rand(3)
+    >>> seed_dropout(7, torch.device("cpu"))
+    >>> bool((torch.rand(3) == first).all())
+    True
     """
     if device.type == "cuda":
         with torch.cuda.device(device):
@@ -133,7 +194,17 @@ def seed_dropout(seed: int, device: torch.device) -> None:
 
 @contextlib.contextmanager
 def training_only(parameters: Mapping[str, nn.Parameter], names: Iterable[str]) -> Iterator[None]:
-    """Within the block only the parameters of these names are trained, even those that are otherwise frozen."""
+    """Within the block only the parameters of these names are trained, even those that are otherwise frozen.
+
+    Examples
+    --------
+    >>> parameters = dict(nn.Linear(2, 1).named_parameters())
+    >>> with training_only(parameters, ["bias"]):
+    ...     [name for name, one in parameters.items() if one.requires_grad]
+    ['bias']
+    >>> [name for name, one in parameters.items() if one.requires_grad]
+    ['weight', 'bias']
+    """
     before = {name: parameter.requires_grad for name, parameter in parameters.items()}
     chosen = set(names)
     try:
@@ -177,6 +248,18 @@ def train(
     ------
     TrainingError
         If the loss is not finite.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> x = torch.arange(8.0).reshape(4, 2)
+    >>> batch = Batch(x, x.sum(dim=1))
+    >>> def squares(model, batch):
+    ...     return (model(batch.inputs)[:, 0] - batch.labels).square().mean()
+    >>> task, model = SimpleNamespace(batches=lambda model: [batch], loss=squares), nn.Linear(2, 1, bias=False)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    >>> train(model, task, optimizer, epochs=200) < 0.01
+    True
     """
     model.train()
     objective = loss or task.loss
@@ -204,6 +287,12 @@ def check_finite(losses: Iterable[float], epoch: int, epochs: int) -> None:
     Raises
     ------
     TrainingError
+
+    Examples
+    --------
+    >>> check_finite([0.7, float("inf")], epoch=1, epochs=5)
+    Traceback (most recent call last):
+    curvfed.strategies.base.training.TrainingError: the loss is inf in local epoch 2 of 5
     """
     bad = next((value for value in losses if not math.isfinite(value)), None)
     if bad is not None:
@@ -216,6 +305,12 @@ def learning_rate(config: RunKeys, round_number: int) -> float:
     Cosine is SphereFed's schedule (Section 5.1; Loshchilov & Hutter, 2017, Eq. 5 without restarts): the first round has
     the whole rate, and the one after the last would have 0. Steps is its Appendix A.3. Inverse (Robbins & Monro, 1951)
     leaves half of the rate after decay-every rounds.
+
+    Examples
+    --------
+    >>> config = RunKeys(learning_rate=0.1, schedule="inverse", decay_every=10)
+    >>> [learning_rate(config, number) for number in (1, 11)]
+    [0.1, 0.05]
     """
     done = round_number - 1
     if config.schedule == "cosine":

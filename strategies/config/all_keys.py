@@ -18,6 +18,8 @@ from curvfed.strategies.methods import brought
 OTHER_WORDS = {
     "lr": "learning-rate", "epochs": "local-epochs", "rounds": "num-rounds", "clients": "num-supernodes",
     "num-clients": "num-supernodes", "model-name": "model", "data": "dataset", "output": "results-dir",
+    "n-clients": "num-supernodes", "num-epochs": "local-epochs", "bs": "batch-size", "wd": "weight-decay",
+    "hidden": "embedding-dim", "hidden-dim": "embedding-dim", "gpu": "device", "root": "data-dir",
 }  # fmt: skip
 """What people call keys elsewhere, and what these are called here."""
 

@@ -11,7 +11,7 @@ from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.config.run_config import BUILT_IN, HOMES, RunConfig, settled
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.names import MODELS, tasks_of
+from curvfed.tasks.names import MODELS, OWN, tasks_of
 
 BASES = ("average", *HOMES, *FLOWER)
 """Aggregations with one model for all clients; a method with one of them can use any other."""
@@ -88,10 +88,13 @@ def check_data(config: RunConfig) -> None:
         raise ConfigError(f'dataset = "{config.dataset}": {error}') from None
     method = config.row
     if not set(tasks) & set(method.tasks):
+        kinds = "; a file is read by its ending: .pt as graphs, others as points" if Path(config.dataset).suffix else ""
         raise ConfigError(
             f'dataset = "{config.dataset}" is a data set of {" or ".join(tasks)}, method = "{config.method}" works on '
-            f"{' and '.join(method.tasks)}; allowed is a data set of these or another method"
+            f"{' and '.join(method.tasks)}; allowed is a data set of these or another method{kinds}"
         )
+    if config.dataset.lower() == OWN:
+        tasks = method.tasks
     # A run on real nodes, which have their own data, may leave the built-in data set named: any task is possible then.
     possible = method.tasks if config.dataset in BUILT_IN.values() else tasks
     models = {name for task in possible for name in MODELS[task]}

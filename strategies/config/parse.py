@@ -1,6 +1,5 @@
 """Parses keys and values into a configuration: names, types and ranges."""
 
-import difflib
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -18,6 +17,7 @@ from curvfed.strategies.config.run_config import BUILT_IN, RunConfig, config_cla
 from curvfed.strategies.method_index import DEFAULTS
 from curvfed.strategies.methods import METHODS, brought, table_of
 from curvfed.tasks import plugins
+from curvfed.tasks.errors import did_you_mean
 
 AnyTable = TypeVar("AnyTable", bound=Table)
 
@@ -67,11 +67,8 @@ def _row(method: str) -> Method:
         return METHODS[method]
     if reason := brought()[1].get(method):
         raise ConfigError(f'method = "{method}" is left out: {reason}')
-    near = difflib.get_close_matches(method, METHODS, n=1)
-    hint = f'; did you mean "{near[0]}"?' if near else ""
-    raise ConfigError(
-        f'method = "{method}"{hint}; allowed is one of {", ".join(METHODS)}. {plugins.EVERYWHERE.capitalize()}'
-    )
+    hint = did_you_mean(method, METHODS, "`curvfed methods`")
+    raise ConfigError(f'method = "{method}"{hint}; {plugins.EVERYWHERE}')
 
 
 def _is(value: Any, default: Scalar) -> bool:
@@ -93,7 +90,7 @@ def _check_names(raw: Mapping[str, Any], every: Mapping[str, Scalar]) -> None:
     for key in raw:
         if key not in every:
             near = nearest_key(key, every)
-            hint = f'; did you mean "{near}"?' if near else f"; the keys are {', '.join(every)}"
+            hint = f'; did you mean "{near}"?' if near else did_you_mean(key, every, "docs/configuration.md")
             table = key.partition(".")[0]
             if "." in key and not any(one.startswith(f"{table}.") for one in every):
                 hint += f' Nothing that is installed here has keys of "{table}"; {plugins.EVERYWHERE}'

@@ -4,11 +4,11 @@ import os
 from functools import partial
 from pathlib import Path
 
-from curvfed.tasks.errors import DataError, did_you_mean
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.images import readers
 from curvfed.tasks.images.folder import LAYOUTS, class_folders, parts_of, read_folder, read_parts
 from curvfed.tasks.images.raw import TEST, TRAIN, RawImages
-from curvfed.tasks.images.sources import ALIASES, SOURCES, TINY, Source, source_of
+from curvfed.tasks.images.sources import SOURCES, TINY, Source, source_of
 from curvfed.tasks.public_data import Located, brought, find_path
 
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -38,8 +38,7 @@ def locate(dataset: str, data_dir: Path) -> Located[RawImages]:
         if "/" in dataset or os.sep in dataset:
             raise
     raise DataError(
-        f'unknown image data set "{dataset}"{did_you_mean(dataset, (*SOURCES, *ALIASES))} Known: {", ".join(SOURCES)}, or '
-        f"the path of a folder of images"
+        f'unknown image data set "{dataset}"; allowed is {", ".join(SOURCES)}, or the path of a folder of images'
     )
 
 

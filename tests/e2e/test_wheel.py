@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 from hostile import LIGHT, PROBE, check_imports, hostile_folder
+from packaging.metadata import Metadata
 
 from curvfed.deployments.bundle import ROOMS
 
@@ -77,6 +79,39 @@ def test_the_wheel_is_whole(wheel):
     assert {Path(name).suffix for name in names if name.startswith("curvfed/")} == {
         *(".py", ".toml", ".typed", ".md", ".html", ".tex", ".txt"),
     }
+
+
+def check_metadata(text: bytes) -> None:
+    """What a package index reads is valid, and all that it shows is there."""
+    told = Metadata.from_email(text, validate=True)
+    assert (told.name, told.license_expression, told.license_files) == ("curvfed", "Apache-2.0", ["LICENSE"])
+    assert told.description_content_type == "text/markdown"
+    assert told.description == (ROOT / "README.md").read_text(encoding="utf-8")
+    assert 10 < len(told.summary) <= 200  # Flower's hub shows no more
+    assert len(told.keywords) >= 5
+    assert not [one for one in told.classifiers if one.startswith("License ::")]  # not beside an expression
+    assert {f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13)} < set(told.classifiers)
+
+
+def test_the_metadata_of_the_wheel(wheel):
+    with zipfile.ZipFile(wheel) as opened:
+        (name,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA"))
+        check_metadata(opened.read(name))
+
+
+@pytest.mark.long
+def test_the_sources_make_the_same_wheel(wheel, tmp_path):
+    subprocess.run([UV, "build", "--quiet", "--sdist", "--out-dir", tmp_path, ROOT], check=True)
+    (packed,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(packed) as opened:
+        opened.extractall(tmp_path, filter="data")
+    sources = tmp_path / packed.name.removesuffix(".tar.gz")
+    check_metadata((sources / "PKG-INFO").read_bytes())
+    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "docs", "tests"} <= set(os.listdir(sources))
+    subprocess.run([UV, "build", "--quiet", "--wheel", "--out-dir", tmp_path, sources], check=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as again, zipfile.ZipFile(wheel) as first:
+        content = [{one.filename: one.CRC for one in opened.infolist()} for opened in (again, first)]
+    assert content[0] == content[1]
 
 
 def test_the_package_is_light_and_where_it_was_installed(installed, hostile):

@@ -76,7 +76,7 @@ def _shown(spec: Mapping[str, Any], runs: Sequence[Run], wanted: set[str], sourc
     found: dict[Place, Shown] = {}
     for place, group in grouped(runs, keys_of(spec, "panels", source, ["hull.epsilon"]), source).items():
         for run in sorted(group, key=lambda one: one.seed):
-            if place not in found and (file := HullFile.read(run.folder / "hulls.npz")) is not None:
+            if place not in found and (file := HullFile.read(run.folder / "hulls.npz")) is not None and file.hulls:
                 truth = _truth(run, source) if "truth" in wanted else np.zeros((0, 2))
                 found[place] = Shown(place, run.value("dataset"), file, truth)
     if not found:

@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from curvfed.tasks.errors import DataError, did_you_mean
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data import readers
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.sources import SOURCES
@@ -41,8 +41,7 @@ def locate(dataset: str, data_dir: Path) -> Located[RawGraph | RawGraphs]:
     if is_path(dataset):
         return locate_own(find_path(dataset, data_dir, Path.is_dir))
     raise DataError(
-        f'unknown graph data set "{dataset}"{did_you_mean(dataset, (*SOURCES, "trees"))} Known: trees, '
-        f"{', '.join(SOURCES)}, or the path of a .pt file"
+        f'unknown graph data set "{dataset}"; `curvfed datasets` lists all, and allowed is the path of a .pt file'
     )
 
 

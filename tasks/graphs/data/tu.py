@@ -91,7 +91,4 @@ def _unknown_item(item: str, known: list[str]) -> str:
         return "an item of the list is empty; single commas separate the names"
     if item.lower() in ("trees", *SOURCES):
         return f'"{item}" is for the classification of nodes, {", ".join(known)} for that of graphs; a run has one task'
-    return (
-        f'no set of graphs is called "{item}"{did_you_mean(item, _SPELLED.values())} Allowed are {", ".join(GROUPS)} and '
-        f"the names of the TU collection"
-    )
+    return f'no set of graphs is called "{item}"{did_you_mean(item, _SPELLED.values(), "`curvfed datasets`")}'

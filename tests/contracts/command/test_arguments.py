@@ -232,7 +232,7 @@ def test_check_names_all_values_that_are_wrong(capsys):
         (["seed=-1"], "seed = -1: allowed is a whole number >= 0"),
         (["num-rounds=many"], "num-rounds = 'many': allowed is a whole number"),
         (["normalize=max"], 'normalize = \'max\': allowed is one of "l2", "l1", "none"'),
-        (["method=flatlnd"], 'method = "flatlnd"; did you mean "flatland"?; allowed is one of'),
+        (["method=flatlnd"], 'method = "flatlnd"; did you mean "flatland"? The nearest are flatland,'),
         (["dataset=coral"], 'did you mean "cora"?'),
         (["train-size=0.7", "test-size=0.7"], "allowed is a sum of at most 1"),
         (["dataset=/no/where.pt"], 'dataset = "/no/where.pt"'),

@@ -1,5 +1,6 @@
 """What Flower sends to the SuperLink and to every node: the app's own files, whatever else lies in the checkout."""
 
+import importlib
 import io
 import json
 import os
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from flwr.cli.build import build_fab_from_disk
+from flwr.cli.config_utils import load_and_validate
 from flwr.cli.install import install_from_fab
 
 from curvfed.deployments import bundle
@@ -162,3 +164,18 @@ print(*(type(app).__name__ for app in loaded))
     command = [sys.executable, "-c", code, str(folder), refs["serverapp"], refs["clientapp"]]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.splitlines() == ["True None", "ServerApp"], done.stderr
+
+
+def test_flowers_hub_would_take_it(tmp_path):
+    """By the checks that `flwr app publish` makes of a clone before it sends anything."""
+    checks = importlib.import_module("flwr.cli.app_cmd.publish")
+    clone = tmp_path / "curvfed"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+    config, warnings = load_and_validate(clone / "pyproject.toml", check_module=False)
+    assert warnings == []
+    checks._validate_app_name(clone.name, "the folder")
+    checks._validate_description(config["project"]["description"])
+    files = checks._collect_file_paths(clone)
+    checks._validate_files(files)  # their number, sizes and encoding
+    names = {path.relative_to(clone).as_posix() for path in files}
+    assert FILES | {"pyproject.toml", "README.md"} <= names

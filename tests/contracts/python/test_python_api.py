@@ -26,6 +26,8 @@ from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.deployments import predict, python_api
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.predict import PredictError, TrainedRun
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.report.page import page_text
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.store import StoreError
@@ -117,6 +119,9 @@ def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
         given = curvfed.simulate(data=paths, results_dir=tmp_path / "results", run_name="paths", **SMALL | keys)
         assert (given.path / "model.safetensors").read_bytes() == (files.path / "model.safetensors").read_bytes()
     assert made.summary["dataset"] == files.summary["dataset"] == "own data of 3 nodes"
+    for path in (made.path, files.path):
+        assert curvfed.load(path).config["dataset"] == "own"
+        assert f"<h1>{keys['method']} on own data of 3 nodes</h1>" in page_text(RunFiles.read(path), ())
     for key in ("personal_accuracy_mean", "num_clients", "rounds", "bytes_up"):
         assert made.summary[key] == files.summary[key]
     assert (made.clients.score.dropna() == pd.read_csv(files.path / "clients.csv").score.dropna()).all()
@@ -282,6 +287,19 @@ def test_tables_have_their_dtypes():
     last = trained[trained["round"] == 2].score.mean()
     assert last == pytest.approx(made.summary["personal_accuracy_mean"])
     assert made.rounds is made.rounds
+
+
+def test_runs_on_own_data_are_named_so_and_resumed_with_and_without_saying_it(tmp_path):
+    items, paths = nodes(tmp_path)
+    assert curvfed.simulate("local", data=items, **SMALL | {"num_rounds": 0}).path.name.startswith("local-own-0-2")
+    configs = [SIMULATED | {"partition-id": number, "data-path": str(path)} for number, path in enumerate(paths)]
+    for number, dataset in enumerate(["auto", "own", "auto"], start=1):
+        keys = {"num_rounds": number, "dataset": dataset, "embedding_dim": 8, "method": "fedavg"}
+        found = run(tmp_path, "mine", nodes=configs, resume=number > 1, **keys)
+        assert curvfed.load(found.path).config["dataset"] == "own"
+        assert found.summary["rounds"] == number
+    with pytest.raises(ConfigError, match='dataset = "own": this node has no data of its own'):
+        curvfed.simulate("fedavg", "own", num_supernodes=2)
 
 
 def test_data_in_memory_are_let_go_and_resumed(tmp_path):

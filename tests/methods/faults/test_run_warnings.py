@@ -184,3 +184,11 @@ def test_a_checkpoint_of_an_earlier_version_is_gone_on_with(tmp_path):
     found = run(tmp_path, method="fedavg", num_rounds=2, resume=True)
     assert found.summary["status"] == "completed"
     assert len(rows(found.path / "rounds.csv")) == 2
+
+
+@pytest.mark.parametrize(("points", "sent"), [(40, 3), (3000, 0)])
+def test_hulls_with_most_points_as_corners_are_told(points, sent, tmp_path):
+    found = run(tmp_path, clients=3, method="hull", dataset="uniform", points__num=points, hull__cap=64)
+    told = [text for text in found.summary["warnings"] if "most training points were sent" in text]
+    assert [text.split()[1] for text in told] == [str(sent)] * bool(sent)
+    assert found.summary["metrics"]["clients_mostly_sent"] == sent
