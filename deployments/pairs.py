@@ -93,6 +93,8 @@ def read_toml(path: Path) -> tuple[dict[str, Any], int]:
         If it is missing, cannot be read, or is not TOML.
     """
     try:
+        if path.expanduser().is_fifo():  # would be waited for
+            raise OSError(None, "it is a pipe")
         text = path.expanduser().read_text(encoding="utf-8")
         return tomllib.loads(text), format_of(text)
     except OSError as error:

@@ -52,8 +52,11 @@ def read_settings(path: Path, of_run: bool = False) -> dict[str, Any]:
     OSError, ValueError
         If it is not there, or is not TOML.
     ConfigError
-        If it is of another format, or has changed since a run wrote it.
+        If it is of another format, or has changed since a run wrote it, or a pipe is in the folder of the run.
     """
+    pipe = next((one for one in path.parent.rglob("*") if one.is_fifo()), None) if of_run else None
+    if pipe:  # any reader of it would wait for ever
+        raise ConfigError(f"{pipe} is a pipe")
     data = path.read_bytes()
     try:
         if of_run:

@@ -1,5 +1,6 @@
 """What the commands read: pairs, preset files; what `check` says about them; how they show a run's figures."""
 
+import os
 import re
 from pathlib import Path
 
@@ -86,6 +87,12 @@ def test_a_file_that_will_not_do_is_named(tmp_path, content, message):
         read_pairs([str(file)], DEFAULTS)
     assert str(file) in str(caught.value)
     assert message in str(caught.value)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "one.toml")
+    with pytest.raises(UsageError, match=r"one\.toml cannot be read: it is a pipe"):
+        read_pairs([str(tmp_path / "one.toml")], DEFAULTS)
 
 
 def test_the_number_of_clients_is_taken_out():

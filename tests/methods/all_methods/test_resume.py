@@ -257,12 +257,16 @@ def retell(folder: Path, **changes: object) -> None:
             lambda folder: (folder / "config.toml").write_text("method ="),
             r"config.toml cannot be read \(TOMLDecodeError\)",
         ),
+        (
+            lambda folder: os.mkfifo(folder / "checkpoint" / "server" / "00000003.safetensors-"),
+            r"00000003.safetensors- is a pipe",
+        ),
         (lambda folder: (folder / "rounds.csv").unlink(), "rounds.csv is missing, with the rows of rounds up to 3"),
         (lambda folder: retell(folder, later=1), "cannot be gone on with .TypeError: .* another version of the app"),
         (lambda folder: retell(folder, before={"facts": 1, "digests": {}}), "cannot be gone on with .*damaged"),
         (lambda folder: retell(folder, stamps=3), "cannot be gone on with .AttributeError"),
     ],
-    ids=["torn", "lost", "columns", "config", "rows", "later", "facts", "stamps"],
+    ids=["torn", "lost", "columns", "config", "pipe", "rows", "later", "facts", "stamps"],
 )
 def test_what_is_damaged_is_refused_and_left_alone(damage, text, tmp_path):
     first = run(tmp_path, num_rounds=3)
