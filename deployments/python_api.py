@@ -68,7 +68,7 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """`summary.json`: status, figures, versions; empty until the run has ended."""
+        """Status, figures and versions, as `summary.json` has them; empty until the run has ended."""
         path = self.path / "summary.json"
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
@@ -80,12 +80,12 @@ class Run:
 
     @cached_property
     def rounds(self) -> "DataFrame":
-        """`rounds.csv`: a row per round and phase."""
+        """`rounds.csv`, a row per round and phase."""
         return self._table("rounds.csv")
 
     @cached_property
     def clients(self) -> "DataFrame":
-        """`clients.csv`: a row per client, round and phase."""
+        """`clients.csv`, a row per client, round and phase."""
         return self._table("clients.csv").rename(columns=RENAMED)
 
     def report(self) -> Path:

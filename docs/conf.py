@@ -22,6 +22,7 @@ autodoc_default_options = {"members": True}
 napoleon_google_docstring, napoleon_use_ivar = False, True
 
 html_theme, html_title, html_copy_source = "furo", f"curvfed {release}", False
+html_static_path, html_css_files, html_show_copyright = ["static"], ["site.css"], False
 
 _LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)[^)]*\)")
 
