@@ -18,7 +18,6 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.device import pick_device, placed
 from curvfed.strategies.config.model_spec import build_model
-from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.graphs.models.model_spec import ModelSpec
 from curvfed.tasks.names import MODELS
 
@@ -137,7 +136,7 @@ def _gib(size: int) -> str:
 
 
 @contextlib.contextmanager
-def memory_errors(config: RunConfig, node_config: Mapping[str, Any]) -> Iterator[None]:
+def memory_errors(config: RunKeys, node_config: Mapping[str, Any]) -> Iterator[None]:
     """Within the block, running out of memory raises an error whose text may be sent.
 
     Raises
@@ -151,6 +150,6 @@ def memory_errors(config: RunConfig, node_config: Mapping[str, Any]) -> Iterator
         if not is_known and not any(sign in str(error).lower() for sign in SIGNS):
             raise
         raise TrainingError(
-            f"device {device_of(config, node_config)} ran out of memory at batch-size = {config['batch-size']}; use "
+            f"device {device_of(config, node_config)} ran out of memory at batch-size = {config.batch_size}; use "
             f"{REMEDIES}"
         ) from None

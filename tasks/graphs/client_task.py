@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from curvfed.tasks.examples import example_statistics
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.inputs import GraphBatches, GraphInputs
-from curvfed.tasks.graphs.node_batches import NodeBatches
 from curvfed.tasks.task import Batch, Task
 
 
@@ -122,6 +121,8 @@ class ClusteredNodeTask(GraphTask):
         batch_size: int,
         kept: Tensor | None = None,
     ) -> None:
+        from curvfed.tasks.graphs.node_batches import NodeBatches
+
         super().__init__(graph, class_names, device)
         self._batches = NodeBatches(graph, device)
         self._batch_size, self._num_batches = batch_size, -(-len(self.labels) // batch_size)

@@ -12,7 +12,6 @@ from torch import Tensor
 from curvfed.tasks import prepared
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
-from curvfed.tasks.graphs.data.clusters import clustered
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
 from curvfed.tasks.graphs.data.partition import (
     PARTITIONS,
@@ -101,7 +100,16 @@ def own(raw: RawGraph | RawGraphs, spec: GraphSpec) -> ClientGraph:
     features = normalize_rows(raw.features, spec.normalize)
     weights = _weights(raw, edges.numpy())
     made = client_graph(features, edges, raw.labels, masks, raw.class_names, raw.metric, "", edge_weights=weights)
-    return replace(clustered(made, spec), history=_drawn(raw, spec))
+    return replace(_in_batches(made, spec), history=_drawn(raw, spec))
+
+
+def _in_batches(graph: ClientGraph, spec: GraphSpec) -> ClientGraph:
+    """The graph, with clusters if it has more nodes than a batch."""
+    if not spec.batch_size:
+        return graph
+    from curvfed.tasks.graphs.data.clusters import clustered
+
+    return clustered(graph, spec)
 
 
 def _parts(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[ClientGraph]:
@@ -142,7 +150,7 @@ def _parts(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[Clie
             *(features[own], own_edges, labels[own], masks[:, own], raw.class_names, raw.metric, digest),
             edge_weights=weights,
         )
-        yield replace(clustered(made, spec), history=history, numbers=torch.from_numpy(nodes[own]))
+        yield replace(_in_batches(made, spec), history=history, numbers=torch.from_numpy(nodes[own]))
 
 
 def _split(raw: RawGraph, nodes: np.ndarray, spec: GraphSpec) -> Tensor:
@@ -187,4 +195,4 @@ def _tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGrap
         "accuracy",
         trees.digest(spec.seed, num_partitions),
     )
-    return clustered(made, spec)
+    return _in_batches(made, spec)
