@@ -65,7 +65,8 @@ class NodeBatches:
             With all edges between nodes and neighbours.
         """
         nodes = self._members(chosen)
-        near, edges = self._edges[1, positions(self._columns, nodes)[0]].unique(return_counts=True)
+        ends = self._edges[1, positions(self._columns, nodes)[0]]
+        near, edges = torch.unique(ends, return_counts=True)
         outside = ~torch.isin(near, nodes)
         nearest = edges[outside].argsort(descending=True, stable=True)[:room]
         seen = torch.cat([nodes, near[outside][nearest]]).sort().values

@@ -45,10 +45,8 @@ def test_nodes_of_theirs_are_trained_and_predicted_in_batches(model, method, tmp
     recorder = Recorder()
     found = run(tmp_path, intercept=recorder, **settings)
     assert min(float(reply["metrics"]["steps"]) for reply in recorder.replies("train")) > 1
-    told = predict(TrainedRun.read(found.path), "trees", client=1).about
-    last = next(row for row in reversed(found.clients) if row["partition"] == "1" and row["phase"] == "train")
-    predicted = next(float(value) for name, value in told.items() if name.startswith("accuracy on"))
-    assert method == "fedavg" or predicted == pytest.approx(float(last["score"]), abs=1e-4)
+    predicted = predict(TrainedRun.read(found.path), "trees", client=1)
+    assert len(predicted.names) == found.described["clients"][1]["statistics"]["num_nodes"] > 30
 
 
 @pytest.mark.parametrize(("model", "method"), [("gat", "fedprox"), ("gat", "local"), ("gcn", "scaffold")])
