@@ -7,7 +7,7 @@ from typing import Any, cast
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.configuration import IN_MEMORY, SIMULATED
 from curvfed.client_app.personal import restore_state
-from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, prediction
+from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, own_name, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.tasks.graphs.client_task import GraphTask
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
@@ -84,7 +84,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None) -> dict[str, Any
     public = graph_dataset_names(run.config.dataset) is not None and not is_path(run.config.dataset)
     if not data.lower().endswith(".pt") and (public or not Path(data).expanduser().is_dir()):
         folder = "" if public else ", or a folder of graphs"
-        raise PredictError(f'DATA is "{data}"; allowed is "{run.config.dataset}", the run\'s own, a .pt file{folder}')
+        raise PredictError(f'DATA is "{data}"; allowed is {own_name(run)}a .pt file{folder}')
     path = Path(data).expanduser()
     return {"data-path": data} if path.is_dir() else {IN_MEMORY: read_user_file(path, run.facts.class_names)}
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from curvfed.client_app.data.load import load_data
 from curvfed.deployments.predict.model import model_of
-from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, prediction
+from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, own_name, prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device
@@ -89,7 +89,7 @@ def _given(run: TrainedRun, path: Path, state_path: Path | None) -> Examples:
     if bool(samples) == bool(loose):
         raise PredictError(
             f'DATA is "{path}", where there {"are images and folders of images" if loose else "is no image"}; allowed is '
-            f'"{run.config.dataset}", the run\'s own, an image, or a folder either of images or with a folder of these per '
+            f"{own_name(run)}an image, or a folder either of images or with a folder of these per "
             f"class, files in {' '.join(EXTENSIONS)}"
         )
     folder = path.parent if path.is_file() else path

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.deployments.predict.trained_run import TrainedRun
+from curvfed.tasks.names import OWN
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
@@ -99,6 +100,11 @@ def most_likely(logits: Tensor, class_names: Sequence[str]) -> tuple[list[str], 
     probabilities, best = logits.softmax(dim=1).cpu().max(dim=1)
     finite = logits.isfinite().all(dim=1).tolist()
     return [class_names[index] if known else "" for index, known in zip(best.tolist(), finite)], probabilities
+
+
+def own_name(run: TrainedRun) -> str:
+    """The name of the run's data set as the first of what is allowed; nothing if every node had data of its own."""
+    return "" if run.config.dataset == OWN else f'"{run.config.dataset}", the run\'s own, '
 
 
 def is_own(run: TrainedRun, data: str, places: Iterable[Path] = ()) -> bool:

@@ -119,7 +119,7 @@ class TrainedRun:
         """
         record = self.clients[client]
         if not record.partition_digest:
-            raise PredictError(f"client {client} trained on its own data, not on a part of {self.config.dataset}")
+            raise PredictError(f"client {client} trained on its own data, not on a part of a data set: give their path")
         return {"partition-id": client, "num-partitions": record.num_partitions}
 
     def check_same(self, data: str, client: int, digest: str) -> None:

@@ -325,7 +325,9 @@ def test_a_real_node_uses_its_own_model_and_its_own_split(capsys, tmp_path):
     assert told["accuracy on all images"] == f"{np.mean(truth == [row['class'] for row in rows]):.4f}"
     assert "no fine-tuned model of client 1" in refused(capsys, found.path, tmp_path / "new", "--client", 1)
     told = refused(capsys, found.path, "digits", "--client", 1)
-    assert "client 1 trained on its own data, not on a part of digits" in told
+    assert 'DATA is "digits", where there is no image; allowed is an image, or a folder' in told
+    told = refused(capsys, found.path, "own", "--client", 1)
+    assert "client 1 trained on its own data, not on a part of a data set" in told
 
 
 # --- What cannot be done ----------------------------------------------------------------------------------------------
