@@ -32,7 +32,7 @@ class Expression:
         """The columns of these genes, all of which there must be, (n, len(genes))."""
         places = {gene: place for place, gene in enumerate(self.genes)}
         chosen = self.values[:, [places[gene] for gene in genes]]
-        return np.asarray(chosen.toarray() if hasattr(chosen, "toarray") else chosen, dtype=np.float64)
+        return np.asarray(chosen.toarray() if hasattr(chosen, "toarray") else chosen, dtype=np.float64, order="C")
 
 
 def read(path: Path) -> Any:
