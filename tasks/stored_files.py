@@ -6,6 +6,7 @@ forgery: whoever can write the file can write another digest.
 """
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -54,6 +55,12 @@ def is_whole(data: bytes) -> bool | None:
     digest.update(ZEROS)
     digest.update(memoryview(data)[found.end(1) :])
     return digest.hexdigest().encode() == found[1]
+
+
+def metadata_of(data: bytes) -> dict[str, str]:
+    """The metadata of a file in safetensors, which begins with the length of its header and the header, in JSON."""
+    found: dict[str, str] = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__", {})
+    return found
 
 
 def check_whole(data: bytes, may_lack: bool = False) -> None:
