@@ -5,12 +5,14 @@ import logging
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.numpy import load
 
 from curvfed.server_app.directory.checkpoint import CALIBRATED, FIXED
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.method import HEAD
+from curvfed.tasks.stored_files import check_whole, metadata_of
 
 log = logging.getLogger("curvfed")
 
@@ -35,22 +37,23 @@ def warm_start(path: str, shared: Arrays, stays: frozenset[str], class_names: tu
         Names every parameter that the model has not, has in another shape, or that is not finite.
     """
     try:
-        with safe_open(Path(path).expanduser(), framework="numpy") as file:
-            about = json.loads((file.metadata() or {}).get("curvfed", "{}"))
-            given = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError, TypeError, ValueError) as error:
+        data = Path(path).expanduser().read_bytes()
+        check_whole(data, may_lack=True)  # other programs' files have no digest
+        given, about = load(data), json.loads(metadata_of(data).get("curvfed", "{}"))
+        trained_on = tuple(about.get("facts", {}).get("class_names", class_names))
+    except (OSError, SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(
             f'init-from = "{path}": allowed is a file in safetensors, at the server ({type(error).__name__}: {error})'
         ) from None
     given = {name: array for name, array in given.items() if not name.startswith((FIXED, CALIBRATED))}
     wrong = [f"{name} (not in the model)" for name in sorted(given.keys() - shared.keys() - stays)]
-    taken = {name: array for name, array in given.items() if name in shared}
+    with np.errstate(over="ignore"):
+        taken = {name: array.astype(shared[name].dtype) for name, array in given.items() if name in shared}
     for name, array in taken.items():
         if array.shape != shared[name].shape:
             wrong.append(f"{name} (is {list(array.shape)}, the model's {list(shared[name].shape)})")
         elif not np.isfinite(array).all():
             wrong.append(f"{name} (has values that are not finite)")
-    trained_on = tuple(about.get("facts", {}).get("class_names", class_names))
     if trained_on != class_names and any(name.startswith(HEAD) for name in taken):
         wrong.append(f"{HEAD}* (is for the classes {', '.join(trained_on)}; this run has {', '.join(class_names)})")
     if wrong or not taken:
@@ -61,4 +64,4 @@ def warm_start(path: str, shared: Arrays, stays: frozenset[str], class_names: tu
         )
     fresh = ", ".join(sorted(shared.keys() - taken.keys()))
     log.info("%d parameters start from %s%s", len(taken), path, f"; fresh: {fresh}" if fresh else "")
-    return {name: taken.get(name, array).astype(array.dtype) for name, array in shared.items()}
+    return {name: taken.get(name, array) for name, array in shared.items()}

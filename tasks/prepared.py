@@ -13,7 +13,7 @@ from torch import Tensor
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples
-from curvfed.tasks.stored_files import UNSEALED, check_whole, sealed, write_atomically
+from curvfed.tasks.stored_files import UNSEALED, check_whole, metadata_of, sealed, write_atomically
 
 Client = TypeVar("Client", bound=Examples)
 
@@ -65,8 +65,7 @@ def _read(kind: type[Client], path: Path) -> Client | None:
         data = path.read_bytes()
         check_whole(data)
         tensors = safetensors.torch.load(data)
-        metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-        values = {name: json.loads(text) for name, text in metadata.items() if name != _SEAL}
+        values = {name: json.loads(text) for name, text in metadata_of(data).items() if name != _SEAL}
         lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         fields: dict[str, Any] = kind.from_tensors(tensors) | values | lists
         return kind(**fields)

@@ -5,8 +5,11 @@ zeros in the digest's own place, so that any program can compute it without know
 forgery: whoever can write the file can write another digest.
 """
 
+import contextlib
+import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from xxhash import xxh3_128  # 60 times as fast as BLAKE2b: every client's state is written and read in every round
@@ -54,6 +57,12 @@ def is_whole(data: bytes) -> bool | None:
     return digest.hexdigest().encode() == found[1]
 
 
+def metadata_of(data: bytes) -> dict[str, str]:
+    """The metadata of a file in safetensors, which begins with the length of its header and the header, in JSON."""
+    found: dict[str, str] = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__", {})
+    return found
+
+
 def check_whole(data: bytes, may_lack: bool = False) -> None:
     """Refuse a file that has changed since it was written.
 
@@ -74,13 +83,23 @@ def check_whole(data: bytes, may_lack: bool = False) -> None:
 def write_atomically(path: Path, data: bytes, private: bool = False) -> None:
     """Replace the file `path` by one with this content, all or nothing.
 
-    Only its owner may ever read a private file. Temporary files that killed writers of `path` left are removed.
+    Only its owner may ever read a private file.
+    """
+    mode = 0o600 if private else 0o666
+    with replacing(path) as new, open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Another file beside `path`, which takes its place at the end of the block, unless an error is raised there.
+
+    Temporary files that killed writers of `path` left are removed, and no others.
     """
     remove_abandoned(path.parent, re.escape(path.name))
     temporary = temporary_path(path)
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o666), "wb") as file:
-            file.write(data)
+        yield temporary
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

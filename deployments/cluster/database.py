@@ -14,6 +14,7 @@ from curvfed.deployments.cluster.checks.connections import is_open
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.processes import LOOPBACK
+from curvfed.tasks.stored_files import replacing
 
 
 def check(folder: ServerFolder) -> str:
@@ -41,11 +42,9 @@ def check(folder: ServerFolder) -> str:
 def back_up(folder: ServerFolder) -> None:
     """Copy a sound database, which may be in use; an older backup is replaced by a whole copy or not at all."""
     if not _damage(folder.database):
-        new = folder.database.with_suffix(".new.db")
-        new.unlink(missing_ok=True)
-        with contextlib.closing(sqlite3.connect(folder.database)) as connection:
+        source = contextlib.closing(sqlite3.connect(folder.database))
+        with replacing(folder.database_backup) as new, source as connection:
             connection.execute("VACUUM INTO ?", (str(new),))
-        os.replace(new, folder.database_backup)
 
 
 def restore(folder: ServerFolder) -> None:
@@ -61,10 +60,11 @@ def restore(folder: ServerFolder) -> None:
     damaged = folder.database.with_suffix(".damaged.db")
     if not _damage(folder.database) or _damage(folder.database_backup):
         raise ClusterError(f"{folder.database} is sound, or {folder.database_backup} is not; nothing was done")
-    for end in ("", "-wal", "-shm"):
-        with contextlib.suppress(FileNotFoundError):
-            os.replace(f"{folder.database}{end}", f"{damaged}{end}")
-    shutil.copyfile(folder.database_backup, folder.database)
+    with replacing(folder.database) as new:
+        shutil.copyfile(folder.database_backup, new)  # first, so that a full disk or a kill changes nothing
+        for end in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(f"{folder.database}{end}", f"{damaged}{end}")
     print(f"restored: {folder.database}; the damaged one is {damaged}")
 
 

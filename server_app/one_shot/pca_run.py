@@ -5,6 +5,7 @@ from typing import Any
 
 from curvfed.server_app.one_shot.discriminant_run import DiscriminantRun
 from curvfed.server_app.one_shot.hull_scores import KnownPoints
+from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.methods.pca import BOUND, length, reference
 
@@ -27,11 +28,10 @@ class PcaRun(DiscriminantRun):
 
     def _finish(self, arrays: Arrays, about: Mapping[str, Any], known: KnownPoints) -> None:
         """Write the reference; there is nothing to score."""
-        cells, count = self.metrics["points_summed"], len(self.genes)
-        found = reference(arrays["moments"], cells, count, self.config.table("pca").components)
-        self.metrics |= {
-            "components": len(found["variances"]),
-            "variance_share": float(found["variances"].sum() / count),
-        }
+        cells, kept = self.metrics["points_summed"], self.config.table("pca").components
+        found, share = reference(arrays["moments"], cells, len(self.genes), kept)
+        if (count := len(found["variances"])) < 2:
+            raise RoundError(f"the {cells} cells differ in {count} directions of pca.genes; a map needs 2 at least")
+        self.metrics |= {"components": count, "variance_share": share}
         self.warn()
         self._write_model(found)

@@ -48,6 +48,9 @@ class Keys(Table):
 BOUND = LARGEST**2
 """Of what one cell adds to an entry of the sums."""
 
+LEAST_VARIANCE = 1e-8
+"""What rounding leaves of a gene, or a direction, that does not vary lies below it."""
+
 
 def length(genes: int) -> int:
     """Length of a client's vector."""
@@ -59,21 +62,26 @@ def moments(values: Array) -> Array:
     return np.concatenate([values.sum(axis=0), pack_symmetric(values.T @ values)])
 
 
-def reference(total: Array, cells: int, genes: int, components: int) -> dict[str, Array]:
+def reference(total: Array, cells: int, genes: int, components: int) -> tuple[dict[str, Array], float]:
     """Principal components of standardised expression, from the sum of all clients' moments.
 
     Returns
     -------
-    dict
+    arrays : dict
         "mean", "deviation" (g,); "axes" (g, c), by falling variance; and "variances" (c,) of the components. A gene that
-        does not vary has deviation 1.
+        does not vary has deviation 1, and a direction in which no cell differs from another is no component.
+    share : float
+        Of the variance of the genes that vary, what the components keep.
     """
     mean = total[:genes] / cells
     covariance = unpack_symmetric(total[genes:], genes) / cells - np.outer(mean, mean)
     variance = np.diagonal(covariance)
-    deviation = np.sqrt(np.where(variance > 1e-8, variance, 1))
-    variances, axes = principal(covariance / np.outer(deviation, deviation), min(components, cells - 1))
-    return {"mean": mean, "deviation": deviation, "axes": axes, "variances": variances}
+    deviation = np.sqrt(np.where(variance > LEAST_VARIANCE, variance, 1))
+    correlation = covariance / np.outer(deviation, deviation)
+    variances, axes = principal(correlation, min(components, cells - 1))
+    varies = variances > LEAST_VARIANCE
+    found = {"mean": mean, "deviation": deviation, "axes": axes[:, varies], "variances": variances[varies]}
+    return found, float(variances[varies].sum() / np.trace(correlation))
 
 
 def principal(gram: Array, count: int) -> tuple[Array, Array]:

@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from curvfed.tasks.stored_files import FORMAT, UNSEALED, WITHOUT_DIGEST, DamagedError, check_whole, sealed, unreadable
+from curvfed.tasks.stored_files import (
+    FORMAT,
+    UNSEALED,
+    WITHOUT_DIGEST,
+    DamagedError,
+    check_whole,
+    metadata_of,
+    sealed,
+    unreadable,
+)
 
 _NAMES = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64"
 _CODES = "BOOL U8 U16 U32 U64 I8 I16 I32 I64 F16 F32 F64"
@@ -52,7 +61,7 @@ def read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """
     data = path.read_bytes()
     try:
-        metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        metadata = metadata_of(data)
         number = metadata.get("format", "1")
         check_whole(data, may_lack=number in WITHOUT_DIGEST)
         arrays = load(data)  # in an order that changes

@@ -1,6 +1,5 @@
 """The expression of the cells of an `.h5ad`, and such files read and written whole."""
 
-import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.stored_files import remove_abandoned, temporary_path
+from curvfed.tasks.stored_files import replacing
 
 LARGEST = 30.0
 """A logarithm of normalised counts lies far below it."""
@@ -33,7 +32,7 @@ class Expression:
         """The columns of these genes, all of which there must be, (n, len(genes))."""
         places = {gene: place for place, gene in enumerate(self.genes)}
         chosen = self.values[:, [places[gene] for gene in genes]]
-        return np.asarray(chosen.toarray() if hasattr(chosen, "toarray") else chosen, dtype=np.float64)
+        return np.asarray(chosen.toarray() if hasattr(chosen, "toarray") else chosen, dtype=np.float64, order="C")
 
 
 def read(path: Path) -> Any:
@@ -58,15 +57,9 @@ def read(path: Path) -> Any:
 
 def write_cells(cells: Any, path: Path) -> None:
     """Write an AnnData object, all or nothing."""
-    remove_abandoned(path.parent)
-    temporary = temporary_path(path)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            cells.write_h5ad(temporary, compression="gzip")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as new, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cells.write_h5ad(new, compression="gzip")
 
 
 def expression(cells: Any, path: Path, layer: str = "") -> Expression:

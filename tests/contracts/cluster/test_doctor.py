@@ -1,6 +1,7 @@
 """`curvfed cluster doctor` against clusters of which one thing each is broken: it is named, with the way to mend it."""
 
 import datetime
+import errno
 import json
 import os
 import re
@@ -199,6 +200,22 @@ def test_a_damaged_database_is_restored_from_its_backup(site, capsys):
     assert site.folder.database.with_suffix(".damaged.db").exists()
     with socket.create_server(("127.0.0.1", site.folder.api_port)), pytest.raises(ClusterError, match="stop it first"):
         database.restore(site.folder)
+
+
+def test_a_restore_on_a_full_disk_keeps_the_damaged_database(site, monkeypatch):
+    def full(source, target):
+        Path(target).write_bytes(b"SQLite")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    truncated_database(site)
+    before = site.folder.database.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.copyfile", full)
+        with pytest.raises(OSError, match="No space left"):
+            database.restore(site.folder)
+    assert site.folder.database.read_bytes() == before
+    database.restore(site.folder)
+    assert site.folder.database.with_suffix(".damaged.db").read_bytes() == before
 
 
 def test_a_daemon_that_was_stopped_was_not_killed(site):

@@ -10,6 +10,7 @@ import pytest
 from cell_files import write_parts
 
 from curvfed.deployments.commands.command import main
+from curvfed.tasks.points.expression import write_cells
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +126,9 @@ def test_help_imports_no_anndata():
         "assert not {'torch', 'flwr', 'anndata', 'sklearn'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_hidden_files_beside_the_output_are_left_alone(files, tmp_path):
+    (tmp_path / ".notes-2023").write_text("mine")
+    write_cells(anndata.read_h5ad(files / "one.h5ad"), tmp_path / "out.h5ad")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".notes-2023", "out.h5ad"]

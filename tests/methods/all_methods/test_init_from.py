@@ -8,7 +8,9 @@ from app_runs import QUICK, Recorder, run
 from safetensors.numpy import load_file, save_file
 from test_resume import interrupted
 
+from curvfed.server_app.warm_start import warm_start
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.wire.array_file import packed
 from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.strategies.wire.messages import decode_request
 
@@ -75,3 +77,27 @@ def test_another_order_of_classes_is_another_classifier(tmp_path):
     save_file(before.model, tmp_path / "own.safetensors", metadata={"curvfed": json.dumps(about)})
     with pytest.raises(ConfigError, match=r"head.\* \(is for the classes b, a; this run has"):
         run(tmp_path, method="fedavg", init_from=str(tmp_path / "own.safetensors"))
+
+
+def test_a_file_that_cannot_be_right_is_refused(tmp_path):
+    path, shared = tmp_path / "own.safetensors", {"w": np.zeros(4, np.float32)}
+
+    def start():
+        return warm_start(str(path), shared, frozenset(), ("a", "b"))
+
+    content = bytearray(b"".join(packed({"w": np.arange(4, dtype=np.float32)}, {"curvfed": "{}"})))
+    path.write_bytes(content)
+    np.testing.assert_array_equal(start()["w"], np.arange(4))
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match="it is damaged, or was changed by hand"):
+        start()
+    for metadata in ("[1]", '{"facts": [1]}', "{"):
+        save_file(shared, path, {"curvfed": metadata})
+        with pytest.raises(ConfigError, match="allowed is a file in safetensors, at the server"):
+            start()
+    save_file({"w": np.full(4, 1e300)}, path)
+    with pytest.raises(ConfigError, match=r"w \(has values that are not finite\)"):
+        start()
+    save_file({"w": np.arange(4.0)}, path, {"format": "pt"})
+    assert start()["w"].dtype == np.float32

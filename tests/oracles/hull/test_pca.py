@@ -2,6 +2,7 @@
 
 import anndata
 import numpy as np
+import pandas
 import pytest
 from app_runs import run
 from cell_files import SITES, write_parts
@@ -11,6 +12,8 @@ from sklearn.preprocessing import StandardScaler
 from curvfed.deployments.commands.command import main
 from curvfed.server_app.report.page import write_report
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.methods.pca import moments, reference
+from curvfed.tasks.points.cells import client_cells
 
 GENES = 60
 
@@ -68,11 +71,30 @@ def test_every_site_embeds_by_the_run(found, capsys):
     np.testing.assert_allclose(np.concatenate(pooled), half * np.tanh(length) / length, atol=1e-8)
 
 
+def test_directions_without_variance_are_no_components():
+    varying = np.random.default_rng(0).uniform(0, 5, (50, 3))
+    values = np.column_stack([varying, varying[:, 0], np.full(50, 2.0)])
+    arrays, share = reference(moments(values), 50, 5, 30)
+    np.testing.assert_allclose(arrays["variances"].sum(), 4, rtol=1e-12)  # one for each gene that varies
+    assert (arrays["axes"].shape, arrays["deviation"][4]) == ((5, 3), 1)
+    assert share == pytest.approx(1)
+
+
 @pytest.mark.parametrize("genes", ["", "a,b", "a,b,b", ",".join(f"g{number}" for number in range(1001))])
 def test_a_number_of_genes_that_is_not_allowed(genes, found, tmp_path):
     folder, *_ = found
     with pytest.raises(ConfigError, match=r"allowed are 3 to 1,000 genes, each once"):
         run(tmp_path, nodes=nodes_of(folder), method="pca", pca__genes=genes)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_file_that_is_not_sparse(dtype, tmp_path):
+    values = np.random.default_rng(0).uniform(0, 5, (5, 4)).astype(dtype)
+    cells = anndata.AnnData(values, var=pandas.DataFrame(index=list("wxyz")))
+    cells.write_h5ad(tmp_path / "dense.h5ad")
+    found = client_cells(tmp_path / "dense.h5ad", ["y", "w"])
+    np.testing.assert_array_equal(found.values, values[:, [2, 0]])
+    assert found.digest != client_cells(tmp_path / "dense.h5ad", ["w", "y"]).digest
 
 
 def test_nodes_without_the_genes_or_without_expression_are_refused(found, tmp_path):
