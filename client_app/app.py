@@ -186,6 +186,7 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
         with memory_errors(config, node_config):
             client = get_client(config, header.run, partition, node_config)
             check_phase(header.phase, message.metadata.message_type, client)
+            client.restored = None  # what earlier messages to this process lacked was told with their replies
             content = handler(client, request, context.state) | {"restored": client.restored}
         return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
     except SafeError as error:

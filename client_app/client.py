@@ -56,7 +56,7 @@ class Client:
     digest : str
         Of the data; keyed by the node's secret if they are its own.
     restored : int or None
-        The round of the personal state in use, 0 for a fresh one, if that of the round asked for is lost.
+        The round of the personal state that the current message started from, 0 for a fresh one, if that asked for is lost.
     shares_statistics : bool
         Whether statistics of the data may leave: a real node's own data if the run asks for them. The node can refuse.
 
@@ -205,7 +205,8 @@ class Client:
         self._stamp, found = None, stamp
         if stamp and self.is_stateful:
             found = self.files.load(stamp, self.personal, self.kept_optimizer, self.lost_state)
-        self.restored = None if found == stamp else found
+        if found != stamp:
+            self.restored = found
         if not found or not self.is_stateful:
             with torch.no_grad():
                 for name, value in self._fresh.items():

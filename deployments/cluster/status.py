@@ -76,8 +76,10 @@ def show(folder: ServerFolder) -> int:
 
 def _told(directory: Path) -> str:
     """The warnings of a run that has ended, such as of clients that were out or look odd, if its results are here."""
-    path = directory / "summary.json"
-    return "; ".join(json.loads(path.read_text(encoding="utf-8")).get("warnings", [])) if path.exists() else ""
+    try:
+        return "; ".join(json.loads((directory / "summary.json").read_text(encoding="utf-8"))["warnings"])
+    except (OSError, ValueError, LookupError, TypeError):  # not there, not to be read, or damaged
+        return ""
 
 
 def _show_silence(console: Console, folder: ServerFolder, reason: str) -> None:

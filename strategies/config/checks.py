@@ -76,7 +76,7 @@ def check_paths(config: RunConfig) -> None:
             if getattr(error, "errno", None) in (errno.ELOOP, errno.ENAMETOOLONG, None):
                 reason = getattr(error, "strerror", None) or str(error).rstrip(".").lower()
                 shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
-                what = "a name or a path" if key == "dataset" else "the path of a folder"
+                what = "a name or a path" if key == "dataset" else "a path"
                 raise ConfigError(f"{key} = {shown!r}: allowed is {what} that can exist ({reason})") from None
 
 

@@ -94,7 +94,7 @@ def check_graphs(where: Path | str, stored: object, stand_in: Sequence[str] = ()
 
 def _is_unknown(y: object) -> bool:
     """Whether no class is known."""
-    return y is None or (isinstance(y, Tensor) and not bool((y >= 0).any()))
+    return y is None or (isinstance(y, Tensor | int | float) and not bool((torch.as_tensor(y) >= 0).any()))
 
 
 def _stored(path: Path) -> object:

@@ -138,7 +138,8 @@ class LorentzReadout(nn.Linear):
 @torch.inference_mode(False)  # scoring may be the first to ask, and training uses the result
 def _adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> Constant:
     """The normalised adjacency of a graph, kept while its `edge_index` lives and is not written to."""
-    about = (edge_index._version, num_nodes, dtype)
+    # A tensor of inference mode counts no writes, so its matrix is made anew: an object is equal to no other.
+    about = (object() if edge_index.is_inference() else edge_index._version, num_nodes, dtype)
     if edge_index not in _adjacencies or _adjacencies[edge_index][0] != about:
         rows, columns = edge_index[:, edge_index[0] != edge_index[1]]
         pairs = torch.unique(torch.cat([rows * num_nodes + columns, columns * num_nodes + rows]))

@@ -794,6 +794,9 @@ def test_the_status_has_the_warnings_of_a_run(tmp_path):
     assert status._told(tmp_path) == ""
     (tmp_path / "summary.json").write_text(json.dumps({"warnings": ["1 of 9 clients look odd", "one class"]}))
     assert status._told(tmp_path) == "1 of 9 clients look odd; one class"
+    for damaged in ("{", "[]", "{}", '{"warnings": null}'):
+        (tmp_path / "summary.json").write_text(damaged)
+        assert status._told(tmp_path) == ""
 
 
 def test_retries_end(folder, fake):

@@ -10,7 +10,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import example_statistics
 from curvfed.tasks.graphs.data.clients import load_client, load_own
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
-from curvfed.tasks.graphs.data.user_file import read_user_file
+from curvfed.tasks.graphs.data.user_file import check_graphs, read_user_file
 from curvfed.tasks.graphs.inputs import GraphInputs
 
 NODES = 60
@@ -130,3 +130,12 @@ def test_an_edge_given_twice_has_the_mean_weight_and_a_negative_one_is_refused(t
     torch.save(fields | {"edge_weight": torch.tensor([1.0, -3.0, 5.0])}, tmp_path / "own.pt")
     with pytest.raises(DataError, match=r"edge_weight, the weights of the edges, is negative, .* for 1 of 3 edges"):
         read_user_file(tmp_path / "own.pt")
+
+
+@pytest.mark.parametrize("y", [-1, float("nan"), torch.tensor(-1), torch.tensor([float("nan")]), None])
+def test_graphs_of_unknown_class_are_predicted_however_it_is_written(y):
+    graph = {"x": torch.ones(2, 3), "edge_index": torch.tensor([[0], [1]]), "y": y}
+    found = check_graphs("here", [graph, graph], ("a", "b"))
+    assert (found.labels.tolist(), found.class_names) == ([-1, -1], ("a", "b"))
+    with pytest.raises(DataError):
+        check_graphs("here", [graph, graph])

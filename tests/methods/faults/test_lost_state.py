@@ -191,3 +191,16 @@ def test_a_full_disk_ends_the_run_and_the_rest_is_the_same_bits(tmp_path, monkey
     assert failed >= 8
     assert at < 39
     assert not list(tmp_path.glob("*-refused-*"))
+
+
+def test_a_process_that_lives_on_tells_a_loss_once(tmp_path):
+    class LossInOneProcess(Loss):
+        def __call__(self, request, handle):
+            return super().__call__(request, handle) if self.how else handle(request)
+
+    made = nodes(tmp_path / "nodes", lost_state="previous")
+    intercept = LossInOneProcess(tmp_path / "nodes" / "state1", "deleted")
+    found = run(tmp_path, nodes=made, intercept=intercept, num_rounds=ROUNDS, method="flatland", secure_sum=True)
+    assert all(not row["dropped"] for row in found.clients)
+    (told,) = [text for text in found.summary["warnings"] if "lost its personal" in text]
+    assert told == "client 1 lost its personal parameters of round 2 and went on from those of round 1"

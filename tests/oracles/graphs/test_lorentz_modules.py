@@ -83,3 +83,15 @@ def test_dropout_is_for_training_alone():
     layer, space, radius = layer_and_input(dropout=0.9)
     assert torch.equal(layer.eval()(space, EDGES, radius), layer(space, EDGES, radius))
     assert not torch.equal(layer.train()(space, EDGES, radius), layer.eval()(space, EDGES, radius))
+
+
+def test_edges_made_in_inference_mode():
+    torch.manual_seed(0)
+    layer, radius = curved.LorentzConv(3, 2).eval(), torch.tensor(1.0)
+    edges, x = torch.tensor([[0, 1], [1, 2]]), torch.randn(3, 3)
+    with torch.inference_mode():
+        made = edges.clone()
+        assert torch.equal(layer(x, made, radius), layer(x, edges, radius))
+        made[1, 1] = 0  # a graph without node 2
+        assert torch.equal(layer(x, made, radius), layer(x, edges[:, :1], radius))
+    assert layer(x, made, radius).requires_grad
