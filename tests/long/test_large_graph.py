@@ -20,7 +20,7 @@ import torch
 if sys.argv[1] == "load":
     data, status = torch.load(sys.argv[2]), 0
 else:
-    from curvfed.deployments.command import main
+    from curvfed.deployments.commands.command import main
     status = main(sys.argv[1:])
 # Not getrusage's: that begins with what the process had before exec, which is its parent's.
 found = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
