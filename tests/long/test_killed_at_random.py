@@ -16,8 +16,9 @@ from equal_runs import figures
 
 from curvfed.deployments.processes import is_alive, wait_until
 
-SIMULATED, BY_FLOWER = 30, 10
-"""Kills of each method in one process, and of the whole tree of processes of a run by Flower."""
+SIMULATED, KILLED, BY_FLOWER = 33, 30, 10
+"""Runs of each method in one process, how many of them must not have ended before they are killed, and kills of the whole
+tree of processes of a run by Flower."""
 
 FORKED = """
 import json, os, random, signal, sys, time
@@ -62,7 +63,7 @@ def test_simulated(pairs: str, tmp_path: Path) -> None:
     assert len(told) == 1 + SIMULATED
     assert {last for _, last in told} == {0}
     killed = sum(first == -9 for first, _ in told)
-    assert killed >= 0.9 * SIMULATED  # of the others the machine made the whole run quicker than before
+    assert killed >= KILLED
     expected, present = figures(tmp_path / "whole" / "run"), files_of(tmp_path / "whole" / "run")
     for each in range(SIMULATED):
         assert figures(tmp_path / str(each) / "run") == expected, each
