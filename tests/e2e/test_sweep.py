@@ -1,7 +1,9 @@
 """Sweeps in Ray: one that nobody disturbs, and one that is interrupted and killed."""
 
+import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -16,7 +18,7 @@ import torch
 from equal_runs import figures, is_figure
 
 from curvfed.deployments.inprocess import simulate
-from curvfed.deployments.processes import wait_until
+from curvfed.deployments.processes import is_alive, wait_until
 from curvfed.deployments.sweep.plan import Planned, read_plan
 from curvfed.deployments.sweep.results import LOGS, Results
 
@@ -231,3 +233,37 @@ def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(own_home, sweep_of, t
         assert figures(sweep.folder / name) == figures(path)
     assert_same_table(sweep, tmp_path / "alone")
     assert any("resuming after round" in sweep.log(run) for run in long)
+
+
+KILLED = """
+[settings]
+num-supernodes = 2
+embedding-dim = 8
+dataset = "trees"
+num-rounds = 400
+method = ["flatland", "fedavg", "fedper"]
+"""
+
+
+@pytest.mark.long
+def test_killed_five_times(own_home, sweep_of, tmp_path):
+    """In turn the command alone and all its processes, at random moments."""
+    sweep, draw = sweep_of(KILLED), random.Random(0)
+    for number in range(5):
+        done = sum(map(sweep.rounds, sweep.runs))
+        process = sweep.begin()
+        await_(lambda done=done: sum(map(sweep.rounds, sweep.runs)) > done + 5, process)
+        time.sleep(draw.uniform(0, 2))
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert process.poll() is None
+        for each in (process, *family) if number % 2 else [process]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        process.communicate(timeout=LONG)
+        assert wait_until(lambda family=family: not any(map(is_alive, family)), 10)
+    assert len(sweep.summaries()) < 3
+    code, output = sweep.call()
+    assert code == 0, output
+    for name, path in reference(sweep, tmp_path / "alone").items():
+        assert figures(sweep.folder / name) == figures(path)
+    assert_same_table(sweep, tmp_path / "alone")

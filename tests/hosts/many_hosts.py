@@ -150,26 +150,6 @@ class Hosts(LocalCluster):
         """Flower's ids of the nodes."""
         return known(self.files)
 
-    def busy(self, host: str) -> bool:
-        """Whether a client runs on a host: a child of the process that is forked for each message."""
-        serving, parents = set(), []
-        for process in self.family(host):
-            with contextlib.suppress(psutil.Error):  # it may end while it is looked at
-                parents.append(process.parent())
-                if "--serve" in process.cmdline():
-                    serving.add(process)
-        return any(parent in serving for parent in parents)
-
-    def pause(self, host: str) -> None:
-        """Stop a host's processes where they are."""
-        for process in self.family(host):
-            process.suspend()
-
-    def go_on(self, host: str) -> None:
-        """Let them go on."""
-        for process in self.family(host):
-            process.resume()
-
 
 def pairs(name: str, num_rounds: int, *more: str, timeout: float = 120.0) -> tuple[str, ...]:
     """A run that must end as `reference` does; its timeout is for what hangs."""

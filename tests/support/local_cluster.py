@@ -155,6 +155,26 @@ class LocalCluster:
                 each.kill()
         psutil.wait_procs([process, *others], 10)
 
+    def busy(self, host: str) -> bool:
+        """Whether a client runs on a host: a child of the process that is forked for each message."""
+        serving, parents = set(), []
+        for process in self.family(host):
+            with contextlib.suppress(psutil.Error):  # it may end while it is looked at
+                parents.append(process.parent())
+                if "--serve" in process.cmdline():
+                    serving.add(process)
+        return any(parent in serving for parent in parents)
+
+    def pause(self, host: str) -> None:
+        """Stop a host's processes where they are."""
+        for process in self.family(host):
+            process.suspend()
+
+    def go_on(self, host: str) -> None:
+        """Let them go on."""
+        for process in self.family(host):
+            process.resume()
+
     def submit(self, *pairs: str, retries: int = 0) -> "subprocess.Popen[str]":
         """Start a run and return at once; its output is in the pipe."""
         return subprocess.Popen(
