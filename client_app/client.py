@@ -278,8 +278,7 @@ class Client:
     def _seed(self, round_number: int, stream: int) -> None:
         """Seed the draws by seed, client, round and stream alone."""
         entropy = [self.config.seed, self.partition, round_number] + [stream] * (stream != ROUND)
-        seed = np.random.SeedSequence(entropy)
-        seed_dropout(int(seed.generate_state(1, np.uint64)[0]) >> 1, self.device)
+        seed_dropout(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]) >> 1, self.device)
         if not is_real(self.node_config):
             self.noise.seed([*entropy, NOISE])
 

@@ -14,7 +14,7 @@ from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.client_app.personal import collect_state, restore_state
 from curvfed.deployments.predict import EXPECTED, PredictError, TrainedRun
 from curvfed.deployments.predict.prediction import is_own
-from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.directory.run_directory import RunDirectory, check_name
 from curvfed.strategies.base.training import TrainingError, make_optimizer, seed_dropout, train, training_only
 from curvfed.strategies.config.halves import kept_patterns
 from curvfed.strategies.config.parse import parse
@@ -56,6 +56,7 @@ def adapt(run: TrainedRun, data: str, out: Path, client: int | None = None) -> t
         raise PredictError(f"--client is {number}; allowed is a number that no client of the run has ({run.listed}), and "
                            f"of the run's own data set one below {parts}, the number of its parts")  # fmt: skip
     config = parse(flatten(run.config) | {"results-dir": str(out.absolute().parent), "run-name": out.name})
+    check_name(config)  # before minutes of training
     node = {"partition-id": number, "num-partitions": parts} if is_own(run, data) else {"data-path": data}
     made = Client(config, out.name, number, node | SIMULATED | {"device": "auto"})
     told = made.describe()

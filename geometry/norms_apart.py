@@ -21,8 +21,7 @@ def norms_apart(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-    apart = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
-    return (apart,)
+    return (torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist"),)
 
 
 def _backward(

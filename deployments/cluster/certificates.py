@@ -181,8 +181,7 @@ def _alternative(name: str) -> x509.GeneralName:
 
 
 def _write_private(path: Path, key: ec.EllipticCurvePrivateKey, form: serialization.PrivateFormat) -> None:
-    pem = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-    write_new(path, pem, private=True)
+    write_new(path, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()), private=True)
 
 
 def _sign(certificate: Path, unsigned: x509.CertificateBuilder, signer: ec.EllipticCurvePrivateKey) -> None:

@@ -75,8 +75,7 @@ class Daemon:
             child = psutil.Popen(command.words, env=command.environment, start_new_session=True, **streams)
         _started.extend([child, writer])
         # Its start time distinguishes it from a later process with the same number.
-        known = {"pid": child.pid, "created": child.create_time()}
-        self._file.write_text(json.dumps(known), encoding="utf-8")
+        self._file.write_text(json.dumps({"pid": child.pid, "created": child.create_time()}), encoding="utf-8")
         is_there = wait_until(lambda: child.poll() is not None or is_up(self._output(begin)), patience)
         if child.poll() is not None:
             self._file.unlink(missing_ok=True)

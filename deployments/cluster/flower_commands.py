@@ -112,5 +112,4 @@ def _health(port: int) -> list[str]:
 
 def flwr(folder: ServerFolder, *words: str | Path, options: Sequence[str] = ("--format", "json")) -> Command:
     """A command of `flwr` for the SuperLink of this folder; by default one that answers in JSON."""
-    command = ["flwr", *map(str, words), CONNECTION, *options]
-    return Command(command, QUIET | {"FLWR_HOME": str(folder.flower_home)})
+    return Command(["flwr", *map(str, words), CONNECTION, *options], QUIET | {"FLWR_HOME": str(folder.flower_home)})

@@ -67,8 +67,7 @@ def ledger(folder: ServerFolder) -> Path:
 
 def audit(folder: ServerFolder, kind: str, name: str, **fields: str) -> None:
     """Add a line to the server's ledger: what was done with a node or a run, and by which user of this machine."""
-    user = os.environ.get("SUDO_USER") or getpass.getuser()
-    Ledger(ledger(folder)).append(kind, run=name, by=user, **fields)
+    Ledger(ledger(folder)).append(kind, run=name, by=os.environ.get("SUDO_USER") or getpass.getuser(), **fields)
 
 
 def register(folder: ServerFolder, nodes: Sequence[str]) -> None:

@@ -113,8 +113,7 @@ def supernode(
     if not is_cold:
         command = replace(command, words=[sys.executable, "-P", forked_clients.__file__, *command.words])
     daemon = Daemon(folder.running, folder.name)
-    starts = LEASE_STARTS if daemon.was_killed else 1
-    for left in reversed(range(starts)):
+    for left in reversed(range(LEASE_STARTS if daemon.was_killed else 1)):
         try:
             _serve(command, daemon, background, lambda said: CONNECTED in said, SUPERNODE_START)
         except ClusterError as error:

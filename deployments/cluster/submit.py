@@ -189,8 +189,10 @@ def _follow(folder: ServerFolder, identity: str, directory: Path, ended: Callabl
                 if stream.poll() is None:
                     told = time.monotonic()
                 elif time.monotonic() - told > NEWS:
-                    done = _rounds_done(directory)
-                    print(f"the log has ended, but the run is {run['status']}; rounds kept: {done}", flush=True)
+                    print(
+                        f"the log has ended, but the run is {run['status']}; rounds kept: {_rounds_done(directory)}",
+                        flush=True,
+                    )
                     told = time.monotonic()
         finally:
             stream.terminate()

@@ -52,8 +52,7 @@ def make_reference(cells: Any, given: Expression, name: str, tell: Callable[[str
     scaled = standardised(given.dense(genes), mean, deviation)
     _, axes = principal(scaled.T @ scaled, min(COMPONENTS, len(scaled) - 1))
     components = scaled @ axes
-    rng = np.random.default_rng(0)
-    chosen = np.sort(rng.permutation(cells.n_obs)[:MOST])
+    chosen = np.sort(np.random.default_rng(0).permutation(cells.n_obs)[:MOST])
     tell(f"shortest paths between {len(chosen)} cells, and their embedding ...")
     paths = path_lengths(components[chosen])
     points, diameter, error = _best(paths)

@@ -67,8 +67,7 @@ def contents(pages: dict[str, list[SweepPage]], command: str) -> str:
 
 def _anchor(title: str) -> str:
     """The fragment that GitHub gives a heading."""
-    kept = "".join(letter for letter in title.lower() if letter.isalnum() or letter in " -_")
-    return kept.replace(" ", "-")
+    return "".join(letter for letter in title.lower() if letter.isalnum() or letter in " -_").replace(" ", "-")
 
 
 @exit_status

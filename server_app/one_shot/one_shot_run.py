@@ -63,9 +63,8 @@ class OneShotRun(Run):
         FederationError, ConfigError, RoundError
         """
         self.connect()
-        spec = point_spec(self.config, self.config.points)
         # Before the clients are asked to reveal anything.
-        known = KnownPoints.read(spec, self.config.test_data, self.federation)
+        known = KnownPoints.read(point_spec(self.config, self.config.points), self.config.test_data, self.federation)
         found = self._loaded() if self.config.resume else None
         self.directory.start_writing(PROTOCOL if found else PROTOCOL - 1)
         self.directory.write_clients(self.federation.record())

@@ -145,5 +145,4 @@ class Method:
 
         `own_ends`: the clients' feature spaces or classes differ, so that the first and last layers are personal.
         """
-        patterns = self.personal + (ENDS if own_ends else ())
-        return any(fnmatchcase(name, pattern) for pattern in patterns)
+        return any(fnmatchcase(name, pattern) for pattern in self.personal + (ENDS if own_ends else ()))

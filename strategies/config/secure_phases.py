@@ -43,8 +43,7 @@ class Opening(Message):
         SecureSumError
             If a value is out of range, or the target is not masked in this run.
         """
-        wanted = run.secure_sum or self.target == HULLS
-        if self.target not in TARGETS or not wanted:
+        if self.target not in TARGETS or not (run.secure_sum or self.target == HULLS):
             raise SecureSumError(f"phase {self.target!r} is not masked in this run")
         return Session(
             run=header.run,

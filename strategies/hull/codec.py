@@ -170,5 +170,4 @@ def without_forged(hulls: DecodedHulls, public: PublicParameters) -> tuple[Decod
 
 
 def _is_convex(bins: list[int], public: PublicParameters) -> bool:
-    centres = public.quantizer.decode(np.array(bins, np.uint64))
-    return len(convex_hull(centres, public.curvature)) == len(bins)
+    return len(convex_hull(public.quantizer.decode(np.array(bins, np.uint64)), public.curvature)) == len(bins)

@@ -50,8 +50,7 @@ def folds(bodies: Bodies) -> Iterator[Booleans]:
 def trained(bodies: Bodies, kind: Kind, c: float, hard: bool, seed: int) -> Classifier:
     """A classifier of one kind on all hulls. Raises as `Classifier.train`."""
     if kind == "depth":
-        model = MedianDepth().fit(bodies.vertices, bodies.groups, bodies.curvature)
-        return Classifier(kind, bodies.curvature, model)
+        return Classifier(kind, bodies.curvature, MedianDepth().fit(bodies.vertices, bodies.groups, bodies.curvature))
     classifier = Classifier.train(bodies.points, bodies.labels, bodies.curvature, c, hard, seed, kind)
     if not c and classifier.c in (GRID[0], GRID[-1]):
         at_edge(classifier.c, GRID)

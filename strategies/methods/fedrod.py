@@ -39,8 +39,7 @@ class FedRodClient(Learner):
                 parameter.zero_()
         self._optimizer = fresh_optimizer(self._own, local.config)
         weight = local.tensors["head.weight"]
-        counts = torch.bincount(local.task.train_labels, minlength=len(weight))
-        self._log_counts = counts.to(weight.dtype).log()
+        self._log_counts = torch.bincount(local.task.train_labels, minlength=len(weight)).to(weight.dtype).log()
         self._both = with_own_head(local.model, self._own)
 
     def local_state(self) -> dict[str, Tensor]:

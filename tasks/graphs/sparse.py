@@ -94,8 +94,7 @@ def normalized_adjacency(
         weights = torch.cat([weights.to(dtype), torch.ones(num_nodes, dtype=dtype, device=loops.device)])[order]
         scale = torch.segment_reduce(weights, "sum", lengths=counts).rsqrt()
         values = scale[rows] * scale[columns] * weights
-    matrix = csr(bounds(counts), columns, values, num_nodes)
-    return Constant.of(matrix, symmetric=True)
+    return Constant.of(csr(bounds(counts), columns, values, num_nodes), symmetric=True)
 
 
 def neighbour_sums(edge_index: Tensor, num_nodes: int, dtype: torch.dtype = torch.float32) -> Constant:

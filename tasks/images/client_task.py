@@ -75,8 +75,7 @@ class ImageTask(Task):
                 if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
                     layer.eval()
         train = self.parts["train"]
-        shuffled = train[torch.randperm(len(train), device=train.device)]
-        for chosen in shuffled.split(self._sizes):
+        for chosen in train[torch.randperm(len(train), device=train.device)].split(self._sizes):
             yield Batch(self._batch(chosen, self._augment), self.labels[chosen])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:

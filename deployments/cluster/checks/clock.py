@@ -48,8 +48,9 @@ def check_clock(address: str, authority: Path) -> str:
         call = channel.unary_unary("/flwr.proto.Fleet/GetRun")
         try:
             begin = next(shift for shift in sorted(range(-DAY, DAY + 1, STEP), key=abs) if is_taken(shift))
-            halves = range(2 * int(AHEAD + BEHIND))
-            taken = bisect.bisect(halves, False, key=lambda half: not is_taken(begin + half / 2))
+            taken = bisect.bisect(
+                range(2 * int(AHEAD + BEHIND)), False, key=lambda half: not is_taken(begin + half / 2)
+            )
         except grpc.RpcError:
             return "not known, since no SuperLink answers"
         except StopIteration:

@@ -81,8 +81,7 @@ def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> Clie
     located = locate_own(path.expanduser())
     if cache_dir is None or not path.expanduser().exists():
         return own(located.read(), spec)
-    settings = asdict(spec) | {"dataset": "", "data_dir": "", "own": 1}
-    folder = cache_dir / prepared.cache_key(settings, located.files)
+    folder = cache_dir / prepared.cache_key(asdict(spec) | {"dataset": "", "data_dir": "", "own": 1}, located.files)
     client = prepared.load(ClientGraph, folder, 0, lambda: [own(located.read(), spec)])
     if client.history:
         log.info("%s: %s", path, client.history)
@@ -165,8 +164,7 @@ def _weights(raw: RawGraph, edges: Integers) -> Tensor | None:
     """The weights of clean edges between nodes of the whole graph."""
     if raw.edge_weights is None:
         return None
-    found = mean_weights(raw.edge_index.numpy(), raw.edge_weights.numpy(), edges, len(raw.labels))
-    return torch.from_numpy(found)
+    return torch.from_numpy(mean_weights(raw.edge_index.numpy(), raw.edge_weights.numpy(), edges, len(raw.labels)))
 
 
 def _drawn(raw: RawGraph, spec: GraphSpec) -> str:

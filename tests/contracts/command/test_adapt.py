@@ -1,17 +1,20 @@
 """A client that joins a finished run: only what is its own moves, and predictions use it."""
 
 import numpy as np
+import pytest
 from app_runs import run
 
+from curvfed.client_app.client import Client
 from curvfed.deployments.adapt import adapt
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.predict import TrainedRun, predict
+from curvfed.strategies.base.errors import ConfigError
 
 SETTINGS = {"method": "flatland", "num_rounds": 8, "embedding_dim": 16}
 
 
-def test_a_part_that_no_client_had(own_home, tmp_path, capsys):
+def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
     whole = run(tmp_path, nodes=simulated_nodes(4)[:3], **SETTINGS)
     number, scores = adapt(TrainedRun.read(whole.path), "trees", tmp_path / "joined", 3)
     assert number == 3
@@ -23,6 +26,10 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys):
     about = predict(joined, "trees", client=3).about
     told = next(float(value) for name, value in about.items() if name.startswith("accuracy on"))
     assert abs(told - scores["score"]) < 1e-4
+    with monkeypatch.context() as patch:
+        patch.setattr(Client, "__init__", None)  # refused before anything is read, let alone trained
+        with pytest.raises(ConfigError, match="joined exists; allowed is a new name"):
+            adapt(TrainedRun.read(whole.path), "trees", tmp_path / "joined", 3)
     for client in ("0", "4"):
         words = ["adapt", str(whole.path), "trees", "--client", client, "--out", str(tmp_path / "other")]
         assert main(words) == 1
