@@ -83,8 +83,7 @@ class BoseChowla:
         exact = found @ np.array(self.numbers, dtype=np.int64)
         if not np.array_equal(found.sum(axis=1), counts) or not np.array_equal(exact, totals):
             raise undecodable("the number in a bin is not a sum of labels")
-        members: Members = found[where]
-        return members
+        return np.asarray(found[where])
 
     def _field_prime(self) -> int:
         """The smallest p > slots for which p^h − 1 is smooth enough for logarithms."""
@@ -165,8 +164,7 @@ def _steps(field: Any, base: Any, order: int, targets: list[Any]) -> list[int]:
         if (found >= 0).all():
             break
         rows = rows @ back % prime
-    result: list[int] = found.tolist()
-    return result
+    return found.tolist()
 
 
 def _times(field: Any, element: Any) -> Rows:

@@ -77,8 +77,7 @@ class MedianDepth:
 
     def predict(self, points: ArrayLike) -> NDArray[Any]:
         """Groups (n,); of equally deep ones the first."""
-        groups: NDArray[Any] = self.classes_[self.depths(points).argmax(axis=1)]
-        return groups
+        return np.asarray(self.classes_[self.depths(points).argmax(axis=1)])
 
     def predict_proba(self, points: ArrayLike) -> Array:
         """Shares (n, J) by the exponentials of the depths; a temperature makes them probabilities."""

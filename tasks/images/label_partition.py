@@ -99,8 +99,7 @@ def _dirichlet_shares(allowed: NDArray[np.bool_], alpha: float, rng: np.random.G
     logs = np.log(rng.standard_gamma(alpha + 1, len(allowed))) - exponential / max(alpha, LEAST_ALPHA)
     logs = np.where(allowed, logs, -np.inf)
     weights = np.exp(logs - logs.max())
-    shares: NDArray[np.float64] = weights / weights.sum()
-    return shares
+    return np.asarray(weights / weights.sum())
 
 
 def _iid(labels: Integers, num_clients: int, deal: Deal, rng: np.random.Generator) -> Integers:
