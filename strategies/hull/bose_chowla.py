@@ -74,8 +74,7 @@ class BoseChowla:
                 "take a smaller hull.epsilon, or hull.code=binary, which can tell any number apart"
             )
         totals = (distinct >> np.uint64(self._counter)).astype(np.int64)
-        powers = totals + counts
-        factors = _coefficients([self._field.gen() ** power for power in powers.tolist()], self.h)
+        factors = _coefficients([self._field.gen() ** power for power in (totals + counts).tolist()], self.h)
         factors = np.pad(factors, ((0, 0), (0, 1)))
         modulus = np.array([int(c) for c in self._field.modulus().coeffs()])
         factors[counts == self.h] = (factors[counts == self.h] + modulus) % self._prime

@@ -69,8 +69,7 @@ def deal_out(labels: Integers, num_clients: int, deal: Deal, seed: int) -> list[
     rng = np.random.default_rng([seed, STREAM])
     owners = PARTITIONS[deal.partition](labels, num_clients, deal, rng)
     owners = _filled(owners, labels, num_clients, deal.min_client_size, rng)
-    order = np.argsort(owners, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(owners, minlength=num_clients))[:-1])
+    return np.split(np.argsort(owners, kind="stable"), np.cumsum(np.bincount(owners, minlength=num_clients))[:-1])
 
 
 def _dirichlet(labels: Integers, num_clients: int, deal: Deal, rng: np.random.Generator) -> Integers:
