@@ -79,8 +79,7 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
         return True
     row = config.row
     keys = (named.partition(".")[0] for named in (row.proximal, row.sparsity, row.selection))
-    aggregation = config.aggregation.partition(":")[0]
-    parts = {config.method, aggregation, encoder(config, task), *row.after, *keys}
+    parts = {config.method, config.aggregation.partition(":")[0], encoder(config, task), *row.after, *keys}
     tables = {task, *row.keys, *config.sinks.split(","), *(PARTS.get(part, part) for part in parts)}
     if config.is_masked:
         tables.add("secure")

@@ -196,8 +196,7 @@ def _candidates(points: Points) -> Indices:
         hull = ConvexHull(points[among], qhull_options="Qt Qc")
     except QhullError:  # all on one line, or as good as that
         return among
-    near: Indices = among[np.concatenate([hull.vertices, hull.coplanar[:, 0]])]
-    return near
+    return np.asarray(among[np.concatenate([hull.vertices, hull.coplanar[:, 0]])])
 
 
 def _between(points: Points, lower: Points, upper: Points) -> NDArray[np.bool_]:

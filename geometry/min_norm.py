@@ -154,8 +154,7 @@ class _ActiveSet:
 
     def _gradient(self, weights: Vector) -> Vector:
         """Gw, half the gradient of the value."""
-        product: Vector = self.length * (self.cosines @ (self.length * weights))
-        return product
+        return self.length * (self.cosines @ (self.length * weights))
 
     def _optimal(self, weights: Vector, gradient: Vector) -> bool:
         value, size = weights @ gradient, weights @ self.length
@@ -227,8 +226,7 @@ class _ActiveSet:
             return np.zeros_like(free)
         slope = np.where(low, level - gradient, np.where(high, gradient - level, 0)) / self.length
         rounding = 4 * _EPS * (weights @ self.length)
-        falls: Mask = slope > rounding
-        return falls
+        return slope > rounding
 
     def _project(self, point: Vector, lower: Vector, upper: Vector) -> Vector:
         """argmin Σ G_kk (xₖ − pointₖ)² over lower ≤ x ≤ upper, Σ x = 1, that is x = clip(point − t·ease)."""
@@ -243,8 +241,7 @@ class _ActiveSet:
         above, below = clipped(knots[max(last - 1, 0)]), clipped(knots[last])
         fall = above.sum() - below.sum()
         share = (1 - below.sum()) / fall if fall > 0 else 0.0
-        result: Vector = np.clip(below + share * (above - below), lower, upper)
-        return result
+        return np.clip(below + share * (above - below), lower, upper)
 
 
 def _corner(gradient: Vector, lower: Vector, upper: Vector) -> Vector:

@@ -169,8 +169,7 @@ def _crowding(flat: NDArray[np.float64], beta: float, shape: tuple[int, int]) ->
 
 
 def _gaussian(rows: int, columns: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(rows, columns, generator=generator, dtype=torch.float64)
+    return torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def _check(num: int, dim: int) -> None:

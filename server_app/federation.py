@@ -89,8 +89,7 @@ class Federation:
         if len(counts) < 2:
             return None
         # One call, because a thousand clients have 499,500 pairs.
-        chosen = counts[:: -(-len(counts) // MANY_CLIENTS)]
-        return float(np.median(pdist(np.array(chosen, float), "jensenshannon")))
+        return float(np.median(pdist(np.array(counts[:: -(-len(counts) // MANY_CLIENTS)], float), "jensenshannon")))
 
 
 def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = ()) -> Federation:
@@ -179,8 +178,7 @@ def _check_method(described: Mapping[int, Description], facts: Facts, config: Ru
         raise FederationError(
             f'the clients\' data are {facts.task}, method = "{config.method}" works on {", ".join(row.tasks)}'
         )
-    uses_statistics = CCVR in row.after or row.tells_statistics
-    if uses_statistics and not all(about.statistics for about in described.values()):
+    if (CCVR in row.after or row.tells_statistics) and not all(about.statistics for about in described.values()):
         raise FederationError(
             f'method = "{config.method}" uses figures about the clients\' data: it needs share-statistics=true'
         )

@@ -53,8 +53,7 @@ def note_training(state: State, phase: Phase, federation: Federation) -> None:
         state.most_steps = max(state.most_steps, math.ceil(phase.cohort.get("steps", (0, 0))[0]))
     for partition, measured in phase.scores.items():
         state.most_steps = max(state.most_steps, int(measured.get("steps", 0)))
-        tested = federation.descriptions[partition].statistics.get("num_test", FEW)
-        if name not in measured or tested < FEW:
+        if name not in measured or federation.descriptions[partition].statistics.get("num_test", FEW) < FEW:
             continue
         now, course = measured[name], state.courses.setdefault(partition, {"last": measured[name]})
         before, course["last"] = course["last"], now

@@ -129,8 +129,7 @@ class Policy(Table):
             found["secure-sum"] = True
         if self.leaves.share_statistics is False:
             found["share-statistics"] = False
-        own = self.runs.lost_state
-        if own is not None and found.setdefault("lost-state", own) != own:
+        if (own := self.runs.lost_state) is not None and found.setdefault("lost-state", own) != own:
             raise ConfigError("lost-state in this node's --node-config and in [runs] of its policy.toml differ")
         found["hull-max-share"] = min(max_share(found), self.leaves.hull_max_share)
         return found

@@ -154,8 +154,7 @@ class ServerFolder:
         (path / "nodes").mkdir(mode=0o700)
         for name in nodes:
             folder.add_node(name, address)
-        authority = str(folder.authority[0].absolute())
-        connection = {"address": f"127.0.0.1:{api_port}", "root-certificates": authority}
+        connection = {"address": f"127.0.0.1:{api_port}", "root-certificates": str(folder.authority[0].absolute())}
         flower = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
         certificates.write_new(folder.flower_home / "config.toml", tomli_w.dumps(flower).encode())
         unfinished.rename(settings)

@@ -76,8 +76,7 @@ class LinearClassifier(ABC):
         """Labels (n,): by the sign of the score for two classes, else the most probable class, or the first of these."""
         scores = self._scores(checked_points(X, self.curvature))
         winners = (scores[0] > 0).astype(np.intp) if len(scores) == 1 else self._logs(scores).argmax(axis=0)
-        labels: NDArray[Any] = self.classes_[winners]
-        return labels
+        return np.asarray(self.classes_[winners])
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probabilities (n, J). Those of an SVM are Platt's, for more than two classes divided by their sum.

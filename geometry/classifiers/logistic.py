@@ -60,15 +60,13 @@ class Log0Logistic(LinearClassifier):
         return train
 
     def _scores(self, points: Array) -> Array:
-        scores: Array = self.normals_ @ self._features(points).T + self.intercepts_[:, None]
-        return scores
+        return self.normals_ @ self._features(points).T + self.intercepts_[:, None]
 
     def _logs(self, scores: Array) -> Array:
         return np.concatenate([np.zeros_like(scores), scores]) if len(scores) == 1 else scores
 
     def _features(self, points: Array) -> Array:
-        tangents: Array = poincare.log0(torch.from_numpy(points), self.curvature).numpy()
-        return tangents
+        return poincare.log0(torch.from_numpy(points), self.curvature).numpy()
 
 
 class PlaneLogistic(Log0Logistic):
@@ -87,8 +85,7 @@ class LorentzLogistic(Log0Logistic):
     def _features(self, points: Array) -> Array:
         unit = points * np.sqrt(-self.curvature)
         squares = np.square(unit).sum(axis=1, keepdims=True)
-        coordinates: Array = np.concatenate([1 + squares, 2 * unit], axis=1) / (1 - squares)
-        return coordinates
+        return np.asarray(np.concatenate([1 + squares, 2 * unit], axis=1) / (1 - squares))
 
 
 class QuadraticLogistic(Log0Logistic):

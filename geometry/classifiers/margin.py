@@ -109,8 +109,7 @@ def hard_margin(products: Array) -> Array:
     norm = float(np.linalg.norm(nearest))
     if norm <= _LEAST or (vectors @ nearest).min() <= 0:
         raise NotSeparableError("the classes cannot be separated by a hyperplane through the reference point")
-    normal: Array = nearest / norm**2 / longest
-    return normal
+    return np.asarray(nearest / norm**2 / longest)
 
 
 def _inside(vectors: Array, chosen: list[int], weights: Array) -> tuple[list[int], Array]:

@@ -53,8 +53,7 @@ def fit_platt(scores: Array, positive: Mask) -> Array:
 
     start = np.concatenate([np.zeros(above.shape), np.log((below + 1) / (above + 1))], axis=1)
     found = minimise(cross_entropy, start, np.full(len(scores), _TOLERANCE * scores.shape[1]))
-    platt: Array = found / np.concatenate([unit, np.ones_like(unit)], axis=1)
-    return platt
+    return np.asarray(found / np.concatenate([unit, np.ones_like(unit)], axis=1))
 
 
 def log_platt(scores: Array, platt: Array) -> Array:
@@ -71,5 +70,4 @@ def log_platt(scores: Array, platt: Array) -> Array:
     array (..., n), float64
         Finite even if the probability underflows to 0 in float64.
     """
-    logs: Array = -np.logaddexp(0, platt[..., :1] * scores + platt[..., 1:])
-    return logs
+    return -np.logaddexp(0, platt[..., :1] * scores + platt[..., 1:])

@@ -163,8 +163,8 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
 def _check_simulated(folder: Path, stamps: Mapping[str, int]) -> None:
     """Raise LostState if a simulated client, whose files are in the run directory, has lost the state of its stamp."""
     for partition, stamp in stamps.items():
-        if (client := folder / f"{int(partition):05d}").exists():
-            Store(client).load(stamp)
+        if (client := Store(folder / f"{int(partition):05d}")).stamps():  # else it keeps nothing, or has lost all
+            client.load(stamp)
 
 
 def identity(federation: Federation) -> dict[str, Any]:

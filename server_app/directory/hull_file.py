@@ -159,8 +159,7 @@ class HullFile:
 
     def _squares(self, points: Array) -> Array:
         """Squared norms, in units of the disc's squared radius."""
-        squares: Array = -self.curvature * np.square(points).sum(axis=1)
-        return squares
+        return np.asarray(-self.curvature * np.square(points).sum(axis=1))
 
     @classmethod
     def read(cls, path: Path) -> "HullFile | None":

@@ -179,8 +179,7 @@ def default_name(config: RunKeys) -> str:
     """method-dataset-seed-time, the time in UTC."""
     dataset = Path(config.dataset).stem.lower()
     safe = "".join(letter if (letter.isascii() and letter.isalnum()) or letter in "._-" else "-" for letter in dataset)
-    method = config.method.replace("+", "plus")
-    return f"{method}-{safe[:64]}-{config.seed}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
+    return f"{config.method.replace('+', 'plus')}-{safe[:64]}-{config.seed}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
 
 
 def check_name(config: RunConfig) -> None:

@@ -118,8 +118,7 @@ class HullRun(OneShotRun):
             "sizes": np.array(list(map(len, hulls.bins)), np.int64),
             "clients": hulls.clients,
         }
-        agreed = {"clients": public.num_clients, "classes": public.num_classes}
-        return arrays, {"agreed": agreed, "summed": summed}
+        return arrays, {"agreed": {"clients": public.num_clients, "classes": public.num_classes}, "summed": summed}
 
     def _finish(self, arrays: Arrays, about: Mapping[str, Any], known: KnownPoints) -> None:
         """Group and train without labels; then use the labels to score."""

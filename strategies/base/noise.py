@@ -33,5 +33,4 @@ class Noise:
         bits = np.frombuffer(data, "<u8")
         # 53 bits give a number in (0, 1]; another bit gives the sign.
         sizes = -np.log(((bits >> np.uint64(11)) + np.uint64(1)) * 2.0**-53)
-        found: NDArray[np.float64] = np.where(bits & np.uint64(1), -sizes, sizes).reshape(shape)
-        return found
+        return np.asarray(np.where(bits & np.uint64(1), -sizes, sizes).reshape(shape))

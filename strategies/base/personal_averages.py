@@ -58,5 +58,4 @@ def cosines(rows: Matrix, columns: Matrix) -> Matrix:
 
 def _directions(vectors: Matrix) -> Matrix:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Matrix = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
-    return unit
+    return np.asarray(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0))

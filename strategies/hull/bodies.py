@@ -89,8 +89,7 @@ def odd_clients(bodies: Bodies) -> Integers:
         mine = bodies.clients == client
         deepest = groups[bodies.depths_without(mine).argmax(axis=1)]
         shares.append(float((deepest == bodies.labels[mine[bodies.hull_of]]).mean()))
-    odd: Integers = clients[np.array(shares) < FAR_BELOW * np.median(shares)]
-    return odd
+    return clients[np.array(shares) < FAR_BELOW * np.median(shares)]
 
 
 def without(bodies: Bodies, odd: Integers) -> Bodies:

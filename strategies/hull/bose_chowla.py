@@ -74,8 +74,7 @@ class BoseChowla:
                 "take a smaller hull.epsilon, or hull.code=binary, which can tell any number apart"
             )
         totals = (distinct >> np.uint64(self._counter)).astype(np.int64)
-        powers = totals + counts
-        factors = _coefficients([self._field.gen() ** power for power in powers.tolist()], self.h)
+        factors = _coefficients([self._field.gen() ** power for power in (totals + counts).tolist()], self.h)
         factors = np.pad(factors, ((0, 0), (0, 1)))
         modulus = np.array([int(c) for c in self._field.modulus().coeffs()])
         factors[counts == self.h] = (factors[counts == self.h] + modulus) % self._prime
@@ -83,8 +82,7 @@ class BoseChowla:
         exact = found @ np.array(self.numbers, dtype=np.int64)
         if not np.array_equal(found.sum(axis=1), counts) or not np.array_equal(exact, totals):
             raise undecodable("the number in a bin is not a sum of labels")
-        members: Members = found[where]
-        return members
+        return np.asarray(found[where])
 
     def _field_prime(self) -> int:
         """The smallest p > slots for which p^h − 1 is smooth enough for logarithms."""
@@ -165,8 +163,7 @@ def _steps(field: Any, base: Any, order: int, targets: list[Any]) -> list[int]:
         if (found >= 0).all():
             break
         rows = rows @ back % prime
-    result: list[int] = found.tolist()
-    return result
+    return found.tolist()
 
 
 def _times(field: Any, element: Any) -> Rows:

@@ -65,8 +65,7 @@ class MedianDepth:
         if not np.array_equal(np.unique(self._groups), self.classes_):
             raise ValueError("classifier: array owners has other groups than array groups")
         disc = checked_points(self.corners_, curvature) * np.sqrt(-curvature)
-        parts = [part[convex_hull(part, -1.0)] for part in np.split(disc, runs[1:])]
-        self._hulls = [to_klein(part) for part in parts]
+        self._hulls = [to_klein(part[convex_hull(part, -1.0)]) for part in np.split(disc, runs[1:])]
         self._scale = np.sqrt(-curvature)
         return self
 
@@ -77,8 +76,7 @@ class MedianDepth:
 
     def predict(self, points: ArrayLike) -> NDArray[Any]:
         """Groups (n,); of equally deep ones the first."""
-        groups: NDArray[Any] = self.classes_[self.depths(points).argmax(axis=1)]
-        return groups
+        return np.asarray(self.classes_[self.depths(points).argmax(axis=1)])
 
     def predict_proba(self, points: ArrayLike) -> Array:
         """Shares (n, J) by the exponentials of the depths; a temperature makes them probabilities."""

@@ -90,8 +90,7 @@ def group(
     else:
         found = _spectral(distances, clients, num_groups, seed)
     _, first, which = np.unique(found, return_index=True, return_inverse=True)
-    numbers: Indices = np.argsort(np.argsort(first))[which]
-    return numbers
+    return np.argsort(np.argsort(first))[which]
 
 
 def average_distances(hulls: Sequence[Matrix], curvature: float) -> Matrix:
@@ -123,8 +122,7 @@ def average_distances(hulls: Sequence[Matrix], curvature: float) -> Matrix:
         apart = np.hypot(x[:, None] - other_x, y[:, None] - other_y) * scale[ours, None] * scale[theirs]
         sums[row, row:] = np.add.reduceat(np.arcsinh(apart).sum(axis=0), starts[row:] - start)
     sums += np.triu(sums, 1).T
-    averages: Matrix = 2 / root * sums / np.outer(sizes, sizes)
-    return averages
+    return 2 / root * sums / np.outer(sizes, sizes)
 
 
 def _assignment(distances: Matrix, clients: Indices, num_groups: int) -> Indices:
@@ -233,5 +231,4 @@ def _spectral(distances: Matrix, clients: Indices, num_groups: int, seed: int) -
     weights = _weights(distances)
     weights[clients[:, None] == clients] = _SAME_CLIENT * weights.min()
     clustering = SpectralClustering(num_groups, affinity="precomputed", assign_labels="discretize", random_state=seed)
-    groups: Indices = clustering.fit_predict(weights)
-    return groups
+    return np.asarray(clustering.fit_predict(weights))

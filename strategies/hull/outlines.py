@@ -69,8 +69,7 @@ def _ratios(points: Array, centre: Array, radii: Array) -> Array:
     place = np.mod(np.angle(seen) / (2 * np.pi), 1) * len(radii)
     low = place.astype(int) % len(radii)
     reach = radii[low] + (place - np.floor(place)) * (radii[(low + 1) % len(radii)] - radii[low])
-    ratios: Array = 2 * np.arctanh(np.minimum(np.abs(seen), 1 - 1e-15)) / reach
-    return ratios
+    return np.asarray(2 * np.arctanh(np.minimum(np.abs(seen), 1 - 1e-15)) / reach)
 
 
 def _moved(points: NDArray[np.complex128], by: complex) -> NDArray[np.complex128]:

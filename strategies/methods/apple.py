@@ -107,8 +107,7 @@ class AppleServer(Aggregation):
         if sizes[known].sum() == 0:  # no client is known to have examples
             return np.full(len(sizes), 1 / max(len(sizes), 1))
         sizes[~known] = sizes[known].mean()
-        shares: NDArray[np.float64] = sizes / sizes.sum()
-        return shares
+        return np.asarray(sizes / sizes.sum())
 
     def expected_reply(self, partition: int) -> Arrays:
         """The client's own core, by parameter name."""

@@ -89,8 +89,7 @@ def mixing_weights(embeddings: Matrix, sources: Matrix, scale: float) -> Matrix:
     """
     scores = scale * cosines(embeddings, sources)
     shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-    weights: Matrix = shares / shares.sum(axis=1, keepdims=True)
-    return weights
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 METHODS = {

@@ -133,8 +133,7 @@ def shares(alike: NDArray[np.bool_], confidence: Matrix, examples: Matrix) -> Ma
     without_confidence = weights.sum(axis=1) == 0
     weights[without_confidence] = alike[without_confidence]
     weights[~alike.any(axis=1)] = examples
-    found: Matrix = weights / weights.sum(axis=1, keepdims=True)
-    return found
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 class FedGtaClient(Learner):

@@ -144,8 +144,7 @@ class FedMtlServer(Aggregation):
 
 def mean_relations(count: int) -> Matrix:
     """Ω = (I − 11ᵀ/m)² (m, m), which is I − 11ᵀ/m: the coupling is Σ_k ‖w_k − w̄‖²/2 (Appendix B.1)."""
-    omega: Matrix = np.eye(count) - np.full((count, count), 1 / max(count, 1))
-    return omega
+    return np.asarray(np.eye(count) - np.full((count, count), 1 / max(count, 1)))
 
 
 def learned_relations(gram: Matrix) -> Matrix:
@@ -165,8 +164,7 @@ def learned_relations(gram: Matrix) -> Matrix:
     if not roots.sum():
         return len(gram) * np.eye(len(gram))
     roots += RIDGE * roots.mean()
-    omega: Matrix = (vectors * (roots.sum() / roots)) @ vectors.T
-    return omega
+    return np.asarray((vectors * (roots.sum() / roots)) @ vectors.T)
 
 
 def _columns(name: str, models: Sequence[Arrays]) -> Matrix:

@@ -220,8 +220,7 @@ class GcflServer(Aggregation):
 def sequence_weights(sequences: Sequence[Sequence[float]]) -> Matrix:
     """Edge weights of GCFL+, (n, n): the largest distance by dynamic time warping minus that of the two sequences."""
     distances: Matrix = np.array([[time_warping(one, other) for other in sequences] for one in sequences])
-    weights: Matrix = distances.max() - distances
-    return weights
+    return np.asarray(distances.max() - distances)
 
 
 def time_warping(one: Sequence[float], other: Sequence[float]) -> float:

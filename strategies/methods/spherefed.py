@@ -193,8 +193,7 @@ def solve(gram: Array, targets: Array, ridge: float, noise: float = 0.0) -> Arra
     else:
         kept = values > max(_RANK * values[-1], len(gram) * noise)
         inverse = np.divide(1, values, out=np.zeros_like(values), where=kept)
-    head: Array = (vectors * inverse @ (vectors.T @ targets)).T
-    return head
+    return np.asarray((vectors * inverse @ (vectors.T @ targets)).T)
 
 
 class ClosedForm(Calibration):

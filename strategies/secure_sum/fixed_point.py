@@ -85,8 +85,7 @@ class FixedPoint:
             raise SecureSumError("fixed point: a vector with numbers that are not finite")
         # Only rint rounds: the scale is a power of two, and |steps| < 2⁶².
         steps = np.rint(np.clip(numbers, -self.limit, self.limit) * self.scale).astype(np.int64)
-        residues: Residues = np.where(steps < 0, steps + self.modulus, steps).astype(np.uint64)
-        return residues
+        return np.where(steps < 0, steps + self.modulus, steps).astype(np.uint64)
 
     def decode(self, total: Residues) -> NDArray[np.float64]:
         """The sum of the numbers from the sum of their residues.

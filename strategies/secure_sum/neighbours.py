@@ -82,8 +82,7 @@ def neighbours_of(clients: tuple[int, ...], degree: int, seed: bytes) -> Mapping
         everyone = sorted(clients)
         return {client: tuple(other for other in everyone if other != client) for client in everyone}
     ring = sorted(clients, key=lambda client: sha256(seed + client.to_bytes(8)).digest())
-    reach = _distances(len(ring), degree // 2, seed)
-    steps = [step for distance in reach for step in (distance, -distance)]
+    steps = [step for distance in _distances(len(ring), degree // 2, seed) for step in (distance, -distance)]
     return {
         client: tuple(sorted(ring[(place + step) % len(ring)] for step in steps)) for place, client in enumerate(ring)
     }

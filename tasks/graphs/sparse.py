@@ -153,5 +153,4 @@ def csr(crow: Tensor, columns: Tensor, values: Tensor, num_columns: int) -> Tens
     """A sparse CSR tensor from its parts, which are checked."""
     with warnings.catch_warnings():  # torch warns once per process that the layout is in beta
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
-        size = (len(crow) - 1, num_columns)
-        return torch.sparse_csr_tensor(crow, columns, values, size=size, check_invariants=True)
+        return torch.sparse_csr_tensor(crow, columns, values, size=(len(crow) - 1, num_columns), check_invariants=True)

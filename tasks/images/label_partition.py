@@ -69,8 +69,7 @@ def deal_out(labels: Integers, num_clients: int, deal: Deal, seed: int) -> list[
     rng = np.random.default_rng([seed, STREAM])
     owners = PARTITIONS[deal.partition](labels, num_clients, deal, rng)
     owners = _filled(owners, labels, num_clients, deal.min_client_size, rng)
-    order = np.argsort(owners, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(owners, minlength=num_clients))[:-1])
+    return np.split(np.argsort(owners, kind="stable"), np.cumsum(np.bincount(owners, minlength=num_clients))[:-1])
 
 
 def _dirichlet(labels: Integers, num_clients: int, deal: Deal, rng: np.random.Generator) -> Integers:
@@ -99,8 +98,7 @@ def _dirichlet_shares(allowed: NDArray[np.bool_], alpha: float, rng: np.random.G
     logs = np.log(rng.standard_gamma(alpha + 1, len(allowed))) - exponential / max(alpha, LEAST_ALPHA)
     logs = np.where(allowed, logs, -np.inf)
     weights = np.exp(logs - logs.max())
-    shares: NDArray[np.float64] = weights / weights.sum()
-    return shares
+    return np.asarray(weights / weights.sum())
 
 
 def _iid(labels: Integers, num_clients: int, deal: Deal, rng: np.random.Generator) -> Integers:

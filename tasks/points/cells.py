@@ -39,8 +39,6 @@ def client_cells(path: Path, genes: Sequence[str]) -> ClientCells:
             f"{path} lacks {len(missing)} of the {len(genes)} genes of pca.genes: {', '.join(missing[:10])}"
         )
     values = given.dense(list(genes))
-    empty = np.zeros((len(values), 2))
-    like = client_points(
-        empty, np.zeros(len(values), dtype=np.int64), np.zeros(len(values), dtype=np.bool_), ("cell",), -1.0
-    )
+    none = np.zeros(len(values), dtype=np.bool_)
+    like = client_points(np.zeros((len(values), 2)), none.astype(np.int64), none, ("cell",), -1.0)
     return ClientCells(**vars(like) | {"digest": hashlib.sha256(values.data).hexdigest()}, values=values)

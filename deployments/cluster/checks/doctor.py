@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-import psutil
-
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.deployments.cluster import database, registry
 from curvfed.deployments.cluster.certificates import check_pair
@@ -121,7 +119,11 @@ def _check_registered(folder: ServerFolder) -> str:
 
 
 def _check_memory() -> str:
-    if (free := psutil.virtual_memory().available) < LEAST_MEMORY:
+    import torch
+
+    from curvfed.client_app.node.resources import free_memory
+
+    if (free := free_memory(torch.device("cpu"))) < LEAST_MEMORY:
         raise ClusterError(f"{gib(free)} are free, needed are {gib(LEAST_MEMORY)}; end other programs")
     return f"{gib(free)} free"
 

@@ -34,8 +34,7 @@ def mean_weights(edge_index: Integers, weights: Floats, wanted: Integers, num_no
     keys, place = np.unique(low * num_nodes + high, return_inverse=True)
     means = np.bincount(place, weights, len(keys)) / np.bincount(place, minlength=len(keys))
     low, high = np.sort(wanted, axis=0)
-    found: Floats = means[np.searchsorted(keys, low * num_nodes + high)].astype(np.float32)
-    return found
+    return np.asarray(means[np.searchsorted(keys, low * num_nodes + high)].astype(np.float32))
 
 
 def components(edge_index: Integers, num_nodes: int) -> Integers:
@@ -46,8 +45,7 @@ def components(edge_index: Integers, num_nodes: int) -> Integers:
     adjacency = coo_array(
         (np.ones(edge_index.shape[1], dtype=np.int8), tuple(edge_index)), shape=(num_nodes, num_nodes)
     )
-    found: Integers = connected_components(adjacency, directed=False)[1]
-    return found
+    return np.asarray(connected_components(adjacency, directed=False)[1])
 
 
 def largest(component: Integers) -> Integers:
@@ -151,8 +149,7 @@ def random_split(num_nodes: int, train_size: float, test_size: float, rng: np.ra
 
 def masks_of(roles: Integers) -> Booleans:
     """Masks (3, n) of the roles 0, 1 and 2."""
-    masks: Booleans = np.arange(3)[:, None] == roles
-    return masks
+    return np.asarray(np.arange(3)[:, None] == roles)
 
 
 def membership_digest(parts: Integers) -> str:

@@ -35,8 +35,7 @@ def importance(features: Tensor, edge_index: Tensor) -> Tensor:
         As `ClientGraph` has it.
     """
     dense = (features.to_dense() if features.layout == torch.sparse_csr else features).double()
-    norms = dense.norm(dim=1, keepdim=True)
-    points = lorentz.exp0(dense * (MAX_RADIUS / norms.clamp(min=MAX_RADIUS)), CURVATURE)
+    points = lorentz.exp0(dense * (MAX_RADIUS / dense.norm(dim=1, keepdim=True).clamp(min=MAX_RADIUS)), CURVATURE)
     sums = neighbour_sums(edge_index, len(points), torch.float64) @ points
     return lorentz.dist(points, lorentz.normalize(sums, CURVATURE), CURVATURE)
 

@@ -140,8 +140,7 @@ class _MLP(nn.Module):
 
     def __init__(self, num_in: int, spec: AdaptiveSpec, hidden: int) -> None:
         super().__init__()
-        widths = [num_in, *[spec.width] * hidden, spec.num_classes]
-        layers = [nn.Linear(*pair) for pair in itertools.pairwise(widths)]
+        layers = [nn.Linear(*pair) for pair in itertools.pairwise([num_in, *[spec.width] * hidden, spec.num_classes])]
         start_all(*layers, gain=math.sqrt(2))
         self.layers = nn.ModuleList(layers)
         self.slope = nn.PReLU()

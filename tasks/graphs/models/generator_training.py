@@ -105,6 +105,5 @@ def feature_gradients(
 ) -> dict[str, Tensor]:
     """Gradients, by parameter name, of the distances of generated neighbours to the nearest candidates."""
     parameters = dict(generator.named_parameters())
-    noisy = representations + torch.randn_like(representations)
-    loss = feature_loss(generator(noisy), missing, candidates)
+    loss = feature_loss(generator(representations + torch.randn_like(representations)), missing, candidates)
     return dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True))

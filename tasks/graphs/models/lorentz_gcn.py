@@ -115,5 +115,4 @@ class SplitGCN(nn.Module):
 
 def _mix(gate: Tensor, low: Tensor, own: Tensor) -> Tensor:
     """gate · low-pass + (1 - gate) · high-pass, the high-pass being a row less the mean of its neighbourhood."""
-    share = torch.sigmoid(gate)
-    return torch.lerp(own - low, low, share)
+    return torch.lerp(own - low, low, torch.sigmoid(gate))

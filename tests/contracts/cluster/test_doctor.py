@@ -180,6 +180,12 @@ def test_a_full_disk_and_memory_are_named(site, capsys, monkeypatch):
     assert wrong.count("GiB are free, needed are") == 2
 
 
+def test_the_limit_of_a_container_counts(monkeypatch):
+    monkeypatch.setattr("curvfed.client_app.node.resources._left_of_limit", lambda: 2**29)
+    with pytest.raises(ClusterError, match=r"0\.5 GiB are free, needed are 1\.0 GiB"):
+        doctor._check_memory()
+
+
 def test_a_sound_cluster_passes(site, capsys):
     assert doctor.examine([("database", lambda: database.check(site.folder))]) == 0
     assert capsys.readouterr().out.endswith("found wrong: 0\n")

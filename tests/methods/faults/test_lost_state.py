@@ -204,3 +204,11 @@ def test_a_process_that_lives_on_tells_a_loss_once(tmp_path):
     assert all(not row["dropped"] for row in found.clients)
     (told,) = [text for text in found.summary["warnings"] if "lost its personal" in text]
     assert told == "client 1 lost its personal parameters of round 2 and went on from those of round 1"
+
+
+def test_clients_that_keep_only_fixed_or_tuned_parameters_have_lost_nothing(tmp_path, caplog):
+    settings = {"method": "fedbabu", "num_rounds": 2}
+    run(tmp_path, **settings)
+    assert list((tmp_path / "run" / "checkpoint" / "clients").rglob("*.safetensors"))
+    run(tmp_path, resume=True, **settings | {"num_rounds": 3})
+    assert "trying the previous one" not in caplog.text
