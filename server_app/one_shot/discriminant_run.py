@@ -49,7 +49,8 @@ class DiscriminantRun(OneShotRun):
             raise RoundError(str(error)) from None
         self.state.add(seconds_aggregation=time.monotonic() - started)
         model = classifier.arrays()
-        disputed = sum(one not in (-1, group) for group, one in enumerate(elected(self._score(model))))
+        votes = self._score(model)
+        disputed = sum(one not in (-1, group) for group, one in enumerate(elected(votes)))
         self.metrics |= {"classifier": kind, "classes_disputed": disputed}
         predicted = np.empty(0, np.int64)
         if known.test is not None and len(known.test.points):

@@ -254,8 +254,8 @@ def test_partition_id_out_of_range(cora_dir, tmp_path, partition_id, dataset):
         load_client(GraphSpec(dataset, cora_dir), partition_id, 4, tmp_path)
 
 
-def test_unknown_data_set_names_the_nearest(tmp_path):
-    with pytest.raises(DataError, match=r'unknown graph data set "coar"; did you mean "cora"\? Known: trees, cora'):
+def test_unknown_data_set_names_what_lists_all(tmp_path):
+    with pytest.raises(DataError, match=r'unknown graph data set "coar"; `curvfed datasets` lists all'):
         load_client(GraphSpec("coar", tmp_path), 0, 1, tmp_path)
 
 
