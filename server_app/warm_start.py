@@ -45,7 +45,7 @@ def warm_start(path: str, shared: Arrays, stays: frozenset[str], class_names: tu
         raise ConfigError(
             f'init-from = "{path}": allowed is a file in safetensors, at the server ({type(error).__name__}: {error})'
         ) from None
-    given = {name: array for name, array in given.items() if not name.startswith((FIXED, CALIBRATED))}
+    given = {name: given[name] for name in sorted(given) if not name.startswith((FIXED, CALIBRATED))}
     wrong = [f"{name} (not in the model)" for name in sorted(given.keys() - shared.keys() - stays)]
     with np.errstate(over="ignore"):
         taken = {name: array.astype(shared[name].dtype) for name, array in given.items() if name in shared}
