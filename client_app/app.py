@@ -204,7 +204,7 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
             header.round,
             _places(error) if is_real(node_config) else "".join(traceback.format_exception(error)),
         )
-        if not is_real(node_config) and getattr(error, "errno", 0) == errno.ENOSPC:
+        if not is_real(node_config) and getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT):
             raise  # its disk is the server's: the run ends, and can be resumed once there is room
         reason = f"{type(error).__name__} at the client; its own log says more"
         if client is not None:
