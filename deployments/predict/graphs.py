@@ -32,6 +32,8 @@ def predict_graphs(
     node = _node(run, data, client)
     # The nodes on which the clients trained are among those of the whole file.
     is_whole = isinstance(data, str) and "partition-id" not in node and _is_the_runs(run, data)
+    if is_whole:
+        run.check_unchanged(str(data))
     number = min(run.clients) if client is None else client
     trained = Client(run.config, run.config.run_name, number, node | SIMULATED | {"device": "auto"})
     graph, facts = trained.data, run.facts_of(number)

@@ -64,10 +64,12 @@ def predict_images(
 def _own(run: TrainedRun, data: str, client: int | None) -> Examples:
     """A client's part of the run's data set, else its global test set."""
     if client is None:
+        run.check_unchanged(data)
         spec, cache, path = image_spec(run.config, run.config.images), home() / "cache", run.config.test_data
         own = path in ("auto", "none")
         images = load_test(spec, cache) if own else load_test_folder(Path(path).expanduser(), spec, cache)
-        return _examples(images, images.test, "the global test images")
+        about = {"data": "the server's test images; to predict all images of a folder, give a copy of it"}
+        return _examples(images, images.test, "the global test images", about=about)
     held = load_data(run.config, client, run.part_of(client))
     run.check_same(data, client, held.digest)
     if not isinstance(held, ClientImages) or not len(held.labels):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, prediction
@@ -13,7 +14,7 @@ from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.points.client_points import ClientPoints
-from curvfed.tasks.points.data import load_client, load_own, load_test, load_test_file
+from curvfed.tasks.points.data import PointSpec, load_client, load_own, load_pooled, load_test, load_test_file
 from curvfed.tasks.points.datasets import OLSSON
 from curvfed.tasks.points.readers import READERS, RawPoints, check_inside, read_points
 
@@ -54,8 +55,6 @@ def predict_points(
     else:
         kinds = [] if all_own else [f'"{run.config.dataset}", the run\'s own']
         examples = _given(run, Path(str(data)).expanduser(), kinds, state_path)
-    if isinstance(data, str) and Path(data).suffix.lower() == ".h5ad":
-        examples = replace(examples, names=_cell_names(Path(data).expanduser()))
     if not one_shot:
         model, which = model_of(run, client, state_path, calibrated)
         logits = model(torch.from_numpy(examples.data)).detach().double()
@@ -107,6 +106,8 @@ def _own(run: TrainedRun, data: str, client: int | None) -> Examples:
     if client is not None and client in run.clients:
         held, which = load_client(spec, client, run.part_of(client)["num-partitions"]), "the training points"
         run.check_same(data, client, held.digest)
+    elif path in ("auto", "none") and Path(data).expanduser().is_file():
+        return _file(run, Path(data).expanduser(), spec)
     else:
         held = load_test(spec) if path in ("auto", "none") else load_test_file(Path(path), spec)
         which = "the global test points"
@@ -116,22 +117,40 @@ def _own(run: TrainedRun, data: str, client: int | None) -> Examples:
     return Examples(held.points, labels, np.ones(len(labels), dtype=np.bool_), which)
 
 
+def _file(run: TrainedRun, path: Path, spec: PointSpec) -> Examples:
+    """All points of the run's own file, scored on those that the server had for its test."""
+    run.check_unchanged(str(path))
+    examples = _read(path, spec)
+    return replace(examples, scored=_held_out(examples, spec, load_pooled(spec)), which="the global test points")
+
+
 def _given(run: TrainedRun, path: Path, kinds: list[str], state_path: Path | None) -> Examples:
     """The user's own points; `kinds` says what else is allowed."""
     if path.suffix.lower() not in READERS or not path.is_file():
         allowed = ", or ".join([*kinds, "a file of points"])
         raise PredictError(f'DATA is "{path}"; allowed is {allowed}: {", ".join(READERS)}')
     spec = point_spec(run.config, run.config.points)
-    raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key, bare=True)
-    labels, scored = [raw.class_names[label] if label >= 0 else "" for label in raw.labels], raw.labels >= 0
-    if not scored.any():
-        return Examples(raw.points, labels, scored)
+    examples = _read(path, spec)
+    if not examples.scored.any():
+        return examples
     own = load_own(path, spec)
     if run.trained_on(own.digest, state_path):
-        kept = np.isin(labels, spec.kept) if spec.kept else scored.copy()
-        scored[:] = False
-        scored[np.flatnonzero(kept)[own.test]] = True
-        return Examples(raw.points, labels, scored, "the test points")
-    if raw.test is not None:
-        return Examples(raw.points, labels, raw.test & scored, "the test points")
-    return Examples(raw.points, labels, scored, "all points" if scored.all() else "the points of known class")
+        return replace(examples, scored=_held_out(examples, spec, own), which="the test points")
+    return examples
+
+
+def _read(path: Path, spec: PointSpec) -> Examples:
+    """All points of a file. Scored are its test part, or else all of known class."""
+    raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key, bare=True)
+    labels, known = [raw.class_names[label] if label >= 0 else "" for label in raw.labels], raw.labels >= 0
+    names = _cell_names(path) if path.suffix.lower() == ".h5ad" else []
+    if raw.test is not None and known.any():
+        return Examples(raw.points, labels, raw.test & known, "the test points", names)
+    return Examples(raw.points, labels, known, "all points" if known.all() else "the points of known class", names)
+
+
+def _held_out(examples: Examples, spec: PointSpec, held: ClientPoints) -> NDArray[np.bool_]:
+    """Which of a file's points are test points in `held`, which has the points of the classes that the run keeps."""
+    kept = np.isin(examples.labels, spec.kept or [name for name in set(examples.labels) if name])
+    kept[kept] = held.test
+    return kept

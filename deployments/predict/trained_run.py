@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from curvfed.client_app.data.load import load_data
 from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.client_app.node.data_digest import is_of
 from curvfed.client_app.personal import state_folder
@@ -131,6 +132,17 @@ class TrainedRun:
         """
         if digest != self.clients[client].digest:
             raise PredictError(f"{data} is not what client {client} of this run trained on; have its files changed?")
+
+    def check_unchanged(self, data: str) -> None:
+        """Refuse a file or folder of the run's that has changed since: its test part may have been trained on.
+
+        Raises
+        ------
+        PredictError
+        """
+        first = min(self.clients)
+        if self.clients[first].partition_digest and Path(data).expanduser().exists():
+            self.check_same(data, first, load_data(self.config, first, self.part_of(first)).digest)
 
     def trained_on(self, digest: str, state_path: Path | None) -> bool:
         """Whether a client trained on data of this digest, as far as this machine can tell (see `personal_state`)."""

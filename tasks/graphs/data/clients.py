@@ -168,7 +168,7 @@ def _weights(raw: RawGraph, edges: Integers) -> Tensor | None:
 
 
 def _drawn(raw: RawGraph, spec: GraphSpec) -> str:
-    """What a user's file did not say of the nodes, in words."""
+    """What was done to a user's graph beside its file, in words."""
     told = []
     if unknown := int((raw.labels < 0).sum()):
         told.append(f"{unknown} of {len(raw.labels)} nodes are of unknown class, in no loss and no score")
@@ -177,6 +177,11 @@ def _drawn(raw: RawGraph, spec: GraphSpec) -> str:
         told.append(f"no val_mask, so {drawn} of the training nodes are drawn for validation")
     if raw.edge_weights is not None:
         told.append("convolutions by the normalised adjacency use the weights of the edges, all else ignores them")
+    if 0 < spec.batch_size < len(raw.labels):
+        told.append(
+            f"clients with more than batch-size = {spec.batch_size} nodes take some clusters of theirs at a time, and "
+            "their scores are near those of the whole graph, not equal"
+        )
     return "; ".join(told)
 
 

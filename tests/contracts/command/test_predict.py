@@ -435,6 +435,15 @@ def test_clients_of_a_run_without_one_node_have_their_parts(capsys, tmp_path):
         assert (code, "accuracy on the test nodes" in said, bool(rows)) == (0, True, True)
 
 
+def test_a_file_that_has_changed_since_the_run_is_refused(tmp_path, capsys):
+    path = tmp_path / "graph.pt"
+    write_user_graph(path, **user_fields(seed=0), class_names=["left", "right"])
+    found = run(tmp_path, "changed", clients=2, method="fedavg", dataset=str(path), num_rounds=1)
+    assert ask(capsys, found.path, path)[0] == 0
+    write_user_graph(path, **user_fields(seed=1), class_names=["left", "right"])
+    assert "is not what client 0 of this run trained on; have its files changed?" in refused(capsys, found.path, path)
+
+
 def test_a_run_on_a_folder_predicts_on_a_copy_of_it(tmp_path, capsys):
     # Labels 1..3 have columns 0..3 in both: columns that began at the smallest label would move with the data.
     graphs = [replace(g, node_labels=[1 + abs(label) % 3 for label in g.node_labels]) for g in tu_graphs(16)]

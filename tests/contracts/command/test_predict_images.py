@@ -289,6 +289,9 @@ def test_grey_images_are_given_a_colour_runs_channels(capsys, tmp_path):
     # The run's folder by another path is the run's all the same: not the images that clients trained on.
     _, told = ask(capsys, found.path, tmp_path / "new" / ".." / "data")
     assert told["accuracy on the global test images"] == f"{found.summary['global_accuracy']:.4f}"
+    assert told["data"].startswith("the server's test images")
+    next((tmp_path / "data" / "dark").iterdir()).unlink()
+    assert "is not what client 0 of this run trained on" in refused(capsys, found.path, tmp_path / "data")
 
 
 def test_new_images_are_normalised_as_the_runs_were(capsys, tmp_path):

@@ -264,9 +264,13 @@ def test_the_file_of_the_runs_data_set_is_the_data_set(files, capsys, tmp_path):
     found = run(tmp_path, dataset="all.csv", data_dir=str(tmp_path), **SMALL)
     rows, told = ask(capsys, found.path, path)
     assert told["accuracy on the global test points"] == f"{found.summary['global_accuracy']:.4f}"
-    assert len(rows) == 14  # 15% of 90, rounded up
+    assert told["points"] == "90, 14 to score on"  # 15% of 90, rounded up
     moved = write_csv(tmp_path / "copy.csv", points, labels)
-    assert len(ask(capsys, found.path, moved)[0]) == 90
+    assert rows == ask(capsys, found.path, moved)[0]
+    write_csv(path, points[:60], labels[:60])
+    assert "all.csv is not what client 0 of this run trained on; have its files changed?" in refused(
+        capsys, found.path, path
+    )
 
 
 # --- What is refused --------------------------------------------------------------------------------------------------

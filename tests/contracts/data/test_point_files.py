@@ -290,7 +290,7 @@ def test_absent_files(tmp_path):
         load_own(text(tmp_path / "a.txt", "1"), PointSpec("uniform", tmp_path))
     with pytest.raises(DataError, match=r"no file folder/a\.csv, nor .*folder/a\.csv"):
         load_test(PointSpec("folder/a.csv", tmp_path))
-    with pytest.raises(DataError, match=r'points "olson"; did you mean "olsson".*uniform, olsson'):
+    with pytest.raises(DataError, match=r'points "olson"; allowed is uniform, olsson, or the path'):
         load_test(PointSpec("olson", tmp_path))
 
 
