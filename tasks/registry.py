@@ -56,6 +56,8 @@ def _tasks_of_folder(path: Path) -> tuple[str, ...]:
 
     if not path.is_dir():
         return ("graphs", "images")
+    if not any(path.glob("*")):
+        raise ValueError("the folder is empty, or cannot be read")
     # A folder with files of the TU collection may hold a picture as well.
     return ("images",) if not any(path.glob("*_A.txt")) and is_image_folder(path) else ("graphs",)
 

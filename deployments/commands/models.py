@@ -35,7 +35,7 @@ def predict(
     curvfed predict RUN graph.pt --client 3
     curvfed predict RUN cora --client 3
 
-    RUN is a run directory. DATA is the name of the run's data set, or new data:
+    RUN is a run directory, or the name of one in ~/curvfed/results. DATA is the name of the run's data set, or new data:
     - graphs: a .pt file of a graph or of a list of graphs, or a folder in the TU
       collection's layout. With the run's data set --client names the part;
     - images: a file, a folder of files, or a folder per class, which also gives the
@@ -72,7 +72,7 @@ def adapt(
     curvfed adapt RUN graph.pt --out joined
     curvfed adapt RUN cora --client 8 --out joined
 
-    RUN is a run directory, DATA a .pt file or folder of the client's own, or the run's
+    RUN is as for predict, DATA a .pt file or folder of the client's own, or the run's
     data set, of which --client names a part that no client of the run had. It tells
     the client's scores, and how to predict with DIR.
 

@@ -16,6 +16,7 @@ from curvfed.server_app.directory.checkpoint import Checkpoint
 from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.method import ONE_SHOT
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.halves import aggregation, kept_patterns
 from curvfed.strategies.config.model_spec import is_fixed
 from curvfed.strategies.config.parse import parse
@@ -151,7 +152,7 @@ class TrainedRun:
 
     @classmethod
     def read(cls, path: Path) -> "TrainedRun":
-        """Read a run directory.
+        """Read a run directory, or the run of this name in the default results folder.
 
         Raises
         ------
@@ -160,7 +161,9 @@ class TrainedRun:
         ConfigError
             If its configuration is from another version.
         """
-        path = path.expanduser().resolve()
+        path = path.expanduser()
+        named = home() / "results" / path
+        path = (named if not path.exists() and named.exists() else path).resolve()
         try:
             config = parse(read_settings(path / "config.toml", of_run=True))
             known = json.loads((path / "clients.json").read_text(encoding="utf-8"))

@@ -19,6 +19,7 @@ import curvfed.server_app.app
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.predict import TrainedRun
+from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.graphs.data import trees
 
 CLIENTS, ROUNDS = 3, 12
@@ -440,6 +441,9 @@ def test_a_file_that_has_changed_since_the_run_is_refused(tmp_path, capsys):
     write_user_graph(path, **user_fields(seed=0), class_names=["left", "right"])
     found = run(tmp_path, "changed", clients=2, method="fedavg", dataset=str(path), num_rounds=1)
     assert ask(capsys, found.path, path)[0] == 0
+    named = home() / "results" / "by-name"  # where runs lie by default
+    shutil.copytree(found.path, named)
+    assert ask(capsys, "by-name", path)[0] == 0
     write_user_graph(path, **user_fields(seed=1), class_names=["left", "right"])
     assert "is not what client 0 of this run trained on; have its files changed?" in refused(capsys, found.path, path)
 

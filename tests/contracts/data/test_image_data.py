@@ -420,6 +420,11 @@ def test_folders_by_a_glance(tmp_path):
         assert tasks_of(str(tmp_path / name)) == expected
 
 
+def test_an_empty_folder_is_no_data_set(tmp_path):
+    with pytest.raises(ValueError, match="the folder is empty, or cannot be read"):
+        tasks_of(str(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("dataset", "near"), [("mnits", "mnist"), ("cifar", "cifar10"), ("fashion-mnits", "fashion-mnist")]
 )
