@@ -25,7 +25,7 @@ import json, os, random, signal, sys, time
 from importlib import import_module
 for heavy in ("client_app.app", "deployments.simulate", "server_app.app", "server_app.report.page"):
     import_module(f"curvfed.{heavy}")  # once, and not in every child
-from curvfed.deployments.command import main
+from curvfed.deployments.commands.command import main
 
 def simulate(folder, seconds=None):
     "Begin or go on with a run in a process of its own, and kill that after so many seconds; its exit status."
@@ -87,7 +87,7 @@ def test_the_whole_tree_of_a_run_by_flower(tmp_path: Path) -> None:
 
     def begin(name: str) -> "subprocess.Popen[bytes]":
         begun = (run(name) / "config.toml").exists()
-        words = ["method=flatland", "dataset=trees", "num-supernodes=2", "num-rounds=40", "embedding-dim=8"]
+        words = ["method=flatland", "dataset=trees", "num-supernodes=2", "num-rounds=150", "embedding-dim=8"]
         words += [f"results-dir={tmp_path / name}", "run-name=run", f"resume={str(begun).lower()}"]
         with (tmp_path / f"{name}.log").open("ab") as log:
             command = [sys.executable, "-m", "curvfed", "run", *words]
@@ -121,7 +121,8 @@ def test_the_whole_tree_of_a_run_by_flower(tmp_path: Path) -> None:
 
 def is_on(run: Path, since: float) -> bool:
     """Whether a process that was started then has begun the run, or goes on with it."""
-    return (run / "config.toml").exists() and (run / "config.toml").stat().st_mtime > since
+    files = (run / "config.toml", run / "rounds.csv")
+    return any(path.exists() and path.stat().st_mtime > since for path in files)
 
 
 def marked(mark: str) -> list[psutil.Process]:
