@@ -68,7 +68,8 @@ def _own(run: TrainedRun, data: str, client: int | None) -> Examples:
         spec, cache, path = image_spec(run.config, run.config.images), home() / "cache", run.config.test_data
         own = path in ("auto", "none")
         images = load_test(spec, cache) if own else load_test_folder(Path(path).expanduser(), spec, cache)
-        about = {"data": "the server's test images; to predict all images of a folder, give a copy of it"}
+        part = "the server's test images; to predict all images of a folder, give a copy of it"
+        about = {"data": part} if Path(data).expanduser().is_dir() else {}
         return _examples(images, images.test, "the global test images", about=about)
     held = load_data(run.config, client, run.part_of(client))
     run.check_same(data, client, held.digest)

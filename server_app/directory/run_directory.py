@@ -234,9 +234,8 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
         fixed = key not in FREE_TO_CHANGE or (
             key == "num-rounds" and earlier.fixed_by_num_rounds != config.fixed_by_num_rounds
         )
-        named_by_run = key == "run-name" or (
-            key == "dataset" and before[key] == OWN
-        )  # which it learned from its clients
+        # The run has named itself, and may have learned from its clients that they have data of their own.
+        named_by_run = key == "run-name" or (key == "dataset" and before[key] == OWN)
         if fixed and not named_by_run and before[key] != value:
             raise ConfigError(
                 f"resume = true: {key} = {value!r}, but the run began with {before[key]!r}; allowed is the same value"
