@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from curvfed.deployments.cluster.command import app as cluster
+from curvfed.deployments.commands.cluster import app as cluster
 from curvfed.deployments.commands.lists import datasets, methods, presets
 from curvfed.deployments.commands.models import adapt, embed, predict
 from curvfed.deployments.commands.runs import check, run, simulate
