@@ -16,7 +16,7 @@ import yaml
 from flwr.common.config import parse_config_args
 
 from curvfed.client_app.node.configuration import KEYS, check_names
-from curvfed.deployments.cluster import command
+from curvfed.deployments.commands import cluster
 
 ROOT = Path(__file__).parents[3]
 SYSTEMD, CONTAINERS = ROOT / "deployments" / "systemd", ROOT / "deployments" / "containers"
@@ -32,7 +32,7 @@ needs_systemd = pytest.mark.skipif(
 def understood(words: list[str]) -> dict[str, object]:
     """What a command line of `curvfed cluster` tells its subcommand; it must be right."""
     assert [Path(words[0]).name, words[1]] == ["curvfed", "cluster"]
-    group = typer.main.get_command(command.app)
+    group = typer.main.get_command(cluster.app)
     try:
         top = group.make_context("cluster", words[2:])
         name, subcommand, rest = group.resolve_command(top, [*top._protected_args, *top.args])
