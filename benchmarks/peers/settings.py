@@ -77,7 +77,7 @@ PAIRS = (
          {"norm_scale": 3.0}),
     Pair("pfllib", "FedAvg", "fedavg", scores=BOTH),
     Pair("pfllib", "FedProx", "fedprox", {"fedprox.mu": 0.01}, {"mu": 0.01}, BOTH),
-    Pair("pfllib", "SCAFFOLD", "scaffold", scores=BOTH),
+    Pair("pfllib", "SCAFFOLD", "scaffold", {"learning-rate": 0.02}, scores=BOTH),
     Pair("pfllib", "MOON", "moon", {"moon.mu": 1.0, "moon.temperature": 0.5}, {"mu": 1.0, "tau": 0.5}, BOTH),
     Pair("pfllib", "FedDyn", "feddyn", {"feddyn.alpha": 0.1}, {"alpha": 0.1}, BOTH),
     Pair("pfllib", "Ditto", "ditto", {"ditto.mu": 1.0, "ditto.epochs": 1}, {"mu": 1.0, "plocal_epochs": 1}, BOTH),
