@@ -12,6 +12,7 @@ from typing import Any
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
+from torch import nn
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
@@ -28,6 +29,7 @@ from curvfed.strategies.wire.messages import (
     CALIBRATE,
     CCVR,
     CONFIRM,
+    CONFUSION,
     CURVATURE,
     DESCRIBE,
     FORGET,
@@ -97,6 +99,7 @@ def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any
     else:
         arrays = client.precision.narrow(client.share())
         answer = {"arrays": arrays, "num_examples": client.task.num_examples, "metrics": metrics}
+        answer |= _confusion(client, request, client.learner.scored)
     client.commit(request.header.round, base=request.stamp)
     return answer
 
@@ -107,7 +110,8 @@ def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, 
     if client.method.is_one_shot:
         return _step("hull", "evaluate")(client, request, state)
     received = _prepare(client, request)
-    return _scored(client, request, state, received, client.scores() | _curvature_in_use(client))
+    figures = client.scores() | _curvature_in_use(client)
+    return _scored(client, request, state, received, figures, client.learner.scored)
 
 
 @_masked
@@ -120,15 +124,16 @@ def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str,
     metrics = {f"{name}_before": value for name, value in before.items()} | client.task.scores(client.learner.tuned)
     if loss is not None:
         metrics["loss"] = loss
-    return _scored(client, request, state, received, metrics | {"seconds": time.perf_counter() - started})
+    metrics["seconds"] = time.perf_counter() - started
+    return _scored(client, request, state, received, metrics, client.learner.tuned)
 
 
 def _scored(
-    client: Client, request: Request, state: RecordDict, received: Arrays, metrics: dict[str, float]
+    client: Client, request: Request, state: RecordDict, received: Arrays, metrics: dict[str, float], model: nn.Module
 ) -> dict[str, Any]:
-    """A reply with figures alone, which a secure sum adds up over the cohort."""
+    """A reply with figures of a model alone, which a secure sum adds up over the cohort."""
     if not client.config.secure_sum:
-        return {"metrics": metrics}
+        return {"metrics": metrics} | _confusion(client, request, model)
     from curvfed.client_app import masked_replies
 
     return masked_replies.figures(client, request, state, received, metrics)
@@ -164,6 +169,14 @@ def _prepare(client: Client, request: Request) -> Arrays:
     received = client.precision.widen(decode_arrays(request.arrays))
     client.receive(received, decode_arrays(request.fixed))
     return received
+
+
+def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, Any]:
+    """What the test examples of each class are taken for after the last round, where statistics may leave the client."""
+    if request.header.round != client.config.num_rounds or not client.shares_statistics:
+        return {}
+    told = client.task.confusion(model)
+    return {"parts": {CONFUSION: told}} if told else {}
 
 
 def _curvature_in_use(client: Client) -> dict[str, float]:

@@ -26,6 +26,7 @@ from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.data import load_test, load_test_folder
 from curvfed.tasks.images.models import ImageNet
+from curvfed.tasks.metrics import predictions
 
 if TYPE_CHECKING:
     from curvfed.tasks.points.client_points import ClientPoints
@@ -80,17 +81,23 @@ class GlobalPoints:
         self, model: nn.Module, test: "ClientPoints", class_names: tuple[str, ...], device: torch.device
     ) -> None:
         self._model, self._points = model, torch.from_numpy(test.points).to(device)
-        self._class_names, self._labels = np.array(class_names), np.array(test.class_names)[test.labels]
+        # A class that no client has gets a number beyond those of the model.
+        names = list(dict.fromkeys([*class_names, *test.class_names]))
+        self._labels = np.array([names.index(name) for name in test.class_names])[test.labels]
 
     def score(self, arrays: Arrays) -> float:
         """Share of the test points that the model with these arrays gets right."""
-        load_arrays(arrays, named_state(self._model))
-        with torch.no_grad():
-            predicted = self._model(self._points).argmax(dim=1).cpu().numpy()
-        return float((self._class_names[predicted] == self._labels).mean())
+        return float((self._predicted(arrays) == self._labels).mean())
 
     def write(self, arrays: Arrays, calibrated: Arrays, folder: Path) -> None:
-        """Nothing: the report draws the features of images alone."""
+        """`global_test.npz`: labels and predictions (-1 where not finite), and no features, which are those of images."""
+        told = {"labels": self._labels, "predicted": self._predicted(arrays), "features": np.zeros((0, 0))}
+        write_npz(folder / "global_test.npz", told | {"space": np.array("flat")})
+
+    def _predicted(self, arrays: Arrays) -> NDArray[Any]:
+        load_arrays(arrays, named_state(self._model))
+        with torch.no_grad():
+            return predictions(self._model(self._points)).cpu().numpy()
 
 
 class GlobalModel:

@@ -11,8 +11,9 @@ from curvfed.server_app.run import Run
 from curvfed.strategies.base.aggregation import Aggregation, Update
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.wire.arrays import MessageError
-from curvfed.strategies.wire.checks import check_steps, check_variances
-from curvfed.strategies.wire.messages import TRAIN, Header, Parts, Reply
+from curvfed.strategies.wire.checks import check_confusion, check_steps, check_variances
+from curvfed.strategies.wire.messages import CONFUSION, TRAIN, Header, Parts, Reply
+from curvfed.tasks.names import titles
 
 
 class RoundPhases(Run):
@@ -24,11 +25,14 @@ class RoundPhases(Run):
     fixed : dict of str to array
         The parameters that the server sets once for all clients.
     progress : Progress
+    confusions : dict of partition to list of int
+        Of the last scores: true class, predicted class and number of test examples, one after the other.
     """
 
     model: Aggregation
     fixed: Arrays
     progress: Progress
+    confusions: dict[int, list[int]]
 
     def ask(
         self,
@@ -101,12 +105,32 @@ class RoundPhases(Run):
             check_variances(reply.arrays)
         elif known is not None and reply.num_examples > known:
             raise MessageError(f"num_examples is {reply.num_examples}; {known} were trained on")
+        if CONFUSION in reply.parts:
+            names, sizes = self._class_names(reply.partition), self.federation.descriptions[reply.partition].statistics
+            check_confusion(reply.parts[CONFUSION], len(names), sizes.get("num_test"))
         if further is not None:
             further(reply)
 
     def record_phase(self, phase: Phase, row: Mapping[str, Any], in_round: bool = True) -> None:
         """Record a phase, a training phase with the clients' weights."""
         self.record(phase, row, self.model.weights() if phase.header.phase == TRAIN else {}, in_round)
+        told = {p: reply.parts[CONFUSION] for p, reply in phase.replies.items() if CONFUSION in reply.parts}
+        self.confusions |= told
+
+    def write_confusions(self) -> None:
+        """Write what the clients have told of their last scores, if they have, by the names of their classes."""
+        rows = []
+        for partition, told in sorted(self.confusions.items()):
+            names = [*self._class_names(partition), ""]  # of -1, which is no class
+            triples = zip(told[::3], told[1::3], told[2::3], strict=True)
+            rows += [(partition, names[true], names[other], count) for true, other, count in triples]
+        if rows:
+            self.directory.write_confusions(rows)
+
+    def _class_names(self, partition: int) -> list[str]:
+        """A client's classes in the order of its logits, as the report names them."""
+        about = self.federation.descriptions[partition]
+        return titles(about.space, self.federation.facts.class_names or about.class_names)
 
 
 def updates_of(phase: Phase) -> dict[int, Update]:

@@ -23,11 +23,21 @@ def score(metric: str, logits: Tensor, labels: Tensor) -> float | None:
     if len(labels) == 0:
         return None
     if metric == "accuracy":
-        right = (logits.argmax(dim=1) == labels) & logits.isfinite().all(dim=1)
-        return float(right.double().mean())
+        return float((predictions(logits) == labels).double().mean())
     if metric != "roc_auc":
         raise ValueError(f'metric is "{metric}"; allowed: accuracy, roc_auc')
     return roc_auc((logits[:, 1] - logits[:, 0]).double(), labels == 1)
+
+
+def predictions(logits: Tensor) -> Tensor:
+    """The class (n,) of the largest of the logits (n, C); −1, which is no class, where they are not all finite.
+
+    Examples
+    --------
+    >>> predictions(torch.tensor([[0.0, 2.0], [float("nan"), 0.0]])).tolist()
+    [1, -1]
+    """
+    return logits.argmax(dim=1).where(logits.isfinite().all(dim=1), -1)
 
 
 def roc_auc(scores: Tensor, positive: Tensor) -> float | None:

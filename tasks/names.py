@@ -4,6 +4,7 @@ A configuration is checked without importing the models, and a run imports the f
 to be looked up among them.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from curvfed.tasks import plugins
@@ -84,3 +85,14 @@ def is_named(dataset: str) -> bool:
 
     known = {name.lower() for name in (*BUILT_IN, *plugins.found("datasets"))}
     return all(name.strip().lower() in known for name in dataset.split(","))
+
+
+def titles(space: str, class_names: Iterable[str]) -> list[str]:
+    """The names of classes, after that of the data set where the clients have several.
+
+    Examples
+    --------
+    >>> titles("mutag", ["0", "1"])
+    ['mutag: 0', 'mutag: 1']
+    """
+    return [f"{space}: {name}" if space else name for name in class_names]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples
-from curvfed.tasks.metrics import score
+from curvfed.tasks.metrics import predictions, score
 
 if TYPE_CHECKING:
     from curvfed.tasks.points.client_points import ClientPoints
@@ -156,3 +156,15 @@ class Task(ABC):
         if self.metric != "accuracy":
             found["accuracy"] = score("accuracy", logits["test"], labels["test"])
         return {name: value for name, value in found.items() if value is not None}
+
+    def confusion(self, model: nn.Module) -> list[int]:
+        """True class, predicted class and number of test examples, for each pair that occurs, one after the other.
+
+        A prediction of −1 is no class, since a logit is not finite.
+        """
+        labels = self.labels[self.parts["test"]]
+        if not len(labels):
+            return []
+        pairs = torch.stack([labels, predictions(self.scored_logits(model)["test"])], dim=1)
+        found, counts = torch.unique(pairs, dim=0, return_counts=True)
+        return [int(number) for number in torch.cat([found, counts[:, None]], dim=1).flatten()]

@@ -1,5 +1,7 @@
 """The run directory: the files that a run writes, each of them atomically."""
 
+import csv
+import io
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -168,6 +170,12 @@ class RunDirectory:
         """Add a phase to `rounds.csv` and `clients.csv`."""
         append(self.path / "rounds.csv", [round_row])
         append(self.path / "clients.csv", client_rows)
+
+    def write_confusions(self, rows: Iterable[tuple[int, str, str, int]]) -> None:
+        """`confusion.csv`: how many test examples of a client's class are taken for another, after the last round."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([("partition", "class", "predicted", "examples"), *rows])
+        write_atomically(self.path / "confusion.csv", text.getvalue().encode("utf-8", "replace"), private=True)
 
     def write_model(self, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
         """`model.safetensors`: the shared parameters, and metadata to rebuild the model."""

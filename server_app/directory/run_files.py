@@ -16,6 +16,7 @@ from curvfed.server_app.directory.tables import renamed
 from curvfed.server_app.report.units import is_number
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
+from curvfed.tasks.names import titles
 
 if TYPE_CHECKING:
     from curvfed.server_app.directory.global_test_file import GlobalTest
@@ -49,6 +50,8 @@ class RunFiles:
         Whether the first and last layers are personal because the clients' features or classes differ.
     rounds, scores : columns
         `rounds.csv` and `clients.csv`: cells by column and row, "" for missing values.
+    confusion : columns
+        `confusion.csv`; empty where no client tells it.
     absent : list of str
         Files that are missing or cannot be read.
     global_test : GlobalTest or None
@@ -66,6 +69,7 @@ class RunFiles:
     own_ends: bool = False
     rounds: Columns = field(default_factory=dict)
     scores: Columns = field(default_factory=dict)
+    confusion: Columns = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
     global_test: "GlobalTest | None" = None
     hulls: "HullFile | None" = None
@@ -93,6 +97,7 @@ class RunFiles:
             own_ends=bool(clients.get("facts", {}).get("own_ends", False)),
             rounds=load("rounds.csv", _columns),
             scores=load("clients.csv", lambda path: renamed(_columns(path))),
+            confusion=load("confusion.csv", lambda path: _columns(path) if path.exists() else {}),
             absent=absent,
             global_test=load("global_test.npz", _arrays) or None,
             hulls=load("hulls.npz", _arrays) or None,
@@ -165,8 +170,7 @@ class RunFiles:
 
 def own_classes(about: Mapping[str, Any]) -> list[str]:
     """The names of a client's classes, with the name of its data set if there are several."""
-    space = f"{about['space']}: " if about.get("space") else ""
-    return [f"{space}{name}" for name in about.get("class_names") or []]
+    return titles(about.get("space") or "", about.get("class_names") or [])
 
 
 def class_counts(run: RunFiles) -> dict[int, dict[str, float]]:

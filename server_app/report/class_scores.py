@@ -1,22 +1,31 @@
-"""How well classes are recognised, and how far the probabilities and the groups' names of a one-shot run hold."""
+"""How well classes are recognised: by class, by client, and a picture of which are taken for which."""
 
+from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.server_app.report.units import printable
+from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
+from curvfed.server_app.report import charts, style
+from curvfed.server_app.report.templates import Picture
 
-if TYPE_CHECKING:  # other runs have no hulls, and load nothing of them
-    from curvfed.server_app.directory.hull_file import HullFile
+Counts = Counter[tuple[int, int]]
+"""Numbers of test examples by true and predicted class; -1 is no class."""
 
 Z = 1.959964
 """Standard normal quantile of two-sided intervals of 95%."""
 
-BANDS = (0.0, 0.5, 0.7, 0.9, 1.0)
-"""Bounds of probability between which the share of right answers is told."""
+
+MOST_TOLD = 3
+"""Confusions that the caption names."""
+
+MOST_NUMBERED = 12
+"""Classes up to which the cells of a confusion matrix have numbers."""
+
+ON_COLOUR = "#0e1317"
+"""Colour of text on a deep colour, on light paper and on dark paper."""
 
 
 class Share(NamedTuple):
@@ -43,54 +52,114 @@ def wilson(right: int, of: int) -> tuple[float, float]:
     return max(0.0, float(middle - half)), min(1.0, float(middle + half))
 
 
-def recalls(labels: NDArray[np.int64], predicted: NDArray[np.int64], names: Sequence[str]) -> list[Share]:
+def named(names: Sequence[str], least: int) -> list[str]:
+    """The names of at least so many classes; a class without a name is called by its number."""
+    return [*names, *map(str, range(len(names), least))]
+
+
+def counted(labels: NDArray[np.intp], predicted: NDArray[np.intp]) -> Counts:
+    """The number of examples of each pair of a true and a predicted class, from their numbers (n,)."""
+    return Counter(zip(labels.tolist(), predicted.tolist(), strict=True))
+
+
+def of_run(run: RunFiles) -> Counts:
+    """Of the server's test data, or where it has none of all clients', after the last round; empty where nobody tells."""
+    if run.global_test is not None:
+        return counted(run.global_test.labels, run.global_test.predicted)
+    return sum(_by_client(run).values(), Counter())
+
+
+def by_client(run: RunFiles) -> list[Share]:
+    """Of each client that tells it the share of its own test data that is right, the worst first, and its worst class."""
+    found = []
+    for partition, counts in _by_client(run).items():
+        right, of = sum(count for (true, other), count in counts.items() if true == other), counts.total()
+        worst = recalls(counts, run.class_names)[0]
+        told = f"{worst.name} ({round(worst.share * worst.of)} of {worst.of})" if right < of else ""
+        found.append(Share(f"client {partition}", of, right / of, *wilson(right, of), told))
+    return sorted(found, key=lambda one: one.share)
+
+
+def _by_client(run: RunFiles) -> dict[int, Counts]:
+    """By partition, of the rows that make sense."""
+    numbers = {name: number for number, name in enumerate(run.class_names)}
+    found: dict[int, Counts] = {}
+    columns = (run.confusion.get(name, ()) for name in ("partition", "class", "predicted", "examples"))
+    for partition, true, predicted, count in zip(*columns, strict=True):
+        if true in numbers and count.isdecimal() and int(count):
+            pair = numbers[true], numbers.get(predicted, -1)
+            found.setdefault(int(partition), Counter())[pair] += int(count)
+    return found
+
+
+def recalls(counts: Counts, names: Sequence[str]) -> list[Share]:
     """Of each class with test data the share that is recognised, the worst first, and what it is most often taken for.
 
     Parameters
     ----------
-    labels, predicted : int array (n,)
-        Numbers of classes; a prediction of -1 is no class.
+    counts : Counter of (int, int)
+        By the numbers of the true and of the predicted class; a prediction of -1 is no class.
     names : sequence of str
         A class without a name is called by its number.
     """
-    most = int(np.concatenate([labels, predicted]).max(initial=-1))
-    names, found = [*names, *map(str, range(len(names), most + 1))], []
-    for number, name in enumerate(names):
-        given = predicted[labels == number]
-        if len(given):
-            right, wrong = int((given == number).sum()), given[given != number]
-            taken, times = np.unique(wrong, return_counts=True)
-            told = ""
-            if len(wrong):
-                often = int(taken[times.argmax()])
-                told = f"{names[often] if often >= 0 else 'no name'} ({times.max()})"
-            found.append(Share(name, len(given), right / len(given), *wilson(right, len(given)), told))
+    names, found = named(names, 1 + max(map(max, counts), default=-1)), []
+    for number in sorted({true for true, _ in counts}):
+        given = {other: count for (true, other), count in counts.items() if true == number}
+        of, right = sum(given.values()), given.pop(number, 0)
+        often = max(sorted(given), key=given.__getitem__, default=None)
+        told = "" if often is None else f"{names[often] if often >= 0 else 'no name'} ({given[often]})"
+        found.append(Share(names[number], of, right / of, *wilson(right, of), told))
     return sorted(found, key=lambda one: one.share)
 
 
-def bands(file: "HullFile") -> list[Share]:
-    """Of the test points in each band of probability the share that is right; empty without a classifier."""
-    if file.classifier is None or not len(file.test.labels):
-        return []
-    chances = file.classifier.probabilities(file.test.points).max(axis=1)
-    right: NDArray[np.bool_] = file.predicted == file.test.labels
-    found = []
-    for low, high in pairwise(BANDS):
-        inside = (chances >= low) & ((chances < high) | (high == BANDS[-1]))
-        if count := int(inside.sum()):
-            told, name = f"{100 * chances[inside].mean():.1f}%", f"{low:.0%} to {high:.0%}"
-            found.append(
-                Share(name, count, float(right[inside].mean()), *wilson(int(right[inside].sum()), count), told)
-            )
-    return found
+def confusion(run: RunFiles) -> Picture | None:
+    """True by predicted classes of the test examples, of the most frequent classes if there are many."""
+    if not (tested := of_run(run)):
+        return None
+    of_server = run.global_test is not None
+    calibrated = of_server and len(run.by_round("global_accuracy", *CALIBRATIONS)[0]) > 0
+    return confusion_of(tested, run.class_names, run.examples.removesuffix("s"), calibrated)
 
 
-def ballots(file: "HullFile") -> list[tuple[str, int, float, str]]:
-    """Of each group its name, how many clients name it, the share of these that agree, and the names they give."""
-    found = []
-    for name, given in zip(file.names, file.votes, strict=False):  # files of older versions have no votes
-        count, agree = int(given.sum()), given[np.array(file.voted_names) == name].sum()
-        order = [one for one in np.argsort(-given, kind="stable") if given[one] > 0]
-        told = ", ".join(f"{printable(file.voted_names[one])} ({given[one]:.0f})" for one in order)
-        found.append((name, count, float(agree) / count if count else np.nan, told))
-    return found
+def confusion_of(tested: Counts, names: Sequence[str], noun: str, calibrated: bool = False) -> Picture:
+    """The matrix of true by predicted classes."""
+    names = named(names, 1 + max(map(max, tested)))
+    counts = np.zeros((len(names), len(names) + 1))
+    for pair, count in tested.items():
+        counts[pair] = count  # -1, which is no class, is the last column
+    right, totals = np.trace(counts), counts.sum(axis=1)
+    kept = charts.largest(totals, charts.MOST_CELLS)
+    counts, totals, shown = counts[np.ix_(kept, kept)], totals[kept], [names[one] for one in kept]
+    wrong = counts * ~np.eye(len(kept), dtype=bool)
+    often = [divmod(int(place), len(kept)) for place in np.argsort(-wrong, axis=None, kind="stable")[:MOST_TOLD]]
+    axes = style.page_axes(4.6)
+    _draw_confusion(axes, counts / np.maximum(totals, 1)[:, None], shown)
+    facts = {
+        "drawn": len(kept), "classes": len(names), "tested": tested.total(), "noun": noun,
+        "right": right / tested.total(), "lost": sum(count for (_, other), count in tested.items() if other < 0),
+        "worst": [(shown[true], shown[other], wrong[true, other], totals[true])
+                  for true, other in often if wrong[true, other]],
+        "numbered": len(kept) <= MOST_NUMBERED, "calibrated": calibrated,
+    }  # fmt: skip
+    return Picture(style.to_svg(axes, "confusion"), "confusion", facts)
+
+
+def _draw_confusion(axes: Any, shares: NDArray[np.float64], classes: list[str]) -> None:
+    """Draw shares (C, C) of the images of a true class, a row, that are predicted as each class."""
+    numbered = len(classes) <= MOST_NUMBERED
+    # Roots make small shares visible, all the more where no numbers tell them.
+    shade = np.sqrt(shares) if numbered else np.cbrt(shares)
+    signs = np.where(np.eye(len(classes), dtype=bool), -1, 1)
+    charts.cells(axes, np.where(shares > 0, signs * shade, np.nan), (classes, classes), aspect="equal")
+    axes.set(xlabel="predicted class", ylabel="true class")
+    for row, column in np.argwhere(shares > 0) if numbered else ():
+        colour = ON_COLOUR if shade[row, column] > 0.8 else style.INK
+        axes.text(column, row, short_share(shares[row, column]), ha="center", va="center", fontsize=7.5, color=colour)
+
+
+def short_share(share: float) -> str:
+    """Percent without its sign, with a decimal where it is small."""
+    percent = 100 * share
+    if percent < 0.05:
+        return "<.1"
+    return f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}".lstrip("0")

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import charts, image_figures, labels, style, units
+from curvfed.server_app.report import charts, labels, style, units
+from curvfed.server_app.report.class_scores import confusion_of, counted
 from curvfed.server_app.report.disc import Disc, everything, view
 from curvfed.server_app.report.results import own_classifier
 from curvfed.server_app.report.templates import Picture
@@ -39,7 +40,7 @@ def hull_figures(run: RunFiles) -> list[Picture]:
     file, names = run.hulls, CURVES | {"flp": own_classifier(run)}
     curves = [_by_epsilon(file, names, *figure) for figure in SWEEPS] if file.sweep else []
     if len(file.test.labels):
-        curves.append(image_figures.confusion_of(file.test.labels, file.predicted, list(file.class_names), "point"))
+        curves.append(confusion_of(counted(file.test.labels, file.predicted), file.class_names, "point"))
     return [_disc(file), *(picture for picture in curves if picture is not None)]
 
 

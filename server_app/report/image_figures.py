@@ -1,4 +1,4 @@
-"""The figures that only runs on images have: accuracies, confusions, features, and weights of the clients."""
+"""The figures that only runs on images have: accuracies, features, and weights of the clients."""
 
 from collections import Counter
 from typing import Any, NamedTuple
@@ -7,20 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
-from curvfed.server_app.report import charts, labels, style, units
+from curvfed.server_app.report import charts, class_scores, labels, style, units
 from curvfed.server_app.report.templates import Picture
 from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN
 
 Array = NDArray[np.float64]
-
-MOST_TOLD = 3
-"""Confusions that the caption names."""
-
-MOST_NUMBERED = 12
-"""Classes up to which the cells of a confusion matrix have numbers."""
-
-ON_COLOUR = "#0e1317"
-"""Colour of text on a deep colour, on light paper and on dark paper."""
 
 _LAYERS = 4
 """Parts in which dots are drawn, so that no class covers all others."""
@@ -77,60 +68,6 @@ def draw_series(axes: Any, series: list[Series]) -> None:
         axes.plot(x, one.values[at], color=one.colour, label=one.label, **look)
 
 
-def confusion(run: RunFiles) -> Picture | None:
-    """True by predicted classes of the server's test images, of the most frequent classes if there are many."""
-    test = run.global_test
-    if test is None:
-        return None
-    names = _class_names(run, int(max(test.labels.max(), test.predicted.max())) + 1)
-    calibrated = len(run.by_round("global_accuracy", *CALIBRATIONS)[0]) > 0
-    return confusion_of(test.labels, test.predicted, names, "image", calibrated)
-
-
-def confusion_of(
-    labels: NDArray[np.int64], predicted: NDArray[np.int64], names: list[str], noun: str, calibrated: bool = False
-) -> Picture:
-    """The matrix of true by predicted classes; -1 is no class."""
-    counts = np.zeros((len(names), len(names) + 1))
-    np.add.at(counts, (labels, predicted), 1)  # -1, which is no class, counts in the last column
-    totals = counts.sum(axis=1)
-    kept = charts.largest(totals, charts.MOST_CELLS)
-    counts, totals, shown = counts[np.ix_(kept, kept)], totals[kept], [names[one] for one in kept]
-    wrong = counts * ~np.eye(len(kept), dtype=bool)
-    often = [divmod(int(place), len(kept)) for place in np.argsort(-wrong, axis=None, kind="stable")[:MOST_TOLD]]
-    axes = style.page_axes(4.6)
-    _draw_confusion(axes, counts / np.maximum(totals, 1)[:, None], shown)
-    facts = {
-        "drawn": len(kept), "classes": len(names), "tested": len(labels), "noun": noun,
-        "right": np.mean(labels == predicted), "lost": int((predicted < 0).sum()),
-        "worst": [(shown[true], shown[other], wrong[true, other], totals[true])
-                  for true, other in often if wrong[true, other]],
-        "numbered": len(kept) <= MOST_NUMBERED, "calibrated": calibrated,
-    }  # fmt: skip
-    return Picture(style.to_svg(axes, "confusion"), "confusion", facts)
-
-
-def _draw_confusion(axes: Any, shares: Array, classes: list[str]) -> None:
-    """Draw shares (C, C) of the images of a true class, a row, that are predicted as each class."""
-    numbered = len(classes) <= MOST_NUMBERED
-    # Roots make small shares visible, all the more where no numbers tell them.
-    shade = np.sqrt(shares) if numbered else np.cbrt(shares)
-    signs = np.where(np.eye(len(classes), dtype=bool), -1, 1)
-    charts.cells(axes, np.where(shares > 0, signs * shade, np.nan), (classes, classes), aspect="equal")
-    axes.set(xlabel="predicted class", ylabel="true class")
-    for row, column in np.argwhere(shares > 0) if numbered else ():
-        colour = ON_COLOUR if shade[row, column] > 0.8 else style.INK
-        axes.text(column, row, short_share(shares[row, column]), ha="center", va="center", fontsize=7.5, color=colour)
-
-
-def short_share(share: float) -> str:
-    """Percent without its sign, with a decimal where it is small."""
-    percent = 100 * share
-    if percent < 0.05:
-        return "<.1"
-    return f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}".lstrip("0")
-
-
 def features(run: RunFiles) -> Picture | None:
     """Features of the server's test images in the plane, a dot for each image and a star for each prototype."""
     test = run.global_test
@@ -142,7 +79,7 @@ def features(run: RunFiles) -> Picture | None:
     if view is None:
         return None
     of_dots = test.labels[view.kept]
-    names = _class_names(run, int(of_dots.max()) + 1)
+    names = class_scores.named(run.class_names, int(of_dots.max()) + 1)
     few, colours = len(names) <= len(style.HUES), style.hues(len(names))
     axes = style.page_axes(5.2)
     for layer in range(_LAYERS):
@@ -171,11 +108,6 @@ def features(run: RunFiles) -> Picture | None:
         axes.set_axis_off()
     facts = {"images": len(of_dots), "classes": len(names), "how": view.how, "stars": len(stars)}
     return Picture(style.to_svg(axes, "features"), "features", facts)
-
-
-def _class_names(run: RunFiles, least: int) -> list[str]:
-    """The names of at least so many classes; a class without a name is called by its number."""
-    return [*run.class_names, *map(str, range(len(run.class_names), least))]
 
 
 def weights(run: RunFiles) -> Picture | None:

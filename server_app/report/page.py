@@ -5,6 +5,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from html import escape
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -68,10 +69,11 @@ def link(run_dir: Path, page: Path, title: str) -> None:
 def page_text(run: RunFiles, pictures: Sequence[Picture]) -> str:
     """The page of a run with these pictures."""
     method, dataset = run.summary.get("method") or "", run.summary.get("dataset")
+    of_hulls = import_module(f"{__package__}.hull_classes") if run.hulls is not None else None
     title = f"{method} on {Path(dataset).name}" if method and dataset else f"Run {run.name}"
     return render(
         "run.html.md", run=run, title=title, method=METHODS.get(method), pictures=pictures, results=results,
-        scores=class_scores, class_names=run.class_names,
+        scores=class_scores, of_hulls=of_hulls, tested=class_scores.of_run(run),
         one_shot=results.is_one_shot(run), most_dropped=MOST_DROPPED, calibrations=CALIBRATIONS,
         commands=_commands(run), changed=_changed(run), meanings=_meanings(run), toml=_toml, links=LINKS,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.directory import run_files
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import charts, labels, style, units
+from curvfed.server_app.report import charts, class_scores, labels, style, units
 from curvfed.server_app.report.templates import Picture
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import FINE_TUNE
@@ -31,11 +31,11 @@ LOSSES = {
 
 def figures(run: RunFiles) -> list[Picture]:
     """All pictures of a page for which the files have data."""
-    draws = [score, loss, curvature_by_round, curvature_by_graph, classes]
+    draws = [score, loss, class_scores.confusion, curvature_by_round, curvature_by_graph, classes]
     if _has_model_figures(run):
         from curvfed.server_app.report import image_figures as models
 
-        draws = [models.accuracy, *draws[:2], models.confusion, models.features, models.weights, *draws[2:]]
+        draws = [models.accuracy, *draws[:3], models.features, models.weights, *draws[3:]]
     with style.applied(style.PAGE_SIZE):
         return _of_hulls(run) + [picture for draw in draws if (picture := draw(run)) is not None]
 

@@ -53,6 +53,9 @@ WAKE_UP = "query.wake_up"
 COMPLAINT = "complaint"
 """Name of the part by which a client says, instead of its answer, whose messages it cannot verify."""
 
+CONFUSION = "confusion"
+"""Name of the part of the last scores that tells what a client's test examples of each class are taken for."""
+
 ANSWERED_BY_ARRAYS = (TRAIN, EVALUATE, FINE_TUNE, CALIBRATE, CCVR, HULLS)
 
 _HEADER, _FACTS, _ARRAYS, _FIXED, _METRICS, _BODY = "header", "facts", "arrays", "fixed", "metrics", "body"

@@ -11,6 +11,7 @@ from curvfed.tasks.images.augment import crop_and_flip
 from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.models import ImageNet
 from curvfed.tasks.images.objectives import Objective, cross_entropy
+from curvfed.tasks.metrics import predictions
 from curvfed.tasks.task import Batch, Task
 
 EVALUATION_BATCH = 512
@@ -134,16 +135,13 @@ def evaluate(model: ImageNet, images: ClientImages, class_names: tuple[str, ...]
         If a class is not among `class_names`, or there are no test images.
     """
     task = ImageTask(images, class_names, device)
-    batches = [(labels, _predict(model, features), features) for features, labels in task.features(model, "test")]
+    with torch.no_grad():
+        batches = [
+            (labels, predictions(model.head(features)), features) for features, labels in task.features(model, "test")
+        ]
     if not batches:
         raise DataError("there are no test images to evaluate a model on")
     return Predictions(*(torch.cat(column).cpu() for column in zip(*batches, strict=True)))
-
-
-def _predict(model: ImageNet, features: Tensor) -> Tensor:
-    with torch.no_grad():
-        logits: Tensor = model.head(features)
-    return logits.argmax(dim=1).where(logits.isfinite().all(dim=1), -1)
 
 
 def _batch_sizes(num: int, size: int, merges_one: bool) -> list[int]:

@@ -1,4 +1,4 @@
-"""Recall by class and reliability of probabilities in the report of a one-shot run."""
+"""Recall by class and client, what is taken for what, and reliability of probabilities in reports."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,12 @@ from app_runs import run
 from scipy import stats
 
 from curvfed.server_app.directory.hull_file import HullFile
-from curvfed.server_app.report.class_scores import bands, recalls, wilson
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.report.class_scores import by_client, confusion, counted, of_run, recalls, wilson
+from curvfed.server_app.report.hull_classes import bands
+from curvfed.server_app.report.page import write_report
+from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.checks import check_confusion
 
 
 @pytest.mark.parametrize(("right", "of"), [(0, 1), (0, 12), (1, 1), (3, 8), (40, 40), (977, 1000)])
@@ -18,7 +23,7 @@ def test_intervals_are_wilsons(right, of):
 def test_recalls_and_bands_are_those_of_the_stored_points(tmp_path):
     found = run(tmp_path, method="hull", points__num=600, test_size=0.3, hull__baselines="none")
     file = HullFile.read(found.path / "hulls.npz")
-    told = recalls(file.test.labels, file.predicted, file.class_names)
+    told = recalls(counted(file.test.labels, file.predicted), file.class_names)
     assert [one.share for one in told] == sorted(one.share for one in told)
     right = sum(one.share * one.of for one in told)
     assert right / sum(one.of for one in told) == pytest.approx(found.summary["global_accuracy"])
@@ -30,3 +35,89 @@ def test_recalls_and_bands_are_those_of_the_stored_points(tmp_path):
     page = (found.path / "report.html").read_text()
     assert "Classes, the worst first" in page
     assert "Where the probabilities can be believed" in page
+
+
+@pytest.mark.parametrize(
+    ("settings", "nothing_else"),
+    [
+        ({"method": "flatland"}, True),
+        ({"method": "local"}, True),
+        ({"method": "adafgl", "fine_tune_epochs": 2}, True),
+        ({"method": "fedavg", "num_rounds": 3, "fraction_train": 0.4}, True),
+        ({"method": "fedavg", "num_rounds": 0}, True),
+        ({"method": "fedbabu", "dataset": "digits", "images__train_subset": 150, "train_size": 0.6}, False),
+    ],
+)
+def test_every_clients_last_score_is_told_by_class(tmp_path, settings, nothing_else):
+    found = run(tmp_path, **settings)
+    last = {int(row["partition"]): float(row["score"]) for row in found.clients if row["score"]}
+    told = RunFiles.read(found.path)
+    assert {f"client {partition}": score for partition, score in last.items()} == pytest.approx(
+        {one.name: one.share for one in by_client(told)}
+    )
+    sizes = {f"client {one['partition']}": one["statistics"]["num_test"] for one in found.described["clients"]}
+    assert sizes == {one.name: one.of for one in by_client(told)}
+    assert [one.share for one in by_client(told)] == sorted(last.values())
+    page = (found.path / "report.html").read_text()
+    assert "Clients, the worst first" in page
+    assert "Classes, the worst first" in page
+    if nothing_else:
+        classes = recalls(of_run(told), told.class_names)
+        pooled = found.summary["metrics"]["personal_accuracy_pooled"]
+        assert sum(one.share * one.of for one in classes) / sum(sizes.values()) == pytest.approx(pooled)
+        assert [confusion(told).facts["right"]] == pytest.approx([pooled])
+
+
+def test_points_are_told_by_class_too(tmp_path):
+    found = run(tmp_path, method="fedavg", dataset="uniform", points__num=300)
+    assert confusion(RunFiles.read(found.path)).facts["right"] == pytest.approx(found.summary["global_accuracy"])
+    assert "Classes, the worst first" in (found.path / "report.html").read_text()
+
+
+def test_a_resumed_run_tells_the_same_and_a_longer_one_the_later(tmp_path):
+    whole, cut = run(tmp_path, "whole", num_rounds=4), run(tmp_path, "cut", num_rounds=2)
+    earlier = (cut.path / "confusion.csv").read_bytes()
+    longer = run(tmp_path, "cut", num_rounds=4, resume=True)
+    assert (longer.path / "confusion.csv").read_bytes() == (whole.path / "confusion.csv").read_bytes() != earlier
+
+
+def test_nothing_is_told_in_a_secure_sum(tmp_path):
+    found = run(tmp_path, method="fedavg", secure_sum=True)
+    assert not (found.path / "confusion.csv").exists()
+    assert found.summary["status"] == "completed"
+    assert "Clients, the worst first" not in (found.path / "report.html").read_text()
+
+
+def test_rows_that_make_no_sense_are_left_out(tmp_path):
+    found = run(tmp_path, method="fedavg", num_rounds=1)
+    whole = by_client(RunFiles.read(found.path))
+    odd = '0,"no such class",0,4\n1,0,1,-3\n1,0,1,0\n1,0,1,many\n1,0\nx,0,1,2\n'
+    with (found.path / "confusion.csv").open("a") as file:
+        file.write(odd)
+    assert by_client(RunFiles.read(found.path)) == whole
+    (found.path / "confusion.csv").write_text("another,header\n0,1\n")
+    assert by_client(RunFiles.read(found.path)) == []
+    assert write_report(found.path).exists()
+
+
+@pytest.mark.parametrize(
+    "told", [[0, 0], [0, 2, 1], [2, 0, 1], [-1, 0, 1], [0, -2, 1], [0, 0, 0], [0, 0, -1], [0, 0, 1, 0, 0, 1], "001",
+             [0, 0, 2**53], [0.0, 0, 1], [True, 0, 1], [0, 0, 3], []],
+)  # fmt: skip
+def test_counts_that_cannot_be_are_refused(told):
+    check_confusion([0, 0, 2, 0, 1, 1, 1, -1, 1], 2, 4)
+    check_confusion([1, 0, 7], 2, None)
+    with pytest.raises(MessageError, match=r"counts|test examples have a predicted class; there are 4"):
+        check_confusion(told, 2, 4)
+
+
+def test_a_reply_with_false_counts_is_dropped(tmp_path):
+    def lying(message, handle):
+        reply = handle(message)
+        if "parts" in reply.content and reply.content["header"]["partition"] == 1:
+            reply.content["parts"]["confusion"] = [0, 0, 10**9]
+        return reply
+
+    found = run(tmp_path, method="fedavg", intercept=lying)
+    assert {one.name for one in by_client(RunFiles.read(found.path))} == {"client 0", "client 2"}
+    assert "1000000000 test examples have a predicted class" in found.clients[-1]["dropped"]

@@ -23,7 +23,7 @@ from report_page import HOSTILE, Drawn, Page, drawn, drawn_texts, section
 from curvfed.server_app.directory.global_test_file import GlobalTest
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.tables import TABLES
-from curvfed.server_app.report import image_figures, projection, round_figures, style
+from curvfed.server_app.report import class_scores, image_figures, projection, round_figures, style
 from curvfed.server_app.report.charts import MOST_POINTS
 from curvfed.server_app.report.image_figures import Series
 from curvfed.server_app.report.page import write_report
@@ -115,7 +115,7 @@ def test_every_picture_has_words_and_a_caption_and_is_complete_in_itself(whole: 
     # Colours are the page's own, but for those of classes and of pixels.
     drawings = "".join(re.findall(r"<svg.*?</svg>", shown.source, re.DOTALL))
     literal = set(re.findall(r"(?:fill|stroke): (?!none)(?!var\()([^;\"]+)", drawings))
-    assert literal <= {*HUES, image_figures.ON_COLOUR}
+    assert literal <= {*HUES, class_scores.ON_COLOUR}
 
 
 def test_accuracies_over_the_rounds_are_those_of_the_files(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_run_without_a_global_model_shows_what_it_has(tmp_path: Path) -> None:
     assert picture.caption == "Mean over the clients of the accuracy of personal models on their own test images."
     folder = small(tmp_path / "plain", method="fedrep", weights=False, global_test=False)
     plain = RunFiles.read(folder)
-    draws = (image_figures.accuracy, image_figures.confusion, image_figures.features, image_figures.weights)
+    draws = (image_figures.accuracy, class_scores.confusion, image_figures.features, image_figures.weights)
     assert [what(plain) for what in draws] == [None] * 4
     assert "After 4 rounds the 3 clients reach a mean test accuracy of 95.12%" in lead(folder)
     assert plain.absent == []
@@ -273,7 +273,7 @@ def test_the_matrix_counts_what_the_model_predicts(tmp_path: Path) -> None:
     page = write_report(folder).read_text()
     told = re.findall(r'<th scope="row">(ant|bee|cat)</th><td>(\d+)</td><td>([\d.]+)%</td>', page)
     assert told == [("bee", "30", "66.67"), ("ant", "40", "95.00"), ("cat", "20", "100.00")]  # the worst first
-    picture = draw(image_figures.confusion, folder)
+    picture = draw(class_scores.confusion, folder)
     assert picture.label == (
         "Matrix of 3 true by 3 predicted classes: 86.67% of 90 images are on the diagonal. Most often bee is taken for ant "
         "(9 of 30), then ant is taken for bee (1 of 40), then ant is taken for cat (1 of 40)."
@@ -288,7 +288,7 @@ def test_the_matrix_counts_what_the_model_predicts(tmp_path: Path) -> None:
     assert (image[..., 3] > 0).tolist() == [[True] * 3, [True, True, False], [False, False, True]]
     assert np.abs(image[1, 0, :3] - np.array(orange)).max() < np.abs(image[0, 1, :3] - np.array(orange)).max()
     rewrite(folder, labels=labels, predicted=labels)
-    assert "No class is taken for another." in draw(image_figures.confusion, folder).caption
+    assert "No class is taken for another." in draw(class_scores.confusion, folder).caption
 
 
 def rewrite(folder: Path, **changes: Any) -> None:
@@ -300,7 +300,7 @@ def rewrite(folder: Path, **changes: Any) -> None:
 
 def test_small_shares_are_told_with_a_decimal() -> None:
     shares = [0.0004, 0.0005, 0.0349, 0.0994, 0.0996, 0.5, 1.0]
-    assert [image_figures.short_share(share) for share in shares] == ["<.1", ".1", "3.5", "9.9", "10", "50", "100"]
+    assert [class_scores.short_share(share) for share in shares] == ["<.1", ".1", "3.5", "9.9", "10", "50", "100"]
 
 
 def test_classes_that_the_clients_do_not_name_have_numbers(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_classes_that_the_clients_do_not_name_have_numbers(tmp_path: Path) -> No
     labels = np.arange(90) % 5
     rewrite(folder, labels=labels, predicted=(labels + (labels == 4)) % 6)
     names = [*ANIMALS, "3", "4", "5"]
-    assert [text for text in draw(image_figures.confusion, folder).texts if text in names] == 2 * names
+    assert [text for text in draw(class_scores.confusion, folder).texts if text in names] == 2 * names
     assert names[:5] == draw(image_figures.features, folder).texts[:5]
 
 
@@ -319,7 +319,7 @@ def test_of_very_many_classes_the_most_frequent_are_drawn(tmp_path: Path) -> Non
     predicted = labels.copy()
     predicted[300] = 230
     rewrite(folder, labels=labels, predicted=predicted)
-    picture = draw(image_figures.confusion, folder)
+    picture = draw(class_scores.confusion, folder)
     assert "Drawn are the 200 most frequent of 250 classes." in picture.caption
     image = pixels(picture.svg)
     assert image.shape == (200, 200, 4)
@@ -388,7 +388,7 @@ def test_many_clients_and_classes_are_shaded(tmp_path: Path) -> None:
     np.testing.assert_array_equal(image[..., 3] > 0, counts.T > 0)
     assert np.corrcoef(image[..., 3].ravel(), np.sqrt(counts.T).ravel())[0, 1] > 0.99
     assert 20 <= sum(text.startswith("class ") for text in squares.texts) <= 25
-    others = [draw(what, folder) for what in (image_figures.confusion, image_figures.features, image_figures.weights)]
+    others = [draw(what, folder) for what in (class_scores.confusion, image_figures.features, image_figures.weights)]
     assert pixels(others[2].svg).shape == (100, 3, 4)
     assert all(len(picture.svg) < 300_000 for picture in [squares, *others])
 
@@ -448,7 +448,7 @@ def test_an_unfit_file_of_predictions_is_left_out(tmp_path: Path, spoil: Any) ->
     spoil(folder / "global_test.npz")
     run = RunFiles.read(folder)
     assert run.absent == ["global_test.npz"]
-    assert image_figures.confusion(run) is image_figures.features(run) is None
+    assert class_scores.confusion(run) is image_figures.features(run) is None
 
 
 def overwrite(path: Path, mark: bytes, at: int, data: bytes) -> None:

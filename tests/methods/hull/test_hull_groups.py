@@ -10,7 +10,7 @@ from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, 
 
 import curvfed.client_app.hull as hull_module
 from curvfed.server_app.directory.hull_file import HullFile
-from curvfed.server_app.report.class_scores import ballots
+from curvfed.server_app.report.hull_classes import ballots
 from curvfed.server_app.report.page import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError

@@ -294,6 +294,7 @@ def test_a_node_can_refuse_what_the_run_asks_for(tmp_path):
     for phase, name in (("curvature", "ricci"), ("train", "curvature")):
         told = {partition_of(reply) for reply in recorder.replies(phase) if name in reply.get("metrics", {})}
         assert told == {0, 2, 3}
+    assert {partition_of(reply) for reply in recorder.replies("train") if "parts" in reply} == {0, 2, 3}
 
 
 def test_real_nodes_share_their_statistics_when_told_to(tmp_path):
