@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.configuration import SIMULATED
@@ -19,6 +20,9 @@ from curvfed.strategies.base.training import TrainingError, make_optimizer, seed
 from curvfed.strategies.config.halves import kept_patterns
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
+
+SCORES = {"score": "test examples", "accuracy": "test examples, accuracy", "validation": "validation examples"}
+"""What is told of the client, by the names of its scores."""
 
 
 def adapt(run: TrainedRun, data: str, out: Path, client: int | None = None) -> tuple[int, dict[str, float]]:
@@ -96,7 +100,9 @@ def main(folder: Path, data: str, out: Path, client: int | None) -> int:
     except (*EXPECTED, TrainingError, OSError) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 1
-    for name, value in scores.items():
-        console.print(f"client {number}: {name} {100 * value:.2f}%", highlight=False)
+    table = Table(f"client {number}", "before", "after")
+    for name in (name for name in SCORES if name in scores):
+        table.add_row(SCORES[name], *(f"{100 * scores[key]:.2f}%" for key in (f"{name} before", name)))
+    console.print(table)
     print(f"curvfed predict {out} {data} --client {number}")
     return 0

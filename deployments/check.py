@@ -18,6 +18,9 @@ from curvfed.strategies.config.parse import all_fields, allowed
 from curvfed.strategies.config.run_config import RunConfig, flatten, settled
 from curvfed.tasks.images.sources import source_of
 
+MOST_CLIENTS = 10
+"""Clients whose data are described."""
+
 PARTS = {"gated": "flatland", "lorentz": "flatland", "split": "flatland", "consistent": "hyperfed"}
 """Encoders and aggregations that several methods use: their keys stand in the table of the method they come from."""
 
@@ -38,7 +41,7 @@ def main(pairs: Sequence[str], everything: bool = False) -> int:
     """
     console = Console()
     request = read_request(pairs)
-    told, data = look_at_data(request)
+    told, data = look_at_data(request, MOST_CLIENTS)
     console.print(key_table(request, data, everything))
     masked = check_secure_sums(request.settled, request.num_supernodes) if request.settled.is_masked else []
     for line in [*told, *masked]:

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
-from curvfed.client_app.data.load import Data, load_data, size
+from curvfed.client_app.data.load import Data, load_data, size_by_part
 from curvfed.deployments.request import Request
 from curvfed.server_app.directory.run_directory import check_name
 from curvfed.strategies.base.errors import ConfigError
@@ -29,10 +29,11 @@ def preflight(request: Request) -> Request:
     return request
 
 
-def look_at_data(request: Request) -> tuple[list[str], Data | None]:
+def look_at_data(request: Request, clients: int = 1) -> tuple[list[str], Data | None]:
     """Where the data lie and what a client has of each data set, in words; and the data of the first such client.
 
-    They are loaded as the clients load them, into the same cache. Nothing is downloaded: absent data are not loaded.
+    Of a single data set so many `clients` are looked at. They are loaded as the clients load them, into the same cache.
+    Nothing is downloaded: absent data are not loaded.
 
     Raises
     ------
@@ -44,10 +45,11 @@ def look_at_data(request: Request) -> tuple[list[str], Data | None]:
     with _naming("dataset", config.dataset):
         places = _places(request)
         told = [f"data: {words}" for words, _ in places]
-        for client, (_, is_there) in enumerate(places):
+        several = min(clients, number) if len(places) == 1 and config.dataset != OWN else 1
+        for client, (_, is_there) in enumerate(places * several):
             if is_there:
                 found.append(load_data(config, client, {"partition-id": client, "num-partitions": number}))
-                told.append(f"client {client} of {number}: {size(found[-1])}")
+                told.append(f"client {client} of {number}: {size_by_part(found[-1])}")
     if found and found[0].task not in (tasks := config.row.tasks):
         raise ConfigError(
             f'dataset = "{config.dataset}": the data are {found[0].task}, method = "{config.method}" works on '

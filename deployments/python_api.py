@@ -114,7 +114,8 @@ class Run:
         Raises
         ------
         PredictError, ConfigError, DataError, MessageError, StoreError
-            If something is absent, or data, model and personal state do not fit together. All are ValueErrors.
+            If something is absent, or data, model and personal state do not fit together. StoreError is a RuntimeError, the
+            others are ValueErrors.
         """
         from curvfed.deployments.predict import TrainedRun, predict
         from curvfed.tasks.in_memory import check_data
@@ -126,6 +127,42 @@ class Run:
             facts = trained.facts if client is None else trained.facts_of(client)
             given = check_data("the data", data, facts.class_names)
         return predict(trained, given, client).table()
+
+    def adapt(
+        self, data: str | os.PathLike[str], out: str | os.PathLike[str], client: int | None = None
+    ) -> tuple["Run", int, dict[str, float]]:
+        """Let a client join the finished run: its personal part is trained on its own data, the shared part is fixed.
+
+        Parameters
+        ----------
+        data : str or path
+            The client's own file or folder, or the name of the run's data set.
+        out : path
+            The folder to make, whose `predict` takes the client's number.
+        client : int, optional
+            Its number; of the run's data set, a part that no client had. Default: the next one.
+
+        Returns
+        -------
+        Run
+            In `out`.
+        int
+            The client's number.
+        dict
+            Its scores, and those "before" it trained.
+
+        Raises
+        ------
+        PredictError, ConfigError, DataError, MessageError, StoreError, TrainingError
+            If the method has nothing to adapt, or run, data and number do not fit together. StoreError and TrainingError
+            are RuntimeErrors, the others ValueErrors.
+        """
+        from curvfed.deployments.adapt import adapt
+        from curvfed.deployments.predict import TrainedRun
+
+        out = Path(out).expanduser()
+        number, scores = adapt(TrainedRun.read(self.path), os.fspath(data), out, client)
+        return Run(out.resolve()), number, scores
 
     def __repr__(self) -> str:
         told = self.summary

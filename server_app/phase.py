@@ -15,7 +15,7 @@ from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.wire.arrays import MessageError, check_arrays, encode_arrays, one_line
 from curvfed.strategies.wire.checks import check_metrics
 from curvfed.strategies.wire.exchange import exchange
-from curvfed.strategies.wire.messages import COMPLAINT, Header, Parts, Reply, Request
+from curvfed.strategies.wire.messages import COMPLAINT, CONFUSION, Header, Parts, Reply, Request
 from curvfed.strategies.wire.precision import EXACT, Precision
 
 log = logging.getLogger("curvfed")
@@ -98,9 +98,10 @@ class Phase:
         return self.precision.size(sent.arrays) + EXACT.size(sent.fixed) + parts_size(sent.parts)
 
     def bytes_up(self, partition: int) -> int:
-        """Bytes of the arrays and parts of a valid reply."""
+        """Bytes of the arrays and parts of a valid reply; without what it tells once, whichever round was the last."""
         reply = self.replies[partition]
-        return self.precision.size(reply.arrays) + parts_size(reply.parts)
+        parts = {name: part for name, part in reply.parts.items() if name != CONFUSION}
+        return self.precision.size(reply.arrays) + parts_size(parts)
 
     @property
     def scores(self) -> dict[int, Mapping[str, float]]:

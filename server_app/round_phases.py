@@ -114,11 +114,16 @@ class RoundPhases(Run):
     def record_phase(self, phase: Phase, row: Mapping[str, Any], in_round: bool = True) -> None:
         """Record a phase, a training phase with the clients' weights."""
         self.record(phase, row, self.model.weights() if phase.header.phase == TRAIN else {}, in_round)
-        told = {p: reply.parts[CONFUSION] for p, reply in phase.replies.items() if CONFUSION in reply.parts}
-        self.confusions |= told
+        self.confusions |= {p: reply.parts[CONFUSION] for p, reply in phase.replies.items() if CONFUSION in reply.parts}
 
-    def write_confusions(self) -> None:
-        """Write what the clients have told of their last scores, if they have, by the names of their classes."""
+    def finish_confusions(self) -> None:
+        """Write what the clients have told of their last scores, if they have, by the names of their classes, and note
+        where all models answer one class alone."""
+        if self.federation.metric == "accuracy":  # others do not depend on which class is the likeliest
+            # Where labels are skewed, some clients may have no better answer.
+            mixed = [told for told in self.confusions.values() if len(set(told[::3])) > 1]
+            self.state.scored["one_answer"] = bool(mixed) and all(len(set(told[1::3])) == 1 for told in mixed)
+            self.warn()
         rows = []
         for partition, told in sorted(self.confusions.items()):
             names = [*self._class_names(partition), ""]  # of -1, which is no class

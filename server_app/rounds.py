@@ -74,7 +74,7 @@ class Rounds(RoundPhases):
         if self.config.num_rounds == 0:
             self._score_globally(0)
             self._finish(0, [])
-            self.write_confusions()
+            self.finish_confusions()
         self.clock()
         about = {
             "method": self.config.method,
@@ -160,7 +160,7 @@ class Rounds(RoundPhases):
                 self.state.latest.pop(partition, None)
             self._note_best(number)
         self._finish(number, phase.replies)
-        self.write_confusions()  # before the checkpoint: a round that is in it is not run again
+        self.finish_confusions()  # before the checkpoint: a round that is in it is not run again
         self.state.round = number
         self.clock()
         arrays = checkpoints.Checkpoint(self.model.state(), self.fixed, self.calibrated)

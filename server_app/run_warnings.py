@@ -104,6 +104,9 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
         "examples": f"{_clients(empty)} no training examples: such a client never trains, and is only scored; give it "
         "labelled data, or start the run without it" if empty else "",
         "proximal": _proximal(config, state, federation.facts.task),
+        "answers": "at every client the model answers one and the same class for all test examples, though these are of "
+        "several: it knows no more than which class is frequent; more rounds or another learning-rate may help"
+        if state.scored.get("one_answer") else "",
         FALLS: _falls(fallen, len(federation.nodes)),
         ABSENCES: _absences(state),
         LOST: "; ".join(_lost(partition, told) for partition, told in sorted(state.lost.items())),

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 else:
     Data = object  # the classes are imported where a run has such data
 
+PARTS = {"train": "training", "val": "validation", "test": "test"}
+"""The parts of the examples, in words."""
+
 
 def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any]) -> Data:
     """The data of a node: what `IN_MEMORY` holds for it in a simulation, what its `data-path` names, or else its part of
@@ -66,6 +69,14 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
 def size(data: Data) -> str:
     """How many examples there are, and of what kind, in words for the person who holds the data."""
     return f"{_kind(data.task).size(data)}, {len(data.class_names)} classes"
+
+
+def size_by_part(data: Data) -> str:
+    """The size, and how many examples are in each part or of unknown class."""
+    parts = ", ".join(f"{int(getattr(data, name).sum())} {word}" for name, word in PARTS.items())
+    unknown = int((data.labels < 0).sum())
+    more = f", {unknown} of unknown class" if unknown else ""
+    return f"{size(data)}; {parts}{more}"
 
 
 def class_names(data: Data, config: RunConfig) -> tuple[str, ...]:

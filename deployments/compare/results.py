@@ -30,6 +30,9 @@ Row = dict[str, Any]
 LEVEL = 0.95
 """Probability with which the intervals of all methods hold together."""
 
+PRINTED = 200
+"""Columns of text of the printed table where its width is not that of a terminal."""
+
 AUC = BEST + "metrics.roc_auc"
 """The personal score of data whose metric it is."""
 
@@ -159,7 +162,11 @@ def write_results(
     for suffix, text in files.items():
         write_atomically(folder / f"comparison.{suffix}", text.encode())
     link_runs(page, folder / "comparison.html")
+    if not console.is_terminal:
+        console.width = PRINTED  # a file or a pipe has room for every column
     printed = Table(*table["heads"], *table["columns"])
+    for column in printed.columns:
+        column.overflow = "fold"
     for (name, words), cells in table["rows"]:
         printed.add_row(name, words.replace(" ", "\n"), *(cell.text for cell in cells))
     console.print(printed)

@@ -50,6 +50,8 @@ def predict(
     if not isinstance(data, str | KINDS[run.facts.task]):
         given = next(task for task, kind in KINDS.items() if isinstance(data, kind))
         raise PredictError(f"the data are for the classification of {given}, those of the run of {run.facts.task}")
+    if client is not None and client not in run.clients:
+        raise PredictError(f"--client is {client}; the clients of this run are {run.listed}")
     if client is None and (kept := run.kept_at_clients):
         raise PredictError(
             f"--client N is needed: {run.config.method} {kept}, so there is a model for every one of the clients "

@@ -5,7 +5,7 @@ from pathlib import Path
 from torch import nn
 
 from curvfed.client_app.personal import PARAMETER, restore_state
-from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
+from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.strategies.base.learner import load_arrays, to_numpy
 from curvfed.strategies.base.named_arrays import named_state, select_prefix
 from curvfed.strategies.config.halves import learner_class
@@ -19,10 +19,8 @@ def model_of(run: TrainedRun, client: int | None, state_path: Path | None, calib
     Raises
     ------
     PredictError, MessageError, StoreError
-        If there is no such client, or its personal state is not here or does not fit.
+        If the client's personal state is not here or does not fit.
     """
-    if client is not None and client not in run.clients:
-        raise PredictError(f"--client is {client}; the clients of this run are {run.listed}")
     method, model = run.config.row, build_model(model_spec(run.config, run.facts), run.config.seed)
     tensors = named_state(model)
     if client is not None and (tuned := run.tuned_model(client, state_path)):

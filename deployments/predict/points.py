@@ -60,7 +60,8 @@ def predict_points(
         logits = model(torch.from_numpy(examples.data)).detach().double()
         return prediction(run, examples, *most_likely(logits, run.facts.class_names), {"model": which})
     classifier = _classifier(run)
-    about = {"model": f"global, {KINDS[classifier.kind]}, C = {classifier.c:g}, trained on the clients' hulls"}
+    summed = "moments" if run.config.method == "discriminant" else "hulls"
+    about = {"model": f"global, {KINDS[classifier.kind]}, C = {classifier.c:g}, trained on the clients' {summed}"}
     if unnamed := sum(not name for name in run.groups):
         about["groups"] = (
             f"{unnamed} of {len(run.groups)} have no name: neither the run's server (test-data) nor its clients had "

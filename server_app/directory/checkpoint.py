@@ -46,7 +46,8 @@ class State:
     told : list of partitions
         Clients that have the fixed parameters.
     scored : dict
-        The global model's scores on the server's test data: of the last rounds, and after the calibration.
+        The global model's scores on the server's test data: of the last rounds, and after the calibration; and whether in
+        the end every client's model answers one class alone.
     most_steps : int
         The most local steps of a client in a round.
     courses : dict of partition to figures

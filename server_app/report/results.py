@@ -89,7 +89,7 @@ SENT = {
     MEASURE: "how many points would leave",
     KEYS: "public keys",
     SHARES: "secrets of the masks, in encrypted shares",
-    HULLS: "hulls, encoded and masked",
+    HULLS: "what is summed, encoded and masked",
     CONFIRM: "signatures of who is in the sum",
     UNMASK: "the shares that take the masks off the sum",
     EVALUATE: "the classifier",

@@ -132,8 +132,8 @@ def _mask(where: Path | str, name: str, mask: object, num_nodes: int) -> Tensor:
 
 
 def _without_nan(y: object) -> object:
-    """Integers where floats hold NaN and whole numbers alone, -1 in place of NaN; all else as it is."""
-    if not isinstance(y, Tensor) or not y.is_floating_point() or not y.isnan().any():
+    """Integers where floats are whole numbers or NaN, which becomes -1; all else as it is."""
+    if not isinstance(y, Tensor) or not y.is_floating_point():
         return y
     filled = y.nan_to_num(nan=-1)
     return filled.to(torch.int64) if bool((filled == filled.trunc()).all()) else y

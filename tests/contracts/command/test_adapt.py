@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from app_runs import run
 
+import curvfed
 from curvfed.client_app.client import Client
 from curvfed.deployments.adapt import adapt
 from curvfed.deployments.commands.command import main
@@ -26,6 +27,16 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
     about = predict(joined, "trees", client=3).about
     told = next(float(value) for name, value in about.items() if name.startswith("accuracy on"))
     assert abs(told - scores["score"]) < 1e-4
+    again, client, same = curvfed.load(whole.path).adapt("trees", tmp_path / "python", client=3)
+    assert (client, same) == (3, scores)
+    assert len(again.predict("trees", client=3)) > 0
+    assert main(["adapt", str(whole.path), "trees", "--client", "3", "--out", str(tmp_path / "typed")]) == 0
+    out = capsys.readouterr()
+    assert out.out.strip() == f"curvfed predict {tmp_path / 'typed'} trees --client 3"
+    rows = [line.split("│")[1:4] for line in out.err.splitlines() if "test examples" in line]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["test examples", f"{100 * scores['score before']:.2f}%", f"{100 * scores['score']:.2f}%"]
+    ]
     with monkeypatch.context() as patch:
         patch.setattr(Client, "__init__", None)  # refused before anything is read, let alone trained
         with pytest.raises(ConfigError, match="joined exists; allowed is a new name"):

@@ -471,3 +471,10 @@ def test_graphs_without_classes_are_predicted_and_not_scored(runs, tmp_path, cap
     assert "accuracy" not in told
     torch.save(fields | {"y": torch.from_numpy(graph.labels)}, tmp_path / "new.pt")
     assert ask(capsys, runs["fedavg"].path, tmp_path / "new.pt")[1] == rows
+
+
+def test_a_number_that_no_client_has_is_refused_whatever_the_data(capsys, runs, tmp_path):
+    write_user_graph(tmp_path / "own.pt", **user_fields())
+    for data in ("trees", tmp_path / "own.pt"):
+        told = refused(capsys, runs["fedavg"].path, data, "--client", 77)
+        assert "--client is 77; the clients of this run are 0, 1, 2" in told

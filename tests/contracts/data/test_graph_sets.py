@@ -524,7 +524,7 @@ UNFIT = {
     ),
     "edge negative": (one_changed(edge_index=torch.tensor([[0], [-1]])), PLACE + "1 edges of edge_index leave"),
     "y absent": (one_changed(y=None), PLACE + "y must be an integer, .* it is absent"),
-    "y fractional": (one_changed(y=torch.tensor(1.0)), PLACE + r"y must be an integer, .* it is float32 \(\)"),
+    "y fractional": (one_changed(y=torch.tensor(1.5)), PLACE + r"y must be an integer, .* it is float32 \(\)"),
     "y two": (one_changed(y=torch.tensor([1, 0])), PLACE + r"y must .* int64 \(2,\)"),
     "y true": (one_changed(y=True), PLACE + "y must .* of type bool"),
     "y negative": (one_changed(y=-2), PLACE + r"y is outside 0\.\.9999"),

@@ -17,6 +17,20 @@ NODES = 60
 UNKNOWN = torch.arange(NODES) % 3 == 0
 
 
+def test_whole_numbers_may_be_floats(tmp_path):
+    fields = user_fields()
+    whole = load_own(torch_saved(tmp_path / "whole.pt", fields), GraphSpec("", tmp_path))
+    floats = load_own(torch_saved(tmp_path / "own.pt", fields | {"y": fields["y"].double()}), GraphSpec("", tmp_path))
+    assert torch.equal(floats.labels, whole.labels)
+    with pytest.raises(DataError, match="y must be an integer tensor"):
+        load_own(torch_saved(tmp_path / "half.pt", fields | {"y": fields["y"] + 0.5}), GraphSpec("", tmp_path))
+
+
+def torch_saved(path, fields):
+    torch.save(fields, path)
+    return path
+
+
 @pytest.mark.parametrize("kind", ["-1", "NaN"])
 @pytest.mark.parametrize("has_masks", [True, False])
 def test_unknown_nodes_keep_their_edges_and_are_in_no_part(tmp_path, kind, has_masks):

@@ -231,7 +231,7 @@ def test_no_figure_is_told_twice(whole: Path) -> None:
 def test_every_phase_has_its_messages(whole: Path) -> None:
     rows = Page(write_report(whole)).rows
     assert rows["measure: how many points would leave"] == ["40 B", "64 B", "0.40 s"]
-    assert rows["hulls: hulls, encoded and masked"] == ["9.2 kB", "8 B", "1.25 s"]
+    assert rows["hulls: what is summed, encoded and masked"] == ["9.2 kB", "8 B", "1.25 s"]
     assert rows["all phases, all clients"] == ["–", "–", "1.65 s"]
     assert rows["Whole run"] == ["3.20 s"]
 

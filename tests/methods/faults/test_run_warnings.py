@@ -60,8 +60,21 @@ def test_a_run_of_one_class_has_its_own_sentence(tmp_path):
 
 
 def test_nothing_is_said_of_a_sound_run(tmp_path, caplog):
-    assert run(tmp_path, method="flatland").summary["warnings"] == []
+    assert run(tmp_path, method="flatland", num_rounds=10, embedding_dim=16).summary["warnings"] == []
     assert logged(caplog) == []
+
+
+@pytest.mark.parametrize(("factor", "number"), [(0.0, 1), (1.0, 0)])
+def test_models_that_answer_one_class_alone_are_named(factor, number, tmp_path, caplog):
+    graphs = [graph() | {"x": factor * graph()["x"]}] * 2
+    nodes, settings = real_nodes(tmp_path / "nodes", graphs), {"share_statistics": True, "num_rounds": 20}
+    found = run(tmp_path, nodes=nodes, method="fedavg", **settings)
+    answers = {(row["partition"], row["predicted"]) for row in rows(found.path / "confusion.csv")}
+    assert (len(answers) == 2) == bool(number)
+    told = about(found.summary["warnings"], "one and the same class for all test examples")
+    assert len(told) == len(about(logged(caplog), "one and the same class")) == number
+    resumed = run(tmp_path, nodes=nodes, method="fedavg", resume=True, **settings)
+    assert resumed.summary["warnings"] == found.summary["warnings"]
 
 
 def test_fedprox_with_one_local_step_equals_fedavg_and_says_so(tmp_path, caplog):
