@@ -21,7 +21,7 @@ from curvfed.strategies.config.halves import kept_patterns
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
 
-SCORES = {"score": "test examples", "accuracy": "test examples, accuracy", "validation": "validation examples"}
+SCORES = {"score": "test score", "accuracy": "test accuracy", "validation": "validation score"}
 """What is told of the client, by the names of its scores."""
 
 

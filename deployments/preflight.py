@@ -41,18 +41,21 @@ def look_at_data(request: Request, clients: int = 1) -> tuple[list[str], Data | 
         If `dataset` or `test-data` is a path without data, or the data are unfit.
     """
     config, number = request.config, request.num_supernodes
-    found: list[Data] = []
+    first: Data | None = None
     with _naming("dataset", config.dataset):
         places = _places(request)
         told = [f"data: {words}" for words, _ in places]
         several = min(clients, number) if len(places) == 1 and config.dataset != OWN else 1
         for client, (_, is_there) in enumerate(places * several):
             if is_there:
-                found.append(load_data(config, client, {"partition-id": client, "num-partitions": number}))
-                told.append(f"client {client} of {number}: {size_by_part(found[-1])}")
-    if found and found[0].task not in (tasks := config.row.tasks):
+                data = load_data(config, client, {"partition-id": client, "num-partitions": number})
+                told.append(f"client {client} of {number}: {size_by_part(data)}")
+                first = first or data
+        if 1 < several < number and first:
+            told.append(f"… {number - several} more")
+    if first and first.task not in (tasks := config.row.tasks):
         raise ConfigError(
-            f'dataset = "{config.dataset}": the data are {found[0].task}, method = "{config.method}" works on '
+            f'dataset = "{config.dataset}": the data are {first.task}, method = "{config.method}" works on '
             f"{', '.join(tasks)}"
         )
     with _naming("test-data", config.test_data):
@@ -60,7 +63,7 @@ def look_at_data(request: Request, clients: int = 1) -> tuple[list[str], Data | 
             from curvfed.deployments.data_places import test_data
 
             told.append(test_data(request))
-    return told, found[0] if found else None
+    return told, first
 
 
 @contextlib.contextmanager

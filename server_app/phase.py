@@ -98,7 +98,8 @@ class Phase:
         return self.precision.size(sent.arrays) + EXACT.size(sent.fixed) + parts_size(sent.parts)
 
     def bytes_up(self, partition: int) -> int:
-        """Bytes of the arrays and parts of a valid reply; without what it tells once, whichever round was the last."""
+        """Bytes of the arrays and parts of a valid reply, without the counts of the last round, so that a run of which more
+        rounds are made has the bytes of a longer one."""
         reply = self.replies[partition]
         parts = {name: part for name, part in reply.parts.items() if name != CONFUSION}
         return self.precision.size(reply.arrays) + parts_size(parts)

@@ -106,31 +106,32 @@ class RoundPhases(Run):
         elif known is not None and reply.num_examples > known:
             raise MessageError(f"num_examples is {reply.num_examples}; {known} were trained on")
         if CONFUSION in reply.parts:
-            names, sizes = self._class_names(reply.partition), self.federation.descriptions[reply.partition].statistics
-            check_confusion(reply.parts[CONFUSION], len(names), sizes.get("num_test"))
+            self._check_confusion(reply)
         if further is not None:
             further(reply)
 
     def record_phase(self, phase: Phase, row: Mapping[str, Any], in_round: bool = True) -> None:
         """Record a phase, a training phase with the clients' weights."""
         self.record(phase, row, self.model.weights() if phase.header.phase == TRAIN else {}, in_round)
+
+    def _check_confusion(self, reply: Reply) -> None:
+        num_test = self.federation.descriptions[reply.partition].statistics.get("num_test")
+        if num_test is None or reply.header.round != self.config.num_rounds:
+            raise MessageError("counts of true and predicted classes are not expected")
+        check_confusion(reply.parts[CONFUSION], len(self._class_names(reply.partition)), num_test)
+
+    def note_confusions(self, phase: Phase) -> None:
+        """Keep what the clients tell of their last scores, of a phase whose replies are checked as those of a round."""
         self.confusions |= {p: reply.parts[CONFUSION] for p, reply in phase.replies.items() if CONFUSION in reply.parts}
 
-    def finish_confusions(self) -> None:
-        """Write what the clients have told of their last scores, if they have, by the names of their classes, and note
-        where all models answer one class alone."""
-        if self.federation.metric == "accuracy":  # others do not depend on which class is the likeliest
-            # Where labels are skewed, some clients may have no better answer.
-            mixed = [told for told in self.confusions.values() if len(set(told[::3])) > 1]
-            self.state.scored["one_answer"] = bool(mixed) and all(len(set(told[1::3])) == 1 for told in mixed)
-            self.warn()
+    def write_confusions(self) -> None:
+        """Write what the clients have told of their last scores by the names of their classes."""
         rows = []
         for partition, told in sorted(self.confusions.items()):
             names = [*self._class_names(partition), ""]  # of -1, which is no class
             triples = zip(told[::3], told[1::3], told[2::3], strict=True)
             rows += [(partition, names[true], names[other], count) for true, other, count in triples]
-        if rows:
-            self.directory.write_confusions(rows)
+        self.directory.write_confusions(rows)
 
     def _class_names(self, partition: int) -> list[str]:
         """A client's classes in the order of its logits, as the report names them."""

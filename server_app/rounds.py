@@ -17,7 +17,7 @@ from curvfed.server_app.phase import Phase
 from curvfed.server_app.progress import ROUND_SILENCE, Progress, in_words, percent
 from curvfed.server_app.round_phases import RoundPhases, updates_of
 from curvfed.server_app.run import RoundError, check_enough
-from curvfed.server_app.run_warnings import note_absences, note_training
+from curvfed.server_app.run_warnings import note_absences, note_answers, note_training
 from curvfed.strategies.base.aggregation import Aggregation, Average, Update, reweighted
 from curvfed.strategies.base.average import AggregationError, Arrays
 from curvfed.strategies.base.named_arrays import not_finite
@@ -74,7 +74,7 @@ class Rounds(RoundPhases):
         if self.config.num_rounds == 0:
             self._score_globally(0)
             self._finish(0, [])
-            self.finish_confusions()
+            self.write_confusions()
         self.clock()
         about = {
             "method": self.config.method,
@@ -160,7 +160,10 @@ class Rounds(RoundPhases):
                 self.state.latest.pop(partition, None)
             self._note_best(number)
         self._finish(number, phase.replies)
-        self.finish_confusions()  # before the checkpoint: a round that is in it is not run again
+        if number == self.config.num_rounds:
+            note_answers(self.state, self.confusions, self.federation.metric)
+            self.warn()
+            self.write_confusions()  # before the checkpoint: a round that is in it is not run again
         self.state.round = number
         self.clock()
         arrays = checkpoints.Checkpoint(self.model.state(), self.fixed, self.calibrated)
@@ -182,6 +185,7 @@ class Rounds(RoundPhases):
         else:
             phase = self.ask_round(TRAIN, number, cohort)
             updates = updates_of(phase)
+            self.note_confusions(phase)
         check_enough(phase, self.config.min_replies)
         return phase, updates
 
@@ -262,12 +266,14 @@ class Rounds(RoundPhases):
         """Evaluate clients with the current parameters, before or after fine-tuning."""
         for partition in partitions:
             self.state.latest.pop(partition, None)
+            self.confusions.pop(partition, None)
         if partitions:
             started = time.monotonic()
             if self.config.secure_sum:
                 phase, _ = self._masked(name, number, partitions)
             else:
                 phase = self.ask_round(name, number, partitions)
+                self.note_confusions(phase)
             self.record_phase(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started})
 
     def _masked(

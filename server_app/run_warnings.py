@@ -1,12 +1,12 @@
 """Warnings of a run: what makes its figures mean less than they seem to, and what to do, each in one sentence.
 
-They are made of what the server has anyway: the clients' descriptions, and their replies after training. The log says each
-once; `summary.json` and the report have them all.
+They are made of what the server has anyway: the clients' descriptions, their replies after training, and what test examples
+are taken for where clients tell it. The log says each once; `summary.json` and the report have them all.
 """
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from curvfed.server_app.directory.checkpoint import State
@@ -87,6 +87,18 @@ def note_lost(state: State, phase: Phase) -> None:
             log.warning("%s", _lost(partition, told))
 
 
+def note_answers(state: State, confusions: Mapping[int, Sequence[int]], metric: str) -> None:
+    """Note whether every model answers one class alone, by `Task.confusion` of the clients that tell it.
+
+    Where labels are skewed, some clients have no better answer, so a single other one is enough.
+    """
+    told = [counts for counts in confusions.values() if sum(counts[2::3]) >= FEW]
+    answers = [set(counts[1::3]) for counts in told]
+    is_mixed = any(len(set(counts[::3])) > 1 for counts in told)
+    # Other metrics than accuracy do not depend on which class is the likeliest; -1 is no answer.
+    state.one_answer = metric == "accuracy" and is_mixed and all(len(one) == 1 and -1 not in one for one in answers)
+
+
 def mostly_absent(state: State) -> list[int]:
     """The clients that gave no good reply in most of the rounds in which they were asked to train."""
     return [
@@ -104,9 +116,9 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
         "examples": f"{_clients(empty)} no training examples: such a client never trains, and is only scored; give it "
         "labelled data, or start the run without it" if empty else "",
         "proximal": _proximal(config, state, federation.facts.task),
-        "answers": "at every client the model answers one and the same class for all test examples, though these are of "
-        "several: it knows no more than which class is frequent; more rounds or another learning-rate may help"
-        if state.scored.get("one_answer") else "",
+        "answers": "at every client that tells it the model answers a single class for all test examples, though these are "
+        "of several: it knows no more than which class is frequent; more rounds or another learning-rate may help"
+        if state.one_answer else "",
         FALLS: _falls(fallen, len(federation.nodes)),
         ABSENCES: _absences(state),
         LOST: "; ".join(_lost(partition, told) for partition, told in sorted(state.lost.items())),

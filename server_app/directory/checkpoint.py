@@ -46,8 +46,7 @@ class State:
     told : list of partitions
         Clients that have the fixed parameters.
     scored : dict
-        The global model's scores on the server's test data: of the last rounds, and after the calibration; and whether in
-        the end every client's model answers one class alone.
+        The global model's scores on the server's test data: of the last rounds, and after the calibration.
     most_steps : int
         The most local steps of a client in a round.
     courses : dict of partition to figures
@@ -60,6 +59,8 @@ class State:
     lost : dict of partition to figures
         Of a client that has lost its personal parameters, the last "round" whose state it lacked, and the one "from" which
         it went on, 0 for a fresh state.
+    one_answer : bool
+        Whether after the last round every model answers one class alone.
     """
 
     round: int = 0
@@ -76,6 +77,7 @@ class State:
     asked: dict[int, int] = field(default_factory=dict)
     absences: dict[int, dict[str, Any]] = field(default_factory=dict)
     lost: dict[int, dict[str, int]] = field(default_factory=dict)
+    one_answer: bool = False
 
     def add(self, **amounts: float) -> None:
         """Add to the totals."""

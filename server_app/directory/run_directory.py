@@ -32,6 +32,8 @@ FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "
 """Keys that may change when a run is resumed, because the results so far do not depend on them: those of a
 one-shot run are the decoded hulls."""
 
+CONFUSION = "confusion.csv"
+
 
 class RunDirectory:
     """`<results-dir>/<run-name>/` of one run.
@@ -127,6 +129,8 @@ class RunDirectory:
         self.is_writable = True
         for name in TABLES:
             truncate(self.path / name, last_round)
+        if last_round < self.config.num_rounds:
+            (self.path / CONFUSION).unlink(missing_ok=True)  # of a round that is no longer the last
 
     def note_own_data(self) -> RunConfig:
         """The configuration, which from now on says that all clients have data of their own."""
@@ -173,9 +177,13 @@ class RunDirectory:
 
     def write_confusions(self, rows: Iterable[tuple[int, str, str, int]]) -> None:
         """`confusion.csv`: how many test examples of a client's class are taken for another, after the last round."""
+        rows = list(rows)
+        if not rows:
+            (self.path / CONFUSION).unlink(missing_ok=True)
+            return
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([("partition", "class", "predicted", "examples"), *rows])
-        write_atomically(self.path / "confusion.csv", text.getvalue().encode("utf-8", "replace"), private=True)
+        write_atomically(self.path / CONFUSION, text.getvalue().encode(), private=True)
 
     def write_model(self, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
         """`model.safetensors`: the shared parameters, and metadata to rebuild the model."""

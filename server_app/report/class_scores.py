@@ -18,6 +18,12 @@ Z = 1.959964
 """Standard normal quantile of two-sided intervals of 95%."""
 
 
+NOT_FINITE = "the model's output is not finite"
+"""Why there is no prediction, except in one-shot runs, whose groups may lack a name."""
+
+MOST_CLIENTS = 10
+"""Clients whose shares are told."""
+
 MOST_TOLD = 3
 """Confusions that the caption names."""
 
@@ -85,14 +91,14 @@ def _by_client(run: RunFiles) -> dict[int, Counts]:
     numbers = {name: number for number, name in enumerate(run.class_names)}
     found: dict[int, Counts] = {}
     columns = (run.confusion.get(name, ()) for name in ("partition", "class", "predicted", "examples"))
-    for partition, true, predicted, count in zip(*columns, strict=True):
+    for partition, true, predicted, count in zip(*columns, strict=False):
         if true in numbers and count.isdecimal() and int(count):
             pair = numbers[true], numbers.get(predicted, -1)
             found.setdefault(int(partition), Counter())[pair] += int(count)
     return found
 
 
-def recalls(counts: Counts, names: Sequence[str]) -> list[Share]:
+def recalls(counts: Counts, names: Sequence[str], lost: str = NOT_FINITE) -> list[Share]:
     """Of each class with test data the share that is recognised, the worst first, and what it is most often taken for.
 
     Parameters
@@ -101,13 +107,15 @@ def recalls(counts: Counts, names: Sequence[str]) -> list[Share]:
         By the numbers of the true and of the predicted class; a prediction of -1 is no class.
     names : sequence of str
         A class without a name is called by its number.
+    lost : str
+        What -1 is.
     """
     names, found = named(names, 1 + max(map(max, counts), default=-1)), []
     for number in sorted({true for true, _ in counts}):
         given = {other: count for (true, other), count in counts.items() if true == number}
         of, right = sum(given.values()), given.pop(number, 0)
         often = max(sorted(given), key=given.__getitem__, default=None)
-        told = "" if often is None else f"{names[often] if often >= 0 else 'no name'} ({given[often]})"
+        told = "" if often is None else f"{names[often] if often >= 0 else lost} ({given[often]})"
         found.append(Share(names[number], of, right / of, *wilson(right, of), told))
     return sorted(found, key=lambda one: one.share)
 
@@ -118,28 +126,32 @@ def confusion(run: RunFiles) -> Picture | None:
         return None
     of_server = run.global_test is not None
     calibrated = of_server and len(run.by_round("global_accuracy", *CALIBRATIONS)[0]) > 0
-    return confusion_of(tested, run.class_names, run.examples.removesuffix("s"), calibrated)
+    whose = "the server's" if of_server else f"{len(_by_client(run))} of {len(run.clients)} clients'"
+    return confusion_of(
+        tested, run.class_names, noun=run.examples.removesuffix("s"), whose=whose, calibrated=calibrated
+    )
 
 
-def confusion_of(tested: Counts, names: Sequence[str], noun: str, calibrated: bool = False) -> Picture:
-    """The matrix of true by predicted classes."""
+def confusion_of(tested: Counts, names: Sequence[str], noun: str, lost: str = NOT_FINITE, **facts: Any) -> Picture:
+    """The matrix of true by predicted classes; `lost` says what -1 is, and further facts go into the caption."""
     names = named(names, 1 + max(map(max, tested)))
-    counts = np.zeros((len(names), len(names) + 1))
-    for pair, count in tested.items():
-        counts[pair] = count  # -1, which is no class, is the last column
-    right, totals = np.trace(counts), counts.sum(axis=1)
-    kept = charts.largest(totals, charts.MOST_CELLS)
-    counts, totals, shown = counts[np.ix_(kept, kept)], totals[kept], [names[one] for one in kept]
+    totals = np.zeros(len(names))
+    for (true, _), count in tested.items():
+        totals[true] += count
+    kept = charts.largest(totals, charts.MOST_CELLS).tolist()
+    totals, shown = totals[kept], [names[one] for one in kept]
+    counts = np.array([[tested[true, other] for other in kept] for true in kept], np.float64)
     wrong = counts * ~np.eye(len(kept), dtype=bool)
     often = [divmod(int(place), len(kept)) for place in np.argsort(-wrong, axis=None, kind="stable")[:MOST_TOLD]]
     axes = style.page_axes(4.6)
     _draw_confusion(axes, counts / np.maximum(totals, 1)[:, None], shown)
-    facts = {
+    right = sum(count for (true, other), count in tested.items() if true == other)
+    facts |= {
         "drawn": len(kept), "classes": len(names), "tested": tested.total(), "noun": noun,
         "right": right / tested.total(), "lost": sum(count for (_, other), count in tested.items() if other < 0),
+        "why_lost": lost, "numbered": len(kept) <= MOST_NUMBERED,
         "worst": [(shown[true], shown[other], wrong[true, other], totals[true])
                   for true, other in often if wrong[true, other]],
-        "numbered": len(kept) <= MOST_NUMBERED, "calibrated": calibrated,
     }  # fmt: skip
     return Picture(style.to_svg(axes, "confusion"), "confusion", facts)
 

@@ -40,7 +40,8 @@ def hull_figures(run: RunFiles) -> list[Picture]:
     file, names = run.hulls, CURVES | {"flp": own_classifier(run)}
     curves = [_by_epsilon(file, names, *figure) for figure in SWEEPS] if file.sweep else []
     if len(file.test.labels):
-        curves.append(confusion_of(counted(file.test.labels, file.predicted), file.class_names, "point"))
+        tested = counted(file.test.labels, file.predicted)
+        curves.append(confusion_of(tested, file.class_names, "point", "the group has no name"))
     return [_disc(file), *(picture for picture in curves if picture is not None)]
 
 

@@ -231,7 +231,8 @@ class RunKeys(Table):
     min_replies: int = Field(default=1, ge=1, description="good replies below which a round ends the run with an error")
     share_statistics: bool = Field(
         default=False,
-        description="let real nodes tell the server their class counts, sizes and curvature; simulated clients always do",
+        description="let real nodes tell the server their class counts, sizes and curvature, and in the end what test "
+        "examples of each class are taken for; simulated clients always do",
     )
     secure_sum: bool = Field(
         default=False,

@@ -97,10 +97,8 @@ def check_steps(steps: float | None, num_examples: int, epochs: int, batch_size:
         raise MessageError(f"steps is {steps}; {num_examples} examples give {least} to {most}")
 
 
-def check_confusion(told: Any, num_classes: int, num_test: int | None) -> None:
+def check_confusion(told: Any, num_classes: int, num_test: int) -> None:
     """Refuse what is not true class, predicted class (−1: none) and number, one after the other, of all test examples.
-
-    `num_test` is None where a client keeps the number to itself.
 
     Raises
     ------
@@ -109,9 +107,9 @@ def check_confusion(told: Any, num_classes: int, num_test: int | None) -> None:
     whole = isinstance(told, list) and len(told) % 3 == 0 and all(type(number) is int for number in told)
     rows = list(zip(told[::3], told[1::3], told[2::3], strict=True)) if whole else []
     pairs = {(true, other) for true, other, _ in rows if 0 <= true < num_classes and -1 <= other < num_classes}
-    if not whole or len(pairs) < len(rows) or any(not 0 < count < 2**53 for *_, count in rows):
+    if not whole or len(pairs) < len(rows) or any(count < 1 for *_, count in rows):
         raise MessageError("the counts of true and predicted classes are no such counts")
-    if num_test is not None and sum(told[2::3]) != num_test:
+    if sum(told[2::3]) != num_test:
         raise MessageError(f"{sum(told[2::3])} test examples have a predicted class; there are {num_test}")
 
 

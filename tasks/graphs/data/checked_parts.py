@@ -50,7 +50,10 @@ def labels(where: Path | str, y: object, num_nodes: int) -> Tensor:
     """Classes of the nodes, (nodes,), int64, -1 where unknown: -1 or NaN in the file."""
     y = _without_nan(y)
     if not is_integer(y) or y.shape != (num_nodes,):
-        raise DataError(f"{where}: y must be an integer tensor ({num_nodes},), a class for every node; it is {what(y)}")
+        raise DataError(
+            f"{where}: y must be an integer tensor ({num_nodes},), or one of whole numbers, a class for every node; it is "
+            f"{what(y)}"
+        )
     classes = y.to(torch.int64)
     if int(classes.min()) < -1 or int(classes.max()) >= MAX_CLASSES:
         raise DataError(
@@ -133,7 +136,7 @@ def _mask(where: Path | str, name: str, mask: object, num_nodes: int) -> Tensor:
 
 def _without_nan(y: object) -> object:
     """Integers where floats are whole numbers or NaN, which becomes -1; all else as it is."""
-    if not isinstance(y, Tensor) or not y.is_floating_point():
+    if not isinstance(y, Tensor) or y.layout != torch.strided or not y.is_floating_point():
         return y
     filled = y.nan_to_num(nan=-1)
     return filled.to(torch.int64) if bool((filled == filled.trunc()).all()) else y

@@ -33,9 +33,9 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
     assert main(["adapt", str(whole.path), "trees", "--client", "3", "--out", str(tmp_path / "typed")]) == 0
     out = capsys.readouterr()
     assert out.out.strip() == f"curvfed predict {tmp_path / 'typed'} trees --client 3"
-    rows = [line.split("│")[1:4] for line in out.err.splitlines() if "test examples" in line]
+    rows = [line.split("│")[1:4] for line in out.err.splitlines() if "test score" in line]
     assert [[cell.strip() for cell in row] for row in rows] == [
-        ["test examples", f"{100 * scores['score before']:.2f}%", f"{100 * scores['score']:.2f}%"]
+        ["test score", f"{100 * scores['score before']:.2f}%", f"{100 * scores['score']:.2f}%"]
     ]
     with monkeypatch.context() as patch:
         patch.setattr(Client, "__init__", None)  # refused before anything is read, let alone trained

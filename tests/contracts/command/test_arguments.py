@@ -298,7 +298,9 @@ def test_check_looks_at_graphs(capsys, cora_dir, tmp_path):
     size = r"a graph of \d+ nodes and \d+ edges, \d+ features, 3 classes; \d+ training, \d+ validation, \d+ test"
     for number, client in enumerate(clients):
         assert re.fullmatch(f"client {number} of 3: {size}", client)
-    assert len(said(capsys, "dataset=trees", "num-supernodes=30")) == 1 + 10
+    told = said(capsys, "dataset=trees", "num-supernodes=30")
+    assert len(told) == 1 + 10 + 1
+    assert told[-1] == "… 20 more"
     write_user_graph(tmp_path / "part.pt", y=torch.arange(60) % 3 - 1)
     client = said(capsys, f"dataset={tmp_path / 'part.pt'}", "num-supernodes=1")[-1]
     assert client.endswith(", 20 of unknown class")

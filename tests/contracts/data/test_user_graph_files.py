@@ -41,7 +41,7 @@ UNFIT = {
     "edge negative": (changed("edge_index", (1, 2), -1), r"1 edges of edge_index leave the graph"),
     "labels absent": ({"y": None}, r"y must be an integer tensor \(60,\)"),
     "labels too few": ({"y": torch.zeros(NODES - 1, dtype=torch.int64)}, r"y must .* \(59,\)"),
-    "labels fractional": ({"y": torch.zeros(NODES)}, "y must .* float32"),
+    "labels fractional": ({"y": torch.full((NODES,), 0.5)}, "y must .* float32"),
     "labels negative": (changed("y", 0, -2), r"y has labels outside 0\.\.9999"),
     "labels huge": (changed("y", 0, 10**12), r"y has labels outside 0\.\.9999"),
     "names too few": ({"class_names": ["left"]}, r"class_names .* one for each label 0\.\.1"),

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
-from app_runs import run
+from app_runs import real_nodes, run
+from flwr.app import ConfigRecord
+from graph_fixtures import user_fields
 from scipy import stats
 
 from curvfed.server_app.directory.hull_file import HullFile
@@ -10,6 +12,7 @@ from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.class_scores import by_client, confusion, counted, of_run, recalls, wilson
 from curvfed.server_app.report.hull_classes import bands
 from curvfed.server_app.report.page import write_report
+from curvfed.server_app.run import RoundError
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.checks import check_confusion
 
@@ -106,18 +109,62 @@ def test_rows_that_make_no_sense_are_left_out(tmp_path):
 )  # fmt: skip
 def test_counts_that_cannot_be_are_refused(told):
     check_confusion([0, 0, 2, 0, 1, 1, 1, -1, 1], 2, 4)
-    check_confusion([1, 0, 7], 2, None)
     with pytest.raises(MessageError, match=r"counts|test examples have a predicted class; there are 4"):
         check_confusion(told, 2, 4)
 
 
-def test_a_reply_with_false_counts_is_dropped(tmp_path):
-    def lying(message, handle):
+def telling(value, partition=1, **where):
+    """Change the counts in the replies of a client, or add them."""
+
+    def intercept(message, handle):
         reply = handle(message)
-        if "parts" in reply.content and reply.content["header"]["partition"] == 1:
-            reply.content["parts"]["confusion"] = [0, 0, 10**9]
+        header = reply.content["header"]
+        if header["partition"] == partition and all(header[name] == wanted for name, wanted in where.items()):
+            reply.content["parts"] = ConfigRecord({"confusion": value})
         return reply
 
-    found = run(tmp_path, method="fedavg", intercept=lying)
+    return intercept
+
+
+@pytest.mark.parametrize("where", [{"round": 1}, {}])
+def test_counts_at_another_time_or_of_a_node_that_shares_no_statistics_are_refused(tmp_path, where):
+    nodes = real_nodes(tmp_path / "nodes", [user_fields(seed=seed) for seed in range(3)])
+    nodes[1] |= {} if where else {"share-statistics": False}
+    settings = {"method": "fedavg", "nodes": nodes, "share_statistics": True}
+    found = run(tmp_path, intercept=telling([0, 0, 2**40], phase="train", **where), **settings)
+    assert "are not expected" in next(row["dropped"] for row in found.clients if row["partition"] == "1")
+    assert all(one.of < 1000 for one in by_client(RunFiles.read(found.path)))
+
+
+@pytest.mark.parametrize("value", [5, [0, 99, 7], [0, 1, 7, 9], [0, 1, 10**9]])
+def test_no_phase_of_a_secure_sum_brings_counts(tmp_path, value):
+    found = run(tmp_path, method="fedavg", secure_sum=True, clients=4, intercept=telling(value, phase="forget"))
+    assert found.summary["status"].startswith("completed")
+    assert not (found.path / "confusion.csv").exists()
+
+
+def test_a_client_without_its_last_score_has_no_counts(tmp_path):
+    settings = {"method": "fedbabu", "dataset": "digits", "images__train_subset": 150, "train_size": 0.6}
+    found = run(tmp_path, intercept=telling([0, 0, 10**9], phase="fine-tune"), **settings)
+    assert found.summary["metrics"]["clients_left_out"] == 1
+    assert {one.name for one in by_client(RunFiles.read(found.path))} == {"client 0", "client 2"}
+
+
+def test_a_run_that_goes_on_and_fails_keeps_no_counts_of_an_earlier_round(tmp_path):
+    def failing(message, handle):
+        reply = handle(message)
+        if reply.content["header"]["round"] == 3:
+            reply.content["header"]["partition"] = 9
+        return reply
+
+    settings = {"method": "fedavg", "min_replies": 3}
+    run(tmp_path, num_rounds=2, **settings)
+    with pytest.raises(RoundError):
+        run(tmp_path, num_rounds=4, resume=True, intercept=failing, **settings)
+    assert not (tmp_path / "run" / "confusion.csv").exists()
+
+
+def test_a_reply_with_false_counts_is_dropped(tmp_path):
+    found = run(tmp_path, method="fedavg", intercept=telling([0, 0, 10**9], round=2))
     assert {one.name for one in by_client(RunFiles.read(found.path))} == {"client 0", "client 2"}
     assert "1000000000 test examples have a predicted class" in found.clients[-1]["dropped"]

@@ -286,7 +286,7 @@ def test_secure_sums_say_what_was_seen_and_what_they_cost(tmp_path: Path) -> Non
 def test_where_nothing_is_told_of_the_clients_there_is_no_table_of_them(tmp_path: Path) -> None:
     page = report(make_run(tmp_path, statistics=False, rounds=0))
     assert page.rows.keys() & {"0", "1", "2", "client"} == set()
-    assert "keep their class counts, sizes and curvatures to themselves" in page.text
+    assert "keep their class counts, sizes, curvatures and mistakes by class to themselves" in page.text
 
 
 def test_private_statistics_leave_no_picture_of_them(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_private_statistics_leave_no_picture_of_them(tmp_path: Path) -> None:
         "Line chart of test accuracy by round",
         "Line chart of training loss by round",
     ]
-    assert "keep their class counts, sizes and curvatures to themselves" in page.text
+    assert "keep their class counts, sizes, curvatures and mistakes by class to themselves" in page.text
 
 
 def test_flat_methods_have_no_curvature(tmp_path: Path) -> None:
