@@ -5,6 +5,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ def run(job: Job) -> dict[str, Any]:
     base.DataLoader = lambda data, size, drop_last, shuffle: DataLoader(data, size, shuffle=shuffle)
     [servers] = modules(f"flcore.servers.server{FILES.get(name, name.removeprefix('Fed').lower())}")
     [kind] = [one for one in vars(servers).values() if getattr(one, "__module__", "") == servers.__name__]
+    if job["theirs"].get("as_published"):
+        MENDED[name](kind)
     seed_all(settings["seed"])
     start: Any = network(ours[0])
     model = models.BaseHeadSplit(start.body, start.head)
@@ -87,6 +90,38 @@ def _own_model(name: str, client: Any) -> Any:
     if name == "pFedMe":
         client.update_parameters(client.model, client.personalized_params)
     return client.model_per if name == "Ditto" else client.model
+
+
+def _with_square(server: Any) -> None:
+    """FedDyn with the square of the distance, which PFLlib's loss lacks."""
+    [clients] = modules("flcore.clients.clientdyn")
+    clients.torch = SimpleNamespace(**vars(torch) | {"norm": lambda distance, _: distance @ distance})
+
+
+def _with_cores(server: Any) -> None:
+    """APPLE whose clients see the cores of the round before, keep their own core, and follow the sum over all parameters.
+
+    In PFLlib all clients train on the same objects, so that a client already sees what those before it have learned in this
+    round; its core is then replaced by its personal model; and its relations follow a mean over the entries.
+    """
+    [clients] = modules("flcore.clients.clientapple")
+    train = clients.clientAPPLE.train
+
+    def send(self: Any) -> None:
+        for client in self.clients:
+            client.set_models([copy.deepcopy(other.model_c) for other in self.clients])
+
+    def train_core(self: Any, number: int) -> None:
+        count = len(list(self.model.parameters()))  # by which PFLlib divides
+        clients.torch = SimpleNamespace(**vars(torch) | {"mean": lambda entries: count * entries.sum()})
+        self.model_c = core = self.model_cs[self.id]
+        train(self, number)
+        self.model_c = core
+
+    server.send_models, clients.clientAPPLE.train = send, train_core
+
+
+MENDED = {"FedDyn": _with_square, "APPLE": _with_cores}
 
 
 if __name__ == "__main__":

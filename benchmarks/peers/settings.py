@@ -28,7 +28,8 @@ class Pair:
     """A method of ours and the peer's name for it, with what either needs beside the common settings.
 
     `scores` are held against each other: "best", the clients' mean at the best validation round; "personal", the same
-    after the last round; "global", the one model on the global test set after the last round.
+    after the last round; "global", the one model on the global test set after the last round. `label` tells two pairs of
+    one name apart.
     """
 
     peer: str
@@ -37,6 +38,7 @@ class Pair:
     settings: Settings = field(default_factory=dict)
     theirs: Settings = field(default_factory=dict)
     scores: tuple[str, ...] = ("best",)
+    label: str = ""
 
     @property
     def task(self) -> str:
@@ -80,6 +82,8 @@ PAIRS = (
     Pair("pfllib", "SCAFFOLD", "scaffold", {"learning-rate": 0.02}, scores=BOTH),
     Pair("pfllib", "MOON", "moon", {"moon.mu": 1.0, "moon.temperature": 0.5}, {"mu": 1.0, "tau": 0.5}, BOTH),
     Pair("pfllib", "FedDyn", "feddyn", {"feddyn.alpha": 0.1}, {"alpha": 0.1}, BOTH),
+    Pair("pfllib", "FedDyn", "feddyn", {"feddyn.alpha": 0.1}, {"alpha": 0.1, "as_published": True}, BOTH,
+         label="FedDyn, mended"),
     Pair("pfllib", "Ditto", "ditto", {"ditto.mu": 1.0, "ditto.epochs": 1}, {"mu": 1.0, "plocal_epochs": 1}, BOTH),
     Pair("pfllib", "pFedMe", "pfedme",
          {"pfedme.penalty": 1.0, "pfedme.steps": 5, "pfedme.rate": 0.3, "weights": "examples"},
@@ -89,6 +93,8 @@ PAIRS = (
     Pair("pfllib", "FedROD", "fedrod", scores=BOTH),
     Pair("pfllib", "APPLE", "apple", {"apple.rate": 1e-3, "apple.mu": 1e-3, "apple.last": 0.2},
          {"dr_learning_rate": 1e-3, "mu": 1e-3, "L": 0.23}, OWN_MODELS),
+    Pair("pfllib", "APPLE", "apple", {"learning-rate": 0.005, "apple.rate": 1e-3, "apple.mu": 1e-3, "apple.last": 0.2},
+         {"dr_learning_rate": 1e-3, "mu": 1e-3, "L": 0.23, "as_published": True}, OWN_MODELS, label="APPLE, mended"),
     Pair("pfllib", "FedPer", "fedper", scores=OWN_MODELS),
     Pair("pfllib", "LG-FedAvg", "lg-fedavg", scores=OWN_MODELS),
 )  # fmt: skip

@@ -34,14 +34,14 @@ def _of_pair(pair: Pair, runs: Sequence[dict[str, Any]]) -> Iterable[list[str]]:
     seeds = sorted(theirs.keys() & ours.keys())
     if not seeds:
         reason = next((run["error"] for run in runs if "error" in run), "not both sides have run")
-        return [[pair.peer, pair.name, f"failed: {reason}", *[""] * 6]]
+        return [[pair.peer, pair.label or pair.name, f"failed: {reason}", *[""] * 6]]
     time = [f"{statistics.median(side[seed]['seconds'] for seed in seeds):.3g}" for side in (theirs, ours)]
     rows = []
     for score in pair.scores:
         values = [[side[seed][score] for seed in seeds] for side in (theirs, ours)]
         values.append([mine - other for other, mine in zip(*values, strict=True)])
         cells = [*map(spread, values[:2]), spread(values[2], "+")]
-        rows.append([pair.peer, pair.name, TITLES[score], *cells, " ".join(map(str, seeds)), *time])
+        rows.append([pair.peer, pair.label or pair.name, TITLES[score], *cells, " ".join(map(str, seeds)), *time])
     return rows
 
 
