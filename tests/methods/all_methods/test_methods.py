@@ -34,7 +34,8 @@ SUMMARY = {
 }  # fmt: skip
 ROUND_COLUMNS = ["round", "phase", "global_accuracy", "personal_accuracy_mean", "loss", "replies", "dropped", "bytes_up",
                  "bytes_down", "seconds"]  # fmt: skip
-FILES = {"summary.json", "config.toml", "rounds.csv", "clients.csv", "clients.json", "model.safetensors", "checkpoint"}
+FILES = {"summary.json", "config.toml", "rounds.csv", "clients.csv", "clients.json", "confusion.csv", "model.safetensors",
+         "checkpoint"}  # fmt: skip
 SHARED = {
     "gcn": {"first.weight", "first.bias", "second.weight", "second.bias", "head.weight", "head.bias"},
     "time": {"first.time", "second.time"},
