@@ -15,7 +15,7 @@ from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.client_app.personal import collect_state, restore_state
 from curvfed.deployments.predict import EXPECTED, PredictError, TrainedRun
 from curvfed.deployments.predict.prediction import is_own
-from curvfed.server_app.directory.run_directory import RunDirectory, check_name
+from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.training import TrainingError, make_optimizer, seed_dropout, train, training_only
 from curvfed.strategies.config.halves import kept_patterns
 from curvfed.strategies.config.parse import parse
@@ -54,14 +54,18 @@ def adapt(run: TrainedRun, data: str, out: Path, client: int | None = None) -> t
     """
     if run.config.row.own_model or not run.shared.is_global or not kept_patterns(run.config, run.facts):
         raise PredictError(f"{run.config.method} has no personal part of a shared model: there is nothing to adapt")
+    if (out / "config.toml").exists():  # before minutes of training
+        raise PredictError(f"--out {out} has a run already; name a new folder")
     number = max(run.clients) + 1 if client is None else client
     parts = next(iter(run.clients.values())).num_partitions
-    if number in run.clients or number < 0 or (is_own(run, data) and number >= parts):
+    of_run = is_own(run, data, [Path(run.config.dataset).expanduser()])
+    if of_run and run.clients.keys() >= set(range(parts)):
+        raise PredictError(f"every part of {data} took part in this run; give the file or folder of a new client")
+    if number in run.clients or number < 0 or (of_run and number >= parts):
         raise PredictError(f"--client is {number}; allowed is a number that no client of the run has ({run.listed}), and "
                            f"of the run's own data set one below {parts}, the number of its parts")  # fmt: skip
     config = parse(flatten(run.config) | {"results-dir": str(out.absolute().parent), "run-name": out.name})
-    check_name(config)  # before minutes of training
-    node = {"partition-id": number, "num-partitions": parts} if is_own(run, data) else {"data-path": data}
+    node = {"partition-id": number, "num-partitions": parts} if of_run else {"data-path": data}
     made = Client(config, out.name, number, node | SIMULATED | {"device": "auto"})
     told = made.describe()
     ends: dict[str, Any] = (

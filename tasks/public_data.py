@@ -122,7 +122,8 @@ def find_path(dataset: str, data_dir: Path, is_there: Callable[[Path], bool] = P
     given = Path(dataset).expanduser()
     path = next((path for path in (given, data_dir.expanduser() / given) if is_there(path)), None)
     if path is None:
-        raise DataError(f"no {'file' if is_there is Path.is_file else 'folder'} {given}, nor {data_dir / given}")
+        places = ", nor ".join(dict.fromkeys(map(str, (given, data_dir / given))))
+        raise DataError(f"no {'file' if is_there is Path.is_file else 'folder'} {places}")
     return path
 
 

@@ -86,6 +86,10 @@ Gpus = Annotated[float, typer.Option(metavar="F", help="Share of a GPU for each 
 Address = Annotated[str, typer.Option(help="Address of a running Ray cluster; default: this machine.")]
 Scale = Annotated[str, typer.Option(help="One of the sizes that the sweep has: smoke (minutes, 2 cores) or paper.")]
 Data = Annotated[Path | None, typer.Option(parser=expanded, metavar="DIR", help="Folder of the public data sets.")]
+Comparisons = Annotated[
+    Path | None,
+    typer.Option(parser=expanded, metavar="DIR", help="Folder of the runs, one in ~/curvfed/comparisons by default."),
+]
 Results = Annotated[
     Path | None,
     typer.Option(parser=expanded, metavar="DIR", help="Folder of the runs, ~/curvfed/sweeps by default."),

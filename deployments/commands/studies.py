@@ -8,6 +8,7 @@ import typer
 from curvfed.deployments.commands.parameters import (
     Address,
     ComparedPairs,
+    Comparisons,
     Cpus,
     Data,
     Gpus,
@@ -20,7 +21,7 @@ from curvfed.deployments.commands.parameters import (
 
 def compare(
     pairs: ComparedPairs = None,
-    results: Results = None,
+    results: Comparisons = None,
     data: Data = None,
     cpus: Cpus = 1,
     gpus: Gpus = 0.0,

@@ -24,9 +24,9 @@ from curvfed.strategies.wire.messages import (
 )
 
 SHOWN = frozenset(
-    {"personal_accuracy_before", "personal_accuracy_pooled", "validation", "majority_accuracy", "clients_left_out",
-     "heterogeneity", "replies_dropped", "global_accuracy_uncalibrated", "global_accuracy_calibrated",
-     "global_accuracy_last3"}
+    {"personal_accuracy_before", "personal_accuracy_before_worst_decile", "personal_accuracy_pooled", "validation",
+     "majority_accuracy", "clients_left_out", "heterogeneity", "replies_dropped", "global_accuracy_uncalibrated",
+     "global_accuracy_calibrated", "global_accuracy_last3"}
 )  # fmt: skip
 """Metrics that have a place of their own; all others are listed by name."""
 

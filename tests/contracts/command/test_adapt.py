@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 from app_runs import run
+from graph_fixtures import write_user_graph
 
 import curvfed
 from curvfed.client_app.client import Client
 from curvfed.deployments.adapt import adapt
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.inprocess import simulated_nodes
-from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.deployments.predict import PredictError, TrainedRun, predict
 
 SETTINGS = {"method": "flatland", "num_rounds": 8, "embedding_dim": 16}
 
@@ -39,7 +39,7 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
     ]
     with monkeypatch.context() as patch:
         patch.setattr(Client, "__init__", None)  # refused before anything is read, let alone trained
-        with pytest.raises(ConfigError, match="joined exists; allowed is a new name"):
+        with pytest.raises(PredictError, match="joined has a run already; name a new folder"):
             adapt(TrainedRun.read(whole.path), "trees", tmp_path / "joined", 3)
     for client in ("0", "4"):
         words = ["adapt", str(whole.path), "trees", "--client", client, "--out", str(tmp_path / "other")]
@@ -52,3 +52,12 @@ def test_nothing_to_adapt(own_home, tmp_path, capsys):
     whole = run(tmp_path, **SETTINGS | {"method": "fedavg"})
     assert main(["adapt", str(whole.path), "trees", "--out", str(tmp_path / "joined")]) == 1
     assert "there is nothing to adapt" in capsys.readouterr().err
+
+
+def test_a_file_of_which_every_part_was_there_is_refused_however_it_is_spelt(own_home, tmp_path, monkeypatch):
+    write_user_graph(tmp_path / "graph.pt")
+    monkeypatch.chdir(tmp_path)
+    whole = TrainedRun.read(run(tmp_path, clients=2, dataset="graph.pt", **SETTINGS).path)
+    for data in ("graph.pt", "./graph.pt", str(tmp_path / "graph.pt")):
+        with pytest.raises(PredictError, match=r"every part of .*graph\.pt took part in this run; give the file"):
+            adapt(whole, data, tmp_path / "joined")
