@@ -187,6 +187,8 @@ def test_on_a_cluster(here, site, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", environment(tmp_path, site)["PYTHONPATH"])
     monkeypatch.chdir(tmp_path)
     with cluster(tmp_path / "cluster", shares(CLIENTS)) as one:
+        for name in one.node_configs:  # a node runs only the networks that its site names
+            one.files.node(name).policy.write_text('[data]\npublic = ["blocks"]\n[runs.keys]\nmodel = ["sage"]\n')
         code, output = one.run(
             *(f"{key}={value}" for key, value in KEYS.items()), f"extra=fedexp.epsilon={EPSILON}", "run-name=run"
         )
