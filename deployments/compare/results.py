@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from scipy.stats import t
 
+from curvfed.deployments.compare.keys import SCORES
 from curvfed.deployments.compare.request import Comparison
 from curvfed.deployments.report.page import Drawn, SweepPage, html_page, link_runs, markdown_page
 from curvfed.deployments.report.render import FAILED, HERE, Shown
@@ -42,6 +43,9 @@ LEGEND = (
     "{tuning} other seeds. Differences have intervals of the paired t-test over the seeds, Bonferroni-corrected for all "
     "pairs of methods, so that all hold together at {level:.0%}. Worst tenth: mean accuracy of the tenth of the clients "
     "with the lowest. kB are of a client per round; kB and s, the time of a run, are medians."
+)
+COMMON = (
+    " Global: the accuracy of the one model for all on the server's test images after the last round, if there is one."
 )
 COSTS = {"seconds": "s", "bytes_up": "kB up", "bytes_down": "kB down"}
 """What a method costs, and the heads of the columns."""
@@ -77,6 +81,9 @@ def result(
         # Medians, which a first run with its imports does not move.
         row |= {name: float(np.median([run.figure(name) or 0.0 for run in runs])) for name in COSTS}
         row["bytes"] = row["bytes_up"] + row["bytes_down"]
+        common = [run.figure(SCORES["global"]) for run in runs]
+        if figure != SCORES["global"] and None not in common:
+            row |= {"global_mean": float(np.mean(common)), "global_std": float(np.std(common, ddof=1))}  # type: ignore[arg-type]
     return row
 
 
@@ -145,10 +152,12 @@ def write_results(
         seeds=asked.numbers["seeds"], tuning=asked.numbers["tuning-seeds"], tried=max(map(len, asked.tried.values())),
         when="at the round of best validation" if asked.score == "personal" else "after the last round", level=LEVEL,
     )  # fmt: skip
+    common = ["global (%)"] if any("global_mean" in row for row in scored) else []
+    legend += COMMON if common else ""
     table: dict[str, Any] = {
         "heads": ["method", "configuration"],
-        "columns": [f"{metric} (%)", "difference to the best", "worst tenth (%)", *COSTS.values()],
-        "rows": [_line(row, row in scored[:1]) for row in rows],
+        "columns": [f"{metric} (%)", "difference to the best", "worst tenth (%)", *common, *COSTS.values()],
+        "rows": [_line(row, row in scored[:1], bool(common)) for row in rows],
         "legend": " ".join([legend, *left_out]),
         "table": {"title": ""},
         "methods": METHODS,
@@ -175,18 +184,24 @@ def write_results(
     return int(len(scored) < len(rows))
 
 
-def _line(row: Row, is_best: bool) -> tuple[list[str], list[Shown]]:
-    """The names and the cells of a row, for the templates of tables."""
+def _line(row: Row, is_best: bool, has_common: bool) -> tuple[list[str], list[Shown]]:
+    """The names and the cells of a row, for the templates of tables; with the global accuracy if it has a column."""
     names = [row["method"], " ".join(f"{key}={json.dumps(value)}" for key, value in row["configuration"].items())]
     if row["error"]:
-        return names, [Shown(FAILED, failed=row["error"]), *[Shown("–")] * (2 + len(COSTS))]
+        return names, [Shown(FAILED, failed=row["error"]), *[Shown("–")] * (2 + has_common + len(COSTS))]
     ends = [number(100 * row[key], 1) for key in ("difference", "low", "high") if key in row]
     costs = [f"{row['seconds']:.1f}", *(f"{row[key] / 1000:.1f}" for key in ("bytes_up", "bytes_down"))]
     apart, worst = "{} ({} to {})".format(*ends) if ends else "", f"{100 * row['worst_decile']:.1f}"
+    common = [_spread(row["global_mean"], row["global_std"]) if "global_mean" in row else "–"] if has_common else []
     return names, [
-        Shown(f"{100 * row['mean']:.1f} ± {100 * row['std']:.1f}", is_best=is_best),
-        *map(Shown, (apart, worst, *costs)),
+        Shown(_spread(row["mean"], row["std"]), is_best=is_best),
+        *map(Shown, (apart, worst, *common, *costs)),
     ]
+
+
+def _spread(mean: float, std: float) -> str:
+    """In percent."""
+    return f"{100 * mean:.1f} ± {100 * std:.1f}"
 
 
 def _listed(names: Sequence[str]) -> str:

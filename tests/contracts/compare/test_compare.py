@@ -321,19 +321,30 @@ def test_own_images_are_chosen_by_validation(made, tmp_path, capsys):
     write_classes(tmp_path / "pictures", {"cat": 40, "dog": 40})
     words = [
         "dataset=./pictures",
-        "methods=fedavg,spherefed",
         "budget=1",
         "tuning-seeds=1",
         "seeds=2",
         "local-epochs=1",
     ]
-    assert main(["compare", *words, *SMALL, "--results", "runs"]) == 0
-    for name in made:
-        metrics = json.loads((tmp_path / "runs" / name / "summary.json").read_text())["best_validation"]["metrics"]
-        assert metrics["validation"] is not None
+    assert main(["compare", *words, "methods=fedavg,local", *SMALL, "--results", "runs"]) == 0
+    ends = [json.loads((tmp_path / "runs" / name / "summary.json").read_text()) for name in made]
+    assert all(one["best_validation"]["metrics"]["validation"] is not None for one in ends)
     said = capsys.readouterr().out.splitlines()[-1]
     assert "pictures" in said
-    assert main(["compare", *words, *SMALL, "score=global", "--results", "global"]) == 0
+    # The accuracy of the global model stands beside the personal one, where a method has one.
+    told = {row["method"]: row for row in comparison(tmp_path / "runs")["methods"]}
+    scores = [
+        one["global_accuracy"] for one in ends if one["method"] == "fedavg" and one["seed"] in told["fedavg"]["seeds"]
+    ]
+    assert told["fedavg"]["global_mean"] == pytest.approx(sum(scores) / 2)
+    assert "global_mean" not in told["local"]
+    table = [line.split("|") for line in (tmp_path / "runs" / "comparison.md").read_text().splitlines() if "|" in line]
+    where = table[0].index(" global (%) ")
+    shown = {row[1].strip(" `"): row[where].strip() for row in table[2:]}
+    assert shown["local"] == "–"
+    assert float(shown["fedavg"].split(" ± ")[0]) == pytest.approx(50 * sum(scores), abs=0.051)
+    made.clear()
+    assert main(["compare", *words, "methods=fedavg,spherefed", *SMALL, "score=global", "--results", "global"]) == 0
     for row in comparison(tmp_path / "global")["methods"]:
         finals = [json.loads((tmp_path / "global" / name / "summary.json").read_text()) for name in made]
         finals = [one for one in finals if one["method"] == row["method"] and one["seed"] in row["seeds"]]
