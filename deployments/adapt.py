@@ -92,8 +92,11 @@ def adapt(run: TrainedRun, data: str, out: Path, client: int | None = None) -> t
     about = {"method": config.method, "facts": asdict(run.facts), "stamps": {number: stamp}, "last_round": stamp}
     directory.write_model(run.arrays, about)
     made.files.save(stamp, made.personal, None, base=stamp)
+    scores = made.scores() | {f"{name} before": value for name, value in before.items()}
+    about = {"method": config.method, "dataset": config.dataset, "seed": config.seed, "client": number}
+    directory.write_summary({"status": "adapted", **about, "metrics": scores})
     directory.lock.release()
-    return number, made.scores() | {f"{name} before": value for name, value in before.items()}
+    return number, scores
 
 
 def main(folder: Path, data: str, out: Path, client: int | None) -> int:

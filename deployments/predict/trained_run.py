@@ -100,8 +100,8 @@ class TrainedRun:
 
     @property
     def listed(self) -> str:
-        """The numbers of the clients, in words."""
-        numbers = sorted(self.clients)
+        """The numbers of the clients that can be named, in words: of an adapted run, only the one that has joined."""
+        numbers = sorted(self.clients.keys() & self.stamps.keys() or self.clients)
         return f"{numbers[0]}..{numbers[-1]}" if len(numbers) > 3 else ", ".join(map(str, numbers))
 
     def facts_of(self, client: int) -> Facts:

@@ -30,6 +30,12 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
     again, client, same = curvfed.load(whole.path).adapt("trees", tmp_path / "python", client=3)
     assert (client, same) == (3, scores)
     assert len(again.predict("trees", client=3)) > 0
+    # It says what it is, and names the one client whose model it has.
+    assert "flatland on trees, adapted" in repr(again)
+    assert again.summary["metrics"] == pytest.approx(scores)
+    assert f"{scores['score']:.4f}" in again._repr_html_()
+    with pytest.raises(PredictError, match="a model for every one of the clients 3$"):
+        again.predict("trees")
     assert main(["adapt", str(whole.path), "trees", "--client", "3", "--out", str(tmp_path / "typed")]) == 0
     out = capsys.readouterr()
     assert out.out.strip() == f"curvfed predict {tmp_path / 'typed'} trees --client 3"
