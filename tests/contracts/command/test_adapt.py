@@ -34,7 +34,7 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
     assert "flatland on trees, adapted" in repr(again)
     assert again.summary["metrics"] == pytest.approx(scores)
     assert f"{scores['score']:.4f}" in again._repr_html_()
-    with pytest.raises(PredictError, match="a model for every one of the clients 3$"):
+    with pytest.raises(PredictError, match=r"a model for every one of the clients 3$"):
         again.predict("trees")
     assert main(["adapt", str(whole.path), "trees", "--client", "3", "--out", str(tmp_path / "typed")]) == 0
     out = capsys.readouterr()
