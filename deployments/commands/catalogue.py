@@ -11,7 +11,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
-from curvfed.strategies.config.settings_file import HEADING
 from curvfed.strategies.method_index import SUMMARIES, TASKS
 from curvfed.strategies.methods import brought
 from curvfed.tasks.registry import catalogue
@@ -52,6 +51,6 @@ def _print(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
 
 def _first_sentence(path: Path) -> str:
     """The first sentence of the comment at the top of a file."""
-    text = path.read_text(encoding="utf-8").replace(HEADING, "")
+    text = re.sub(r"^# format \d+ of curvfed\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     lines = takewhile(lambda line: line.startswith("#"), text.splitlines())
     return re.split(r"(?<=\.) (?=[A-Z])|:? {3,}", " ".join(line.removeprefix("# ") for line in lines))[0]

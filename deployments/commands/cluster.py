@@ -49,7 +49,10 @@ Background = Annotated[bool, typer.Option("--background", help="Return when it i
 @app.callback()
 def cluster(
     ctx: typer.Context,
-    folder: Annotated[Path, typer.Option(parser=expanded, metavar="DIR", help="The server's folder.")] = DEFAULT_FOLDER,
+    folder: Annotated[
+        Path,
+        typer.Option(parser=expanded, metavar="DIR", help="The server's folder.", show_default="~/curvfed/cluster"),
+    ] = DEFAULT_FOLDER,
 ) -> None:
     """The option of all commands of a cluster."""
     ctx.obj = folder.absolute()

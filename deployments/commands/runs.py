@@ -55,8 +55,8 @@ def check(
     curvfed check method=flatland dataset=cora data-dir=~/data
     curvfed check --all method=hyperfed dataset=mnist
 
-    For every key it shows the value in effect and its origin: set by you, default,
-    or auto, chosen by the task or the method. Then it shows where the data lie and
+    For each key that the method uses it shows the value in effect and its origin:
+    set by you, default, or auto, chosen by the task or the method. Then it shows where the data lie and
     what a client has of them; loading may take minutes the first time. For a secure
     sum it says who must stay to the end, and for hull what every client would send.
     Exit status: 0 it can run, 2 it cannot.

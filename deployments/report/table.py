@@ -183,7 +183,10 @@ def differences(table: Table) -> str:
     """Say how many means differ from the paper's numbers by more than both spreads, and which differ most."""
     known = table.cells[table.cells["paper"].notna() & (table.cells["count"] > 0)]
     apart = known["mean"] - known["paper"]
-    far = apart[apart.abs() > known["std"].fillna(0) + known["paper_std"].fillna(0)]
+    step = known[FIGURE].map(
+        lambda figure: 0.5 * 10.0 ** -quantity(figure).decimals
+    )  # the paper's numbers are rounded too
+    far = apart[apart.abs() > (known["std"].fillna(0) + known["paper_std"].fillna(0)).clip(lower=step)]
     if known.empty:
         return ""
     if far.empty:
@@ -192,6 +195,7 @@ def differences(table: Table) -> str:
     for label in far.abs().sort_values(ascending=False, kind="stable").index[:SHOWN]:
         cell = known.loc[label]
         where = [table.names.setting(key, cell[key]) for key in (*table.rows, *table.columns)]
+        where += [table.names.figure(cell[FIGURE])] if known[FIGURE].nunique() > 1 else []
         sign = "+" if far[label] > 0 else ""
         told.append(f"{', '.join(where)}: {sign}{quantity(cell[FIGURE]).number(far[label])}")
     return (

@@ -29,7 +29,13 @@ def run(data: str) -> HullFile:
     """What a run of the preset `hull-olsson` with a sweep leaves, made if it is not there."""
     folder = RunConfig().results_path / "picture-hull"
     if not (folder / "summary.json").exists():
-        settings = {"seed": 0, "data-dir": data, "run-name": folder.name, "hull.sweep": EPSILONS}
+        settings = {
+            "seed": 0,
+            "data-dir": data,
+            "run-name": folder.name,
+            "hull.sweep": EPSILONS,
+            "hull.classifier": "svm",
+        }
         simulate(PRESET | settings, CLIENTS)
     found = HullFile.read(folder / "hulls.npz")
     assert found is not None

@@ -82,8 +82,8 @@ class RunKeys(Table):
         default=CHOSEN,
         ge=0,
         description="of the clients' optimiser; auto: the task's own, .01 for graphs, .3 for points, and for images .02, "
-        "or .1 where the method does not train by cross-entropy (hyperfed-geodesic: .02), and with pfedme; with scaffold "
-        ".002 for images, .3 for nodes and .001 for graphs",
+        "or .1 where the method does not train by cross-entropy (hyperfed-geodesic: .02), and with pfedme; with apple "
+        ".01, with scaffold .002 for images, .3 for nodes and .001 for graphs",
     )
     momentum: Rate = Field(default=0.9, ge=0, lt=1, description="of sgd")
     clip_norm: Rate = Field(

@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from accept import (
-    baselines,
     cluster,
     cluster_kills,
     clusters,
@@ -46,7 +45,6 @@ PARTS = (
     clusters,
     image_numerics,
     methods,
-    baselines,
     hull,
     hull_classifiers,
     hull_more,
@@ -57,7 +55,7 @@ PARTS = (
 )
 TABLES = tuple(table for part in PARTS for table in part.TABLES)
 
-LONG = ("methods", "baselines", "paper", "consistency")
+LONG = ("methods", "paper", "consistency")
 """Tables of half an hour to hours, which are run by name alone."""
 
 ENDS = (DataError, RunFailed, ClusterError, subprocess.TimeoutExpired)

@@ -20,7 +20,7 @@ from curvfed.strategies.wire.messages import CONFIRM, EVALUATE, HULLS, KEYS, MEA
 CASES = 200
 PARTITIONS = range(10)
 SPLITS = range(30)
-OLSSON = preset("hull-olsson") | {"num-supernodes": 3}
+OLSSON = preset("hull-olsson") | {"num-supernodes": 3, "hull.classifier": "svm", "hull.cap": 128}
 LOGISTIC = OLSSON | {"hull.classifier": "logistic", "hull.baselines": "none"}
 PUBLISHED = preset("hull-published") | {"num-supernodes": 3}
 UNIFORM: dict[str, Any] = {"method": "hull", "dataset": "uniform", "num-supernodes": 10, "hull.epsilon": 0.01}

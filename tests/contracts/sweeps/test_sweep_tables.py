@@ -5,6 +5,7 @@ import io
 import itertools
 import math
 import re
+from dataclasses import replace
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -391,6 +392,16 @@ def test_a_sentence_counts_what_differs_from_the_paper(values):
         "4 of 6 numbers differ from the paper's by more than the spreads of both; the most: local, 20 clients: −30.3"
     )
     assert "flatland, 10 clients: +9.5" in told
+
+
+def test_what_is_equal_as_printed_does_not_differ_from_the_paper(values):
+    for clients, seed in itertools.product(CLIENTS, SEEDS):
+        for method in ("fedavg", "local", "flatland"):
+            values[method, clients, seed] = 0.5
+    table = make_table(SPEC, runs_of(values), "here")
+    cells = table.cells.assign(paper=50.03, paper_std=0.0, std=0.0)
+    assert differences(replace(table, cells=cells)).startswith("None of the 6 numbers differs")
+    assert differences(replace(table, cells=cells.assign(paper=50.06))).startswith("6 of 6 numbers differ")
 
 
 def test_hostile_words_stay_words(values, tmp_path):
