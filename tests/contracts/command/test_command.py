@@ -121,6 +121,7 @@ def test_presets_are_listed_and_printed(capsys):
     about = (ROOT / "presets" / "quick.toml").read_text().splitlines()[0].removeprefix("# ")
     assert about in out
     assert "baselines/images/ditto" in out
+    assert "of curvfed" not in out  # the line that says in which format the file is
     assert main(["presets", "quick"]) == 0
     assert capsys.readouterr().out == (ROOT / "presets" / "quick.toml").read_text()
     assert main(["presets", "qick"]) == 2

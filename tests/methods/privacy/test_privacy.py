@@ -46,8 +46,8 @@ FIXED = ("fedbabu", "spherefed", "hyperfed", "hyperfed-averaged", "hyperfed-geod
 
 
 def documented() -> dict[str, set[tuple[str, str]]]:
-    """(phase, record.key) by "always" and "shared", from lines such as "| `train` | `metrics.loss` | always | … |"."""
-    found: dict[str, set[tuple[str, str]]] = {"always": set(), "shared": set()}
+    """(phase, record.key) by the word for who sends it, from lines such as "| `train` | `metrics.loss` | always | … |"."""
+    found: dict[str, set[tuple[str, str]]] = {"always": set(), "shared": set(), "parts": set()}
     for phase, value, sent in re.findall(
         r"^\| `([\w-]+)` \| `([\w.*]+)` \| (\w+) \| .+ \|$", PAGE.read_text(), re.MULTILINE
     ):
@@ -256,16 +256,19 @@ def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir)
         with pytest.raises(RoundError):  # where a sum fails, secrets are forgotten
             run(tmp_path, f"{name}-failed", nodes=own_graphs(tmp_path / f"f-{name}"), method="fedavg", secure_sum=True,
                 min_replies=4, round_timeout=0.3, intercept=chained(recorder), share_statistics=shares)  # fmt: skip
-        run(tmp_path, f"{name}-hull", nodes=own_points(tmp_path / f"points-{name}"), method="hull", dataset="uniform",
-            share_statistics=shares, secure_sum=True, intercept=recorder)  # fmt: skip
+        for sums in (True, False):
+            run(tmp_path, f"{name}-hull-{sums}", nodes=own_points(tmp_path / f"points-{name}-{sums}"), method="hull",
+                dataset="uniform", share_statistics=shares, secure_sum=sums, intercept=recorder)  # fmt: skip
+    run(tmp_path, "e", method="hull", dataset="uniform", points__num=300, intercept=simulated)
     # Nobody is asked for what ccvr wants where figures stay private, so its headers are seen with the others alone.
     headers = {value for value in sent_values(sharing) if value[0] == "ccvr" and value[1].startswith("header.")}
     shared = sent_values(sharing) - sent_values(private) - headers
-    accuracies = sent_values(simulated) - sent_values(sharing)
+    parts = {value for value in sent_values(simulated) - sent_values(sharing) if value[0] == "measure"}
+    accuracies = sent_values(simulated) - sent_values(sharing) - parts
     assert {name.split(".")[1] for _, name in accuracies} == {"accuracy", "accuracy_before"}
     page = documented()
     assert sent_values(private) | accuracies | headers == page["always"]
-    assert shared == page["shared"]
+    assert (shared, parts) == (page["shared"], page["parts"])
 
 
 def test_real_nodes_keep_their_statistics(tmp_path):
