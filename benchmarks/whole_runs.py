@@ -121,10 +121,17 @@ def _by_grpc(place: Place) -> dict[str, list[float]]:
     """Mean seconds of a later round beyond the slowest client's training."""
     pairs = [f"{key}={value}" for key, value in (_graph(place) | {"num-rounds": place.size(5, 2)}).items()]
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "cluster", shares(NODES)) as running:
+        for name in running.node_configs if place.data else ():
+            _allow_data(running.files.node(name).policy, place)
         code, output = running.run(*pairs, "run-name=run")
         if code:
             raise RuntimeError(f"the run ended with status {code}: {output[-500:]}")
         return {"round": [round_overhead(rounds_of(running.results / "run"), workers=NODES)]}
+
+
+def _allow_data(policy: Path, place: Place) -> None:
+    """From where a node reads public data is its own to say."""
+    policy.write_text(f'[runs.keys]\n"data-dir" = ["{place.data}"]\n', encoding="utf-8")
 
 
 @cache
@@ -133,9 +140,9 @@ def _starts(place: Place) -> dict[str, list[float]]:
     graph = own_graph(place.graph, place.data)
     with tempfile.TemporaryDirectory() as folder:
         node = {"partition-id": 0, "num-partitions": CLIENTS, "state-path": f"{folder}/node"}
-        if place.data:  # from where the node reads public data is its own to say
+        if place.data:
             node |= {"policy": f"{folder}/policy.toml"}
-            Path(folder, "policy.toml").write_text(f'[runs.keys]\n"data-dir" = ["{place.data}"]\n', encoding="utf-8")
+            _allow_data(Path(folder, "policy.toml"), place)
         settings: dict[str, Any] = {"config": _graph(place) | {"results-dir": folder}, "node": node}
         settings |= {"features": graph.features.shape[1], "classes": graph.class_names}
         command = [sys.executable, str(TESTS / "support" / "client_start.py"), json.dumps(settings)]
