@@ -11,7 +11,7 @@ from curvfed.strategies.config.run_config import RunConfig
 MIN_CLIENTS = 64
 """Number of clients that are always kept; if a simulation has more, others are set up again from their files."""
 MAX_BYTES = 3 * 2**29
-"""More clients are kept while the process uses less memory than this, 1.5 GiB; a thousand small ones do."""
+"""More clients are kept while the process uses less memory than this, 1.5 GiB, so that many clients stay below 2 GB."""
 
 _clients: OrderedDict[tuple[Any, ...], Client] = OrderedDict()
 

@@ -93,7 +93,7 @@ def adapt(run: TrainedRun, data: str, out: Path, client: int | None = None) -> t
     directory.write_model(run.arrays, about)
     made.files.save(stamp, made.personal, None, base=stamp)
     scores = made.scores() | {f"{name} before": value for name, value in before.items()}
-    about = {"method": config.method, "dataset": config.dataset, "seed": config.seed, "client": number}
+    about = {"method": config.method, "dataset": data, "seed": config.seed, "client": number}
     directory.write_summary({"status": "adapted", **about, "metrics": scores})
     directory.lock.release()
     return number, scores

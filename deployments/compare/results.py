@@ -40,9 +40,9 @@ AUC = BEST + "metrics.roc_auc"
 WORST = BEST + "personal_accuracy_worst_decile"
 LEGEND = (
     "Mean ± standard deviation over {seeds} seeds, {when}. Each configuration is the best of {tried} by validation, on "
-    "other seeds ({tuning}). Differences have intervals of the paired t-test over the seeds, Bonferroni-corrected for all "
-    "pairs of methods, so that all hold together at {level:.0%}. Worst tenth: mean accuracy of the tenth of the clients "
-    "with the lowest. kB are of a client per round; kB and s, the time of a run, are medians."
+    "other seeds, {tuning} in number. Differences have intervals of the paired t-test over the seeds, Bonferroni-corrected "
+    "for all pairs of methods, so that all hold together at {level:.0%}. Worst tenth: mean accuracy of the tenth of the "
+    "clients with the lowest. kB are of a client per round; kB and s, the time of a run, are medians."
 )
 COMMON = (
     " Global: the accuracy of the one model for all on the server's test images after the last round, if there is one."

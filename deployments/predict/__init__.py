@@ -55,7 +55,7 @@ def predict(
     if client is None and (kept := run.kept_at_clients):
         raise PredictError(
             f"--client N is needed: {run.config.method} {kept}, so there is a model for every one of the clients "
-            f"{run.listed}"
+            f"{run.with_models}"
         )
     return TASKS[run.facts.task](run, data, client, state_path, calibrated)
 

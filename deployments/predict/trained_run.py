@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -100,9 +100,13 @@ class TrainedRun:
 
     @property
     def listed(self) -> str:
-        """The numbers of the clients that can be named, in words: of an adapted run, only the one that has joined."""
-        numbers = sorted(self.clients.keys() & self.stamps.keys() or self.clients)
-        return f"{numbers[0]}..{numbers[-1]}" if len(numbers) > 3 else ", ".join(map(str, numbers))
+        """The numbers of the clients, in words."""
+        return _in_words(self.clients)
+
+    @property
+    def with_models(self) -> str:
+        """The numbers of the clients that have trained, in words; of an adapted run only of the one that has joined."""
+        return _in_words(self.clients.keys() & self.stamps.keys() or self.clients)
 
     def facts_of(self, client: int) -> Facts:
         """The facts by which this client's model was built."""
@@ -241,6 +245,11 @@ class TrainedRun:
                     f"the personal state in {store.folder} is of {name} {metadata.get(name)}; needed is {value}"
                 )
         return arrays
+
+
+def _in_words(clients: Iterable[int]) -> str:
+    numbers = sorted(clients)
+    return f"{numbers[0]}..{numbers[-1]}" if len(numbers) > 3 else ", ".join(map(str, numbers))
 
 
 def _description(entry: Mapping[str, Any]) -> Description:

@@ -182,11 +182,12 @@ def _is_best(cells: pd.DataFrame, across: list[str], keys: list[str], data: Mapp
 def differences(table: Table) -> str:
     """Say how many means differ from the paper's numbers by more than both spreads, and which differ most."""
     known = table.cells[table.cells["paper"].notna() & (table.cells["count"] > 0)]
-    apart = known["mean"] - known["paper"]
-    step = known[FIGURE].map(
-        lambda figure: 0.5 * 10.0 ** -quantity(figure).decimals
-    )  # the paper's numbers are rounded too
-    far = apart[apart.abs() > (known["std"].fillna(0) + known["paper_std"].fillna(0)).clip(lower=step)]
+    rounded = [
+        known[name].combine(known[FIGURE], lambda value, figure: round(value, quantity(figure).decimals))
+        for name in ("mean", "paper")
+    ]
+    apart = rounded[0] - rounded[1]  # as printed
+    far = apart[apart.abs() > known["std"].fillna(0) + known["paper_std"].fillna(0) + 1e-9]
     if known.empty:
         return ""
     if far.empty:

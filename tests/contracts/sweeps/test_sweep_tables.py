@@ -402,6 +402,10 @@ def test_what_is_equal_as_printed_does_not_differ_from_the_paper(values):
     cells = table.cells.assign(paper=50.03, paper_std=0.0, std=0.0)
     assert differences(replace(table, cells=cells)).startswith("None of the 6 numbers differs")
     assert differences(replace(table, cells=cells.assign(paper=50.06))).startswith("6 of 6 numbers differ")
+    others = cells.assign(figure="global_accuracy", paper=60.0)
+    told = differences(replace(table, cells=pd.concat([cells, others], ignore_index=True)))
+    assert told.startswith("6 of 12 numbers differ")
+    assert "10 clients, global accuracy: −10.0" in told  # of two figures, which one
 
 
 def test_hostile_words_stay_words(values, tmp_path):
