@@ -56,9 +56,10 @@ def check(
     curvfed check --all method=hyperfed dataset=mnist
 
     For each key that the method uses it shows the value in effect and its origin:
-    set by you, default, or auto, chosen by the task or the method. Then it shows where the data lie and
-    what a client has of them; loading may take minutes the first time. For a secure
-    sum it says who must stay to the end, and for hull what every client would send.
+    set by you, default, or auto, chosen by the task or the method. Then it shows
+    where the data lie and what a client has of them; loading may take minutes the
+    first time. For a secure sum it says who must stay to the end, and for hull what
+    every client would send.
     Exit status: 0 it can run, 2 it cannot.
     """
     from curvfed.deployments.check import main

@@ -77,7 +77,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None) -> dict[str, Any
     if not isinstance(data, str):
         return {IN_MEMORY: data}
     if _is_the_runs(run, data) and (client is not None or not data.lower().endswith(".pt")):
-        if client is None or client not in run.clients:
+        if client is None:
             raise PredictError(
                 f"--client is {client}; of {data}, the data set of this run, it says the part: {run.listed}"
             )

@@ -37,8 +37,6 @@ def predict_images(
     PredictError, ConfigError, DataError, MessageError, StoreError
         If something is absent, or data, model and personal state do not fit together.
     """
-    if client is not None and client not in run.clients:
-        raise PredictError(f"--client is {client}; the clients of this run are {run.listed}")
     if isinstance(data, RawImages):
         examples = _like_the_runs(run, data, [str(number) for number in range(len(data.labels))])
     elif is_own(run, str(data), [Path(run.config.dataset).expanduser()]):
