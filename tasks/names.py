@@ -70,10 +70,15 @@ def num_sets(dataset: str) -> int:
 
 
 def kind_of_path(path: Path) -> str:
-    """The kind of a client's own data: "points", "images" or "graphs"."""
+    """The task of a client's own data, as far as their path tells: "points", "images", "graphs" or "nodes".
+
+    A `.pt` file is "nodes", as in `tasks_of`, but may hold graphs too: settings that shape data are the same for both.
+    """
     from curvfed.tasks.images.folder import is_image_folder
     from curvfed.tasks.points.datasets import is_points
 
+    if path.name.lower().endswith(".pt"):
+        return "nodes"
     return "points" if is_points(path.name) else "images" if is_image_folder(path) else "graphs"
 
 

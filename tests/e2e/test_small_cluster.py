@@ -2,6 +2,8 @@
 
 import psutil
 import pytest
+import torch
+from graph_fixtures import user_fields
 from local_cluster import SERVER, cluster, shares
 
 from curvfed.client_app.node.ledger import Ledger
@@ -28,3 +30,16 @@ def test_a_run_is_gone_on_with_and_all_is_on_record(tmp_path):
     assert wait_until(
         lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family), 10
     )
+
+
+@pytest.mark.long
+def test_own_graphs_at_default_settings(tmp_path):
+    paths = [tmp_path / f"{num_nodes}.pt" for num_nodes in (129, 500)]
+    for path in paths:
+        torch.save(user_fields(int(path.stem)), path)
+    configs = [f'partition-id={number} data-path="{path}"' for number, path in enumerate(paths)]
+    with cluster(tmp_path / "files", configs) as nodes:
+        code, output = nodes.run("dataset=own", "num-rounds=1", "run-name=one")
+        assert code == 0, output
+        summary = nodes.summary("one")
+    assert (summary["status"], summary["num_clients"], summary["absences"]) == ("completed", 2, [])

@@ -1,0 +1,150 @@
+"""Every method at its default settings on data of the clients' own: at real nodes with a data-path, and in Python."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from graph_fixtures import user_fields, user_graphs
+from hull_nodes import blobs
+from image_fixtures import made, write_classes
+from tiers import only
+
+import curvfed
+from curvfed.client_app.clients_in_memory import forget_all
+from curvfed.client_app.data.load import load_data
+from curvfed.client_app.node.configuration import SIMULATED
+from curvfed.deployments.inprocess import simulate
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.wire.messages import CCVR
+from curvfed.tasks.graphs.data.clients import GraphSpec
+
+NODES = 3
+BRIEF = {"num-rounds": 1}
+TASKS = ("nodes", "graphs", "images", "points")
+CASES = [(name, task) for name, row in METHODS.items() for task in TASKS if task in row.tasks and name != "pca"]
+"""All but `pca`, which has no default genes."""
+
+
+def graph(num_nodes: int) -> dict[str, object]:
+    """A ring with chords, 2 classes by halves."""
+    if num_nodes > 3:
+        return user_fields(num_nodes)
+    return {"x": torch.eye(3, 8), "edge_index": torch.tensor([[0, 1], [1, 2]]), "y": torch.tensor([0, 1, 0])}
+
+
+def write_nodes(path: Path, number: int) -> Path:
+    torch.save(graph((129, 128, 500)[number % 3]), path.with_suffix(".pt"))
+    return path.with_suffix(".pt")
+
+
+def write_graphs(path: Path, number: int) -> Path:
+    torch.save(user_graphs((12, 129, 140)[number % 3], number), path.with_suffix(".pt"))
+    return path.with_suffix(".pt")
+
+
+def write_images(path: Path, number: int) -> Path:
+    write_classes(path, {"cat": 20 + number, "dog": 20}, seed=number)
+    return path
+
+
+def write_points(path: Path, number: int) -> Path:
+    np.savez(path.with_suffix(".npz"), **blobs([1, 2, 3], per_class=20, seed=number))
+    return path.with_suffix(".npz")
+
+
+WRITERS: dict[str, Callable[[Path, int], Path]] = {
+    "nodes": write_nodes,
+    "graphs": write_graphs,
+    "images": write_images,
+    "points": write_points,
+}
+
+
+def real_nodes(folder: Path, paths: list[Path]) -> list[dict[str, Any]]:
+    """Real nodes with these data; their policy lets two of them sum."""
+    policy = folder / "policy.toml"
+    policy.write_text("[sums]\ncontributors = 2\n")
+    return [
+        {
+            "partition-id": number,
+            "data-path": str(path),
+            "state-path": str(folder / f"state{number}"),
+            "policy": str(policy),
+        }
+        for number, path in enumerate(paths)
+    ]
+
+
+def must_share(method: str) -> bool:
+    """Whether the method demands figures about the data."""
+    row = METHODS[method]
+    return row.tells_statistics or CCVR in row.after
+
+
+def check_completed(run: curvfed.Run, clients: int) -> None:
+    """The run has all clients to its end."""
+    assert run.summary["status"] == "completed"
+    assert (run.summary["num_clients"], run.summary["absences"]) == (clients, [])
+
+
+@pytest.mark.parametrize(("method", "task"), CASES)
+def test_at_real_nodes(tmp_path, method, task):
+    nodes = real_nodes(tmp_path, [WRITERS[task](tmp_path / f"data{number}", number) for number in range(NODES)])
+    forget_all()
+    settings = {"method": method, "results-dir": str(tmp_path), "run-name": "run"} | BRIEF
+    run = curvfed.load(simulate(settings | {"share-statistics": must_share(method)}, NODES, nodes))
+    check_completed(run, NODES)
+
+
+MEMORY: dict[str, Callable[[int], object]] = {
+    "nodes": lambda number: graph((3, 129, 500)[number]),
+    "graphs": lambda number: user_graphs((12, 129, 140)[number], number),
+    "images": lambda number: made(40, (8, 8), 2, number),
+    "points": lambda number: (blobs([1, 2], 20, number)["x_train"], blobs([1, 2], 20, number)["y_train"]),
+}
+
+
+@pytest.mark.parametrize(("method", "task"), only(CASES, lambda case: case[0] in ("fedavg", "hull")))
+def test_in_python(tmp_path, method, task):
+    """Data in memory of two clients, and of a third in a file."""
+    data = [MEMORY[task](0), MEMORY[task](1), WRITERS[task](tmp_path / "own", 2)]
+    keys = {"share_statistics": must_share(method), "results_dir": tmp_path, "num_rounds": 1}
+    check_completed(curvfed.simulate(method, data=data, quiet=True, **keys), NODES)
+
+
+@pytest.mark.parametrize("method", ["flatland", "fedavg"])
+@pytest.mark.parametrize("num_nodes", [3, 128, 129, 500])
+def test_graphs_of_every_size(tmp_path, method, num_nodes):
+    """The same file at real nodes, as a list of paths, and in memory gives the same figures."""
+    path = tmp_path / "graph.pt"
+    torch.save(graph(num_nodes), path)
+    settings = {"method": method, "results-dir": str(tmp_path), "run-name": "cluster"} | BRIEF
+    forget_all()
+    runs = [curvfed.load(simulate(settings, 2, real_nodes(tmp_path, [path, path])))]
+    for data in ([path, path], [graph(num_nodes)] * 2):
+        runs.append(curvfed.simulate(method, data=data, results_dir=tmp_path, num_rounds=1, quiet=True))
+    figures = [(run.summary["status"], run.summary["personal_accuracy_mean"], run.summary["absences"]) for run in runs]
+    assert figures == [figures[0]] * 3
+    assert figures[0][0] == "completed"
+
+
+@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if {"nodes", "graphs"} <= set(row.tasks)])
+def test_settings_that_shape_data_are_the_same_for_nodes_and_for_graphs(method):
+    """A `.pt` file is read before it is known which of both it holds."""
+    config = parse({"method": method})
+    nodes, graphs = (vars(settled(config, task)) for task in ("nodes", "graphs"))
+    shaping = [name for name in GraphSpec.__dataclass_fields__ if name in nodes]
+    assert {name for name in shaping if nodes[name] != graphs[name]} <= {"batch_size"}  # of no account for graphs
+
+
+@pytest.mark.parametrize("batch_size", [None, 64])
+def test_a_graph_is_cut_as_its_task_is_trained(tmp_path, batch_size):
+    path = write_nodes(tmp_path / "own", 2)
+    keys = {} if batch_size is None else {"batch-size": batch_size}
+    data = load_data(parse({"method": "fedavg"} | keys), 0, {"partition-id": 0, "data-path": str(path)} | SIMULATED)
+    assert (data.clusters is None) == (batch_size is None)
