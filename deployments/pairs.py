@@ -10,7 +10,7 @@ from curvfed.deployments.shipped import PRESETS, nearest, shipped
 from curvfed.strategies.base.dotted import dotted, read_value
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import nearest_key
-from curvfed.strategies.config.settings_file import HEADING, format_of, updated
+from curvfed.strategies.config.settings_file import check_format
 from curvfed.tasks.errors import did_you_mean
 
 Value = bool | int | float | str
@@ -84,8 +84,8 @@ def pop_count(config: dict[str, Value], key: str, default: Value, least: int = 1
     return number
 
 
-def read_toml(path: Path) -> tuple[dict[str, Any], int]:
-    """Read a user's TOML file; returns its content and its format.
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a user's TOML file.
 
     Raises
     ------
@@ -96,7 +96,8 @@ def read_toml(path: Path) -> tuple[dict[str, Any], int]:
         if path.expanduser().is_fifo():  # would be waited for
             raise OSError(None, "it is a pipe")
         text = path.expanduser().read_text(encoding="utf-8")
-        return tomllib.loads(text), format_of(text)
+        check_format(text)
+        return tomllib.loads(text)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except RuntimeError as error:  # no such user
@@ -108,11 +109,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
-    content, number = read_toml(path)
-    config: dict[str, Value] = updated(dotted(content), number)
-    changed = [f"{key} = {old} as {config[key]}" for key, old in dotted(content).items() if config[key] != old]
-    if changed:
-        log.warning('%s has no line "%s": it is read as an older file, %s', path, HEADING.strip(), ", ".join(changed))
+    config: dict[str, Value] = dotted(read_toml(path))
     for key, value in config.items():
         check_key(key, defaults, f"{path}: ")
         if not isinstance(value, Value):

@@ -17,7 +17,7 @@ from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes
 from curvfed.deployments.preflight import preflight
 from curvfed.deployments.request import checked
 from curvfed.server_app.directory.run_directory import check_name, default_name
-from curvfed.server_app.directory.tables import RENAMED, TABLES
+from curvfed.server_app.directory.tables import TABLES
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
@@ -86,7 +86,7 @@ class Run:
     @cached_property
     def clients(self) -> "DataFrame":
         """`clients.csv`, a row per client, round and phase."""
-        return self._table("clients.csv").rename(columns=RENAMED)
+        return self._table("clients.csv")
 
     def report(self) -> Path:
         """The path of `report.html`, which is written if it is absent."""

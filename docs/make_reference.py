@@ -33,8 +33,7 @@ curvfed check method=fedavg num-rounds=20                           # shows what
 ```
 
 A number whose default has a decimal point takes whole numbers too. `auto` leaves the choice to the run; `curvfed check`
-shows what the run chooses. In a file without the line `# format N of curvfed`, which an older version may have written,
-`learning-rate = 0` and the like stand for `auto`.
+shows what the run chooses.
 
 The number of clients is the number of nodes in the federation: `--federation-config 'num-supernodes=10'`, or
 `num-supernodes=10` for the commands of curvfed.

@@ -12,7 +12,7 @@ from curvfed.server_app.directory.checkpoint import CALIBRATED, FIXED
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.method import HEAD
-from curvfed.tasks.stored_files import check_whole, metadata_of
+from curvfed.tasks.stored_files import check_whole, is_whole, metadata_of
 
 log = logging.getLogger("curvfed")
 
@@ -38,7 +38,8 @@ def warm_start(path: str, shared: Arrays, stays: frozenset[str], class_names: tu
     """
     try:
         data = Path(path).expanduser().read_bytes()
-        check_whole(data, may_lack=True)  # other programs' files have no digest
+        if is_whole(data) is not None:  # other programs' files have no digest
+            check_whole(data)
         given, about = load(data), json.loads(metadata_of(data).get("curvfed", "{}"))
         trained_on = tuple(about.get("facts", {}).get("class_names", class_names))
     except (OSError, SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:

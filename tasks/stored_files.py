@@ -15,10 +15,6 @@ from pathlib import Path
 from xxhash import xxh3_128  # 60 times as fast as BLAKE2b: every client's state is written and read in every round
 
 FORMAT = 5
-WITHOUT_DIGEST = ("1", "2", "3")
-"""Files without a number have format 1. In their configurations 0 or -1 has the meaning of "auto" in later formats. Up to
-format 2 the automatic optimiser of graphs was adam, and moments lived on only beside personal parameters. Up to format 3
-files had no digest. Up to format 4 the nodes of a graph were one batch, whatever the batch size said."""
 
 ZEROS = 32 * b"0"
 UNSEALED = f"xxh128:{ZEROS.decode()}"
@@ -29,9 +25,9 @@ _SEAL = re.compile(rb"xxh128:([0-9a-f]{32})")
 
 def unreadable(number: str) -> str:
     """Why a file of this format cannot be read; "" if it can."""
-    if number in map(str, range(1, FORMAT + 1)):
+    if number == str(FORMAT):
         return ""
-    return f"it has format {number}, written by another version of curvfed; this one reads formats 1 to {FORMAT}"
+    return f"it has format {number}, written by another version of curvfed; this one reads format {FORMAT}"
 
 
 class DamagedError(ValueError):
@@ -63,20 +59,14 @@ def metadata_of(data: bytes) -> dict[str, str]:
     return found
 
 
-def check_whole(data: bytes, may_lack: bool = False) -> None:
-    """Refuse a file that has changed since it was written.
-
-    Parameters
-    ----------
-    data : bytes
-    may_lack : bool
-        Whether it may be without a digest, as those of earlier versions.
+def check_whole(data: bytes) -> None:
+    """Refuse a file that has changed since it was written, or has no digest.
 
     Raises
     ------
     DamagedError
     """
-    if not (may_lack if (found := is_whole(data)) is None else found):
+    if not is_whole(data):
         raise DamagedError("it is damaged, or was changed by hand: its contents are not those of its digest")
 
 

@@ -56,7 +56,7 @@ def _secret(node_config: Mapping[str, Any]) -> bytes:
             made.unlink()
     data = path.read_bytes()
     try:
-        check_whole(data, may_lack=len(data) == _LENGTH)  # earlier versions wrote the secret alone
+        check_whole(data)
     except DamagedError as error:
         raise ConfigError(
             f"state-path: {error} ({SECRET}); restore it, or remove it: then this node's runs of before cannot be resumed"

@@ -95,15 +95,13 @@ class Ledger:
             whole.append(last)
         for number, text in enumerate(whole, 1):
             try:
-                check_whole(text, may_lack=True)
-                found.append(json.loads(text))
+                check_whole(text)
             except ValueError:
-                # Lines of earlier versions have no digest, and a torn one stays where it is.
-                if text and (text.startswith(b'{"digest') or text.endswith(b"}") or number == len(whole)):
-                    raise ConfigError(
-                        f"this node's ledger is damaged: {self.path}, line {number}; restore the file from a backup. Until "
-                        "then the node answers nothing, for it does not know what it has told"
-                    ) from None
+                raise ConfigError(
+                    f"this node's ledger is damaged: {self.path}, line {number}; restore the file from a backup. Until "
+                    "then the node answers nothing, for it does not know what it has told"
+                ) from None
+            found.append(json.loads(text))
         return found
 
     def note_run(self, run: str, settings: Mapping[str, Any]) -> None:

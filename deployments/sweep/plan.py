@@ -34,7 +34,6 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
-from curvfed.strategies.config.settings_file import updated
 from curvfed.tasks.graphs.data.tu import is_path
 from curvfed.tasks.points.datasets import ENDINGS
 
@@ -113,7 +112,7 @@ def read_plan(path: Path, scale: str = "") -> Plan:
         If the file cannot be read, has unknown parts, lacks the scale, has no run, or has a key or value that a sweep
         file may not have.
     """
-    content, number = read_toml(path)
+    content = read_toml(path)
     _check_parts(content, _PARTS, f"{path}")
     scales = _part(content, "scales", path, {})
     if scale and scale not in scales:
@@ -131,7 +130,7 @@ def read_plan(path: Path, scale: str = "") -> Plan:
     once: dict[str, Planned] = {}
     for block in runs or [{}]:
         for settings in combinations(common | dotted(block), path):
-            planned = plan_run(updated(settings, number), path)
+            planned = plan_run(settings, path)
             once.setdefault(planned.name, planned)
     title, source, about = (str(content.get(key, "")) for key in ("title", "source", "about"))
     return Plan(path, scale, title or path.stem, source, about, tuple(once.values()), tuple(tables), tuple(figures))

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from curvfed.server_app.directory.tables import renamed
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
@@ -156,10 +155,8 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
         readable = readable[:1]  # the clients have no earlier state either
     arrays, saved = readable[-1]
     federation = with_facts(federation, saved.pop("before"))
-    # JSON keys are text; earlier versions have no courses, and no absences.
-    for name in ("stamps", "latest", "examples", "courses", "asked", "absences", "lost"):
-        saved[name] = {int(partition): value for partition, value in saved.get(name, {}).items()}
-    saved["latest"] = {partition: renamed(measured) for partition, measured in saved["latest"].items()}
+    for name in ("stamps", "latest", "examples", "courses", "asked", "absences", "lost"):  # JSON keys are text
+        saved[name] = {int(partition): value for partition, value in saved[name].items()}
     return State(**saved), Checkpoint.of(arrays), federation
 
 

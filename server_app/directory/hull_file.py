@@ -48,7 +48,7 @@ _OPTIONAL: dict[str, NDArray[Any]] = {
     "votes": np.empty((0, 0)),
     "voted_names": np.empty(0, np.str_),
 }
-"""Arrays that a run without hulls or test points, with real clients, or of an older version does not write."""
+"""Arrays that a run without hulls or test points, or with real clients, does not write."""
 
 
 class Hull(NamedTuple):

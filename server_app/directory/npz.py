@@ -33,7 +33,7 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     """
     data = path.read_bytes()
     try:
-        check_whole(data, may_lack=data[-2:] == bytes(2))  # earlier versions left no comment
+        check_whole(data)
         with np.load(io.BytesIO(data)) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except Exception as error:  # among others BadZipFile, zlib.error, RuntimeError, TokenError, EOFError

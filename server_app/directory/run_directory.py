@@ -16,11 +16,10 @@ from curvfed.server_app.directory.run_lock import RunLock, has_begun
 from curvfed.server_app.directory.tables import TABLES, append, check_table, truncate
 from curvfed.strategies.base.dotted import nested
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.parse import fields, parse
 from curvfed.strategies.config.run_config import RunConfig, config_class, flatten
-from curvfed.strategies.config.settings_file import SEALED_HEADING, format_of, read_settings
+from curvfed.strategies.config.settings_file import SEALED_HEADING, read_settings
 from curvfed.strategies.wire.array_file import packed
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks.names import OWN
@@ -241,8 +240,6 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
             "version of the app"
         ) from None
     before, now = flatten(earlier), flatten(config)
-    if format_of((path / "config.toml").read_text(encoding="utf-8")) < 3:
-        before |= _chosen_up_to_format_2(before, now)
     used = {key for key, _ in fields(config_class(config.row, config.aggregation))}
     for key, value in now.items():
         if key not in used:  # of another method, whose defaults may have changed since
@@ -256,21 +253,6 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
             raise ConfigError(
                 f"resume = true: {key} = {value!r}, but the run began with {before[key]!r}; allowed is the same value"
             )
-
-
-def _chosen_up_to_format_2(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """What was automatic up to format 2, as the user names it: by now something else is, and four methods have changed."""
-    if before["method"] in ("adafgl", "apple", "gcfl", "moon"):
-        raise ConfigError(
-            f"resume = true: the run began with a version that computed {before['method']} otherwise; allowed is a new run"
-        )
-    chosen = {"optimizer": ("adam", "sgd"), "optimizer-state": ("personal", "fresh")}
-    for key in [key for key in chosen if before[key] == AUTO and now[key] not in chosen[key]]:
-        raise ConfigError(
-            f"resume = true: {key} = {now[key]!r}, but the run began with a version that chose otherwise: adam for graphs, "
-            "sgd for images, and optimizer-state personal, or fresh with scaffold; allowed is to name what it chose"
-        )
-    return {key: now[key] for key in chosen if before[key] == AUTO}
 
 
 def _plain(value: Any) -> Any:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.server_app.directory.tables import renamed
 from curvfed.server_app.report.units import is_number
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
@@ -96,7 +95,7 @@ class RunFiles:
             class_names=_all_classes(clients),
             own_ends=bool(clients.get("facts", {}).get("own_ends", False)),
             rounds=load("rounds.csv", _columns),
-            scores=load("clients.csv", lambda path: renamed(_columns(path))),
+            scores=load("clients.csv", _columns),
             confusion=load("confusion.csv", lambda path: _columns(path) if path.exists() else {}),
             absent=absent,
             global_test=load("global_test.npz", _arrays) or None,

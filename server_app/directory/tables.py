@@ -24,16 +24,7 @@ TABLES = {
 }  # fmt: skip
 """Columns of each table; the method's own columns follow in `rounds.csv`, in the order of their first appearance."""
 
-RENAMED = {"test": "score", "val": "validation", "test_before": "score_before", "val_before": "validation_before"}
-"""Names that clients' scores had earlier, in `clients.csv`, checkpoints and specs of figures, and the names of now. No name
-of now is an earlier one, so files need no number to tell which they have."""
-
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
-
-
-def renamed(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures of a client, or columns of `clients.csv`, by the names of now."""
-    return {RENAMED.get(name, name): value for name, value in figures.items()}
 
 
 def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -99,10 +90,7 @@ def truncate(path: Path, last_round: int) -> None:
 
 def _lines(path: Path) -> list[str]:
     """The complete lines; text after the last line end was being written when the run was killed."""
-    lines = path.read_text().split("\n")[:-1] if path.exists() else []
-    if lines and path.name == "clients.csv":
-        lines[0] = ",".join(renamed(dict.fromkeys(lines[0].split(","))))
-    return lines
+    return path.read_text().split("\n")[:-1] if path.exists() else []
 
 
 def _columns(path: Path) -> list[str]:

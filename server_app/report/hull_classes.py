@@ -33,7 +33,7 @@ def bands(file: HullFile) -> list[Share]:
 def ballots(file: HullFile) -> list[tuple[str, int, float, str]]:
     """Of each group its name, how many clients name it, the share of these that agree, and the names they give."""
     found = []
-    for name, given in zip(file.names, file.votes, strict=False):  # files of older versions have no votes
+    for name, given in zip(file.names, file.votes, strict=False):
         count, agree = int(given.sum()), given[np.array(file.voted_names) == name].sum()
         order = [one for one in np.argsort(-given, kind="stable") if given[one] > 0]
         told = ", ".join(f"{printable(file.voted_names[one])} ({given[one]:.0f})" for one in order)

@@ -17,7 +17,6 @@ from safetensors.numpy import load
 from curvfed.tasks.stored_files import (
     FORMAT,
     UNSEALED,
-    WITHOUT_DIGEST,
     DamagedError,
     check_whole,
     metadata_of,
@@ -62,13 +61,12 @@ def read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     data = path.read_bytes()
     try:
         metadata = metadata_of(data)
-        number = metadata.get("format", "1")
-        check_whole(data, may_lack=number in WITHOUT_DIGEST)
+        check_whole(data)
         arrays = load(data)  # in an order that changes
     except DamagedError:
         raise
     except (SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedError(f"it is damaged ({type(error).__name__})") from None
-    if reason := unreadable(number):
+    if reason := unreadable(metadata.get("format", "none")):
         raise FormatError(reason)
     return {name: arrays[name] for name in sorted(arrays)}, metadata

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import ConvexHull
 
+from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary
 from curvfed.strategies.config.parse import parse
@@ -80,7 +81,7 @@ def make_hull_run(
                    "sweep_vertices_mean": 9.0 - 2 * steps, "sweep_vertices_max": 14.0 - 3 * steps,
                    "sweep_share": 0.5 - 0.1 * steps}  # fmt: skip
     arrays = {name: array for name, array in (arrays | dict(changes or {})).items() if array is not None}
-    np.savez_compressed(directory.path / "hulls.npz", **arrays)
+    write_npz(directory.path / "hulls.npz", arrays)
     if model:
         directory.write_model(classifier.arrays(), {"method": "hull"})
     directory.write_clients(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary
 from curvfed.strategies.config.parse import parse
@@ -124,7 +125,11 @@ def _write_global_test(
     features = directions[labels] + rng.normal(0, 0.9 / dim, (images, dim))
     features *= length * rng.lognormal(0, 0.3, (images, 1))
     prototypes = {"flat": 0.3, "sphere": 1.0, "poincare": 0.9}[space] * directions
-    np.savez_compressed(
-        folder / "global_test.npz", labels=labels, predicted=predicted, features=features[:shown].astype(np.float32),
-        prototypes=prototypes.astype(np.float32), space=np.array(space),
-    )  # fmt: skip
+    arrays = {
+        "labels": labels,
+        "predicted": predicted,
+        "features": features[:shown].astype(np.float32),
+        "prototypes": prototypes.astype(np.float32),
+        "space": np.array(space),
+    }
+    write_npz(folder / "global_test.npz", arrays)

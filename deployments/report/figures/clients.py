@@ -15,7 +15,6 @@ from curvfed.deployments.report.selection import Run, grouped, keys_of
 from curvfed.deployments.report.values import split, told_of_data
 from curvfed.deployments.report.words import Names, quantity
 from curvfed.server_app.directory.run_files import IN_ROUNDS, RunFiles, class_counts, curvatures
-from curvfed.server_app.directory.tables import RENAMED
 from curvfed.server_app.report import charts, labels, style
 from curvfed.strategies.wire.messages import FINE_TUNE
 
@@ -65,8 +64,7 @@ def draw_clients(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> A
 
 def _choice(spec: Mapping[str, Any], part: str, allowed: Mapping[str, str], source: str) -> str:
     """Read a part of a spec that is one of a few words, the first of them by default."""
-    given = str(spec.get(part, next(iter(allowed))))
-    found = RENAMED.get(given, given)
+    found = str(spec.get(part, next(iter(allowed))))
     if found not in allowed:
         kind, words = spec["kind"], ", ".join(allowed)
         raise UsageError(f"{source}: {part} = {found!r} in a figure of kind {kind}; allowed are {words}")

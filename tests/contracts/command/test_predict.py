@@ -12,7 +12,8 @@ import torch
 from app_runs import Run, run
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu, write_user_graph
 from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
+from stored import write_arrays, write_settings
 
 import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
@@ -371,7 +372,7 @@ def spoil_arrays(path: Path) -> None:
     with safe_open(path / "model.safetensors", framework="np") as file:
         metadata = file.metadata()
     del arrays["head.bias"]
-    save_file(arrays, path / "model.safetensors", {"curvfed": metadata["curvfed"]})  # without a digest, as once
+    write_arrays(path / "model.safetensors", arrays, {"curvfed": metadata["curvfed"]})
 
 
 @pytest.mark.parametrize(
@@ -379,13 +380,13 @@ def spoil_arrays(path: Path) -> None:
     [
         (lambda path: (path / "model.safetensors").unlink(), "has not come to its end"),
         (lambda path: (path / "model.safetensors").write_bytes(b"none"), "is not the model of a run"),
-        (lambda path: save_file({"x": np.zeros(1)}, path / "model.safetensors"), "is not the model of a run"),
+        (lambda path: write_arrays(path / "model.safetensors", {"x": np.zeros(1)}, {}), "is not the model of a run"),
         (spoil_arrays, "missing ['head.bias']"),
         (lambda path: (path / "clients.json").unlink(), "is not the directory of a run: no clients.json"),
         (lambda path: (path / "clients.json").write_text("{"), "is not the directory of a run"),
-        (lambda path: (path / "config.toml").write_text('method = "fedavh"'), 'did you mean "fedavg"?'),
+        (lambda path: write_settings(path / "config.toml", 'method = "fedavh"'), 'did you mean "fedavg"?'),
         (
-            lambda path: (path / "config.toml").write_text('method = "fedprox"'),
+            lambda path: write_settings(path / "config.toml", 'method = "fedprox"'),
             "is of method fedavg, config.toml beside it of fedprox",
         ),
     ],
@@ -401,7 +402,7 @@ def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
     config = (copy / "config.toml").read_text().replace("seed = 0", "seed = 1")
     (copy / "config.toml").write_text(config)
     assert "config.toml cannot be read: it is damaged, or was changed" in refused(capsys, copy, "trees", "--client", 0)
-    (copy / "config.toml").write_text(config.replace("# xxh128:", "# once: "))
+    write_settings(copy / "config.toml", config.split("\n", 2)[2])
     assert "is not what client 0 of this run trained on" in refused(capsys, copy, "trees", "--client", 0)
 
 

@@ -13,7 +13,8 @@ from app_runs import Run, newest, run
 from image_fixtures import write_classes, write_idx
 from PIL import Image
 from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
+from stored import write_arrays, write_settings
 
 import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
@@ -399,18 +400,16 @@ def test_a_model_that_is_not_whole_is_named(name, runs, pictures, capsys, tmp_pa
     with safe_open(copy / "model.safetensors", framework="np") as file:
         metadata = file.metadata()
     arrays[name] = arrays[name][1:]
-    save_file(arrays, copy / "model.safetensors", {"curvfed": metadata["curvfed"]})
+    write_arrays(copy / "model.safetensors", arrays, {"curvfed": metadata["curvfed"]})
     assert f"{name.removeprefix('calibrated/')} is float32" in refused(capsys, copy, pictures[0] / "flat")
 
 
 def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
     copy = shutil.copytree(runs("fedavg").path, tmp_path / "copy")
-    config = (copy / "config.toml").read_text()
-    (copy / "config.toml").write_text(config.replace("# xxh128:", "# once: ").replace("seed = 0", "seed = 1"))
+    config = (copy / "config.toml").read_text().split("\n", 2)[2]
+    write_settings(copy / "config.toml", config.replace("seed = 0", "seed = 1"))
     assert "is not what client 0 of this run trained on" in refused(capsys, copy, "digits", "--client", 0)
-    (copy / "config.toml").write_text(
-        config.replace("# xxh128:", "# once: ").replace('\nsize = "auto"\n', "\nsize = 9\n")
-    )
+    write_settings(copy / "config.toml", config.replace('\nsize = "auto"\n', "\nsize = 9\n"))
     assert "has images of 1x9x9, the model of this run takes 1x8x8" in refused(capsys, copy, "digits")
 
 

@@ -10,7 +10,8 @@ import pandas
 import pytest
 from app_runs import Run, run
 from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
+from stored import write_arrays
 
 import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
@@ -324,7 +325,7 @@ def spoil(path: Path, change) -> None:
     with safe_open(path / "model.safetensors", framework="np") as file:
         about = json.loads(file.metadata()["curvfed"])
     change(arrays, about)
-    save_file(arrays, path / "model.safetensors", {"curvfed": json.dumps(about)})
+    write_arrays(path / "model.safetensors", arrays, {"curvfed": json.dumps(about)})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from curvfed.strategies.wire.store import Store, StoreError
+from curvfed.strategies.wire.store import LostState, Store, StoreError
 from curvfed.tasks.stored_files import write_atomically
 
 ARRAYS = {
@@ -42,7 +42,7 @@ def test_what_is_saved_comes_back(tmp_path):
 
 
 def test_the_file_is_one_of_safetensors(tmp_path):
-    """Its own library reads what is written, and what it writes is read."""
+    """Its own library reads what is written; what others write has no digest and is refused."""
     store = Store(tmp_path)
     store.save(1, ARRAYS, {"any": 1})
     theirs = load_file(tmp_path / "00000001.safetensors")
@@ -50,7 +50,8 @@ def test_the_file_is_one_of_safetensors(tmp_path):
     assert all(np.array_equal(theirs[name], array) for name, array in ARRAYS.items())
     contiguous = {name: np.ascontiguousarray(array) for name, array in ARRAYS.items()}
     save_file(contiguous, tmp_path / "00000002.safetensors", {"json": "[]"})
-    assert store.load(2)[0].keys() == ARRAYS.keys()
+    with pytest.raises(LostState, match=r"round 2 .* not those of its digest"):
+        store.load(2)
 
 
 def test_nothing_to_save_is_saved_too(tmp_path):

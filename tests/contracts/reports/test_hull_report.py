@@ -20,6 +20,7 @@ from report_page import HOSTILE, Drawn, Page, drawn_texts, section
 from report_page import drawn as drawn_alone
 
 from curvfed.server_app.directory.hull_file import SWEEP
+from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.summary import failed_summary
@@ -506,7 +507,7 @@ def test_other_runs_have_none(tmp_path: Path) -> None:
 
 def rewrite(path: Path, **changes: Any) -> None:
     told = arrays(path.parent) | changes
-    np.savez_compressed(path, **{name: array for name, array in told.items() if array is not None})
+    write_npz(path, {name: array for name, array in told.items() if array is not None})
 
 
 def torn(path: Path) -> None:

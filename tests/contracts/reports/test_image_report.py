@@ -21,6 +21,7 @@ from PIL import Image
 from report_page import HOSTILE, Drawn, Page, drawn, drawn_texts, section
 
 from curvfed.server_app.directory.global_test_file import GlobalTest
+from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.tables import TABLES
 from curvfed.server_app.report import class_scores, image_figures, projection, round_figures, style
@@ -295,7 +296,7 @@ def rewrite(folder: Path, **changes: Any) -> None:
     """Change arrays of `global_test.npz`; None leaves one out."""
     with np.load(folder / "global_test.npz") as told:
         arrays = {name: told[name] for name in told} | changes
-    np.savez(folder / "global_test.npz", **{name: array for name, array in arrays.items() if array is not None})
+    write_npz(folder / "global_test.npz", {name: array for name, array in arrays.items() if array is not None})
 
 
 def test_small_shares_are_told_with_a_decimal() -> None:

@@ -369,9 +369,8 @@ def test_clients_of_the_seed_that_most_have(tmp_path):
     runs = of_clients(tmp_path)
     del runs[0]
     assert draw({"kind": "clients"}, runs).axes[0].get_xlabel() == "client (seed 1)"
-    for column in ("score_before", "test_before"):  # the latter is the name of earlier versions
-        before = draw({"kind": "clients", "column": column}, runs).axes[0]
-        assert {patch.get_height() for box in before.containers for patch in getattr(box, "patches", [])} == {1.0}
+    before = draw({"kind": "clients", "column": "score_before"}, runs).axes[0]
+    assert {patch.get_height() for box in before.containers for patch in getattr(box, "patches", [])} == {1.0}
     with pytest.raises(UsageError, match=r"at = 'first' .* allowed are last, best"):
         draw({"kind": "clients", "at": "first"}, runs)
 

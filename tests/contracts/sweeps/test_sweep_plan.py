@@ -13,6 +13,7 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from stored import write_settings
 
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.commands.parameters import expanded
@@ -248,7 +249,7 @@ def finish(folder: Path, run: Planned, **summary: Any) -> None:
     (place / "summary.json").write_text(json.dumps(failed_summary("", None) | own | summary))
     settings = {key: value for key, value in run.settings.items() if key != "num-supernodes"}
     config = parse(defaults() | settings | {"run-name": run.name})
-    (place / "config.toml").write_text(tomli_w.dumps(nested(flatten(config))))
+    write_settings(place / "config.toml", tomli_w.dumps(nested(flatten(config))))
 
 
 def test_every_key_and_every_figure_is_a_column(written, tmp_path):

@@ -1,0 +1,15 @@
+"""Files with a digest, as a run writes them, whose contents a test chooses."""
+
+from pathlib import Path
+
+from curvfed.strategies.config.settings_file import SEALED_HEADING
+from curvfed.strategies.wire.array_file import packed
+from curvfed.tasks.stored_files import sealed
+
+
+def write_arrays(path: Path, arrays, metadata) -> None:
+    path.write_bytes(b"".join(packed(arrays, metadata)))
+
+
+def write_settings(path: Path, text: str) -> None:
+    path.write_bytes(sealed((SEALED_HEADING + text).encode()))
