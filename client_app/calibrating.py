@@ -6,7 +6,7 @@ from torch import nn
 
 from curvfed.strategies.base.calibration import Calibration
 from curvfed.strategies.base.classifier_inputs import classifier_inputs
-from curvfed.strategies.base.method import HEAD
+from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.tasks.heads import SphereHead
 from curvfed.tasks.task import Task
 

@@ -25,10 +25,9 @@ from curvfed.strategies.secure_sum.messages import (
     Complaint,
     Confirmation,
     Survivors,
-    checksum,
     public_keys_in,
 )
-from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum.session import Session, checksum
 from curvfed.strategies.wire.messages import HULLS, Request
 
 log = logging.getLogger("curvfed")

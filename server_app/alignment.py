@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from curvfed.strategies.base.aggregation import Update
-from curvfed.strategies.base.method import HEAD
+from curvfed.strategies.base.named_arrays import HEAD
 
 WEIGHT = f"{HEAD}weight"
 

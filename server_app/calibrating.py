@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from curvfed.server_app.phase import Phase
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.calibration import Calibration, CalibrationError, plain_sum
-from curvfed.strategies.base.method import HEAD
+from curvfed.strategies.base.named_arrays import HEAD
 
 SUMS = "sums"
 

@@ -18,7 +18,7 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.device import pick_device, placed
 from curvfed.strategies.config.model_spec import build_model
-from curvfed.tasks.graphs.models.model_spec import ModelSpec
+from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.names import MODELS
 
 if TYPE_CHECKING:

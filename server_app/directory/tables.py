@@ -1,6 +1,7 @@
 """The tables `rounds.csv` and `clients.csv` of a run directory; a killed run may leave an incomplete last line."""
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -25,6 +26,11 @@ TABLES = {
 """Columns of each table; the method's own columns follow in `rounds.csv`, in the order of their first appearance."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number and not a bool."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from curvfed.server_app.directory.run_files import Columns, RunFiles, numbers
+from curvfed.server_app.directory.tables import is_number
 from curvfed.server_app.report import charts
-from curvfed.server_app.report.units import is_number, number, percent, spread
+from curvfed.server_app.report.units import number, percent, spread
 from curvfed.strategies.base.method import ENDS
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import (

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.directory import run_files
 from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.directory.tables import is_number
 from curvfed.server_app.report import charts, class_scores, labels, style, units
 from curvfed.server_app.report.templates import Picture
 from curvfed.strategies.methods import METHODS
@@ -58,7 +59,7 @@ def score(run: RunFiles) -> Picture | None:
     """Test scores of the clients by round, with the mean on validation data and the round that these data choose."""
     best, metrics = (run.summary.get(part) or {} for part in ("best_validation", "metrics"))
     level = ("guessing", 0.5) if run.metric == "roc_auc" else None
-    if run.metric == "accuracy" and units.is_number(metrics.get("majority_accuracy")):
+    if run.metric == "accuracy" and is_number(metrics.get("majority_accuracy")):
         level = ("most frequent class alone", metrics["majority_accuracy"])
     return _by_round(run, "score", f"test {run.metric_name} (%)", "score", level, best.get("round"))
 

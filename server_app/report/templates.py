@@ -12,6 +12,7 @@ import numpy as np
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup, escape
 
+from curvfed.server_app.directory.tables import is_number
 from curvfed.server_app.report import results, units
 
 HERE = "curvfed.server_app.report"
@@ -59,5 +60,5 @@ def _environment(package: str) -> Environment:
     filters = (units.percent, units.size, units.duration, units.number, units.amount, units.spread, units.less,
                units.printable, on_one_line, results.metric, results.score_text, np.median)  # fmt: skip
     made.filters |= {one.__name__: one for one in filters}
-    made.tests |= {"figure": units.is_number, "prefixed": str.startswith}
+    made.tests |= {"figure": is_number, "prefixed": str.startswith}
     return made

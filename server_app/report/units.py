@@ -1,12 +1,8 @@
 """Numbers as readers see them: percent, bytes, durations, counts; a dash for a missing number."""
 
-import math
 from typing import Any
 
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a finite number and not a bool."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+from curvfed.server_app.directory.tables import is_number
 
 
 def percent(fraction: Any) -> str:

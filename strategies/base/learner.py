@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.keys import Table
-from curvfed.strategies.base.method import HEAD
+from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
 from curvfed.strategies.base.run_keys import RunKeys

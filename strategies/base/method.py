@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 ENDS = ("input.*", "head.*")
 """Patterns of the first and last layers, which depend on a client's features and classes."""
 
-HEAD = "head."
-"""Prefix of the names of a classifier's parameters."""
-
 GRAPHS, IMAGES, POINTS = ("nodes", "graphs"), ("images",), ("points",)
 
 ONE_SHOT = "one-shot"

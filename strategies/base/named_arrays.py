@@ -10,6 +10,9 @@ from torch import Tensor, nn
 
 from curvfed.strategies.base.average import Arrays
 
+HEAD = "head."
+"""Prefix of the names of a classifier's parameters."""
+
 BUFFERS = ("running_mean", "running_var")
 """Suffixes of the names of batch normalisation's running statistics. They have no gradient and are always averaged."""
 

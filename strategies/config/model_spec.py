@@ -9,11 +9,11 @@ from torch import nn
 
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.method import HEAD
+from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import CURVATURE, Facts
 from curvfed.tasks import plugins
-from curvfed.tasks.graphs.models.model_spec import ModelSpec
+from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.names import MODELS
 
 if TYPE_CHECKING:

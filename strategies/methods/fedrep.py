@@ -4,7 +4,8 @@ from pydantic import Field
 
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.learner import Learner
-from curvfed.strategies.base.method import HEAD, IMAGES, Method
+from curvfed.strategies.base.method import IMAGES, Method
+from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.training import Trained, train, training_only
 
 

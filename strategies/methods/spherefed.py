@@ -21,7 +21,8 @@ from curvfed.strategies.base.calibration import (
 )
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, load_arrays
-from curvfed.strategies.base.method import HEAD, IMAGES, Method
+from curvfed.strategies.base.method import IMAGES, Method
+from curvfed.strategies.base.named_arrays import HEAD
 
 _RANK = 1e-12  # eigenvalues of V up to this share of the largest are rounding errors
 _UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2

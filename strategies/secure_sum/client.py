@@ -80,7 +80,7 @@ class SecureSumClient:
             signature=b"",
         )
         if signing_key is not None:
-            keys = keys.model_copy(update={"signature": signing_key.sign(keys.signed_text(session, me))})
+            keys = keys.model_copy(update={"signature": signing_key.sign(session.signed_keys(keys, me))})
         state = ClientState(
             session=session,
             me=me,

@@ -3,10 +3,9 @@
 from collections.abc import Collection, Mapping
 
 from curvfed.strategies.secure_sum.client import SecureSumClient
-from curvfed.strategies.secure_sum.messages import checksum
 from curvfed.strategies.secure_sum.modular import Residues
 from curvfed.strategies.secure_sum.server import SecureSumServer
-from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum.session import Session, checksum
 
 
 def sum_in_memory(session: Session, vectors: Mapping[int, Residues], dropped: Collection[int] = ()) -> Residues:

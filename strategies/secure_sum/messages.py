@@ -1,15 +1,12 @@
 """The messages of a secure sum: which parts each has, of which types and sizes."""
 
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from curvfed.strategies.secure_sum.crypto import KEY_BYTES, SIGNATURE_BYTES
 from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.secure_sum.modular import Residues
-from curvfed.strategies.secure_sum.session import Session
 
 Parts = dict[str, str | int | bytes | list[int] | list[bytes]]
 """A message as Flower's records take it."""
@@ -90,10 +87,6 @@ class PublicKeys(Message):
         """Mask key and encryption key."""
         return self.mask_key + self.encryption_key
 
-    def signed_text(self, session: Session, partition: int) -> bytes:
-        """The text that is signed."""
-        return session.context("public keys", partition, self.both)
-
     def as_bytes(self) -> bytes:
         """Both keys and the signature, for the peers."""
         return self.both + self.signature
@@ -171,12 +164,6 @@ class Complaint(Message):
     """What a client sends instead of shares or a masked input: the peers whose keys or shares do not verify."""
 
     complaint: list[int] = Field(min_length=1)
-
-
-def checksum(masked_input: Residues, session: Session, partition: int) -> bytes:
-    """SHA-256 of a client's masked input: it shows flipped bits, and vectors of other sessions."""
-    text = session.context("masked input", partition) + masked_input.astype("<u8", copy=False).tobytes()
-    return sha256(text).digest()
 
 
 def public_keys_message(keys: Mapping[int, PublicKeys]) -> BytesByPartition:

@@ -31,7 +31,7 @@ def check_signatures(opened: Session, keys: Mapping[int, PublicKeys], roster: Ma
     for peer, one in keys.items():
         if peer not in roster:
             distrusted[peer] = "it is not in the roster"
-        elif not crypto.is_signed(roster[peer], one.signature, one.signed_text(opened, peer)):
+        elif not crypto.is_signed(roster[peer], one.signature, opened.signed_keys(one, peer)):
             distrusted[peer] = "its keys are not signed by its key in the roster"
     if distrusted:
         raise PeerError(distrusted)

@@ -11,9 +11,9 @@ from curvfed.strategies.secure_sum import crypto, shamir
 from curvfed.strategies.secure_sum.encrypted_shares import SHARES_BYTES
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.masks import commitment, pairwise_mask, self_mask
-from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG, EncryptedShares, PublicKeys, checksum
+from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG, EncryptedShares, PublicKeys
 from curvfed.strategies.secure_sum.modular import Residues, add, check_residues, subtract
-from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum.session import Session, checksum
 
 STEPS = ("public keys", "encrypted shares", "masked inputs", "signatures", "revealed shares", "done")
 
@@ -84,7 +84,7 @@ class SecureSumServer:
             raise SecureSumError(f"partition {partition}: a key that was sent before")
         if crypto.is_degenerate(keys.mask_key) or crypto.is_degenerate(keys.encryption_key):
             raise SecureSumError(f"partition {partition}: a degenerate key")
-        text = keys.signed_text(self.session, partition)
+        text = self.session.signed_keys(keys, partition)
         if keys.signature and not crypto.is_signed(signing_key, keys.signature, text):
             raise SecureSumError(f"partition {partition}: its keys are not signed by the key that it names")
         self._keys[partition], self._signers[partition] = keys, signing_key

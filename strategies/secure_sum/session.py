@@ -5,14 +5,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from curvfed.strategies.secure_sum import neighbours
 from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.secure_sum.modular import check_modulus
-
-if TYPE_CHECKING:
-    from curvfed.strategies.secure_sum.messages import PublicKeys
+from curvfed.strategies.secure_sum.messages import PublicKeys
+from curvfed.strategies.secure_sum.modular import Residues, check_modulus
 
 _NAME = "curvfed secure sum 3"
 _LARGEST = 2**32  # partitions and rounds are below this
@@ -92,7 +90,7 @@ class Session:
                 "give every node a signing-key and a roster"
             )
 
-    def bound(self, keys: Mapping[int, "PublicKeys"]) -> Self:
+    def bound(self, keys: Mapping[int, PublicKeys]) -> Self:
         """The session of the members that sent these keys, and no others.
 
         The threshold is that of the members. A server that keeps clients out of the keys makes a smaller sum, as if it had
@@ -154,6 +152,10 @@ class Session:
         body = b"".join(part if isinstance(part, bytes) else part.to_bytes(8) for part in parts)
         return purpose.encode() + b"\0" + self.digest + body
 
+    def signed_keys(self, keys: PublicKeys, partition: int) -> bytes:
+        """The text that a client signs beside its public keys."""
+        return self.context("public keys", partition, keys.both)
+
     @cached_property
     def graph(self) -> Mapping[int, tuple[int, ...]]:
         """The neighbours of each member of a bound session."""
@@ -180,3 +182,9 @@ class Session:
         """
         if found < (needed or self.needed):
             raise SecureSumError(f"{found} of {len(self.clients)} clients {what}; needed {needed or self.needed}")
+
+
+def checksum(masked_input: Residues, session: Session, partition: int) -> bytes:
+    """SHA-256 of a client's masked input: it shows flipped bits, and vectors of other sessions."""
+    text = session.context("masked input", partition) + masked_input.astype("<u8", copy=False).tobytes()
+    return sha256(text).digest()

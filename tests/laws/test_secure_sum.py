@@ -21,7 +21,6 @@ from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
 from curvfed.strategies.secure_sum.masks import self_mask, uniform
-from curvfed.strategies.secure_sum.messages import checksum
 from curvfed.strategies.secure_sum.modular import add, subtract
 from curvfed.strategies.secure_sum.neighbours import (
     COMPLETE,
@@ -31,6 +30,7 @@ from curvfed.strategies.secure_sum.neighbours import (
     is_connected,
     neighbours_of,
 )
+from curvfed.strategies.secure_sum.session import checksum
 
 pytestmark = pytest.mark.long  # every pattern of who vanishes
 

@@ -10,10 +10,10 @@ import numpy as np
 from curvfed.strategies.secure_sum import simulation
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.client_state import ClientState
-from curvfed.strategies.secure_sum.messages import EncryptedShares, PublicKeys, checksum
+from curvfed.strategies.secure_sum.messages import EncryptedShares, PublicKeys
 from curvfed.strategies.secure_sum.modular import Residues
 from curvfed.strategies.secure_sum.server import SecureSumServer
-from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum.session import Session, checksum
 
 STEPS = ("keys", "share", "deliver", "mask", "confirm", "unmask")
 

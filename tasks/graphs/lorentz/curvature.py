@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.models.model_spec import ModelSpec, start
+from curvfed.tasks.graphs.model_spec import ModelSpec, start
 
 NUM_STATISTICS, ESTIMATOR_WIDTH = 4, 8
 

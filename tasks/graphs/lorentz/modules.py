@@ -11,7 +11,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from curvfed.tasks.graphs.lorentz.convolution import convolve
 from curvfed.tasks.graphs.lorentz.layers import distance_logits, lorentz_linear, row_dot
-from curvfed.tasks.graphs.models.model_spec import TimedLinear, start
+from curvfed.tasks.graphs.model_spec import TimedLinear, start
 from curvfed.tasks.graphs.sparse import Constant, normalized_adjacency
 
 GATE_START = 3.0

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from curvfed.tasks.graphs.dropout import dropout
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.label_propagation import propagate
-from curvfed.tasks.graphs.models.model_spec import start_all
+from curvfed.tasks.graphs.model_spec import start_all
 
 LABEL_STEPS, LABEL_KEPT = 10, 0.5
 """Label propagations for the confidence score, and κ, what a node keeps of its own label, as in the authors' code."""

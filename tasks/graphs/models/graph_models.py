@@ -17,7 +17,7 @@ from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.lorentz.curvature import CurvedNet
 from curvfed.tasks.graphs.lorentz.layers import exp0_factor
 from curvfed.tasks.graphs.lorentz.modules import LorentzLinear
-from curvfed.tasks.graphs.models.model_spec import ModelSpec, start_all
+from curvfed.tasks.graphs.model_spec import ModelSpec, start_all
 
 DEPTH = 3
 

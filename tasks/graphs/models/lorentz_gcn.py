@@ -13,8 +13,8 @@ from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.lorentz.curvature import CurvedNet
 from curvfed.tasks.graphs.lorentz.layers import lift
 from curvfed.tasks.graphs.lorentz.modules import GATE_START, LorentzConv, LorentzReadout
+from curvfed.tasks.graphs.model_spec import ModelSpec, TimedLinear, start, store_by_input
 from curvfed.tasks.graphs.models.gcn import GCN
-from curvfed.tasks.graphs.models.model_spec import ModelSpec, TimedLinear, start, store_by_input
 from curvfed.tasks.graphs.sparse import Constant
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from curvfed.tasks.graphs.dropout import dropout
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.models.model_spec import start_all, store_by_input
+from curvfed.tasks.graphs.model_spec import start_all, store_by_input
 from curvfed.tasks.graphs.sparse import Constant
 
 

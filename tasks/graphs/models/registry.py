@@ -8,7 +8,7 @@ from torch import nn
 
 from curvfed.tasks import plugins
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.models.model_spec import ModelSpec
+from curvfed.tasks.graphs.model_spec import ModelSpec
 
 __all__ = ["MODELS", "ModelSpec", "build"]
 

@@ -63,7 +63,6 @@ def test_what_comes_later_wins(tmp_path):
         "seed": 1,
         "method": "local",
         "flatland.gate": False,
-        "flatland.self-weight": False,
     }
     assert read_pairs([str(file), "seed=2"], DEFAULTS)["seed"] == 2
     assert read_pairs(["dataset=mine.toml"], DEFAULTS) == {"dataset": "mine.toml"}

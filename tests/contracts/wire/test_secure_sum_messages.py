@@ -27,12 +27,11 @@ from curvfed.strategies.secure_sum.messages import (
     EncryptedShares,
     PublicKeys,
     Survivors,
-    checksum,
     public_keys_in,
     public_keys_message,
 )
 from curvfed.strategies.secure_sum.server import SecureSumServer
-from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum.session import Session, checksum
 
 
 def refused(message: str):

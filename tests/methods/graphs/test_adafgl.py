@@ -19,6 +19,7 @@ from curvfed.strategies.methods.adafgl import AdaFglClient
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.models.adaptive import (
     LABEL_STEPS,
     UNKNOWN,
@@ -30,7 +31,6 @@ from curvfed.tasks.graphs.models.adaptive import (
     signed_weights,
     smoothed_features,
 )
-from curvfed.tasks.graphs.models.model_spec import ModelSpec
 from curvfed.tasks.graphs.models.registry import build
 from curvfed.tasks.graphs.sparse import Constant
 

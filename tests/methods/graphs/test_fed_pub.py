@@ -15,9 +15,9 @@ from safetensors.numpy import load, save
 from curvfed.strategies.base.average import AggregationError, Update, split_average
 from curvfed.strategies.methods.fed_pub import FedPubServer, mixing_weights
 from curvfed.strategies.wire.arrays import decode_arrays
+from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING, embed, random_graph
 from curvfed.tasks.graphs.models.masked import MaskedLinear
-from curvfed.tasks.graphs.models.model_spec import ModelSpec
 from curvfed.tasks.graphs.models.registry import build
 
 EPS32 = float(np.finfo(np.float32).eps)

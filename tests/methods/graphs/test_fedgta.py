@@ -20,7 +20,7 @@ from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.data.client_graph import client_graph
-from curvfed.tasks.graphs.models.model_spec import ModelSpec
+from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.models.registry import build
 
 NODES, FEATURES, CLASSES, ORDER = 30, 7, 4, 3

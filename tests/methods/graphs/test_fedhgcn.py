@@ -15,7 +15,7 @@ from curvfed.strategies.methods import flatland as flatland_file
 from curvfed.tasks.graphs.client_task import NodeTask, SelectedNodeTask, client_task
 from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.data.selection import MAX_RADIUS, importance, induced, selected
-from curvfed.tasks.graphs.models.model_spec import ModelSpec
+from curvfed.tasks.graphs.model_spec import ModelSpec
 
 NODES, FEATURES = 30, 6
 CPU, CLASSES = torch.device("cpu"), ("a", "b", "c")

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from curvfed.strategies.base.optimizers.adam import Adam
-from curvfed.tasks.graphs.models.model_spec import store_by_input
+from curvfed.tasks.graphs.model_spec import store_by_input
 
 SHAPES = {"first.weight": (8, 8), "first.bias": (5,), "gate": (), "k": (), "frozen": (3,)}
 RATE = 0.01
