@@ -1,5 +1,6 @@
 """A client in its process: data and model are set up once, the personal state is always that of a known round."""
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,13 @@ from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.strategies.wire.messages import CCVR, CURVATURE, EVALUATE, FINE_TUNE, Description, Facts
 from curvfed.strategies.wire.precision import Precision
+from curvfed.tasks.examples import FAR_FEATURES
 
 if TYPE_CHECKING:
     from curvfed.client_app.node.ledger import Ledger
     from curvfed.client_app.node.policy import Policy
+
+log = logging.getLogger("curvfed")
 
 ROUND, FINE_TUNING, NOISE = 0, 1, 2
 """Random streams of a client, one for each purpose."""
@@ -149,6 +153,8 @@ class Client:
 
     def _set_up(self, facts: Facts) -> None:
         check_fits(self.data, facts)
+        if not self.shares_statistics and (norm := statistics(self.data, self.config).get("feature_norm")):
+            log.warning("partition %d: features of a norm up to %g: %s", self.partition, norm, FAR_FEATURES)
         classes = facts.class_names or self.data.class_names
         spec = model_spec(self.config, facts, self.data.num_features, len(classes))
         self.model = fitting_model(spec, self.config, self.data, self.device)

@@ -1,13 +1,18 @@
 """Checks on this machine before a run begins: its name, its device, where its data lie and what a client has of them."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data.load import Data, load_data, size_by_part
 from curvfed.deployments.request import Request
 from curvfed.server_app.directory.run_directory import check_name
+from curvfed.server_app.federation import check_clients
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.device import pick_device
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.wire.exchange import FederationError
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.names import GENERATED, OWN
 
@@ -64,6 +69,26 @@ def look_at_data(request: Request, clients: int = 1) -> tuple[list[str], Data | 
 
             told.append(test_data(request))
     return told, first
+
+
+def look_at_clients(config: RunConfig, nodes: Sequence[dict[str, Any]]) -> None:
+    """Refuse clients with data of their own that cannot all take part in the run.
+
+    The clients are set up as the run sets them up, which then finds them in memory.
+
+    Raises
+    ------
+    ConfigError
+        If a client's data cannot be read, are unfit, or of another kind than most.
+    """
+    descriptions = {}
+    for place, node in enumerate(nodes):
+        with _naming(f"data[{place}]", node.get("data-path", "in memory")):
+            descriptions[place] = get_client(config, config.run_name, place, node).describe()
+    try:
+        check_clients(descriptions, config)
+    except FederationError as error:
+        raise ConfigError(str(error)) from None
 
 
 @contextlib.contextmanager

@@ -1,10 +1,11 @@
 """The functions for Python and notebooks: `simulate`, `load`, and the `Run` that both return."""
 
+import contextlib
 import html
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from curvfed.client_app.node.configuration import IN_MEMORY
 from curvfed.deployments.inprocess import simulate as simulate_in_process
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes
-from curvfed.deployments.preflight import preflight
+from curvfed.deployments.preflight import look_at_clients, preflight
 from curvfed.deployments.request import checked
 from curvfed.server_app.directory.run_directory import check_name, default_name
 from curvfed.server_app.directory.tables import TABLES
@@ -22,7 +23,9 @@ from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.device import pick_device
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.run_log import log_to_stdout
 from curvfed.tasks.names import OWN
@@ -274,13 +277,23 @@ def simulate(
     before = log.level
     log.setLevel(logging.WARNING if quiet else logging.INFO)
     try:
-        return Run(simulate_in_process(settings, node_configs=nodes))
-    except BaseException as error:
-        error.add_note(f"run directory: {config.results_path / settings.get('run-name', '')}")
-        raise
+        if data is not None:
+            look_at_clients(parse(defaults() | settings), nodes)
+        with _noting(config.results_path / settings.get("run-name", "")):
+            return Run(simulate_in_process(settings, node_configs=nodes))
     finally:
         log.setLevel(before)
         forget_all()  # the caller may make many runs
+
+
+@contextlib.contextmanager
+def _noting(directory: Path) -> Iterator[None]:
+    """Errors name the run directory, which has been made."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"run directory: {directory}")
+        raise
 
 
 def _give(nodes: list[dict[str, Any]], data: Sequence[object], method: str, tasks: Sequence[str]) -> None:
@@ -299,7 +312,7 @@ def _give(nodes: list[dict[str, Any]], data: Sequence[object], method: str, task
             if not Path(item).expanduser().exists():
                 raise DataError(f"data[{place}]: no file or folder {item}; allowed is a path of a client's own data")
             nodes[place]["data-path"] = os.fspath(item)
-            continue  # read, and refused, as a real node's data are
+            continue
         nodes[place][IN_MEMORY] = raw = check_data(f"data[{place}]", item)
         if (task := task_of(raw)) not in tasks:
             raise ConfigError(f'data[{place}] is {task}; method = "{method}" works on {", ".join(tasks)}')

@@ -114,12 +114,11 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
     refused = {f"node {node}": reason for node, reason in failures.items()}
     partitions = nodes_by_partition(replies)
     described = {p: d for p, node in partitions.items() if (d := replies[node].description) is not None}
-    refused |= _remove_unlike(described)
-    for names, reason in _grouped(refused):
+    refused |= {f"partition-id {partition}": reason for partition, reason in _remove_unlike(described).items()}
+    for names, reason in grouped(refused):
         log.warning("refused %s: %s", ", ".join(names), reason)
     _check_enough(described, refused, len(nodes), config, expected)
-    facts = _facts(described)
-    _check_method(described, facts, config)
+    facts = _facts_for(described, config)
     if facts.own_ends:
         spaces = ", ".join(f"{p}: {d.space or d.num_features}" for p, d in list(described.items())[:20])
         log.warning("the clients' feature spaces differ (%s): %s stay at each client", spaces, ", ".join(ENDS))
@@ -129,8 +128,21 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
     return _ask_curvature(grid, config, run, federation)
 
 
-def _remove_unlike(described: dict[int, Description]) -> dict[str, str]:
-    """Remove the clients whose data are of another kind than most; their names, and why."""
+def check_clients(described: dict[int, Description], config: RunConfig) -> None:
+    """Refuse clients that cannot all take part in one run.
+
+    Raises
+    ------
+    FederationError
+        If one's data are of another kind than most, or the method or the metric does not work on such data.
+    """
+    for partition, reason in _remove_unlike(described).items():
+        raise FederationError(f"data[{partition}]: {reason}")
+    _facts_for(described, config)
+
+
+def _remove_unlike(described: dict[int, Description]) -> dict[int, str]:
+    """Remove the clients whose data are of another kind than most; why, by their partitions."""
     if not described:
         return {}
     usual, partition_key = Counter(map(_kind, described.values())).most_common(1)[0][0]
@@ -138,9 +150,9 @@ def _remove_unlike(described: dict[int, Description]) -> dict[str, str]:
     for partition, description in list(described.items()):
         kind, own_key = _kind(description)
         if kind != usual:
-            refused[f"partition-id {partition}"] = f"its data are {kind}, the others' are {usual}"
+            refused[partition] = f"its data are {kind}, the others' are {usual}"
         elif own_key != partition_key:
-            refused[f"partition-id {partition}"] = DIFFERENT_PARTITION
+            refused[partition] = DIFFERENT_PARTITION
         else:
             continue
         del described[partition]
@@ -156,7 +168,7 @@ def _check_enough(
 ) -> None:
     """Refuse a run with too few clients, or without one of the data sets that it names."""
     if len(described) < config.min_replies:
-        texts = [f"{', '.join(names[:3])}{', …' * (len(names) > 3)}: {reason}" for names, reason in _grouped(refused)]
+        texts = [f"{', '.join(names[:3])}{', …' * (len(names) > 3)}: {reason}" for names, reason in grouped(refused)]
         if away := ", ".join(str(partition) for partition in expected if partition not in described):
             texts.insert(0, f"partition-id {away} took part before and is missing: start its node, and resume the run")
         reasons = "; ".join(texts[:3]) or f"{nodes or 'no'} nodes are connected"
@@ -171,9 +183,9 @@ def _check_enough(
         )
 
 
-def _check_method(described: Mapping[int, Description], facts: Facts, config: RunConfig) -> None:
-    """Refuse data that the method or the metric does not work on."""
-    row = config.row
+def _facts_for(described: dict[int, Description], config: RunConfig) -> Facts:
+    """The facts of a run with these clients; data that the method or the metric does not work on are refused."""
+    row, facts = config.row, _facts(described)
     if facts.task not in row.tasks:
         raise FederationError(
             f'the clients\' data are {facts.task}, method = "{config.method}" works on {", ".join(row.tasks)}'
@@ -185,6 +197,7 @@ def _check_method(described: Mapping[int, Description], facts: Facts, config: Ru
     metric, count = next(iter(described.values())).metric, len(facts.class_names)
     if metric == "roc_auc" and not facts.own_ends and count != 2:
         raise FederationError(f"ROC-AUC needs 2 classes, the clients have {count}: {facts.class_names}")
+    return facts
 
 
 def nodes_can_join(grid: Grid) -> bool:
@@ -207,7 +220,7 @@ def _connected(grid: Grid, wanted: int, wait: float) -> list[int]:
     return nodes
 
 
-def _grouped(refused: Mapping[str, str]) -> list[tuple[list[str], str]]:
+def grouped(refused: Mapping[str, str]) -> list[tuple[list[str], str]]:
     """The names of the refused nodes grouped by reason; clients that read the same files often have the same one."""
     found: dict[str, list[tuple[str, str]]] = {}
     for name, reason in refused.items():

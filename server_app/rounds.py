@@ -59,6 +59,8 @@ class Rounds(RoundPhases):
             self.model = self._warm_aggregation()
         self.fixed = self.fixed or fixed_parameters(self.config, self.federation.facts)
         self.global_model = self._global_model()
+        sizes = [about.statistics.get("num_test") for about in self.federation.descriptions.values()]
+        self.is_scored = self.global_model is None and set(sizes) == {0}
         if self.config.secure_sum:
             from curvfed.server_app.secure.masked_phases import check_session
             from curvfed.server_app.secure.secure_sum import SumsOfRun
@@ -75,6 +77,8 @@ class Rounds(RoundPhases):
             self._score_globally(0)
             self._finish(0, [])
             self.write_confusions()
+        self.is_scored = True
+        self.warn()
         self.clock()
         about = {
             "method": self.config.method,

@@ -13,7 +13,7 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.phase import Check, ClientRequest, Phase, run_phase
-from curvfed.server_app.run_warnings import ABSENCES, FALLS, LOST, note_lost, warnings
+from curvfed.server_app.run_warnings import ABSENCES, FALLS, LOST, REFUSED, note_lost, unmeasured, warnings
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.config.run_config import RunConfig, flatten, settled
 from curvfed.strategies.wire.messages import CONFIRM, HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
@@ -62,7 +62,8 @@ class Run(ABC):
         self.settings: dict[str, Any] = {}
         self.precision = EXACT
         self._counted = time.monotonic()
-        self._warned = {FALLS, ABSENCES, LOST}
+        self.is_scored = False  # whether no further score can come
+        self._warned = {FALLS, ABSENCES, LOST, REFUSED}
 
     @abstractmethod
     def run(self) -> None:
@@ -109,7 +110,8 @@ class Run(ABC):
                 self._warned.add(about)
 
     def _warnings(self) -> dict[str, str]:
-        return warnings(self.config, self.federation, self.state)
+        more = unmeasured(self.federation, self.state) if self.is_scored else {}
+        return warnings(self.config, self.federation, self.state) | more
 
     def header(self, phase: str, number: int = 0) -> Header:
         """Where the messages of a phase belong."""

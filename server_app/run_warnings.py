@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from curvfed.server_app.directory.checkpoint import State
-from curvfed.server_app.federation import Federation
+from curvfed.server_app.federation import Federation, grouped
+from curvfed.server_app.personal_figures import personal_figures
 from curvfed.server_app.phase import Phase
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.methods import METHODS
+from curvfed.tasks.examples import FAR_FEATURES
 
 log = logging.getLogger("curvfed")
 
@@ -28,8 +30,14 @@ FEW = 10
 FALLS = "falls"
 """The warning about falls, which the log has client by client."""
 
+REFUSED = "refused"
+"""The warning about refused nodes, which the log has as soon as they are."""
+
 ABSENCES, LOST = "absences", "lost"
 """The warnings about clients that were out, and about lost state, which the log has reply by reply."""
+
+LARGE_LOSS = 1e3
+"""A training loss above it is of numbers too large to learn from; guessing among a million classes has a loss of 14."""
 
 MOST_NAMED = 5
 """Clients that a sentence names; of more it has the number."""
@@ -51,6 +59,8 @@ def note_training(state: State, phase: Phase, federation: Federation) -> None:
     name = "score" if federation.metric == "accuracy" else "accuracy"
     if phase.cohort is not None:  # a mean of more than one step is of a client with more than one
         state.most_steps = max(state.most_steps, math.ceil(phase.cohort.get("steps", (0, 0))[0]))
+    losses = [measured["loss"] for measured in phase.scores.values() if "loss" in measured]
+    state.largest_loss = max(losses, default=(phase.cohort or {}).get("loss", (0.0, 0))[0])
     for partition, measured in phase.scores.items():
         state.most_steps = max(state.most_steps, int(measured.get("steps", 0)))
         if name not in measured or federation.descriptions[partition].statistics.get("num_test", FEW) < FEW:
@@ -112,9 +122,15 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
     empty = [partition for partition, size in sorted(sizes.items()) if size == 0]
     fallen = {partition: course for partition, course in sorted(state.courses.items()) if "round" in course}
     found = {
+        REFUSED: _refused(federation),
         "classes": _classes(federation),
         "examples": f"{_clients(empty)} no training examples: such a client never trains, and is only scored; give it "
         "labelled data, or start the run without it" if empty else "",
+        "tests": _untested(federation),
+        "features": _features(federation),
+        "loss": f"the training loss is {state.largest_loss:.3g}: the features or the steps are too large to learn from; "
+        "scale the features (normalize = l2 for graphs), or lower learning-rate"
+        if state.largest_loss > LARGE_LOSS else "",
         "proximal": _proximal(config, state, federation.facts.task),
         "answers": "at every client that tells it the model answers a single class for all test examples, though these are "
         "of several: it knows no more than which class is frequent; more rounds or another learning-rate may help"
@@ -124,6 +140,18 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
         LOST: "; ".join(_lost(partition, told) for partition, told in sorted(state.lost.items())),
     }  # fmt: skip
     return {about: text for about, text in found.items() if text}
+
+
+def unmeasured(federation: Federation, state: State) -> dict[str, str]:
+    """The warning of a run that has no accuracy at all, once nothing can be scored any more."""
+    figures = personal_figures(state.latest, federation.descriptions, state.cohort)
+    if figures["personal_accuracy_mean"] is not None or state.scored.get("last"):
+        return {}
+    return {
+        "unmeasured": "nothing measures this run: no client has test examples, and the server scores no model; give the "
+        "clients test examples (test masks, test-size), or choose a method with one model for all clients, which the "
+        "server scores on test-data"
+    }
 
 
 def told_of_clients(metrics: Mapping[str, Any]) -> dict[str, str]:
@@ -144,6 +172,36 @@ def told_of_clients(metrics: Mapping[str, Any]) -> dict[str, str]:
         "classifier; their logs tell how often; let these sites check their labels and their embedding" if fallen else "",
     }  # fmt: skip
     return {about: text for about, text in found.items() if text}
+
+
+def _refused(federation: Federation) -> str:
+    """Which nodes are left out from the start, and why."""
+    reasons = [
+        f"{', '.join(names[:MOST_NAMED])}{', …' * (len(names) > MOST_NAMED)}: {reason}"
+        for names, reason in grouped(federation.refused)
+    ]
+    more = f"; … {len(reasons) - MOST_NAMED} more reasons" if len(reasons) > MOST_NAMED else ""
+    count = len(federation.refused)
+    return (
+        f"{count} of {count + len(federation.nodes)} nodes are refused and left out of the run: "
+        f"{'; '.join(reasons[:MOST_NAMED])}{more}" if reasons else ""
+    )  # fmt: skip
+
+
+def _untested(federation: Federation) -> str:
+    """Which clients a mean over the clients leaves out, where others have test examples."""
+    sizes = {p: about.statistics.get("num_test") for p, about in sorted(federation.descriptions.items())}
+    empty = [partition for partition, size in sizes.items() if size == 0]
+    if not empty or len(empty) == len(sizes):
+        return ""
+    return f"{_clients(empty)} no test examples: no mean over the clients counts such a client"
+
+
+def _features(federation: Federation) -> str:
+    """Features too far out for the Lorentz space, where clients share how far."""
+    norms = {p: about.statistics.get("feature_norm", 0) for p, about in sorted(federation.descriptions.items())}
+    far = [partition for partition, norm in norms.items() if norm]
+    return f"{_clients(far)} features of a norm up to {max(norms.values()):g}: {FAR_FEATURES}" if far else ""
 
 
 def _classes(federation: Federation) -> str:

@@ -8,6 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+FAR = 10.0
+"""Norm of features, as tangent vectors at the origin of the Lorentz space, from which float32 no longer tells near points
+apart: its rounding is that of cosh², 1 at 8.7."""
+
+FAR_FEATURES = (
+    "that far out float32 tells no near points of the Lorentz space apart; use normalize = l2, or scale the features"
+)
+"""What is wrong beyond it."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Examples(ABC):

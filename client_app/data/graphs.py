@@ -8,11 +8,13 @@ import torch
 from torch import nn
 
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.config.model_spec import encoder
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.tasks.examples import FAR
 from curvfed.tasks.graphs import client_task
 from curvfed.tasks.graphs.data import clients
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec, largest_norm
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.task import Task
 
@@ -46,7 +48,11 @@ def class_names(data: ClientGraph, config: RunConfig) -> tuple[str, ...]:
 
 def statistics(data: ClientGraph, config: RunConfig) -> Mapping[str, Any]:
     """Figures about the data, by name."""
-    return client_task.statistics(data, bool(config["flatland.triangles"]))
+    figures = client_task.statistics(data, bool(config["flatland.triangles"]))
+    if config.normalize == "none" and encoder(config, data.task) == "lorentz":
+        norm = largest_norm(data.features)
+        figures |= {"feature_norm": float(f"{norm:.1e}")} if norm > FAR else {}
+    return figures
 
 
 def make_task(

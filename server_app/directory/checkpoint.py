@@ -60,6 +60,8 @@ class State:
         it went on, 0 for a fresh state.
     one_answer : bool
         Whether after the last round every model answers one class alone.
+    largest_loss : float
+        The largest mean training loss of a client in the last round; after a secure sum, that of the cohort.
     """
 
     round: int = 0
@@ -77,6 +79,7 @@ class State:
     absences: dict[int, dict[str, Any]] = field(default_factory=dict)
     lost: dict[int, dict[str, int]] = field(default_factory=dict)
     one_answer: bool = False
+    largest_loss: float = 0.0
 
     def add(self, **amounts: float) -> None:
         """Add to the totals."""

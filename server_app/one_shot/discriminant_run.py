@@ -59,6 +59,7 @@ class DiscriminantRun(OneShotRun):
             predicted = known_as[classifier.predict(known.test.points)]
             self.state.scored["last"] = [float((predicted == known.test.labels).mean())]
             self.metrics["confidence"] = float(classifier.probabilities(known.test.points).max(axis=1).mean())
+        self.is_scored = True
         self.warn()
         log.info("%s of %d classes, round %d", kind, len(classifier.groups), EVALUATION)
         self._write_model(model, names)

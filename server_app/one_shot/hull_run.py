@@ -143,8 +143,9 @@ class HullRun(OneShotRun):
             both = zip(found.group_names, names, strict=True)
             found = replace(found, group_names=tuple(known or voted for known, voted in both))
         self.metrics |= found.metrics
-        self.warn()
         self.state.scored["last"] = [found.accuracy] if found.accuracy is not None else []
+        self.is_scored = True
+        self.warn()
         self._write_model(model, found.group_names)
         content = hull_arrays(learned, known, found, public)
         content |= {"votes": votes, "voted_names": np.array(self.federation.facts.class_names)}

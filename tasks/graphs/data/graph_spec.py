@@ -76,6 +76,11 @@ class GraphSpec:
         return torch.stack([masks[0] & ~moved, moved, masks[2]])
 
 
+def largest_norm(features: Tensor) -> float:
+    """The largest Euclidean norm of a row of (N, F); 0 without rows."""
+    return float(torch.linalg.vector_norm(features, dim=1).amax()) if len(features) else 0.0
+
+
 def normalize_rows(features: Tensor, norm: str) -> Tensor:
     """Rows of unit `norm` ("l2", "l1"), or as they are ("none"); rows of zeros stay zero.
 

@@ -189,6 +189,29 @@ def test_data_that_will_not_do_are_refused_before_anything_is_made(item, told, h
     assert results(here) == []
 
 
+def nodes_of(features: int) -> dict[str, torch.Tensor]:
+    fields = user_fields()
+    return fields | {"x": fields["x"][:, :features]}
+
+
+@pytest.mark.parametrize("as_files", [False, True])
+def test_a_client_unlike_the_others_is_refused_before_anything_is_made(as_files, tmp_path, here):
+    items: list[object] = [nodes_of(3), nodes_of(2), nodes_of(3)]
+    data = stored(tmp_path, items) if as_files else items
+    with pytest.raises(ValueError, match=r"data\[1\]: .* 2 features .* 3 features"):
+        curvfed.simulate("fedavg", data=data, **SMALL)
+    assert results(here) == []
+
+
+def test_a_file_that_cannot_be_used_is_refused_before_anything_is_made(tmp_path, here):
+    lines = "".join(f"{number / 100},{number % 7 / 10},{number % 2}\n" for number in range(60))
+    (tmp_path / "good.csv").write_text("x,y,label\n" + lines)
+    (tmp_path / "bad.csv").write_text("x,y,kind,size\n" + lines.replace("\n", ",7\n"))
+    with pytest.raises(ValueError, match=r'data\[1\] = ".*bad\.csv".*"label".*x, y, kind, size'):
+        curvfed.simulate("hull", data=[tmp_path / "good.csv", tmp_path / "bad.csv", tmp_path / "good.csv"], quiet=True)
+    assert results(here) == []
+
+
 def test_images_in_memory_need_no_layer_before_the_classifier(here):
     images = np.random.default_rng(0).integers(0, 256, (20, 8, 8), dtype=np.uint8)
     made = curvfed.simulate(

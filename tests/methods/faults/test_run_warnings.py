@@ -1,5 +1,6 @@
 """What makes figures mean less than they seem to is said: in the log once, in the summary, and on the page."""
 
+import html
 import json
 import logging
 from dataclasses import replace
@@ -205,3 +206,47 @@ def test_hulls_with_most_points_as_corners_are_told(points, sent, tmp_path):
     told = [text for text in found.summary["warnings"] if "most training points were sent" in text]
     assert [text.split()[1] for text in told] == [str(sent)] * bool(sent)
     assert found.summary["metrics"]["clients_mostly_sent"] == sent
+
+
+def test_a_refused_node_stands_with_its_reason_in_the_warnings_and_on_the_page(tmp_path, caplog):
+    """A run without a client of the federation is not the run that was asked for."""
+    other = graph() | {"x": graph()["x"][:, :2]}
+    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(), graph(), other]), method="fedavg")
+    (sentence,) = about(found.summary["warnings"], "1 of 3 nodes are refused")
+    assert "partition-id 2: its data are nodes of 2 features" in sentence
+    assert sentence in html.unescape(write_report(found.path).read_text())
+    assert len(about(logged(caplog), "2 features")) == 1
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_a_run_that_measures_nothing_says_so(shares, tmp_path, caplog):
+    nothing = graph() | {"test_mask": torch.zeros(len(graph()["y"]), dtype=torch.bool)}
+    nodes = real_nodes(tmp_path / "nodes", [nothing, nothing])
+    found = run(tmp_path, nodes=nodes, method="fedavg", share_statistics=shares)
+    (sentence,) = about(found.summary["warnings"], "nothing measures this run")
+    assert about(logged(caplog), "nothing measures") == [sentence]
+    half = run(tmp_path, "half", nodes=real_nodes(tmp_path / "more", [nothing, graph()]), method="fedavg",
+               share_statistics=shares).summary["warnings"]  # fmt: skip
+    assert not about(half, "nothing measures")
+    assert len(about(half, "client 0 has no test examples")) == shares
+
+
+def test_no_test_at_all_is_told_of_an_empty_share_and_of_points_that_only_a_server_scores(tmp_path):
+    assert about(run(tmp_path, "a", test_size=0.0).summary["warnings"], "nothing measures")
+    points = {"dataset": "uniform", "points__num": 300}
+    assert about(run(tmp_path, "b", method="local", **points).summary["warnings"], "nothing measures")
+    assert not about(run(tmp_path, "c", method="fedavg", **points).summary["warnings"], "nothing measures")
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_features_too_large_for_the_lorentz_space_are_named_with_their_norm(shares, tmp_path, caplog):
+    fields = graph() | {"x": graph()["x"] / graph()["x"].norm(dim=1).max()}
+    nodes = real_nodes(tmp_path / "nodes", [fields, fields | {"x": 500 * fields["x"]}])
+    settings = {"nodes": nodes, "method": "flatland", "share_statistics": shares}
+    found = run(tmp_path, normalize="none", num_rounds=3, **settings).summary["warnings"]
+    assert len(about(found, "client 1 has features of a norm up to 500")) == shares
+    assert len(about(logged(caplog), "features of a norm up to 500: ")) == 1
+    (sentence,) = about(found, "the training loss is ")
+    assert float(sentence.split()[4].strip(":")) > 1000
+    scaled = run(tmp_path, "scaled", normalize="l2", num_rounds=3, **settings).summary["warnings"]
+    assert not about(scaled, "norm") + about(scaled, "loss")

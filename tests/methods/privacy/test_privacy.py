@@ -61,9 +61,10 @@ def kept_names(found: Run, partition: int = 0) -> set[str]:
     return {name.removeprefix("parameter/") for name in names if name.startswith("parameter/")}
 
 
-def own_graphs(folder: Path) -> list[dict]:
+def own_graphs(folder: Path, scale: float = 1.0) -> list[dict]:
     """Four real nodes with graphs of their own, of 60, 70, 80 and 90 nodes."""
-    return real_nodes(folder, [user_fields(60 + 10 * index, seed=index) for index in range(4)])
+    graphs = [user_fields(60 + 10 * index, seed=index) for index in range(4)]
+    return real_nodes(folder, [graph | {"x": scale * graph["x"]} for graph in graphs])
 
 
 def own_images(folder: Path) -> list[dict]:
@@ -243,6 +244,8 @@ def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir)
     settings = {"num_rounds": 2, "fraction_train": 0.5}
     run(tmp_path, "a", nodes=own_graphs(tmp_path / "x"), intercept=private, **settings)
     run(tmp_path, "b", nodes=own_graphs(tmp_path / "y"), intercept=sharing, share_statistics=True, **settings)
+    run(tmp_path, "far", nodes=own_graphs(tmp_path / "z", 20.0), intercept=sharing, share_statistics=True,
+        normalize="none", **settings)  # fmt: skip
     for name, epochs in (("c", 0), ("d", 1)):
         run(tmp_path, name, dataset="minesweeper", data_dir=str(minesweeper_dir), intercept=simulated,
             fine_tune_epochs=epochs, **settings)  # fmt: skip
