@@ -1,5 +1,6 @@
 """The site of these pages, made by `make docs`."""
 
+import os
 import re
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -24,21 +25,31 @@ napoleon_google_docstring, napoleon_use_ivar = False, True
 html_theme, html_title, html_copy_source = "furo", f"curvfed {release}", False
 html_static_path, html_css_files, html_show_copyright = ["static"], ["site.css"], False
 
-_LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)[^)]*\)")
+PAGES = Path(__file__).parent.resolve()
+_LINK = re.compile(r"\[([^\]]+)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
-def _name_files(_: Sphinx, page: str, source: list[str]) -> None:
-    """Links to files of the repository that are no pages become their paths."""
-    pages = Path(__file__).parent.resolve()
+def _name_files(text: str, folder: Path, page_folder: Path) -> str:
+    """Links of a file in `folder`, as they are in a page in `page_folder`: files that are no pages become their paths."""
 
-    def path(link: re.Match[str]) -> str:
-        target = (pages / page).parent.joinpath(link[2]).resolve()
-        if target.is_relative_to(pages):
-            return link[0]
-        name = str(target.relative_to(pages.parent))
+    def target_or_path(link: re.Match[str]) -> str:
+        target = (folder / link[2]).resolve()
+        if target.is_relative_to(PAGES):
+            return f"[{link[1]}]({os.path.relpath(target, page_folder)}{link[3] or ''})"
+        name = str(target.relative_to(PAGES.parent))
         return f"`{name}`" if link[1].strip("`") == name else f"{link[1]} (`{name}`)"
 
-    source[0] = _LINK.sub(path, source[0])
+    return _LINK.sub(target_or_path, text)
+
+
+def _read_page(_: Sphinx, page: str, source: list[str]) -> None:
+    folder = (PAGES / page).parent
+    source[0] = _name_files(source[0], folder, folder)
+
+
+def _read_part(_: Sphinx, path: Path, _page: str, source: list[str]) -> None:
+    """The parts are those of the first page, which lies in the folder of pages."""
+    source[0] = _name_files(source[0], (PAGES / path).resolve().parent, PAGES)
 
 
 def _keep_bars(_app: Sphinx, _what: str, _name: str, _of: Any, _options: Any, lines: list[str]) -> None:
@@ -48,5 +59,6 @@ def _keep_bars(_app: Sphinx, _what: str, _name: str, _of: Any, _options: Any, li
 
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
-    app.connect("source-read", _name_files)
+    app.connect("source-read", _read_page)
+    app.connect("include-read", _read_part)
     app.connect("autodoc-process-docstring", _keep_bars, priority=400)

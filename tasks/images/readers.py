@@ -11,15 +11,15 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.folder import class_folders, images_of, listed
 from curvfed.tasks.images.label_partition import Integers
 from curvfed.tasks.images.raw import TEST, TRAIN, RawImages, raw_images
+from curvfed.tasks.images.torchvision_modules import torchvision_module
 
 DIGITS = tuple("0123456789")
 
 
 def _both_parts(collection: str, root: Path, **arguments: Any) -> tuple[Tensor, Integers, Integers, list[str]]:
     """Images (n, c, h, w), labels, roles and class names, as a class of torchvision reads them."""
-    import torchvision.datasets
-
-    parts = [getattr(torchvision.datasets, collection)(root, train=train, **arguments) for train in (True, False)]
+    read = getattr(torchvision_module("datasets"), collection)
+    parts = [read(root, train=train, **arguments) for train in (True, False)]
     images = torch.cat([torch.as_tensor(part.data) for part in parts])
     labels = np.concatenate([np.asarray(part.targets, dtype=np.int64) for part in parts])
     roles = np.repeat([TRAIN, TEST], [len(part.data) for part in parts])

@@ -1,15 +1,14 @@
-"""The residual networks, made of torchvision's blocks.
-
-torchvision takes seconds to import, so it is imported where a network is made.
-"""
+"""The residual networks, made of torchvision's blocks."""
 
 from collections import OrderedDict
 from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
 
 from curvfed.tasks.images.layers import convolution, normalisation, start, tin_stride
+from curvfed.tasks.images.torchvision_modules import torchvision_module
 
 WIDTHS = (64, 128, 256, 512)
 
@@ -42,15 +41,15 @@ def senet18(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
 
 
 def _residual(stem: nn.Module, first_stride: int, norm: str, squeezes: bool) -> tuple[nn.Module, int]:
-    from torchvision.models.resnet import BasicBlock
-    from torchvision.ops import SqueezeExcitation
+    basic_block = torchvision_module("models.resnet").BasicBlock
+    squeeze_excitation = torchvision_module("ops").SqueezeExcitation
 
-    def block(channels: int, out: int, stride: int) -> BasicBlock:
+    def block(channels: int, out: int, stride: int) -> Any:
         same = channels == out and stride == 1
         shortcut = None if same else convolution(channels, out, 1, stride, norm, relu=False)
-        made = BasicBlock(channels, out, stride, shortcut, norm_layer=partial(normalisation, norm=norm))
+        made = basic_block(channels, out, stride, shortcut, norm_layer=partial(normalisation, norm=norm))
         if squeezes:
-            made.bn2 = nn.Sequential(made.bn2, SqueezeExcitation(out, out // REDUCTION))
+            made.bn2 = nn.Sequential(made.bn2, squeeze_excitation(out, out // REDUCTION))
         for module in made.modules():
             if isinstance(module, nn.Conv2d):
                 if norm == "none" and module.bias is None:  # torchvision's block relies on its normalisation for it

@@ -67,6 +67,27 @@ def test_no_link_inside_the_site_is_dead(site):
     assert dead == []
 
 
+def test_the_first_page_is_a_front_door(site, context: BrowserContext):
+    tab = context.new_page()
+    tab.goto((site / "index.html").as_uri(), wait_until="load")
+    pictures = tab.evaluate("[...document.querySelectorAll('article img')].map(one => one.naturalWidth)")
+    words = tab.inner_text("article")
+    blocks = tab.eval_on_selector_all("article pre", "blocks => blocks.map(one => one.innerText.trim())")
+    tab.close()
+    assert [width for width in pictures if width > 500]
+    assert words.lstrip().startswith("curvfed")
+    assert "federated learning in curved spaces" in words.splitlines()[2]
+    install, run, output = [
+        next(number for number, block in enumerate(blocks) if block.startswith(begin))
+        for begin in ("pip install", "curvfed simulate", "curvfed | ")
+    ]
+    assert install < run < output
+    assert "without a GPU" in words
+    assert {page.stem for page in (ROOT / "docs").glob("tutorial-*.md")} <= {
+        link.partition(".html")[0] for link in Targets((site / "index.html").read_text(encoding="utf-8")).links
+    }
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_cut_off(site, context: BrowserContext, width):
     tab = context.new_page()

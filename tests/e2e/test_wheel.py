@@ -1,6 +1,7 @@
 """The installed wheel, in an environment without the checkout, from a folder full of modules with our modules' names."""
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -81,12 +82,29 @@ def test_the_wheel_is_whole(wheel):
     }
 
 
+LINK = re.compile(r"!?\[([^\]]*)\]\(([^)]*)\)")
+
+
+def check_front_page(description: str) -> None:
+    """README.md is all there, but for its pictures; a link leads somewhere from any page, or is words and a path."""
+    assert [target for _, target in LINK.findall(description) if not re.match(r"https?://", target)] == []
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for words, target in LINK.findall(re.sub(r"!\[[^\]]*\]\([^)]*\)", "", readme)):
+        path = target.partition("#")[0]
+        assert re.match(r"https?://", target) or f"{words} (`{path}`)" in description
+    headings = [line for line in readme.splitlines() if line.startswith(("#", "curvfed simulate", "| "))]
+    assert len(headings) > 15
+    assert [line for line in headings if not LINK.search(line) and line not in description.splitlines()] == []
+
+
 def check_metadata(text: bytes) -> None:
     """What a package index reads is valid, and all that it shows is there."""
     told = Metadata.from_email(text, validate=True)
     assert (told.name, told.license_expression, told.license_files) == ("curvfed", "Apache-2.0", ["LICENSE"])
     assert told.description_content_type == "text/markdown"
-    assert told.description == (ROOT / "README.md").read_text(encoding="utf-8")
+    check_front_page(told.description)
+    assert told.project_urls
+    assert all(address.startswith("https://") for address in told.project_urls.values())
     assert 10 < len(told.summary) <= 200  # Flower's hub shows no more
     assert len(told.keywords) >= 5
     assert not [one for one in told.classifiers if one.startswith("License ::")]  # not beside an expression
