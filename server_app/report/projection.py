@@ -1,6 +1,5 @@
 """Features and prototypes of many dimensions in the plane."""
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,9 +18,6 @@ MOST_FEATURES = 2000
 FAR, NEAR = 2.0, 1.2
 """Median length of tangent vectors beyond which they are shortened, and the median after that; by exp0 these lengths become
 norms of 0.96 and 0.83."""
-
-NEIGHBOURS = 15
-"""UMAP's default. It needs at least twice as many features."""
 
 ALIKE = 0.5
 """Share of the first component's squares from which another component counts as equal."""
@@ -56,8 +52,7 @@ class View:
 def project(test: GlobalTest) -> View | None:
     """Bring features and prototypes to the plane; equal input gives equal output, sign included.
 
-    Points of space "poincare" in up to two dimensions are drawn as they are. Otherwise UMAP is used if it is installed,
-    else principal components.
+    Points of space "poincare" in up to two dimensions are drawn as they are, all others by principal components.
 
     Parameters
     ----------
@@ -88,11 +83,6 @@ def project(test: GlobalTest) -> View | None:
             return _in_disc(kept, _two_columns(features), _two_columns(prototypes), how)
     what = {"flat": "features", "sphere": "features on the unit sphere", "poincare": "tangent vectors at the origin"}
     whole = f"{what[test.space]} ({dimensions} dimensions)"
-    metric = "euclidean" if test.space == "flat" else "cosine"
-    placed = _umap(np.concatenate([features, prototypes]), metric) if len(features) >= 2 * NEIGHBOURS else None
-    if placed is not None:
-        how = f"UMAP of the {whole} by their {metric} distance: who is near whom says more than how far"
-        return View(kept, placed[: len(features)], placed[len(features) :], False, ("UMAP 1", "UMAP 2"), how)
     centre = 0.0 if test.space == "poincare" else features.mean(axis=0)
     basis, share, components = _plane(features - centre, test.labels[kept])
     points, stars = (features - centre) @ basis, (prototypes - centre) @ basis
@@ -146,15 +136,3 @@ def _plane(rows: Array, labels: NDArray[np.intp]) -> tuple[Array, float, int]:
 def _two_columns(rows: Array) -> Array:
     """The first two columns, 0 where there are none."""
     return np.pad(rows[:, :2], ((0, 0), (0, max(2 - rows.shape[1], 0))))
-
-
-def _umap(rows: Array, metric: str) -> Array | None:
-    """Place rows in the plane by the optional package; None if it is not installed."""
-    try:
-        import umap
-    except ImportError:
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a seed costs it its threads
-        placed = umap.UMAP(n_neighbors=NEIGHBOURS, metric=metric, random_state=0, n_jobs=1).fit_transform(rows)
-    return np.asarray(placed, dtype=np.float64)

@@ -7,8 +7,6 @@ import html
 import io
 import json
 import re
-import sys
-import types
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +22,7 @@ from curvfed.server_app.directory.global_test_file import GlobalTest
 from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.tables import TABLES
-from curvfed.server_app.report import class_scores, image_figures, projection, round_figures, style
+from curvfed.server_app.report import class_scores, image_figures, round_figures, style
 from curvfed.server_app.report.charts import MOST_POINTS
 from curvfed.server_app.report.image_figures import Series
 from curvfed.server_app.report.page import write_report
@@ -604,47 +602,6 @@ def test_features_at_their_edges(space: str) -> None:
     assert len(many.points) == MOST_FEATURES
 
 
-class FakeUmap:
-    """Stands in for the optional package: the first two coordinates, and what it was asked."""
-
-    asked: list[dict[str, Any]] = []  # noqa: RUF012
-
-    def __init__(self, **asked: Any) -> None:
-        self.asked.append(asked)
-
-    def fit_transform(self, rows: np.ndarray) -> np.ndarray:
-        import warnings
-
-        warnings.warn("n_jobs value overridden to 1 by setting random_state", UserWarning, stacklevel=2)
-        return rows[:, :2].astype(np.float32)
-
-
-def test_umap_is_used_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.ModuleType("umap")
-    module.UMAP = FakeUmap  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "umap", module)
-    monkeypatch.setattr(FakeUmap, "asked", [])
-    rng = np.random.default_rng(7)
-    features, prototypes = rng.normal(size=(40, 5)), 0.5 * np.eye(5)[:3]
-    view = project(given(features, "poincare", prototypes))
-    assert view is not None
-    np.testing.assert_allclose(view.points, features[:, :2], rtol=1e-6)
-    assert view.prototypes.shape == (3, 2)
-    assert (view.disc, view.axes) == (False, ("UMAP 1", "UMAP 2"))
-    assert "by their cosine distance" in view.how
-    assert FakeUmap.asked[0]["random_state"] == 0
-    flat = project(given(features))
-    assert flat is not None
-    assert "by their euclidean distance" in flat.how
-    few, disc = project(given(features[:20])), project(given(features[:, :2], "poincare"))
-    assert few is not None
-    assert disc is not None
-    assert "UMAP" not in few.how + disc.how
-    picture = draw(image_figures.features, small(tmp_path))
-    assert "UMAP of the tangent vectors" in picture.caption
-    assert {"UMAP 1", "UMAP 2"} <= set(picture.texts)
-
-
 @pytest.mark.parametrize(
     ("images", "shown", "classes"), [(90, 60, 3), (2000, 2000, 1), (2000, 2000, 3), (2000, 2000, 30)]
 )
@@ -674,11 +631,6 @@ def test_colours_of_many_classes_are_all_different() -> None:
     assert hues(1) == hues(20) == HUES
     for count in (20, 21, 200):
         assert len(set(hues(count))) == len(hues(count)) == count
-
-
-def test_there_is_no_umap_here() -> None:
-    """Else the tests above would draw other pictures than they mean to."""
-    assert projection._umap(np.zeros((40, 3)), "euclidean") is None
 
 
 def test_the_columns_that_the_report_reads_are_written() -> None:
