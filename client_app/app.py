@@ -21,6 +21,7 @@ from curvfed.client_app.node.phases import check_phase
 from curvfed.client_app.node.resources import memory_errors
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.process_settings import own_settings
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log_to_stdout
@@ -196,7 +197,7 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
         header = request.header
         config = _config(tuple(context.run_config.items()))
         partition = partition_id(node_config)
-        with memory_errors(config, node_config):
+        with own_settings(), memory_errors(config, node_config):
             client = get_client(config, header.run, partition, node_config)
             check_phase(header.phase, message.metadata.message_type, client)
             client.restored = None  # what earlier messages to this process lacked was told with their replies

@@ -25,7 +25,9 @@ from curvfed.deployments.processes import (
     free_ports,
     interrupt,
     is_alive,
+    printing,
     signals,
+    socket_folder,
     stop,
 )
 
@@ -80,7 +82,7 @@ def run(command: Sequence[str], timeout: float | None = None) -> tuple[str, str]
 def environment(home: Path) -> dict[str, str]:
     """The environment of a Flower whose files, ports and processes are its own."""
     link, control = free_ports(2)
-    env = flower_environment(
+    return flower_environment(
         QUIET
         | {
             "FLWR_HOME": str(home),
@@ -89,19 +91,16 @@ def environment(home: Path) -> dict[str, str]:
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
             "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_ADDRESS": "local",  # not a Ray cluster that already runs, in TMPDIR either
+            "RAY_TMPDIR": str(home),
         }
     )
-    env.pop("RAY_ADDRESS", None)  # would send the clients to a Ray cluster that already runs
-    # Ray keeps sockets in its folder, and the path of a socket has at most 104 characters, of which Ray needs 65.
-    if len(str(home)) < 35:
-        env["RAY_TMPDIR"] = str(home)
-    return env
 
 
 @contextlib.contextmanager
 def _own_home() -> Iterator[Path]:
     """A folder for FLWR_HOME. Signals raise `Interrupted` in the meantime, and at the end nothing runs in it any more."""
-    home = Path(tempfile.mkdtemp(prefix="flwr-"))
+    home = Path(tempfile.mkdtemp(prefix="flwr-", dir=socket_folder()))
     words, silent = [sys.executable, "-P", "-m", __name__, str(home)], subprocess.DEVNULL
     watch = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=silent, stderr=silent)
     try:
@@ -135,15 +134,15 @@ def guard(home: Path) -> None:
 def _wait(command: Sequence[str], env: Mapping[str, str], home: Path, timeout: float | None) -> int:
     """Run the command and return its exit status; stop the run first if it is interrupted or takes too long."""
     # In a session of its own: Ctrl-C reaches this process alone, which then ends the others in order.
-    stream = subprocess.Popen(command, env=env, start_new_session=True)
-    try:
-        return stream.wait(timeout)
-    except (Interrupted, subprocess.TimeoutExpired):
-        print("Stopping the run …", flush=True)
-        if interrupt_run(home):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                stream.wait(GRACE)
-        raise
+    with printing(command, env, start_new_session=True) as stream:
+        try:
+            return stream.wait(timeout)
+        except (Interrupted, subprocess.TimeoutExpired):
+            print("Stopping the run …", flush=True)
+            if interrupt_run(home):
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    stream.wait(GRACE)
+            raise
 
 
 def flower_status(env: Mapping[str, str], patience: float = 30.0) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.deployments.shipped import PRESETS, nearest, shipped
-from curvfed.strategies.base.dotted import dotted, read_value
+from curvfed.strategies.base.dotted import dotted, read_value, toml_text
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import nearest_key
 from curvfed.strategies.config.settings_file import check_format
@@ -95,7 +95,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         if path.expanduser().is_fifo():  # would be waited for
             raise OSError(None, "it is a pipe")
-        text = path.expanduser().read_text(encoding="utf-8")
+        text = toml_text(path.expanduser().read_bytes())
         check_format(text)
         return tomllib.loads(text)
     except OSError as error:

@@ -4,15 +4,25 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import IO, Any
 
 import psutil
 
 LOOPBACK = "127.0.0.1"
+
+RELAY_PATIENCE = 5.0
+"""Seconds for the last lines of a program that has ended."""
+
+SOCKET_ROOM = 20
+"""Most characters of the path of a folder in which Ray's sockets can lie."""
 
 QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -60,6 +70,42 @@ def flower_environment(variables: Mapping[str, str]) -> dict[str, str]:
     given = os.environ.get("NO_PROXY") or os.environ.get("no_proxy")
     direct = ",".join(filter(None, [given, f"{LOOPBACK},localhost"]))
     return os.environ | {"PATH": path, "NO_PROXY": direct, "no_proxy": direct} | dict(variables)
+
+
+@contextlib.contextmanager
+def printing(words: Sequence[str], environment: Mapping[str, str], **options: Any) -> Iterator["subprocess.Popen[str]"]:
+    """A program whose output this process prints, unless both have the same terminal.
+
+    The program then never sees that the output is closed or full, by which it would end.
+    """
+    encoding = sys.stdout.encoding or "utf-8"
+    said = dict(environment) | {"PYTHONIOENCODING": f"{encoding}:replace"}
+    pipe = None if sys.stdout.isatty() else subprocess.PIPE
+    program = subprocess.Popen(words, env=said, stdout=pipe, text=True, encoding=encoding, errors="replace", **options)
+    relay = threading.Thread(target=_print_all, args=(program.stdout,), daemon=True)
+    relay.start()
+    try:
+        yield program
+    finally:
+        if program.poll() is not None:
+            relay.join(RELAY_PATIENCE)
+
+
+def _print_all(output: IO[str] | None) -> None:
+    with output or contextlib.nullcontext(()) as lines:
+        for line in lines:
+            print(line, end="", flush=True)
+
+
+def socket_folder() -> Path:
+    """A folder for temporary files whose path leaves room for the names of Ray's sockets.
+
+    The path of a socket has at most 104 characters, of which Ray needs 65, and a folder of a run's own 14. On batch systems
+    TMPDIR is often longer.
+    """
+    places = [tempfile.gettempdir(), "/tmp", os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm"]
+    able = (place for place in places if 0 < len(place) <= SOCKET_ROOM and os.access(place, os.W_OK | os.X_OK))
+    return Path(next(able, places[0]))
 
 
 def free_ports(count: int) -> list[int]:

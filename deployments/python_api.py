@@ -17,6 +17,7 @@ from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes
 from curvfed.deployments.preflight import look_at_clients, preflight
 from curvfed.deployments.request import checked
+from curvfed.deployments.turns import turn
 from curvfed.server_app.directory.run_directory import check_name, default_name
 from curvfed.server_app.directory.tables import TABLES
 from curvfed.strategies.base.dotted import dotted
@@ -91,6 +92,7 @@ class Run:
         """`clients.csv`, a row per client, round and phase."""
         return self._table("clients.csv")
 
+    @turn("report", may_nest=True)
     def report(self) -> Path:
         """The path of `report.html`, which is written if it is absent."""
         from curvfed.server_app.report.page import write_report
@@ -98,6 +100,7 @@ class Run:
         path = self.path / "report.html"
         return path if path.exists() else write_report(self.path)
 
+    @turn("predict", may_nest=True)
     def predict(self, data: object, client: int | None = None) -> "DataFrame":
         """Predict the classes of nodes, graphs, images or points.
 
@@ -131,6 +134,7 @@ class Run:
             given = check_data("the data", data, facts.class_names)
         return predict(trained, given, client).table()
 
+    @turn("adapt")
     def adapt(
         self, data: str | os.PathLike[str], out: str | os.PathLike[str], client: int | None = None
     ) -> tuple["Run", int, dict[str, float]]:
@@ -194,6 +198,7 @@ class Run:
         return pandas.read_csv(path, dtype=dict.fromkeys(WORDS[name], "string"))
 
 
+@turn("simulate")
 def simulate(
     method: str = "flatland",
     dataset: str | os.PathLike[str] | None = None,
@@ -203,6 +208,8 @@ def simulate(
     **keys: Any,
 ) -> Run:
     """Run in this process, as `curvfed simulate` does.
+
+    Calls in several threads run one after the other; for runs at the same time start processes.
 
     Parameters
     ----------

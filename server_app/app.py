@@ -19,6 +19,7 @@ from curvfed.server_app.run import Run
 from curvfed.server_app.run_warnings import mostly_absent
 from curvfed.server_app.sinks import check_installed
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.process_settings import own_settings
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, flatten
@@ -41,7 +42,7 @@ def main(grid: Grid, context: Context) -> None:
     except ConfigError as error:
         _refuse(error, context.run_config, config)
         raise
-    with _signals_later():
+    with _signals_later(), own_settings():
         try:
             run_in(directory, config, grid)
         finally:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, Field, ValidationError
 
 from curvfed.client_app.node.configuration import absolute, max_share
-from curvfed.strategies.base.dotted import Scalar
+from curvfed.strategies.base.dotted import Scalar, toml_text
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.shared_tables import Points, Secure
@@ -240,7 +240,7 @@ def policy_of(node_config: Mapping[str, Any]) -> Policy:
         return Policy()
     path = absolute(str(node_config["policy"]))
     try:
-        text = path.read_text(encoding="utf-8")
+        text = toml_text(path.read_bytes())
         return Policy.model_validate(tomllib.loads(text))
     except OSError as error:
         raise ConfigError(f"policy: {path} cannot be read ({error.strerror})") from None

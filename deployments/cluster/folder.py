@@ -14,6 +14,7 @@ from curvfed.deployments.cluster import certificates
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 from curvfed.deployments.cluster.policy_file import POLICY
 from curvfed.deployments.cluster.ports import API_PORT, FLEET_PORT
+from curvfed.strategies.base.dotted import toml_text
 
 CONNECTION = "cluster"
 """The name of the SuperLink in Flower's own configuration."""
@@ -205,7 +206,7 @@ class ServerFolder:
 
 def _read(path: Path, command: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(toml_text(path.read_bytes()))
     except FileNotFoundError:
         raise ClusterError(f"there is no {path}; `{command}` makes it") from None
     except (OSError, ValueError) as error:

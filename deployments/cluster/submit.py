@@ -14,7 +14,7 @@ from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import flwr
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.pairs import Value, read_pairs
-from curvfed.deployments.processes import Interrupted, interrupt, signals, wait_until
+from curvfed.deployments.processes import Interrupted, interrupt, printing, signals, wait_until
 from curvfed.deployments.run_results import COMPLETED, ExpectedSummary, named, toml_pairs
 from curvfed.server_app.directory.run_lock import has_begun, is_written
 from curvfed.strategies.base.errors import ConfigError
@@ -163,7 +163,7 @@ def _follow(folder: ServerFolder, identity: str, directory: Path, ended: Callabl
     ask = flwr(folder, "list", options=["--run-id", identity, "--format", "json"]).ask
     answered = told = time.monotonic()
     was_written = False
-    with subprocess.Popen(log.words, env=log.environment) as stream:
+    with printing(log.words, log.environment) as stream:
         try:
             while True:
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -196,6 +196,7 @@ def _follow(folder: ServerFolder, identity: str, directory: Path, ended: Callabl
                     told = time.monotonic()
         finally:
             stream.terminate()
+            stream.wait()
 
 
 def _stop(folder: ServerFolder, identity: str, directory: Path) -> None:

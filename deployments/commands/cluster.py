@@ -11,8 +11,6 @@ from curvfed.deployments.commands.parameters import Debug, Pairs, all_pairs, exp
 if TYPE_CHECKING:
     from curvfed.deployments.cluster.folder import ServerFolder
 
-DEFAULT_FOLDER = Path.home() / "curvfed" / "cluster"
-
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -50,11 +48,15 @@ Background = Annotated[bool, typer.Option("--background", help="Return when it i
 def cluster(
     ctx: typer.Context,
     folder: Annotated[
-        Path,
-        typer.Option(parser=expanded, metavar="DIR", help="The server's folder.", show_default="~/curvfed/cluster"),
-    ] = DEFAULT_FOLDER,
+        Path | None,
+        typer.Option(parser=expanded, metavar="DIR", help="The server's folder, ~/curvfed/cluster by default."),
+    ] = None,
 ) -> None:
     """The option of all commands of a cluster."""
+    if folder is None:
+        from curvfed.strategies.base.run_keys import home
+
+        folder = home() / "cluster"
     ctx.obj = folder.absolute()
 
 

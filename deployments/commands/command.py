@@ -12,6 +12,7 @@ from curvfed.deployments.commands.models import adapt, embed, predict
 from curvfed.deployments.commands.runs import check, run, simulate
 from curvfed.deployments.commands.studies import compare, paper, report, sweep
 from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.terminal import lasting_output
 
 app = typer.Typer(
     name="curvfed",
@@ -51,6 +52,11 @@ for command in (simulate, run, check, compare, predict, adapt, embed, sweep, rep
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return the exit status; errors of the user are printed here."""
+    with lasting_output():
+        return _status(arguments)
+
+
+def _status(arguments: Sequence[str] | None) -> int:
     try:
         app(arguments, prog_name="curvfed")
     except SystemExit as end:

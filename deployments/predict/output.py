@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from curvfed.deployments.predict.prediction import Prediction
 from curvfed.deployments.predict.trained_run import PredictError
+from curvfed.deployments.terminal import check_written
 from curvfed.tasks.stored_files import write_atomically
 
 if TYPE_CHECKING:  # pandas takes a second to import
@@ -41,10 +42,13 @@ def write(prediction: Prediction, data: str, out: Path | None) -> None:
     ------
     PredictError
         If the data have other cells than those predicted.
+    OSError
+        If the output cannot be written.
     """
     table = prediction.table()
     if out is None:
         table.to_csv(sys.stdout, index=False, float_format="%.6f")
+        check_written()
     elif out.suffix.lower() == ".csv":
         write_atomically(out, table.to_csv(index=False, float_format="%.6f").encode())
     else:

@@ -10,7 +10,7 @@ from typing import Any
 
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.sweep.plan import DEFAULTS, SUPERNODES, Planned
-from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.dotted import dotted, toml_text
 
 FILE = "results.sqlite"
 LOGS = "logs"
@@ -111,7 +111,7 @@ def completed(folder: Path) -> bool:
 def _read(path: Path, loads: Callable[[str], Any]) -> dict[str, Any]:
     """What a file holds; nothing where the run did not get as far as to write it."""
     try:
-        found = loads(path.read_text(encoding="utf-8"))
+        found = loads(toml_text(path.read_bytes()))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

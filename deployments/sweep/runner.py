@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 
 from curvfed.deployments.pairs import UsageError, Value
+from curvfed.deployments.processes import socket_folder
 from curvfed.deployments.sweep.plan import SUPERNODES, Planned
 from curvfed.deployments.sweep.results import TOKEN_FILE, Results
 
@@ -180,7 +181,7 @@ def _start(resources: Resources) -> int:
         # Ray listens on all addresses and runs whatever it is sent; with a token it takes orders from this process alone.
         own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         # If this process is killed, two of Ray's look for the others so many seconds before they end: 60 by default.
-        os.environ.update(own | {"RAY_gcs_rpc_server_reconnect_timeout_s": "5"})
+        os.environ.update(own | {"RAY_gcs_rpc_server_reconnect_timeout_s": "5", "RAY_TMPDIR": str(socket_folder())})
     import ray
 
     try:

@@ -157,7 +157,7 @@ class RunDirectory:
         path = self.path / "clients.json"
         known: dict[str, Any] = {"clients": []}
         if path.exists():
-            known = json.loads(path.read_text())
+            known = json.loads(path.read_text(encoding="utf-8"))
         by_partition = {client["partition"]: client for client in [*known["clients"], *clients["clients"]]}
         merged = known | clients | {"clients": [by_partition[partition] for partition in sorted(by_partition)]}
         write_atomically(path, json.dumps(_plain(merged), indent=1).encode() + b"\n", private=True)
@@ -165,7 +165,10 @@ class RunDirectory:
     def partitions(self) -> list[int]:
         """The clients of the run so far, ascending; none before they are connected."""
         try:
-            return [client["partition"] for client in json.loads((self.path / "clients.json").read_text())["clients"]]
+            return [
+                client["partition"]
+                for client in json.loads((self.path / "clients.json").read_text(encoding="utf-8"))["clients"]
+            ]
         except (OSError, ValueError, KeyError):
             return []
 

@@ -227,14 +227,14 @@ def _arrays(path: Path) -> "GlobalTest | HullFile | None":
 
 
 def _json(path: Path) -> dict[str, Any]:
-    found = json.loads(path.read_text())
+    found = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(found, dict):
         raise ValueError(f"{path} is not a JSON object")
     return found
 
 
 def _columns(path: Path) -> Columns:
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(file)
     # The last row is incomplete if the run was killed while writing it.
     whole = [row for row in rows if len(row) == len(header) and row[0].isdigit()]

@@ -55,7 +55,7 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         more = "," * (len(columns) - len(existing))
         lines = [",".join(columns), *(line + more for line in _lines(path)[1:])]
         write_atomically(path, "".join(f"{line}\n" for line in lines).encode(), private=True)
-    with path.open("a", newline="") as file:
+    with path.open("a", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
 
@@ -96,13 +96,13 @@ def truncate(path: Path, last_round: int) -> None:
 
 def _lines(path: Path) -> list[str]:
     """The complete lines; text after the last line end was being written when the run was killed."""
-    return path.read_text().split("\n")[:-1] if path.exists() else []
+    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
 
 
 def _columns(path: Path) -> list[str]:
     if not path.exists():
         return []
-    with path.open() as file:
+    with path.open(encoding="utf-8") as file:
         return file.readline().rstrip("\n").split(",")
 
 

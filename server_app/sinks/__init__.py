@@ -59,7 +59,9 @@ class Sinks:
             else:
                 self._open[name] = sink
         try:
-            self._waiting = list(csv.DictReader(rounds.read_text().splitlines())) if rounds.exists() else []
+            self._waiting = (
+                list(csv.DictReader(rounds.read_text(encoding="utf-8").splitlines())) if rounds.exists() else []
+            )
         except (OSError, csv.Error) as error:
             log.warning("rounds.csv cannot be read, the sinks do without the rounds so far: %s", _one_line(error))
         self.flush()

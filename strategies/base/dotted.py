@@ -3,6 +3,7 @@
 import re
 import shlex
 import tomllib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,18 @@ EXTRA = "extra"
 """The key whose value holds further keys."""
 
 Scalar = bool | int | float | str
+
+
+def toml_text(data: bytes) -> str:
+    """The text of a TOML file, without the byte-order mark and the line ends that Notepad and PowerShell write.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        If it is neither UTF-8 nor UTF-16 with a byte-order mark.
+    """
+    is_utf_16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+    return data.decode("utf-16" if is_utf_16 else "utf-8-sig").replace("\r\n", "\n")
 
 
 def dotted(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -282,8 +282,14 @@ class RunKeys(Table):
 
 
 def home() -> Path:
-    """The folder of everything the app keeps for a user: results, data, prepared partitions, personal state."""
-    return Path.home() / "curvfed"
+    """The folder of everything the app keeps for a user: results, data, prepared partitions, personal state.
+
+    It is in the home folder; for a user without one, in the working folder.
+    """
+    try:
+        return Path.home().absolute() / "curvfed"
+    except RuntimeError:  # no HOME and no entry of the user, as in containers
+        return Path("curvfed").absolute()
 
 
 def _folder(setting: str, default: str) -> Path:

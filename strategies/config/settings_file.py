@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.dotted import dotted, toml_text
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks.stored_files import FORMAT, UNSEALED, DamagedError, check_whole, unreadable
 
@@ -39,7 +39,7 @@ def read_settings(path: Path, of_run: bool = False) -> dict[str, Any]:
     try:
         if of_run:
             check_whole(data)
-        text = data.decode()
+        text = toml_text(data)
         check_format(text)
         return dotted(tomllib.loads(text))
     except (ConfigError, DamagedError, UnicodeDecodeError) as error:

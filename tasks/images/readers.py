@@ -45,7 +45,7 @@ def read_tiny(folder: Path) -> RawImages:
     names = class_folders(folder / "train")
     samples = [(path, label, TRAIN) for path, label in images_of(folder / "train", names)]
     numbers = {name: number for number, name in enumerate(names)}
-    for row, line in enumerate(table.read_text().splitlines(), start=1):
+    for row, line in enumerate(table.read_text(encoding="utf-8").splitlines(), start=1):
         file, _, rest = line.partition("\t")
         label = numbers.get(rest.partition("\t")[0])
         if label is None:

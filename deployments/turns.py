@@ -1,0 +1,60 @@
+"""Runs of one process stand in line: they share torch's random numbers and settings, Flower's identity and the log."""
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+
+import torch
+
+from curvfed.deployments.pairs import UsageError
+from curvfed.strategies.base.process_settings import own_settings
+
+
+class _Line:
+    """The line of this process: a lock, and the thread whose turn it is."""
+
+    def __init__(self) -> None:
+        self.renew()
+        os.register_at_fork(after_in_child=self.renew)  # the thread of the turn is not in the child
+
+    def renew(self) -> None:
+        """Nobody has the turn."""
+        self.lock, self.thread = threading.Lock(), 0
+
+
+_line = _Line()
+
+
+@contextlib.contextmanager
+def turn(name: str, may_nest: bool = False) -> Iterator[None]:
+    """Wait until no other thread of this process has a turn, and keep torch's state for the caller.
+
+    Parameters
+    ----------
+    name : str
+        What the turn is for.
+    may_nest : bool
+        Whether a run may do it, too.
+
+    Raises
+    ------
+    UsageError
+        If a run of the same thread calls it, for which it would wait for ever.
+    """
+    if _line.thread == threading.get_ident():
+        if not may_nest:
+            raise UsageError(
+                f"{name} is called by a run of this thread; allowed is a call after that run, or in a new process"
+            )
+        yield
+        return
+    with _line.lock:
+        threads = torch.get_num_threads()
+        _line.thread = threading.get_ident()
+        try:
+            with own_settings(), torch.random.fork_rng(devices=[]):
+                yield
+        finally:
+            _line.thread = 0
+            torch.set_num_threads(threads)

@@ -1,0 +1,94 @@
+"""What becomes of a command's output decides nothing about its work: closed, full, without Unicode, or read in part."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from curvfed.deployments.processes import printing, socket_folder
+from curvfed.deployments.terminal import check_written, lasting_output
+
+RUN = ["simulate", "method=fedavg", "num-rounds=2", "num-supernodes=2", "embedding-dim=8"]
+ASCII = {"PYTHONIOENCODING": "ascii"}
+
+
+def run(shell: str, tmp_path: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[bytes]":
+    """A command in a shell: `$0 "$@"` is curvfed with the words."""
+    program = f'"{sys.executable}" -m curvfed'
+    return subprocess.run(
+        ["bash", "-c", shell.replace("CURVFED", f'{program} "$@"'), "bash", *words],
+        env=os.environ | variables,
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=600,
+    )
+
+
+@pytest.mark.parametrize(
+    ("shell", "variables"),
+    [
+        ("set -o pipefail; CURVFED | head -c 9", {}),
+        ("CURVFED > /dev/full 2>&1", {}),
+        ("CURVFED >&- 2>&- <&-", {}),
+        ("CURVFED", ASCII),
+    ],
+    ids=["pipe", "full", "closed", "ascii"],
+)
+def test_a_completed_run_exits_with_0_whatever_becomes_of_its_output(
+    tmp_path: Path, shell: str, variables: dict[str, str]
+) -> None:
+    done = run(shell, tmp_path, *RUN, f"results-dir={tmp_path}", "run-name=a", **variables)
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"Traceback" not in done.stderr + done.stdout
+    assert b"Logging error" not in done.stderr
+    summary = json.loads((tmp_path / "a" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["status"] == "completed"
+    names = {"rounds.csv", "clients.csv", "report.html", "model.safetensors", "config.toml"}
+    assert names <= {path.name for path in (tmp_path / "a").iterdir()}
+    assert b"curvfed |" not in (tmp_path / "a" / "model.safetensors").read_bytes()
+    if variables:
+        assert b"+-" in done.stdout
+        assert done.stdout.isascii()
+        assert b"?" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words", [["methods"], ["datasets"], ["presets"], ["check"], ["--help"], ["cluster", "--help"]]
+)
+def test_lists_end_with_0_when_nobody_reads_on(tmp_path: Path, words: list[str]) -> None:
+    done = run("set -o pipefail; CURVFED | head -c 1", tmp_path, *words)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_predictions_that_a_full_disk_has_not_taken_are_an_error(tmp_path: Path) -> None:
+    run("CURVFED", tmp_path, *RUN, f"results-dir={tmp_path}", "run-name=a")
+    words = ["predict", str(tmp_path / "a"), "trees", "--client", "0"]
+    assert run("set -o pipefail; CURVFED | head -c 1", tmp_path, *words).returncode == 0
+    lost = run("CURVFED > /dev/full", tmp_path, *words)
+    assert lost.returncode == 1
+    assert b"No space left" in lost.stderr
+
+
+def test_a_stream_that_another_program_has_set_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    before = sys.stdout
+    with lasting_output():
+        assert sys.stdout is before
+        check_written()
+
+
+def test_a_program_goes_on_although_its_lines_cannot_be_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with printing([sys.executable, "-c", "print('±')"], dict(os.environ)) as program:
+        assert program.wait() == 0
+    assert capsys.readouterr().out == "±\n"
+
+
+def test_sockets_get_a_short_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = tmp_path / ("a" * 60)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    assert len(str(socket_folder())) <= 20

@@ -1,0 +1,155 @@
+"""Runs in one process: threads, torch's settings, notebooks' outputs, forks."""
+
+import contextlib
+import io
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import curvfed
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.turns import turn
+from curvfed.strategies.base.process_settings import own_settings
+
+
+def simulate(folder: Path, seed: int = 0, quiet: bool = True, **keys: Any) -> curvfed.Run:
+    return curvfed.simulate(
+        "fedavg", num_supernodes=2, num_rounds=2, embedding_dim=8, seed=seed, quiet=quiet, results_dir=folder, **keys
+    )
+
+
+def figures(run: curvfed.Run) -> list[float]:
+    return [run.summary["personal_accuracy_mean"], *run.clients["loss"]]
+
+
+def test_runs_in_threads_have_the_figures_of_runs_one_after_the_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    single = [figures(simulate(tmp_path, seed)) for seed in range(3)]
+    capsys.readouterr()
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(lambda seed: figures(simulate(tmp_path, seed)), range(3))) == single
+    assert "round" not in capsys.readouterr().out
+
+
+def test_a_quiet_run_in_a_thread_silences_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda quiet: simulate(tmp_path, quiet=quiet), [True, False, True]))
+    assert capsys.readouterr().out.count("done: ") == 1
+
+
+def test_a_run_within_a_run_of_the_thread_is_refused(tmp_path: Path) -> None:
+    run = simulate(tmp_path)
+    with turn("a run"):
+        with pytest.raises(UsageError, match="simulate is called by a run"):
+            simulate(tmp_path)
+        with pytest.raises(UsageError, match="adapt"):
+            run.adapt("trees", tmp_path / "b")
+        assert len(run.predict("trees", client=0))
+    assert simulate(tmp_path).summary["status"] == "completed"
+
+
+def test_a_forked_process_does_not_wait_for_a_run_of_its_parent() -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with turn("a run"):
+            begun.set()
+            end.wait(600)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    begun.wait(600)
+    if not (child := os.fork()):
+        with turn("another"):
+            os._exit(7)
+    end.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+@contextlib.contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@contextlib.contextmanager
+def strict() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+SETTINGS = {
+    "dtype": lambda: default_dtype(torch.float64),
+    "no gradients": torch.no_grad,
+    "inference": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "device": lambda: torch.device("meta"),
+    "deterministic": strict,
+    "numpy": lambda: np.errstate(all="raise"),
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_settings_of_the_calling_program_change_no_figure(tmp_path: Path, setting: str) -> None:
+    expected = figures(simulate(tmp_path))
+    with SETTINGS[setting]():
+        before = state()
+        run = simulate(tmp_path)
+        assert state() == before
+    assert figures(run) == expected
+
+
+def state() -> tuple[Any, ...]:
+    return (
+        torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_num_threads(),
+        torch.is_autocast_enabled("cpu"), torch.get_default_device(), torch.are_deterministic_algorithms_enabled(),
+        np.geterr(), torch.get_float32_matmul_precision(), torch.get_rng_state().tolist(),
+    )  # fmt: skip
+
+
+def test_the_settings_of_a_fresh_process_stay() -> None:
+    before = state()
+    with own_settings():
+        assert state() == before
+
+
+def test_the_log_goes_to_the_output_of_the_moment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    captured = io.StringIO()
+    with contextlib.redirect_stdout(captured):
+        simulate(tmp_path, quiet=False)
+    assert "done: " in captured.getvalue()
+    captured.close()
+    simulate(tmp_path, quiet=False)
+    assert "done: " in capsys.readouterr().out
+
+
+class Broken(io.StringIO):
+    """An output that takes nothing."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_an_output_that_takes_no_line_costs_a_run_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for output in (Broken(), None):
+        monkeypatch.setattr("sys.stdout", output)
+        assert simulate(tmp_path, quiet=False).summary["status"] == "completed"
+    monkeypatch.undo()
+    assert "Traceback" not in capsys.readouterr().err
