@@ -30,6 +30,9 @@ QUIET = {
 }
 """Environment variables of every Flower program."""
 
+NO_PROXIES = ("NO_PROXY", "no_proxy", "no_grpc_proxy")
+"""Environment variables with the hosts that a program asks without a proxy."""
+
 
 class Interrupted(BaseException):
     """A signal asked the run to end; a BaseException, so that no error handler swallows it."""
@@ -66,10 +69,10 @@ def flower_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """This process's environment and further variables, as Flower's programs need them."""
     # These programs look for one another on PATH, and this Python environment need not be the activated one.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    # Behind a proxy they would ask the proxy for the SuperLink on this machine.
-    given = os.environ.get("NO_PROXY") or os.environ.get("no_proxy")
-    direct = ",".join(filter(None, [given, f"{LOOPBACK},localhost"]))
-    return os.environ | {"PATH": path, "NO_PROXY": direct, "no_proxy": direct} | dict(variables)
+    # Behind a proxy they would ask the proxy for the SuperLink on this machine. gRPC does not read the first of these.
+    hosts = [os.environ.get(name) for name in NO_PROXIES]
+    direct = ",".join(filter(None, [*dict.fromkeys(hosts), f"{LOOPBACK},localhost"]))
+    return os.environ | {"PATH": path} | dict.fromkeys(NO_PROXIES, direct) | dict(variables)
 
 
 @contextlib.contextmanager

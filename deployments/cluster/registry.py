@@ -46,14 +46,6 @@ def present(folder: ServerFolder) -> list[dict[str, Any]]:
     return [node | {"name": names.get(node["node-id"], "")} for node in nodes if node["status"] != "unregistered"]
 
 
-def online(folder: ServerFolder) -> int:
-    """The number of connected nodes; 0 if the SuperLink does not answer."""
-    try:
-        return sum(node["status"] == "online" for node in present(folder))
-    except ClusterError:
-        return 0
-
-
 def named(folder: ServerFolder, text: str) -> str:
     """A text that may have Flower's ids of nodes, followed by the names of these nodes."""
     who = [f"{identity} is {name}" for name, identity in known(folder).items() if re.search(rf"\b{identity}\b", text)]

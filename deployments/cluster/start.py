@@ -13,11 +13,11 @@ from curvfed.deployments.cluster.checks.connections import (
     check_certificate,
     check_files,
     check_port,
-    check_superlink,
     is_open,
     split_address,
 )
 from curvfed.deployments.cluster.checks.node import check_node
+from curvfed.deployments.cluster.checks.superlink import Link, SilentError, check_superlink
 from curvfed.deployments.cluster.daemons import Daemon
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import ONE_PORT, Command
@@ -107,8 +107,7 @@ def supernode(
     if own_port:
         check_port(LOOPBACK, own_port, "the SuperNode (its own API)")
     node_config = check_node(given, folder.policy)
-    check_superlink(address, folder.authority)
-    print("  clock   ", check_clock(address, folder.authority))
+    _check_link(Link(address, folder.authority))
     command = supernode_command(folder, address, node_config, own_port or free_ports(1)[0], health_port).show()
     if not is_cold:
         command = replace(command, words=[sys.executable, "-P", forked_clients.__file__, *command.words])
@@ -129,6 +128,15 @@ def supernode(
             time.sleep(LEASE_PAUSE)
         else:
             break
+
+
+def _check_link(link: Link) -> None:
+    """Check the way to the SuperLink; one that does not answer may start later."""
+    try:
+        check_superlink(link)
+        print("  clock   ", check_clock(link))
+    except SilentError as error:
+        print(f"note: {error}. The SuperNode starts, and continues to try")
 
 
 def _serve(command: Command, daemon: Daemon, background: bool, is_up: Callable[[str], bool], patience: float) -> None:

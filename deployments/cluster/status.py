@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -10,30 +11,50 @@ from rich.table import Table
 
 from curvfed.deployments.cluster import database, registry
 from curvfed.deployments.cluster.certificates import time_left
-from curvfed.deployments.cluster.checks.connections import ANOTHER, is_another
+from curvfed.deployments.cluster.checks.superlink import SilentError, check_server
 from curvfed.deployments.cluster.daemons import Daemon, running
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import BY, flwr
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.processes import LOOPBACK, wait_until
 
 LAST_RUNS = 8
 
-PATIENCE = 600.0
-"""Seconds that nodes have to connect: the first start from a shared disk is slow."""
+PAUSE, NEWS = 2.5, 10.0
+"""Seconds between two questions who is connected, and between two lines that say so."""
 
 
-def wait(folder: ServerFolder, number: int) -> None:
-    """Wait until this many nodes are connected.
+def wait(folder: ServerFolder, number: int, limit: float) -> None:
+    """Wait until this many nodes are connected, and say every ten seconds how many are.
 
     Raises
     ------
     ClusterError
-        If they are not connected in time.
+        If they are not connected within `limit` seconds.
     """
-    if not wait_until(lambda: registry.online(folder) >= number, PATIENCE, pause=3.0):
-        connected = registry.online(folder)
-        raise ClusterError(f"{connected} of {number} nodes are connected after {PATIENCE:g} s; their logs say why")
+    begin = time.monotonic()
+    due = 0.0
+    while True:
+        connected, reason = _count_connected(folder)
+        if connected >= number:
+            return
+        waited = time.monotonic() - begin
+        news = f"{connected} of {number} nodes are connected after {waited:.0f} s; {reason}"
+        if waited >= limit:
+            raise ClusterError(news)
+        if waited >= due:
+            print(news, flush=True)
+            due = waited + NEWS
+        time.sleep(min(PAUSE, limit - waited))
+
+
+def _count_connected(folder: ServerFolder) -> tuple[int, str]:
+    """The number of connected nodes, and where it is said why others are not."""
+    try:
+        check_server(folder)
+        nodes = registry.present(folder)
+    except ClusterError as error:
+        return 0, " ".join(str(error).partition(BY)[0].split())
+    return sum(node["status"] == "online" for node in nodes), "the logs of the others say why"
 
 
 def show(folder: ServerFolder) -> int:
@@ -84,9 +105,13 @@ def _told(directory: Path) -> str:
 
 def _show_silence(console: Console, folder: ServerFolder, reason: str) -> None:
     """Say why the SuperLink does not answer."""
-    address, authority = f"{LOOPBACK}:{folder.api_port}", folder.authority[0]
-    is_other = is_another(address, authority)
-    told = ANOTHER.format(address=address, authority=authority) if is_other else reason
-    console.print(f"[red]{escape(told)}[/red]", soft_wrap=True)
-    if not is_other and (tail := Daemon(folder.running, "superlink").tail()):
+    is_silent = True
+    try:
+        check_server(folder)
+    except SilentError:
+        pass
+    except ClusterError as error:
+        reason, is_silent = str(error), False
+    console.print(f"[red]{escape(reason)}[/red]", soft_wrap=True)
+    if is_silent and (tail := Daemon(folder.running, "superlink").tail()):
         console.print(f"end of its log:\n{tail}", markup=False, soft_wrap=True)

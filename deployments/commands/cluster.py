@@ -41,6 +41,9 @@ Days = Annotated[int, typer.Option(metavar="N", help="Days until the server's ce
 HealthPort = Annotated[
     int, typer.Option(min=0, max=LAST_PORT, metavar="P", help="Port of its gRPC health service, on loopback; 0: none.")
 ]
+SuperLink = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Address of the SuperLink; default: that of init.")
+]
 Background = Annotated[bool, typer.Option("--background", help="Return when it is up; `down` stops it.")]
 
 
@@ -139,9 +142,7 @@ def supernode(
             metavar="'KEY=VALUE …'", help="partition-id, data-path and other keys of this node: docs/deployment.md."
         ),
     ],
-    superlink: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Address of the SuperLink; default: that of init.")
-    ] = None,
+    superlink: SuperLink = None,
     port: Annotated[
         int, typer.Option(min=0, max=LAST_PORT, metavar="P", help="Port of its own API, on loopback; 0: any free one.")
     ] = 0,
@@ -166,6 +167,7 @@ def doctor(
     node_config: Annotated[
         str, typer.Option(metavar="'KEY=VALUE …'", help="The node's configuration, as for supernode.")
     ] = "",
+    superlink: SuperLink = None,
     results: Annotated[
         Path | None, typer.Option(parser=expanded, metavar="DIR", help="The server's runs; default: ~/curvfed/results.")
     ] = None,
@@ -178,7 +180,7 @@ def doctor(
     from curvfed.deployments.cluster.checks import doctor as it
 
     if node is not None:
-        raise typer.Exit(it.examine(it.node_checks(ctx.obj, node, node_config)))
+        raise typer.Exit(it.examine(it.node_checks(ctx.obj, node, node_config, superlink)))
     folder = _opened(ctx)
     if restore:
         database.restore(folder)
@@ -211,13 +213,16 @@ def revoke(
 def status(
     ctx: typer.Context,
     wait: Annotated[int, typer.Option(min=0, metavar="N", help="First wait until N nodes are connected.")] = 0,
+    within: Annotated[
+        float, typer.Option(min=0, metavar="S", help="Seconds to wait for them; if they are not, exit status 1.")
+    ] = 120,
 ) -> None:
     """Show what runs, which nodes are connected, and how the runs ended."""
     from curvfed.deployments.cluster import status
 
     folder = _opened(ctx)
     if wait:
-        status.wait(folder, wait)
+        status.wait(folder, wait, within)
     raise typer.Exit(status.show(folder))
 
 

@@ -120,10 +120,10 @@ class LocalCluster:
             If they are not in time; with the ends of their logs.
         """
         try:
-            self.call(SERVER, "status", "--wait", str(number), timeout=seconds)
-        except subprocess.TimeoutExpired:
+            self.call(SERVER, "status", "--wait", str(number), "--within", str(seconds), timeout=seconds + 120)
+        except ClusterError as error:
             logs = "\n".join(f"{name}: {self.daemon(name).tail()}" for name in self.node_configs)
-            raise ClusterError(f"fewer than {number} nodes are connected after {seconds:g} s\n{logs}") from None
+            raise ClusterError(f"{error}\n{logs}") from None
 
     def daemon(self, host: str) -> Daemon:
         """The background process of a host."""

@@ -1,14 +1,12 @@
-"""Checks before a SuperLink or a SuperNode starts: addresses, ports, certificates, private keys, and who answers."""
+"""Checks before a SuperLink or a SuperNode starts: addresses, ports, certificates, and private keys."""
 
-import contextlib
 import datetime
 import os
 import socket
-import ssl
 import stat
 from pathlib import Path
 
-from curvfed.deployments.cluster.certificates import time_left
+from curvfed.deployments.cluster.certificates import server_names, time_left
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 from curvfed.deployments.cluster.folder import NodeFolder
 from curvfed.deployments.cluster.ports import LAST_PORT
@@ -22,10 +20,16 @@ def split_address(address: str) -> tuple[str, int]:
     WrongUsageError
         If it does not have that form.
     """
+    allowed = f"{address!r} is no address; allowed is HOST:PORT, without https://, PORT being 1 to {LAST_PORT}"
     host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or not 1 <= int(port) <= LAST_PORT:
-        raise WrongUsageError(f"{address!r} is no address; allowed is HOST:PORT, PORT being 1 to {LAST_PORT}")
-    return host.strip("[]"), int(port)
+        raise WrongUsageError(allowed)
+    try:
+        server_names([host])
+    except WrongUsageError:
+        raise WrongUsageError(allowed) from None
+    return host, int(port)
 
 
 def check_port(host: str, port: int, what: str) -> None:
@@ -105,62 +109,3 @@ def check_private(path: Path) -> str:
     if key.st_uid == os.getuid() and key.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ClusterError(f"others may read or change {path}, mode {key.st_mode & 0o777:04o}: chmod 600 {path}")
     return f"{path}: private"
-
-
-ANOTHER = (
-    "the SuperLink at {address} is another cluster's: {authority} does not vouch for it. Stop it by its own `down`, or "
-    "make a cluster with another --folder and --api-port"
-)
-"""What is wrong, and what to do, if another cluster has this one's port."""
-
-
-def check_superlink(address: str, authority: Path, must_answer: bool = False) -> str:
-    """Check that the SuperLink answers and is the one that the authority vouches for.
-
-    If nothing answers and it need not, a note is printed: the SuperLink may start later, and the SuperNode waits for it.
-
-    Raises
-    ------
-    ClusterError
-        If something else answers, or the certificate is for other names; or if it must answer and does not.
-    """
-    try:
-        _connect(address, authority)
-    except ssl.SSLCertVerificationError as error:
-        raise ClusterError(
-            f"the SuperLink at {address} is not the one that {authority} vouches for: {error.verify_message}. Bring "
-            "ca.crt from the server again, or use a name that its certificate has (`init --host`, `renew --host`)"
-        ) from None
-    except ssl.SSLError as error:
-        raise ClusterError(f"the program that answers at {address} does not speak TLS: {error.reason}") from None
-    except OSError as error:
-        if must_answer:
-            raise ClusterError(
-                f"no SuperLink answers at {address} ({error}); start it, and let firewalls pass this port"
-            ) from None
-        print(f"note: no SuperLink at {address} yet ({error}); the SuperNode continues to try")
-    return f"{address} answers"
-
-
-def is_another(address: str, authority: Path) -> bool:
-    """Whether a SuperLink answers there that the authority does not vouch for."""
-    try:
-        _connect(address, authority)
-    except OSError as error:
-        return isinstance(error, ssl.SSLCertVerificationError)
-    return False
-
-
-def _connect(address: str, authority: Path) -> None:
-    """Make a TLS connection, and close it."""
-    host, port = split_address(address)
-    try:
-        context = ssl.create_default_context(cafile=str(authority))
-    except OSError as error:
-        raise ClusterError(f"{authority} is no certificate: {error}") from None
-    context.set_alpn_protocols(["h2"])
-    with (
-        socket.create_connection((host, port), 5.0) as plain,
-        contextlib.closing(context.wrap_socket(plain, server_hostname=host)),
-    ):
-        pass

@@ -13,6 +13,7 @@ from curvfed.deployments.cluster.certificates import check_pair
 from curvfed.deployments.cluster.checks import connections as checks
 from curvfed.deployments.cluster.checks.clock import check_clock
 from curvfed.deployments.cluster.checks.node import check_folder, gib, parts
+from curvfed.deployments.cluster.checks.superlink import SilentError, check_server, check_superlink, link_of
 from curvfed.deployments.cluster.daemons import Daemon
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import BY
@@ -67,16 +68,16 @@ def server_checks(folder: ServerFolder, results: Path | None = None) -> list[Che
     ]
 
 
-def node_checks(server: Path, name: str, node_config: str) -> list[Check]:
-    """The checks of a node, by its folder or its name in the folder of the server."""
+def node_checks(server: Path, name: str, node_config: str, address: str | None = None) -> list[Check]:
+    """The checks of a node, by its folder or its name in the folder of the server; `address` is that of its SuperLink."""
     node = ServerFolder(server).find_node(name)
     config, named = parts(node_config or ANY_PART, node.policy)
-    link = (node.superlink, node.authority)
+    link = link_of(node, address)
     return [
         ("files", partial(checks.check_files, node)),
         ("certificate", partial(checks.check_certificate, node.authority, True)),
-        ("superlink", partial(checks.check_superlink, *link, must_answer=True)),
-        ("clock", partial(check_clock, *link)),
+        ("superlink", partial(check_superlink, link)),
+        ("clock", partial(check_clock, link)),
         *named.items(),
         ("memory", _check_memory),
         ("supernode", partial(_check_killed, Daemon(node.running, node.name))),
@@ -129,14 +130,14 @@ def _check_memory() -> str:
 
 
 def _check_superlink(folder: ServerFolder) -> str:
-    address, authority = f"{LOOPBACK}:{folder.api_port}", folder.authority[0]
-    if checks.is_another(address, authority):
-        raise ClusterError(checks.ANOTHER.format(address=address, authority=authority))
-    if not checks.is_open(LOOPBACK, folder.api_port):
+    try:
+        return check_server(folder)
+    except SilentError:
+        if checks.is_open(LOOPBACK, folder.api_port):
+            raise
         checks.check_port(LOOPBACK, folder.fleet_port, "the SuperLink")
         _check_killed(Daemon(folder.running, "superlink"))
-        raise ClusterError("the SuperLink does not run; `curvfed cluster superlink` starts it")
-    return checks.check_superlink(address, authority)
+        raise ClusterError("the SuperLink does not run; `curvfed cluster superlink` starts it") from None
 
 
 def _check_killed(daemon: Daemon) -> str:

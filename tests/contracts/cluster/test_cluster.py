@@ -173,37 +173,6 @@ def test_and_for_no_others(folder, server, name):
         handshake(server, folder.authority[0], name)
 
 
-def test_the_superlink_is_known_by_its_authority(folder, server, tmp_path):
-    connections.check_superlink(server.address, folder.authority[0])
-    other = tmp_path / "ca.crt"
-    certificates.make_authority(other, tmp_path / "ca.key")
-    with pytest.raises(ClusterError, match=r"is not the one that .*ca\.crt vouches for"):
-        connections.check_superlink(server.address, other)
-
-
-def test_an_authority_that_is_no_certificate(tmp_path):
-    (tmp_path / "ca.crt").write_text("nothing")
-    with pytest.raises(ClusterError, match="is no certificate"):
-        connections.check_superlink("127.0.0.1:1", tmp_path / "ca.crt")
-
-
-def test_who_speaks_no_tls_is_named(folder):
-    def answer() -> None:
-        plain, _ = listener.accept()
-        with plain:
-            plain.sendall(b"HTTP/1.1 400 no\r\n\r\n")
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=answer, daemon=True).start()
-        with pytest.raises(ClusterError, match="does not speak TLS"):
-            connections.check_superlink(f"127.0.0.1:{listener.getsockname()[1]}", folder.authority[0])
-
-
-def test_a_superlink_that_is_not_there_yet_is_only_told_of(folder, capsys):
-    connections.check_superlink(f"127.0.0.1:{free_ports(1)[0]}", folder.authority[0])
-    assert "no SuperLink at" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("address", ["localhost", ":9092", "host:port", "host:", "host:0", "host:65536", "host:²"])
 def test_addresses_that_are_none(address):
     with pytest.raises(ClusterError, match="is no address; allowed is HOST:PORT"):
