@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.deployments.shipped import PRESETS, nearest, shipped
-from curvfed.strategies.base.dotted import dotted, read_value, toml_text
+from curvfed.strategies.base.dotted import dotted, plain, read_value, toml_text
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import nearest_key
 from curvfed.strategies.config.settings_file import check_format
@@ -109,7 +109,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
-    config: dict[str, Value] = dotted(read_toml(path))
+    config: dict[str, Value] = {key: plain(value) for key, value in dotted(read_toml(path)).items()}
     for key, value in config.items():
         check_key(key, defaults, f"{path}: ")
         if not isinstance(value, Value):

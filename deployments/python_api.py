@@ -20,7 +20,7 @@ from curvfed.deployments.request import checked
 from curvfed.deployments.turns import turn
 from curvfed.server_app.directory.run_directory import check_name, default_name
 from curvfed.server_app.directory.tables import TABLES
-from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.dotted import dotted, plain
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.run_keys import home
@@ -257,7 +257,7 @@ def simulate(
     given = {"method": method, "dataset": dataset if data is None else OWN} | keys
     settings = {kebab(key): value for key, value in dotted(given).items()}
     settings = {
-        key: os.fspath(value) if isinstance(value, os.PathLike) else value.item() if hasattr(value, "item") else value
+        key: os.fspath(value) if isinstance(value, os.PathLike) else plain(value)
         for key, value in settings.items()
         if value is not None
     }

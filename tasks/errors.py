@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 
 class SafeError(Exception):
@@ -28,6 +29,17 @@ class DataError(SafeError, ValueError):
     def __init__(self, text: str, *names: str) -> None:
         super().__init__(text)
         self.names = names
+
+
+def unreadable(path: Path, error: Exception, expected: str) -> DataError:
+    """The error for a file that a library cannot read, by the library's own error."""
+    if isinstance(error, BlockingIOError):
+        reason = "another program has it open for writing, such as a notebook: close it there, or copy the file"
+    elif isinstance(error, PermissionError):
+        reason = "this user may not read it"
+    else:
+        reason = f"it is damaged, or no {expected}"
+    return DataError(f"{path} cannot be read ({type(error).__name__}): {reason} ({error})", str(error))
 
 
 @contextlib.contextmanager

@@ -80,16 +80,6 @@ def predict_points(
     return replace(found, unknown=classifier.unknown(examples.data))
 
 
-def _cell_names(path: Path) -> list[str]:
-    import anndata
-
-    stored = anndata.read_h5ad(path, backed="r")
-    try:
-        return [str(name) for name in stored.obs_names]
-    finally:
-        stored.file.close()
-
-
 def _classifier(run: TrainedRun) -> Classifier:
     try:
         classifier = Classifier.from_arrays(run.arrays)
@@ -144,10 +134,10 @@ def _read(path: Path, spec: PointSpec) -> Examples:
     """All points of a file. Scored are its test part, or else all of known class."""
     raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key, bare=True)
     labels, known = [raw.class_names[label] if label >= 0 else "" for label in raw.labels], raw.labels >= 0
-    names = _cell_names(path) if path.suffix.lower() == ".h5ad" else []
     if raw.test is not None and known.any():
-        return Examples(raw.points, labels, raw.test & known, "the test points", names)
-    return Examples(raw.points, labels, known, "all points" if known.all() else "the points of known class", names)
+        return Examples(raw.points, labels, raw.test & known, "the test points", raw.names)
+    which = "all points" if known.all() else "the points of known class"
+    return Examples(raw.points, labels, known, which, raw.names)
 
 
 def _held_out(examples: Examples, spec: PointSpec, held: ClientPoints) -> NDArray[np.bool_]:

@@ -29,7 +29,7 @@ from typing import Any
 
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, check_key, pop_supernodes, read_toml
 from curvfed.server_app.directory.run_directory import FREE_TO_CHANGE
-from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.dotted import dotted, plain
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
@@ -205,6 +205,8 @@ def combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, 
                 "other keys itself"
             )
         values = value if isinstance(value, list) else [value]
+        if isinstance(DEFAULTS[key], str):
+            values = list(map(plain, values))
         for one in values:
             if not isinstance(one, Value):
                 raise UsageError(

@@ -7,6 +7,8 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Mapping
 from typing import Any
 
+from curvfed.tasks.class_names import row_of
+
 EXTRA = "extra"
 """The key whose value holds further keys."""
 
@@ -45,16 +47,22 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
+def plain(value: Any) -> Any:
+    """A value from Python or TOML as a key holds it: text for a list of names, a number of Python for one of NumPy."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return row_of(value) if isinstance(value, list | tuple) else value
+
+
 def read_value(text: str, default: Scalar) -> Scalar:
     """Read a value as TOML, or as plain text if it is not TOML; where the default is a string, `7` is text too.
 
-    `.5` is a number, which it is not in TOML.
+    `.5` is a number, which it is not in TOML. A list is text, as `plain` writes it.
     """
     try:
         table = tomllib.loads("value = " + re.sub(r"^([+-]?)\.(?=\d)", r"\g<1>0.", text))
     except tomllib.TOMLDecodeError:
         return text
-    value = table["value"]
+    value = plain(table["value"])
     if len(table) > 1 or not isinstance(value, Scalar) or (isinstance(default, str) and not isinstance(value, str)):
         return text
     return value

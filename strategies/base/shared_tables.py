@@ -116,7 +116,9 @@ class Points(Table):
         default=-1.0, lt=0, description="of the disc that the points lie in, whose radius is 1/sqrt(-curvature)"
     )
     classes: str = Field(
-        default="", description="comma-separated names of the classes to keep, such as 0,2,3; empty: all"
+        default="",
+        description="names of the classes to keep, separated by commas, such as 0,2,3; a name with a comma stands in "
+        "quotes; empty: all",
     )
     embedding_key: str = Field(
         default="X_poincare", description="where an .h5ad file has the coordinates: an entry of obsm with two columns"

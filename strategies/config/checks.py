@@ -219,21 +219,22 @@ def _check_points(config: RunConfig) -> None:
     keys = config.table("hull")
     try:
         spec = point_spec(config, config.points)
+        kept = spec.kept
     except DataError as error:
         raise ConfigError(str(error)) from None
     named = f'"{config.points.classes}"'
     for key, value, number in (
         ("hull.num-classes", keys.num_classes, keys.num_classes),
-        ("points.classes", named, len(spec.kept)),
+        ("points.classes", named, len(kept)),
     ):
         if number == 1:
             raise ConfigError(f"{key} = {value}: allowed are 2 classes or more")
         if number is not None and number > 2 and keys.grouping == "kernighan-lin":
             raise ConfigError(f'hull.grouping = "kernighan-lin" and {key} = {value}: allowed are 2 classes')
-    if spec.kept and keys.num_classes not in (None, len(spec.kept)):
+    if kept and keys.num_classes not in (None, len(kept)):
         raise ConfigError(
             f"hull.num-classes = {keys.num_classes} and points.classes = {named}: allowed are auto and the "
-            f"number of these, {len(spec.kept)}"
+            f"number of these, {len(kept)}"
         )
     if keys.svm == "hard" and keys.c is not None:
         raise ConfigError(

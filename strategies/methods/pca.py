@@ -12,6 +12,7 @@ from curvfed.strategies.base.calibration import pack_symmetric, triangle, unpack
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.method import ONE_SHOT, POINTS, Method
+from curvfed.tasks.class_names import names_in
 from curvfed.tasks.points.expression import LARGEST
 
 Array = NDArray[np.float64]
@@ -36,7 +37,10 @@ class Keys(Table):
         ConfigError
             If there are too few or too many, or one is named twice.
         """
-        names = [name.strip() for name in self.genes.split(",") if name.strip()]
+        try:
+            names = names_in(self.genes)
+        except ValueError as error:
+            raise ConfigError(f"pca.genes: {error}") from None
         if not 3 <= len(set(names)) == len(names) <= 1000:
             raise ConfigError(
                 f"pca.genes has {len(names)} names, {len(set(names))} of them different; allowed are 3 to 1,000 genes, "

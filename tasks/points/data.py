@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from curvfed.tasks.class_names import class_name, names_in, row_of
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.partition import membership_digest
 from curvfed.tasks.points.client_points import Booleans, ClientPoints, Integers, client_points
@@ -20,6 +21,9 @@ __all__ = ["ClientPoints", "PointSpec", "load_client", "load_own", "load_pooled"
 
 HELD_OUT_STREAM = 15
 """Random stream for the test part of a node's own data."""
+
+FEWEST = 20
+"""Points below which each may be of a class of its own."""
 
 Stamp = tuple[str, int, int] | None
 """Path, size and time of a file, to notice that it was overwritten in the lifetime of this process."""
@@ -49,7 +53,7 @@ class PointSpec:
     curvature : float
         Curvature of the disc, negative.
     classes : str
-        Comma-separated names of the classes to keep; "" means all.
+        Names of the classes to keep, as `curvfed.tasks.class_names.names_in` reads them; "" means all.
     num_points, sample_radius, margin, reference
         For "uniform": see `curvfed.tasks.points.uniform.two_classes`. The radius is a share of the disc's.
     embedding_key, label_key : str
@@ -94,8 +98,17 @@ class PointSpec:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Names of the classes to keep, in order; none means all."""
-        return tuple(in_order([name.strip() for name in self.classes.split(",") if name.strip()]))
+        """Names of the classes to keep, in order; none means all.
+
+        Raises
+        ------
+        DataError
+            If `classes` is no list of names.
+        """
+        try:
+            return tuple(in_order([class_name(name) for name in names_in(self.classes)]))
+        except ValueError as error:
+            raise DataError(f"points.classes: {error}") from None
 
 
 def load_client(spec: PointSpec, partition_id: int, num_partitions: int) -> ClientPoints:
@@ -166,6 +179,7 @@ def own(raw: RawPoints, spec: PointSpec) -> ClientPoints:
     """
     check_inside("the data", raw.points, spec.curvature)
     raw = _kept(raw, spec)
+    _check_classes("the data", raw)
     test = _held_out(raw.labels, spec) if raw.test is None else raw.test
     return _client(raw, np.arange(len(test)), test, spec)
 
@@ -201,7 +215,11 @@ def _pooled(spec: PointSpec, stamp: Stamp) -> tuple[RawPoints, Booleans]:
         raw = _read(Path(stamp[0]), spec)
     unknown = [name for number, name in enumerate(raw.class_names) if not (raw.labels == number).any()]
     if unknown:
-        raise DataError(f"points.classes: {spec.dataset} has no points of the classes {', '.join(unknown)}")
+        raise DataError(
+            f"points.classes: {spec.dataset} has no points of the classes {row_of(unknown)}; a name with a comma stands in "
+            "quotes"
+        )
+    _check_classes(spec.dataset, raw)
     named = spec.dataset.lower() in CURVATURES
     test = _drawn(len(raw.labels), spec) if raw.test is None or named else raw.test
     num_classes = len(np.unique(raw.labels[~test]))
@@ -226,6 +244,16 @@ def _read(path: Path, spec: PointSpec) -> RawPoints:
 def _kept(raw: RawPoints, spec: PointSpec) -> RawPoints:
     """The points of the classes to keep. Those of unknown class are neither trained on nor scored."""
     return raw.only(spec.kept or raw.class_names)
+
+
+def _check_classes(where: str, raw: RawPoints) -> None:
+    """Refuse classes that are rather names of single points, or measurements."""
+    count, classes = len(raw.labels), len(np.unique(raw.labels))
+    if count >= FEWEST and 2 * classes > count:
+        raise DataError(
+            f"{where}: {count} points are of {classes} classes; allowed are at most half as many classes as points. Does "
+            "points.label-key name the column of the classes?"
+        )
 
 
 def _client(

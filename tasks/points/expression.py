@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.tasks.errors import DataError
+from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.stored_files import replacing
 
 LARGEST = 30.0
@@ -52,7 +52,7 @@ def read(path: Path) -> Any:
             warnings.simplefilter("ignore")  # files of earlier versions are read as well
             return anndata.read_h5ad(path)
     except Exception as error:  # HDF5 and AnnData have errors of their own
-        raise DataError(f"{path} cannot be read ({type(error).__name__}): it is damaged, or no .h5ad file") from error
+        raise unreadable(path, error, ".h5ad file") from error
 
 
 def write_cells(cells: Any, path: Path) -> None:

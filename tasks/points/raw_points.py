@@ -2,16 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.tasks.class_names import class_name
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import Booleans, Floats, Integers
-
-UNKNOWN = ("", "nan", "NaN")
-"""What stands in place of a class that is not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +25,15 @@ class RawPoints:
         In numerical order if all are whole numbers, else in alphabetical order.
     test : (n,), bool, or None
         The data set's own test part, if it has one.
+    names : sequence of str, (n,)
+        The names of the points in the file; empty if they have none.
     """
 
     points: Floats
     labels: Integers
     class_names: tuple[str, ...]
     test: Booleans | None
+    names: Sequence[str] = ()
 
     def only(self, class_names: Sequence[str]) -> "RawPoints":
         """The points of these classes, renumbered, none of unknown class. A class without points keeps its number."""
@@ -70,7 +69,9 @@ def check_inside(where: str, points: Floats, curvature: float) -> None:
         )
 
 
-def raw_points(where: str, coordinates: object, classes: object, what: tuple[str, str]) -> RawPoints:
+def raw_points(
+    where: str, coordinates: object, classes: object, what: tuple[str, str], names: Sequence[str] = ()
+) -> RawPoints:
     """Check the points of one part, and number their classes.
 
     Parameters
@@ -78,34 +79,33 @@ def raw_points(where: str, coordinates: object, classes: object, what: tuple[str
     where : str
         The beginning of an error's text.
     coordinates : array-like, (n, 2), of real numbers
-    classes : array-like, (n,), of whole numbers or strings; None, NaN or "" where it is not known
+    classes : array-like, (n,), as for `numbered`; or None: no class is known
     what : tuple of str
         Names of the two in the file.
+    names : sequence of str, (n,)
+        Of the points, if the file has any.
 
     Raises
     ------
     DataError
         A wrong shape or type, or a value that is not finite.
     """
-    points = np.asarray(coordinates)
+    points = np.asarray(coordinates.toarray() if hasattr(coordinates, "toarray") else coordinates)
     if points.shape == (0,):
         points = points.reshape(0, 2)
     if points.ndim != 2 or points.shape[1] != 2 or points.dtype.kind not in "fiu":
         raise DataError(
             f"{where}: {what[0]} is {points.dtype} of shape {points.shape}; allowed are real numbers of shape (n, 2)"
         )
+    if classes is None:
+        classes = np.full(len(points), "")
     labels, class_names = numbered(where, classes, len(points), what[1], gaps=True)
     with np.errstate(over="ignore"):  # values beyond float64 become infinite
         points = points.astype(np.float64)
     wrong = int((~np.isfinite(points).all(axis=1)).sum())
     if wrong:
         raise DataError(f"{where}: {wrong} of {len(points)} rows of {what[0]} are NaN or infinite; allowed are numbers")
-    return RawPoints(points, labels, class_names, None)
-
-
-def unlabelled(where: str, coordinates: NDArray[Any]) -> RawPoints:
-    """Points of unknown class. Raises as `raw_points`."""
-    return raw_points(where, coordinates, np.full(coordinates.shape[:1], ""), ("coordinates", "classes"))
+    return RawPoints(points, labels, class_names, None, names)
 
 
 def numbered(
@@ -117,38 +117,29 @@ def numbered(
     ----------
     where, what : str
         As in `raw_points`; `what` is the name of the classes.
-    classes : array-like, (count,), of whole numbers, which may be stored as floats, or strings
+    classes : array-like, (count,), of labels as `curvfed.tasks.class_names.class_name` reads them
     count : int
         The number of examples.
     gaps : bool
-        Whether None, NaN and "" are allowed. Their index is −1.
+        Whether labels may be missing. Their index is −1.
 
     Raises
     ------
     DataError
-        A wrong shape or type, or an empty name.
+        A wrong shape or type, or a missing label.
     """
     labels = np.asarray(classes)
     if labels.shape != (count,):
         raise DataError(f"{where}: {what} has shape {labels.shape}; allowed is {(count,)}, a class for each")
+    items = labels.tolist()
     try:
-        written = labels.astype(np.str_) if labels.dtype.kind in "iuUS" else _written(labels.tolist())
-    except ValueError:
+        written = {label: class_name(label) for label in set(items)}
+    except (ValueError, TypeError):  # a list is no key
         raise DataError(f"{where}: {what} is {labels.dtype}; allowed are whole numbers or strings") from None
-    found, inverse = np.unique(written, return_inverse=True)
-    unnamed = int(np.isin(written, UNKNOWN).sum())
-    if unnamed and not gaps:
-        raise DataError(f"{where}: {unnamed} of {count} entries of {what} are empty; allowed are names")
-    names = in_order([name for name in found.tolist() if name not in UNKNOWN])
-    places = np.array([names.index(name) if name in names else -1 for name in found], dtype=np.int64)
-    return places[inverse.reshape(-1)], tuple(names)
-
-
-def _written(labels: list[Any]) -> NDArray[np.str_]:
-    """The names of strings, or of whole numbers, whatever their type; "" where there is none."""
-    known = [one for one in labels if not (one is None or one != one)]
-    if not all(isinstance(one, str) for one in known):
-        if any(isinstance(one, bool) or not isinstance(one, int | float) or one % 1 for one in known):
-            raise ValueError("neither whole numbers nor strings")
-        labels = [one if one is None or one != one else int(one) for one in labels]
-    return np.array(["" if one is None or one != one else str(one) for one in labels], dtype=np.str_)
+    names = in_order([name for name in written.values() if name])
+    places = {name: place for place, name in enumerate(names)} | {"": -1}
+    numbers = np.array([places[written[label]] for label in items], dtype=np.int64)
+    missing = int((numbers < 0).sum())
+    if missing and not gaps:
+        raise DataError(f"{where}: {missing} of {count} entries of {what} are empty; allowed are names")
+    return numbers, tuple(names)

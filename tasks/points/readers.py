@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.tasks.errors import DataError
+from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.points.datasets import ENDINGS
-from curvfed.tasks.points.raw_points import RawPoints, check_inside, in_order, numbered, raw_points, unlabelled
+from curvfed.tasks.points.raw_points import RawPoints, check_inside, in_order, numbered, raw_points
 from curvfed.tasks.points.tables import read_table
 
 __all__ = ["READERS", "RawPoints", "check_inside", "in_order", "numbered", "raw_points", "read_points"]
@@ -22,10 +22,11 @@ def read_points(path: Path, curvature: float, embedding_key: str, label_key: str
     Parameters
     ----------
     path : Path
-        An `.npz` of `NPZ_KEYS`, without pickled objects; a `.csv` or `.tsv` in UTF-8, with or without a header; or an
-        `.h5ad` of AnnData. The class of a table is in the column `label_key`; if this is the default or there is no header,
-        also in the last of three columns. Its coordinates are in the columns "x" and "y", or in the two other columns that
-        hold numbers and do not have an empty header. Where a class is empty or NaN the point's label is −1.
+        An `.npz` of `NPZ_KEYS`, without pickled objects; a `.csv` or `.tsv` in UTF-8 or UTF-16, with or without a
+        header; or an `.h5ad` of AnnData. The class of a table is in the column `label_key`; if this is the default or
+        there is no header, also in the last of three columns, unless that is a coordinate. Its coordinates are in the
+        columns "x" and "y", or in the two other columns that hold numbers and have a header that is not empty. Where
+        the class is missing (`curvfed.tasks.class_names.MISSING`) the point's label is −1.
     curvature : float
         Negative.
         An `.npz` may say its own, positive or negative, as `curve`.
@@ -51,10 +52,7 @@ def read_points(path: Path, curvature: float, embedding_key: str, label_key: str
     except (DataError, ImportError):
         raise
     except Exception as error:  # every format has errors of its own
-        raise DataError(
-            f"{path} cannot be read ({type(error).__name__}): it is damaged, or no {path.suffix.lower()} file of numbers "
-            "and strings"
-        ) from error
+        raise unreadable(path, error, f"{path.suffix.lower()} file of numbers and strings") from error
     check_inside(str(path), raw.points, curvature)
     return raw
 
@@ -66,7 +64,7 @@ def _read_npz(path: Path, embedding_key: str, label_key: str, bare: bool) -> Raw
             return raw_points(str(path), stored["data"], stored["label"], ("data", "label"))
         alone = [stored[key] for key in stored if key in ("x_train", "x_test", "data") or len(stored.files) == 1]
         if bare and alone and not {"y_train", "y_test"} & set(stored):
-            return unlabelled(str(path), np.concatenate(alone))
+            return raw_points(str(path), np.concatenate(alone), None, ("coordinates", "classes"))
         parts = ["train", "test"] if "x_test" in stored or "y_test" in stored else ["train"]
         absent = [key for part in parts for key in (f"x_{part}", f"y_{part}") if key not in stored]
         if absent:
@@ -103,21 +101,20 @@ def _read_h5ad(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
     try:
         if embedding_key not in stored.obsm:
             raise _lacks(path, "obsm", embedding_key, stored.obsm, "points.embedding-key")
-        if bare and label_key not in stored.obs:
-            return unlabelled(str(path), np.asarray(stored.obsm[embedding_key]))
-        if label_key not in stored.obs:
+        if not bare and label_key not in stored.obs:
             raise _lacks(path, "obs", label_key, stored.obs, "points.label-key")
-        coordinates, classes = np.asarray(stored.obsm[embedding_key]), stored.obs[label_key]
+        coordinates, classes = stored.obsm[embedding_key], stored.obs.get(label_key)
+        names = list(map(str, stored.obs_names))
     finally:
         stored.file.close()
-    if classes.dtype.kind not in "iufb":  # a categorical, or strings, whose gaps have types of their own
-        classes = classes.astype(object).where(classes.notna(), None)
-    return raw_points(str(path), coordinates, classes, (f'obsm["{embedding_key}"]', f'obs["{label_key}"]'))
+    what = (f'obsm["{embedding_key}"]', f'obs["{label_key}"]')
+    return raw_points(str(path), coordinates, classes, what, names)
 
 
 def _lacks(path: Path, part: str, key: str, there: Any, option: str) -> DataError:
     names = ", ".join(map(str, there)) or "none"
-    return DataError(f'{path} has no {part}["{key}"]; {option} names it, and there are {names}', names)
+    hint = "; cells with gene expression get coordinates by curvfed embed" if part == "obsm" else ""
+    return DataError(f'{path} has no {part}["{key}"]; {option} names it, and there are {names}{hint}', names)
 
 
 READERS: dict[str, Callable[[Path, str, str, bool], RawPoints]] = dict(

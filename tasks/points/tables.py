@@ -1,10 +1,11 @@
 """Tables of points as text: `.csv` and `.tsv`."""
 
+import codecs
 import csv
+import io
 import math
+import re
 from pathlib import Path
-
-import numpy as np
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.raw_points import RawPoints, raw_points
@@ -13,6 +14,9 @@ COLUMNS = "two columns of coordinates and one of classes"
 
 DEFAULT_LABEL = "label"
 """The name of the column of classes, if none is given."""
+
+Row = tuple[int, list[str]]
+"""The number of a line, and its cells."""
 
 
 def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> RawPoints:
@@ -23,68 +27,118 @@ def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
     DataError
         Says the line and the column, and never a value.
     """
-    separator, said = ("\t", "tabs") if path.suffix.lower() == ".tsv" else (",", "commas")
-    wanted = f"{COLUMNS}, separated by {said}"
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file, delimiter=separator)
-        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
-    rows = [(line, row) for line, row in rows if any(row)]
+    least = 2 if bare else 3
+    rows = _rows(path, least)
     if not rows:
-        raise DataError(f"{path} is empty; wanted are {wanted}")
+        raise DataError(f"{path} is empty; wanted are {COLUMNS}")
     first_line, first_row = rows[0]
     width = len(first_row)
-    if width < (2 if bare else 3):
-        raise DataError(f"{path}, line {first_line}: there are {width} columns; wanted are {wanted}")
+    if width < least:
+        raise DataError(f"{path}, line {first_line}: there are {width} columns; wanted are {COLUMNS}")
     for line, row in rows:
         if len(row) != width:
             raise DataError(f"{path}, line {line}: there are {len(row)} columns, in the first line {width}")
-    header = [] if any(_is_number(cell) for cell in first_row) else first_row
-    label = _label_column(path, header, width, label_key) if width > 2 else None
+    header = first_row if _is_header(first_row, label_key) else []
     body = rows[1:] if header else rows
-    columns = _coordinate_columns(path, header, body[0], label) if body else []
-    for line, row in body:
-        for column in columns:
-            if not _is_number(row[column]) or not math.isfinite(float(row[column])):
-                raise DataError(f"{path}, line {line}: column {column + 1} is no finite number; it is a coordinate")
-    points = [[float(row[column]) for column in columns] for _, row in body]
-    classes = np.array(["" if label is None else row[label] for _, row in body], dtype=np.str_)
-    return raw_points(str(path), points, classes, ("coordinates", "classes"))
+    first = body[0] if body else rows[0]
+    label = _label_column(header, first[1], label_key)
+    if label is None and not bare:
+        raise _unlabelled(path, header or [""] * width, label_key)
+    columns = _coordinate_columns(path, header, first, label) if body else []
+    points = [[_coordinate(path, line, row, column) for column in columns] for line, row in body]
+    # The first column has the names of the points, where it is text, or the index that pandas writes.
+    is_named = 0 not in (label, *columns) and (header[:1] == [""] or math.isnan(_number(first[1][0])))
+    names = [row[0] for _, row in body] if is_named else []
+    classes = None if label is None else [row[label] for _, row in body]
+    return raw_points(str(path), points, classes, ("coordinates", "classes"), names)
 
 
-def _coordinate_columns(path: Path, header: list[str], first: tuple[int, list[str]], label: int | None) -> list[int]:
+def _rows(path: Path, least: int) -> list[Row]:
+    """The lines that are not blank, split where they have at least `least` columns.
+
+    Spreadsheets put semicolons in place of commas where commas are in numbers.
+    """
+    text = _text(path)
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    fitting = [mark for mark in (usual, ";", "\t", ",") if len(next(csv.reader([line], delimiter=mark), [])) >= least]
+    has_decimal_commas = usual == "," and re.search(r"\d,\d+;[+-]?\d+,\d", line)
+    separator = ";" if has_decimal_commas else (*fitting, usual)[0]
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+    return [(line, row) for line, row in rows if any(row)]
+
+
+def _text(path: Path) -> str:
+    data = path.read_bytes()
+    is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        return data.decode("utf-16" if is_wide else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{path}, line {line}: no text in UTF-8, nor in UTF-16 with its mark; allowed are these two. A table in "
+            'another encoding, such as cp1252 of Windows, is to be saved as UTF-8 (in Excel "CSV UTF-8")'
+        ) from error
+
+
+def _is_header(row: list[str], label_key: str) -> bool:
+    """Whether the first line has the columns' names. Those that pandas gives on its own are 0 and 1."""
+    numbers = [cell for cell in row if not math.isnan(_number(cell))]
+    return not numbers or label_key in row or numbers == ["0", "1"]
+
+
+def _label_column(header: list[str], first: list[str], label_key: str) -> int | None:
+    """The column of that name. The last of three columns, if the name is the default: any other guess may be wrong."""
+    if label_key in header:
+        return header.index(label_key)
+    # A column with an empty header is the index that pandas writes.
+    named = [place for place in range(len(first)) if not header or header[place]]
+    if len(named) != 3 or (header and label_key != DEFAULT_LABEL):
+        return None
+    numbers = [place for place in named if not math.isnan(_number(first[place]))]
+    is_coordinate = numbers[-1:] == named[-1:] and len(numbers) == 2
+    if is_coordinate or (header and header[named[-1]].lower() in ("x", "y")):
+        return None
+    return named[-1]
+
+
+def _unlabelled(path: Path, header: list[str], label_key: str) -> DataError:
+    named = [name for name in header if name]
+    there = ", ".join(named[:20])
+    columns = f"; its columns are {there}" if there else ""
+    return DataError(
+        f'{path} has {len(named) or len(header)} columns and none is named "{label_key}" (points.label-key){columns}',
+        there,
+    )
+
+
+def _coordinate_columns(path: Path, header: list[str], first: Row, label: int | None) -> list[int]:
     """The columns "x" and "y"; if there are none, the two columns of numbers besides the class."""
     line, row = first
     lower = [name.lower() for name in header]
     if lower.count("x") == lower.count("y") == 1:
         return [lower.index("x"), lower.index("y")]
-    # A column with an empty header is the index that pandas writes.
     named = [place for place in range(len(row)) if place != label and (not header or header[place])]
-    columns = [place for place in named if label is None or _is_number(row[place])]
-    if label is not None and len(columns) != 2:
-        raise DataError(
-            f"{path}, line {line}: beside the class, column {label + 1}, {len(columns)} columns are numbers; wanted are "
-            f"{COLUMNS}"
-        )
+    if label is None and len(named) == 2:
+        return named
+    columns = [place for place in named if not math.isnan(_number(row[place]))]
+    if len(columns) != 2:
+        beside = "" if label is None else f"beside the class, column {label + 1}, "
+        raise DataError(f"{path}, line {line}: {beside}{len(columns)} columns are numbers; wanted are {COLUMNS}")
     return columns
 
 
-def _label_column(path: Path, header: list[str], width: int, label_key: str) -> int:
-    """The column of that name. The last of three columns, if the name is the default: any other guess may be wrong."""
-    if label_key in header:
-        return header.index(label_key)
-    named = [name for name in header if name] if header else [""] * width
-    if len(named) == 3 and (label_key == DEFAULT_LABEL or not header):
-        return width - 1
-    there = ", ".join(named[:20])
-    columns = f"; its columns are {there}" if header else ""
-    raise DataError(
-        f'{path} has {len(named)} columns and none is named "{label_key}" (points.label-key){columns}', there
-    )
+def _coordinate(path: Path, line: int, row: list[str], column: int) -> float:
+    value = _number(row[column])
+    if not math.isfinite(value):
+        raise DataError(f"{path}, line {line}: column {column + 1} is no finite number; it is a coordinate")
+    return value
 
 
-def _is_number(cell: str) -> bool:
+def _number(cell: str) -> float:
+    """The number in a cell, with a decimal point or comma; NaN if there is none."""
     try:
-        float(cell)
+        return float(cell.replace(",", "."))
     except ValueError:
-        return False
-    return True
+        return math.nan

@@ -11,6 +11,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
+from curvfed.tasks.class_names import normalised
 from curvfed.tasks.errors import DataError
 
 MAX_CLASSES = 10_000
@@ -102,12 +103,13 @@ def class_names(where: Path | str, names: object, num_classes: int) -> tuple[str
         return tuple(str(index) for index in range(num_classes))
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise DataError(f"{where}: class_names must be a list of strings")
+    names = tuple(map(normalised, names))
     if len(set(names)) < len(names) or not num_classes <= len(names) <= MAX_CLASSES:
         raise DataError(
             f"{where}: class_names must be different from each other, one for each label 0..{num_classes - 1}; "
             f"there are {len(set(names))} different names"
         )
-    return tuple(names)
+    return names
 
 
 def masks(where: Path | str, masks: tuple[object, object, object], num_nodes: int) -> Tensor:

@@ -214,7 +214,9 @@ def test_kept_classes(own):
 
 
 def test_classes_that_are_not_there(own):
-    with pytest.raises(DataError, match=r"points\.classes: .* has no points of the classes e, f"):
+    with pytest.raises(
+        DataError, match=r"points\.classes: .* has no points of the classes e,f; a name with a comma stands in quotes"
+    ):
         load_pooled(PointSpec(str(own), own.parent, classes="a,f,e"))
     with pytest.raises(DataError, match="training points of 1 classes; at least 2"):
         load_pooled(PointSpec(str(own), own.parent, classes="a"))

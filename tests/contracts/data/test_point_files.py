@@ -166,7 +166,7 @@ def test_csv_with_numbers_as_classes(tmp_path):
         (["PD1,name,label", "0.1,b,a"], "line 2: beside the class, column 3, 1 columns are numbers"),
         (["x,y,kind,time", "0.1,0.2,a,7"], 'has 4 columns and none is named "label"'),
         (["x,y", "0.1,0.2"], "line 1: there are 2 columns; wanted"),
-        (["x;y;label", "0.1;0.2;a"], "line 1: there are 1 columns; wanted .* separated by commas"),
+        (["x|y|label", "0.1|0.2|a"], "line 1: there are 1 columns; wanted"),
         (["x,y,label", "0.1,0.2,a", SECRET], "line 3: there are 1 columns, in the first line 3"),
         (["x,y,label", "0.1,0.2,a", "", f'0.1,"{SECRET}\nb",a'], "line 5: column 2 is no finite number"),
         (["x,y,label", "0.1,0.2,a", f"nan,{SECRET},a"], "line 3: column 1 is no finite number"),
@@ -186,8 +186,58 @@ def test_faults_of_a_csv(tmp_path, lines, message):
 
 def test_a_csv_that_is_none(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00binary")
-    with pytest.raises(DataError, match=r"cannot be read \(UnicodeDecodeError\): it is damaged, or no \.csv"):
+    with pytest.raises(DataError, match=r"line 1: no text in UTF-8, nor in UTF-16"):
         read(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["x;y;label", "0,1;-0,2;b", "0,3;0,4;a"],
+        ["0,1;-0,2;b", "0,3;0,4;a"],
+        ["x\ty\tlabel", "0,1\t-0,2\tb", "0.3\t0.4\ta"],
+        [",0,1,label", "0,0.1,-0.2,b", "1,0.3,0.4,a"],
+        ["0,1,label", "0.1,-0.2,b", "0.3,0.4,a"],
+    ],
+)
+def test_tables_of_spreadsheets(tmp_path, lines, encoding):
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(lines), encoding=encoding)
+    raw = read(path)
+    assert (raw.points == POINTS[:2]).all()
+    assert named(raw) == ["b", "a"]
+
+
+def test_a_table_in_another_encoding_is_refused_by_its_line(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("x,y,label\n0.1,0.2,a\n0.1,0.2,M\u00fcller".encode("cp1252"))
+    with pytest.raises(DataError, match=r"line 3: no text in UTF-8, .* cp1252 .* saved as UTF-8") as caught:
+        read(path)
+    assert "ller" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [["cell,x,y", "one,0.1,0.2"], ["type,X,Y", "a,0.1,0.2"], ["cell,pm1,pm2", "one,0.1,0.2"], ["one,0.1,0.2"]],
+)
+def test_a_coordinate_is_no_class(tmp_path, lines):
+    path = text(tmp_path / "a.csv", *lines)
+    with pytest.raises(DataError, match=r'has 3 columns and none is named "label" \(points\.label-key\)'):
+        read(path)
+    raw = read_points(path, -1.0, "X_poincare", "label", bare=True)
+    assert raw.points.tolist() == [[0.1, 0.2]]
+    assert raw.labels.tolist() == [-1]
+    assert raw.names == [lines[-1].partition(",")[0]]
+
+
+@pytest.mark.parametrize("header", [",pm1,pm2", ",x,y", ",0,1", "id,x,y"])
+def test_points_alone_have_an_index(tmp_path, header):
+    path = text(tmp_path / "a.csv", header, "7,0.1,-0.2", "9,0.3,0.4")
+    raw = read_points(path, -1.0, "X_poincare", "label", bare=True)
+    assert (raw.points == POINTS[:2]).all()
+    assert raw.labels.tolist() == [-1, -1]
+    assert raw.names == ([] if header == "id,x,y" else ["7", "9"])
 
 
 def test_csv_needs_neither_pandas_nor_torch(tmp_path):
@@ -272,6 +322,30 @@ def test_faults_of_an_h5ad(h5ad, embedding, label, message):
     path = h5ad(score=[0.5, 1.5, 2.5, 3.5])
     with pytest.raises(DataError, match=message):
         read(path, embedding_key=embedding, label_key=label)
+
+
+def test_sparse_coordinates(h5ad):
+    from scipy.sparse import csr_array, csr_matrix
+
+    for kind in (csr_array, csr_matrix):
+        assert (read(h5ad(kind(POINTS)), embedding_key="X_disc", label_key="cell").points == POINTS).all()
+
+
+def test_a_file_in_use_is_not_damaged(h5ad):
+    import fcntl
+
+    path = h5ad()
+    with path.open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as HDF5 does where it writes
+        with pytest.raises(DataError, match=r"another program has it open") as caught:
+            read(path)
+    assert "damaged" not in str(caught.value)
+    assert caught.value.names == (str(caught.value.__cause__),)
+
+
+def test_cells_without_coordinates_are_told_of_embed(h5ad):
+    with pytest.raises(DataError, match=r'no obsm\["X_poincare"\]; .* curvfed embed'):
+        read(h5ad(), label_key="cell")
 
 
 def test_an_h5ad_that_is_none(tmp_path):

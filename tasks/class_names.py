@@ -1,0 +1,89 @@
+"""The names of classes: which labels are one name, which are none, and how a list of names is written."""
+
+import csv
+import re
+import unicodedata
+from collections.abc import Iterable
+
+MISSING = frozenset(
+    (
+        "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+        "NULL", "NaN", "NaT", "None", "n/a", "nan", "null",
+    )
+)  # fmt: skip
+"""What programs write in place of a label: R, spreadsheets, databases, and pandas, which reads all of them so."""
+
+
+def normalised(name: str) -> str:
+    """A name in composed Unicode (NFC), with single blanks between its words: some programs write it otherwise."""
+    return " ".join(unicodedata.normalize("NFC", name).split())
+
+
+def class_name(label: object) -> str:
+    """The name of a label's class, the same for every type and format that it may be stored in.
+
+    Parameters
+    ----------
+    label : str, bytes, int, bool, float, or what stands for a missing one
+
+    Returns
+    -------
+    str
+        "" if the label is missing. A whole number has no decimals.
+
+    Raises
+    ------
+    ValueError
+        If it is of another type, or a float that is no whole number.
+
+    Examples
+    --------
+    >>> [class_name(label) for label in ("T  cell ", 1.0, "1.0", True, "NA", float("nan"))]
+    ['T cell', '1', '1', 'True', '', '']
+    """
+    name = normalised(label.decode() if isinstance(label, bytes) else str(label))
+    if name in MISSING:
+        return ""
+    if not isinstance(label, str | bytes | int | float):
+        raise ValueError("neither a name nor a number")
+    if isinstance(label, float):
+        if not label.is_integer():
+            raise ValueError("no whole number")
+        return str(int(label))
+    return str(int(float(name))) if re.fullmatch(r"-?\d{1,15}\.0*", name, re.ASCII) else name
+
+
+def alike(name: str) -> str:
+    """What names that may mean one class have in common: letters, digits, + and the minus of a marker."""
+    words = re.findall(r"[^\W_]+|\+|-(?!\w)", unicodedata.normalize("NFKC", name).casefold())
+    return "".join(word.removesuffix("s") if len(word) > 3 else word for word in words)
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a row of CSV: a name with a comma stands in quotes.
+
+    Raises
+    ------
+    ValueError
+        If a quote is not closed.
+
+    Examples
+    --------
+    >>> names_in('"CD8-positive, alpha-beta T cell", B cell')
+    ['CD8-positive, alpha-beta T cell', 'B cell']
+    """
+    try:
+        rows = list(csv.reader([text], skipinitialspace=True, strict=True))
+    except csv.Error as error:
+        raise ValueError(f"{text} is no list of names: {error}; allowed are names separated by commas") from None
+    return [name for row in rows for name in map(normalised, row) if name]
+
+
+def row_of(names: Iterable[object]) -> str:
+    """The inverse of `names_in`."""
+    return ",".join(map(_quoted, map(str, names)))
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"' if "," in name or '"' in name else name

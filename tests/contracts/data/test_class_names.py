@@ -1,0 +1,162 @@
+"""A label is of the same class, or of none, whatever the type and the format that it is stored in."""
+
+import numpy as np
+import pandas
+import pytest
+
+import curvfed
+from curvfed.strategies.base.dotted import plain, read_value
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.methods.pca import Keys
+from curvfed.tasks.class_names import MISSING, alike, class_name, names_in, row_of
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.in_memory import check_data
+from curvfed.tasks.points.data import PointSpec, load_own, own
+from curvfed.tasks.points.readers import read_points
+
+POINTS = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.25], [0.0, 0.1]])
+
+
+def stored(folder, kind, labels):
+    """The points with these labels in a file, or as objects."""
+    import anndata
+
+    path = folder / f"a.{kind}"
+    frame = pandas.DataFrame({"x": POINTS[:, 0], "y": POINTS[:, 1], "label": labels})
+    if kind == "csv":
+        frame.to_csv(path, index=False, na_rep="NA")
+    elif kind == "tsv":
+        frame.to_csv(path, index=False, sep="\t", na_rep="")
+    elif kind == "npz":
+        values = frame["label"].to_numpy()
+        np.savez(path, data=POINTS, label=values.astype(str) if values.dtype == object else values)
+    elif kind == "memory":
+        return check_data("data", (POINTS, frame["label"]))
+    else:
+        cells = [f"cell{number}" for number in range(len(POINTS))]
+        made = anndata.AnnData(np.ones((4, 2)), obs=frame.set_index(pandas.Index(cells)))
+        made.obsm["X_poincare"] = POINTS
+        made.write_h5ad(path)
+    return read_points(path, -1.0, "X_poincare", "label")
+
+
+def named(raw):
+    return [raw.class_names[label] if label >= 0 else None for label in raw.labels]
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "npz", "h5ad", "memory"])
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (pandas.Series([0, 1, 2, 1]), ["0", "1", "2", "1"]),
+        (pandas.Series([0.0, 1.0, np.nan, 1.0]), ["0", "1", None, "1"]),
+        (pandas.Series([0, 1, None, 1], dtype="Int64"), ["0", "1", None, "1"]),
+        (pandas.Series(["0.0", "1.0", "2.", "1"]), ["0", "1", "2", "1"]),
+        (pandas.Series([True, False, True, True]), ["True", "False", "True", "True"]),
+        (pandas.Series([True, None, False, True], dtype="boolean"), ["True", None, "False", "True"]),
+        (pandas.Series(["T cell", "B  cell ", " T cell", "B cell"]), ["T cell", "B cell", "T cell", "B cell"]),
+        (pandas.Series(["Mu\u0308ller", "M\u00fcller", "b", "b"]), ["M\u00fcller", "M\u00fcller", "b", "b"]),
+        (pandas.Series(["NA", "b", "#N/A", "b"], dtype="category"), [None, "b", None, "b"]),
+        (pandas.Series(["None", "b", "NULL", "<NA>"]), [None, "b", None, None]),
+        (pandas.Series(["a", "b", None, "b"], dtype="category"), ["a", "b", None, "b"]),
+    ],
+)  # fmt: skip
+def test_a_class_has_one_name_in_every_format(tmp_path, kind, labels, names):
+    if kind == "npz" and labels.dtype.name in ("Int64", "boolean", "category"):
+        labels = labels.astype(str)
+    assert named(stored(tmp_path, kind, labels)) == names
+
+
+def test_text_with_a_gap_from_pandas_is_read():
+    labels = pandas.Series(["a", "b", None, "b"], dtype="string")
+    assert named(check_data("data", (POINTS, labels))) == ["a", "b", None, "b"]
+
+
+@pytest.mark.parametrize("text", sorted(MISSING))
+def test_what_is_missing(text):
+    assert class_name(text) == class_name(f" {text} ") == ""
+
+
+@pytest.mark.parametrize("label", [None, float("nan"), np.nan, pandas.NA, pandas.NaT])
+def test_what_is_missing_as_an_object(label):
+    assert class_name(label) == ""
+
+
+@pytest.mark.parametrize("label", [0.5, float("inf"), 1j, ("a",), pandas.Timestamp("2026-01-01")])
+def test_what_is_no_label(label):
+    with pytest.raises(ValueError, match="number"):
+        class_name(label)
+
+
+def test_whole_images_need_a_label_each():
+    with pytest.raises(DataError, match="1 of 2 entries of labels are empty"):
+        check_data("data", (np.zeros((2, 4, 4), np.uint8), ["a", "NA"]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("T cell", "t-cells"), ("CD8+ T", "cd8+t"), ("Stra\u00dfe", "STRASSE"), ("B_cell", "B cell"), ("H\u2082", "h2")],
+)
+def test_names_that_may_be_one_class(one, other):
+    assert alike(one) == alike(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("CD4+ T", "CD4- T"), ("CD4 T", "CD8 T"), ("1", "11"), ("B", "T"), ("CD8+", "CD8-")]
+)
+def test_names_that_are_two_classes(one, other):
+    assert alike(one) != alike(other)
+
+
+# Lists of names
+
+
+NAMES = ["CD8-positive, alpha-beta T cell", 'the "other"', "B cell", "7"]
+
+
+def test_a_list_of_names_is_a_row_of_csv():
+    assert names_in(row_of(NAMES)) == NAMES
+    assert names_in(" 0, 2,3 ,") == ["0", "2", "3"]
+    assert names_in("") == []
+    assert row_of(["a", "b"]) == "a,b"
+    with pytest.raises(ValueError, match="no list of names"):
+        names_in('"open, b')
+
+
+@pytest.mark.parametrize("given", [NAMES, tuple(NAMES), np.array(NAMES)])
+def test_python_gives_a_list(given):
+    assert names_in(plain(given)) == NAMES
+
+
+def test_the_command_line_takes_quotes_and_lists():
+    for text in ('"CD8+, naive",B cell', '["CD8+, naive", "B cell"]', "['CD8+, naive', 'B cell']"):
+        assert names_in(read_value(text, "")) == ["CD8+, naive", "B cell"]
+    assert read_value("0.1,1", "") == read_value("[0.1, 1]", "") == "0.1,1"
+
+
+def test_classes_to_keep_have_commas(tmp_path):
+    frame = pandas.DataFrame({"x": [0.1, 0.2, 0.3] * 4, "y": 0.1, "label": ["a, b", "c", "d"] * 4})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    keys = {"num_supernodes": 2, "num_rounds": 1, "results_dir": tmp_path / "results", "quiet": True}
+    run = curvfed.simulate("fedavg", dataset=str(tmp_path / "a.csv"), points={"classes": ["a, b", "c "]}, **keys)
+    assert run.config["points.classes"] == '"a, b",c '
+    assert load_own(tmp_path / "a.csv", PointSpec("own", tmp_path, classes='"a, b",c')).class_names == ("a, b", "c")
+    with pytest.raises(ConfigError, match=r"no points of the classes .*a, x.*stands in quotes"):
+        curvfed.simulate("fedavg", dataset=str(tmp_path / "a.csv"), points={"classes": ["a, x", "c"]}, **keys)
+
+
+def test_a_quote_that_is_not_closed_is_refused():
+    with pytest.raises(ConfigError, match=r'points\.classes: "a, b is no list of names'):
+        parse({"method": "hull", "dataset": "uniform", "points.classes": '"a, b'})
+    with pytest.raises(ConfigError, match=r"pca\.genes: .* is no list of names"):
+        _ = Keys(genes='"a,b,c').names
+
+
+def test_a_column_of_names_is_not_of_classes(tmp_path):
+    frame = pandas.DataFrame({"x": np.linspace(0, 0.5, 40), "y": 0.1, "label": [f"cell{i}" for i in range(40)]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(DataError, match="40 points are of 40 classes; allowed are at most half"):
+        load_own(tmp_path / "a.csv", PointSpec("own", tmp_path))
+    with pytest.raises(DataError, match=r"label-key"):
+        own(read_points(tmp_path / "a.csv", -1.0, "", "label"), PointSpec("own", tmp_path))
