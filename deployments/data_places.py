@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from curvfed.client_app.data.load import size
+from curvfed.client_app.data.load import Data, size
 from curvfed.deployments.request import Request
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks import plugins
@@ -12,6 +12,9 @@ from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path, tu_files
 from curvfed.tasks.images.sources import source_of
 from curvfed.tasks.points.datasets import OLSSON
 from curvfed.tasks.public_data import PublicData, find_path
+
+NOTE = "note: "
+"""A line about data begins so that a user should know whatever command it is."""
 
 
 def places(request: Request) -> list[tuple[str, bool]]:
@@ -52,7 +55,8 @@ def _own(task: str, dataset: str, data_dir: Path) -> str:
     if task == "images":
         from curvfed.tasks.images import datasets as images
 
-        return f"images in {_folders(images.locate(dataset, data_dir).files)}"
+        located = images.locate(dataset, data_dir)
+        return "\n".join([f"images in {_folders(located.files)}", *(f"{NOTE}{note}" for note in located.notes)])
     from curvfed.tasks.graphs.data.datasets import locate
     from curvfed.tasks.graphs.data.tu_files import find_files
 
@@ -61,17 +65,27 @@ def _own(task: str, dataset: str, data_dir: Path) -> str:
     return str(find_files(find_path(dataset, data_dir, Path.is_dir))[0])
 
 
-def test_data(request: Request) -> str:
-    """What the path `test-data` holds."""
+def test_data(request: Request, client: Data | None) -> str:
+    """The test data of the server: those of the path `test-data`, or the images of the data set that `client` is of.
+
+    Raises
+    ------
+    DataError
+        If they are unfit.
+    """
     config = request.settled
     path = Path(config.test_data).expanduser()
     if request.task == "images":
         from curvfed.strategies.config.image_data import image_spec
         from curvfed.tasks.images import data as images
+        from curvfed.tasks.images.client_images import check_test
         from curvfed.tasks.images.datasets import locate_folder
 
-        spec, folders = image_spec(config, config.images), _folders(locate_folder(path).files)
-        return f"test data: {size(images.load_test_folder(path, spec, home() / 'cache'))}, in {folders}"
+        spec, cache, is_own = image_spec(config, config.images), home() / "cache", config.test_data == "auto"
+        test = images.load_test(spec, cache) if is_own else images.load_test_folder(path, spec, cache)
+        if client:
+            check_test(test, client.shape, client.class_names)
+        return f"test data: {size(test)}" + ("" if is_own else f", in {_folders(locate_folder(path).files)}")
     from curvfed.strategies.config.point_data import point_spec
     from curvfed.tasks.points import data as points
 

@@ -22,7 +22,7 @@ from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import PoincareHead
-from curvfed.tasks.images.client_images import ClientImages
+from curvfed.tasks.images.client_images import ClientImages, check_test
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.data import load_test, load_test_folder
 from curvfed.tasks.images.models import ImageNet
@@ -171,14 +171,8 @@ def _test_images(config: RunConfig, federation: Federation) -> ClientImages | No
         else:
             log.info("global accuracy: none, for the server has no test data (test-data)")
             return None
+        check_test(test, facts.shape, facts.class_names)
     except DataError as error:
         key = "dataset" if config.test_data == "auto" else "test-data"
         raise ConfigError(f'{key} = "{config.dataset if key == "dataset" else config.test_data}": {error}') from None
-    unknown = set(test.class_names) - set(facts.class_names)
-    if test.shape != facts.shape or unknown:
-        what = f"images of {test.shape}" if test.shape != facts.shape else f"classes {sorted(unknown)[:5]}"
-        raise ConfigError(
-            f'test-data = "{config.test_data}" has {what}; allowed are images of {facts.shape} and the '
-            f"{len(facts.class_names)} classes of the clients"
-        )
     return test

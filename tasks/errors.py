@@ -5,6 +5,9 @@ import difflib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+MAX_TEXT = 200
+"""Most characters of the name of a class or of another text about the data."""
+
 
 class SafeError(Exception):
     """An error whose text is safe to send. Of any other error the server is told the class alone."""

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from curvfed.tasks.errors import MAX_TEXT, DataError
+
 FAR = 10.0
 """Norm of features, as tangent vectors at the origin of the Lorentz space, from which float32 no longer tells near points
 apart: its rounding is that of cosh², 1 at 8.7."""
@@ -49,6 +51,21 @@ class Examples(ABC):
     digest: str = ""
     metric: str = "accuracy"
     space: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse names of classes that no message, log or table can have.
+
+        Raises
+        ------
+        DataError
+        """
+        for name in self.class_names:
+            if len(name) > MAX_TEXT or not name.isprintable():
+                raise DataError(
+                    f"the name of class {name[:MAX_TEXT]!a} has {len(name)} characters, or one that cannot be printed; "
+                    f"allowed are up to {MAX_TEXT} printable ones",
+                    f"{name[:MAX_TEXT]!a}",
+                )
 
     def tensors(self) -> dict[str, Tensor]:
         """The data as named dense tensors."""

@@ -74,7 +74,7 @@ def kind_of_path(path: Path) -> str:
 
     A `.pt` file is "nodes", as in `tasks_of`, but may hold graphs too: settings that shape data are the same for both.
     """
-    from curvfed.tasks.images.folder import is_image_folder
+    from curvfed.tasks.images.layout import is_image_folder
     from curvfed.tasks.points.datasets import is_points
 
     if path.name.lower().endswith(".pt"):

@@ -32,10 +32,16 @@ class Located(Generic[Raw]):
         The files that are read, or folders that are read as a whole.
     read : callable
         Reads them, or raises DataError.
+    notes : tuple of str
+        What a user should know about them, in words.
+    digest : str
+        Changes with the content of a folder among them; "" without folders.
     """
 
     files: tuple[Path, ...]
     read: Callable[[], Raw]
+    notes: tuple[str, ...] = ()
+    digest: str = ""
 
 
 @dataclass(frozen=True)

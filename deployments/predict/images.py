@@ -20,7 +20,8 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.client_images import ClientImages, client_images
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.data import USER_MEAN, USER_STD, load_own, load_test, load_test_folder
-from curvfed.tasks.images.folder import EXTENSIONS, class_folders, images_of, listed, parts_of
+from curvfed.tasks.images.folder import listed
+from curvfed.tasks.images.layout import EXTENSIONS, class_folders, read_layout
 from curvfed.tasks.images.models import ImageNet
 from curvfed.tasks.images.raw import TEST, RawImages, brought_to
 from curvfed.tasks.images.sources import source_of
@@ -83,9 +84,8 @@ def _examples(images: ClientImages, scored: Tensor, which: str, **more: Any) -> 
 
 def _given(run: TrainedRun, path: Path, state_path: Path | None) -> Examples:
     """The user's own images, whose classes are known if they are the names of folders."""
-    parts = parts_of(path) if class_folders(path) else {}
-    class_names = sorted({name for part in parts.values() for name in class_folders(part)})
-    samples = [(file, label, role) for role, part in parts.items() for file, label in images_of(part, class_names)]
+    layout = read_layout(path) if class_folders(path) else None
+    samples = layout.samples if layout else ()
     loose = [path] if path.is_file() else _images_in(path)
     if bool(samples) == bool(loose):
         raise PredictError(
@@ -94,10 +94,12 @@ def _given(run: TrainedRun, path: Path, state_path: Path | None) -> Examples:
             f"class, files in {' '.join(EXTENSIONS)}"
         )
     folder = path.parent if path.is_file() else path
+    class_names = layout.class_names if layout else ()
     if loose:
-        class_names, samples = list(run.facts.class_names), [(str(file), 0, TEST) for file in loose]
+        class_names = run.facts.class_names
+        samples = tuple((str(file), 0, TEST) for file in loose)
     raw, names = listed(folder, samples, class_names), [os.path.relpath(file, folder) for file, _, _ in samples]
-    scored = () if loose else _to_score(run, path, raw, TEST in parts, state_path)
+    scored = _to_score(run, path, raw, layout.has_test, state_path) if layout and not loose else ()
     return _like_the_runs(run, raw, names, *scored)
 
 

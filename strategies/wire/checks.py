@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.strategies.wire.arrays import MessageError
+from curvfed.tasks.errors import MAX_TEXT
 
 SCORES = ("score", "validation", "accuracy")
 """Metrics that are shares in [0, 1]; each also exists for the model before training ("_before")."""
@@ -24,9 +25,6 @@ LARGEST = 1e30
 
 MAX_CLASSES = 10_000
 MAX_PARTITIONS = 1_000_000
-
-MAX_TEXT = 200
-"""Most characters of the name of a class or of another text about the data."""
 
 _SHAPE = re.compile(r"([13])x([0-9]{1,4})x([0-9]{1,4})")
 

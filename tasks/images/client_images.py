@@ -2,10 +2,12 @@
 
 import json
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples, sha256
 
 
@@ -36,6 +38,12 @@ class ClientImages(Examples):
         return "x".join(map(str, self.images.shape[1:]))
 
     @property
+    def num_blank(self) -> int:
+        """How many images have one value throughout: nothing is to be seen on them."""
+        values = self.images.flatten(start_dim=2)
+        return int((values == values[..., :1]).all(dim=2).all(dim=1).sum())
+
+    @property
     def num_features(self) -> int:
         """Values of one image."""
         return math.prod(self.images.shape[1:])
@@ -44,6 +52,21 @@ class ClientImages(Examples):
         """SHA-256 of the tensors, the class names and the normalisation."""
         fixed = {name: getattr(self, name) for name in ("class_names", "mean", "std", "augments")}
         return sha256(json.dumps(fixed, sort_keys=True), self.tensors())
+
+
+def check_test(test: ClientImages, shape: str, class_names: Collection[str]) -> None:
+    """Refuse test images whose shape or classes are not those of a run.
+
+    Raises
+    ------
+    DataError
+    """
+    unknown = set(test.class_names) - set(class_names)
+    if test.shape != shape or unknown:
+        what = f"images of {test.shape}" if test.shape != shape else f"classes {sorted(unknown)[:5]}"
+        raise DataError(
+            f"there are test images {what}; allowed are images of {shape} and the {len(class_names)} classes of the clients"
+        )
 
 
 def client_images(

@@ -1,5 +1,6 @@
 """The image data of one client, its share of a data set or its own folder, and the global test set."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,8 +15,8 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.partition import Booleans, check_shares, masks_of, membership_digest, random_split
 from curvfed.tasks.images.client_images import ClientImages, client_images
 from curvfed.tasks.images.datasets import locate, locate_folder
-from curvfed.tasks.images.folder import fingerprint, is_image_folder
 from curvfed.tasks.images.label_partition import Deal, Integers, deal_out
+from curvfed.tasks.images.layout import is_image_folder
 from curvfed.tasks.images.raw import TEST, TRAIN, RawImages
 from curvfed.tasks.images.sources import Source, source_of
 from curvfed.tasks.public_data import Located
@@ -24,6 +25,8 @@ __all__ = ["ClientImages", "ImageSpec", "is_image_folder", "load_client", "load_
 
 SPLIT_STREAM, TRAIN_STREAM, TEST_STREAM = 6, 7, 8
 """Random streams of the seed: for the splits of the clients, and for the subsets."""
+
+log = logging.getLogger("curvfed")
 
 USER_MEAN, USER_STD = (0.5,), (0.25,)
 """The normalisation of images that belong to no named data set."""
@@ -108,7 +111,13 @@ def load_own(path: Path, spec: ImageSpec, cache_dir: Path | None = None) -> Clie
         return own(located.read(), spec)
     names = ("dataset", "size", "channels", "seed", "train_size", "test_size")
     folder = _folder(cache_dir, {"own": 1} | {name: getattr(spec, name) for name in names}, located)
-    return prepared.load(ClientImages, folder, 0, lambda: [own(located.read(), spec)])
+
+    def prepare() -> list[ClientImages]:
+        for note in located.notes:
+            log.warning("%s", note)
+        return [own(located.read(), spec)]
+
+    return prepared.load(ClientImages, folder, 0, prepare)
 
 
 def own(raw: RawImages, spec: ImageSpec) -> ClientImages:
@@ -162,8 +171,7 @@ def _load_test(
 
 def _folder(cache_dir: Path, settings: dict[str, Any], located: Located[RawImages]) -> Path:
     """Where the prepared images of these settings and files are kept."""
-    folders = [path for path in located.files if path.is_dir()]
-    settings = settings | {"dataset": settings["dataset"].lower(), "images": fingerprint(folders)}
+    settings = settings | {"dataset": settings["dataset"].lower(), "images": located.digest}
     return cache_dir / prepared.cache_key(settings, located.files)
 
 

@@ -1,12 +1,14 @@
 """The image files of a data set, by its name or by the path of a folder: where they lie, and what reads them."""
 
 import os
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images import readers
-from curvfed.tasks.images.folder import LAYOUTS, class_folders, parts_of, read_folder, read_parts
+from curvfed.tasks.images.folder import read_folder
+from curvfed.tasks.images.layout import LAYOUTS, TABLE, class_folders, names_listed, read_layout
 from curvfed.tasks.images.raw import TEST, TRAIN, RawImages
 from curvfed.tasks.images.sources import SOURCES, TINY, Source, source_of
 from curvfed.tasks.public_data import Located, brought, find_path
@@ -33,13 +35,19 @@ def locate(dataset: str, data_dir: Path) -> Located[RawImages]:
     if (own := brought(dataset, data_dir, RawImages)) is not None:
         return own
     try:
-        return locate_folder(find_path(dataset, data_dir, Path.is_dir))
+        path = find_path(dataset, data_dir, Path.is_dir)
     except DataError:
         if "/" in dataset or os.sep in dataset:
             raise
-    raise DataError(
-        f'unknown image data set "{dataset}"; allowed is {", ".join(SOURCES)}, or the path of a folder of images'
-    )
+        raise DataError(
+            f'unknown image data set "{dataset}"; allowed is {", ".join(SOURCES)}, or the path of a folder of images'
+        ) from None
+    if untrained := read_layout(path).untrained:
+        raise DataError(
+            f"{path}: {names_listed(untrained)} are classes of the test part alone, and no model learns them; allowed are "
+            "test images of the classes of the training part"
+        )
+    return locate_folder(path)
 
 
 def locate_folder(path: Path) -> Located[RawImages]:
@@ -48,12 +56,12 @@ def locate_folder(path: Path) -> Located[RawImages]:
     Raises
     ------
     DataError
-        If there is no folder.
+        If there is no folder, or its classes cannot be told.
     """
     path = path.expanduser()
     if not path.is_dir():
         raise DataError(f"no folder {path}; allowed is one with {LAYOUTS}")
-    return Located(tuple(parts_of(path).values()), partial(read_folder, path))
+    return _located(path)
 
 
 def find(source: Source, data_dir: Path) -> Located[RawImages] | None:
@@ -89,16 +97,20 @@ def _find_cifar10(data_dir: Path) -> Located[RawImages] | None:
     parts = {TRAIN: data_dir / "train", TEST: data_dir / "test"}
     if any(class_folders(part) != CIFAR10 for part in parts.values()):
         return None
-    return Located(tuple(parts.values()), partial(read_parts, data_dir, parts))
+    return _located(data_dir, parts)
 
 
 def _find_tiny(data_dir: Path) -> Located[RawImages] | None:
     """TinyImageNet: val/, the test part, is in one folder with a table, as published, or has a folder per class."""
     folder = data_dir / TINY
-    train, val = folder / "train", folder / "val"
-    table = val / "val_annotations.txt"
-    if class_folders(train) and class_folders(val) == ("images",) and table.is_file():
-        return Located((train, val, table), partial(readers.read_tiny, folder))
-    if not class_folders(val) or not set(class_folders(val)) <= set(class_folders(train)):
+    parts = {TRAIN: folder / "train", TEST: folder / "val"}
+    train, val = map(class_folders, parts.values())
+    is_published = val == ("images",) and (parts[TEST] / TABLE).is_file()
+    if not train or not val or not (is_published or set(val) <= set(train)):
         return None
-    return Located((train, val), partial(read_parts, folder, {TRAIN: train, TEST: val}))
+    return _located(folder, parts)
+
+
+def _located(folder: Path, parts: Mapping[int, Path] | None = None) -> Located[RawImages]:
+    layout = read_layout(folder, parts)
+    return Located(layout.files, partial(read_folder, folder, parts), layout.notes, layout.digest)

@@ -7,8 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from curvfed.tasks.errors import DataError
-from curvfed.tasks.images.folder import class_folders, images_of, listed
 from curvfed.tasks.images.label_partition import Integers
 from curvfed.tasks.images.raw import TEST, TRAIN, RawImages, raw_images
 from curvfed.tasks.images.torchvision_modules import torchvision_module
@@ -37,23 +35,6 @@ def read_letters(root: Path) -> RawImages:
     """EMNIST letters. In the files, the images are transposed and the labels count from 1."""
     images, labels, roles, names = _both_parts("EMNIST", root, split="letters")
     return raw_images(images.transpose(2, 3), labels - 1, names[1:], roles)
-
-
-def read_tiny(folder: Path) -> RawImages:
-    """TinyImageNet as it is published: a table has the labels of val/images, a file and its class per row, by tabs."""
-    table = folder / "val" / "val_annotations.txt"
-    names = class_folders(folder / "train")
-    samples = [(path, label, TRAIN) for path, label in images_of(folder / "train", names)]
-    numbers = {name: number for number, name in enumerate(names)}
-    for row, line in enumerate(table.read_text(encoding="utf-8").splitlines(), start=1):
-        file, _, rest = line.partition("\t")
-        label = numbers.get(rest.partition("\t")[0])
-        if label is None:
-            raise DataError(
-                f"{table}: row {row} names no class; allowed are a file and a folder of train/, and a tab between"
-            )
-        samples.append((str(table.parent / "images" / file), label, TEST))
-    return listed(folder, samples, names)
 
 
 def read_digits() -> RawImages:

@@ -255,7 +255,7 @@ def test_nothing_is_left_for_a_test(tmp_path):
         load_test(ImageSpec(str(tmp_path / "own"), tmp_path), tmp_path / "cache")
     (tmp_path / "parts/train/a").mkdir(parents=True)
     write_classes(tmp_path / "parts/test", {"a": 2})
-    with pytest.raises(DataError, match="parts has no training images"):
+    with pytest.raises(DataError, match="parts: a are classes of the test part alone"):
         load_client(ImageSpec(str(tmp_path / "parts"), tmp_path), 0, 1, tmp_path / "cache")
 
 

@@ -1,0 +1,166 @@
+"""Folders of images as people have them: which folders are the classes, what is left out, and what is refused."""
+
+import os
+import shutil
+
+import pytest
+from image_fixtures import write_classes, write_tiny
+
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test
+from curvfed.tasks.images.layout import read_layout
+from curvfed.tasks.images.raw import TEST, TRAIN, VAL
+
+TWO = {"a": 3, "b": 2}
+
+
+def roles(layout):
+    return [role for _, _, role in layout.samples]
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        ("Training", "Testing"),
+        ("TRAIN", "Valid"),
+        ("train", "validation"),
+        ("training_set", "test_set"),
+        ("trainset", "dev"),
+        ("asl_train", "asl_test"),
+        ("seg_train/seg_train", "seg_test/seg_test"),
+    ],
+)
+def test_parts_by_their_usual_names(tmp_path, train, test):
+    write_classes(tmp_path / "own" / train, TWO)
+    write_classes(tmp_path / "own" / test, {"a": 1, "b": 1}, seed=1)
+    layout = read_layout(tmp_path / "own")
+    assert layout.class_names == ("a", "b")
+    assert roles(layout) == [TRAIN] * 5 + [TEST] * 2
+    assert layout.notes == ()
+
+
+def test_three_parts_and_other_folders(tmp_path):
+    for part in ("train", "valid", "test"):
+        write_classes(tmp_path / "own" / part, TWO)
+    (tmp_path / "own/notes").mkdir()
+    layout = read_layout(tmp_path / "own")
+    assert roles(layout) == [TRAIN] * 5 + [VAL] * 5 + [TEST] * 5
+    assert layout.notes == (f"{tmp_path / 'own'}: folders that are not read: notes",)
+
+
+def test_several_training_folders_are_refused(tmp_path):
+    for part in ("train_1", "train_2"):
+        write_classes(tmp_path / "own" / part, TWO)
+    with pytest.raises(DataError, match=r"own has train_1, train_2; allowed is one of them"):
+        read_layout(tmp_path / "own")
+    (tmp_path / "own/train_1").rename(tmp_path / "own/train")  # the exact name goes first
+    assert read_layout(tmp_path / "own").class_names == ("a", "b")
+
+
+@pytest.mark.parametrize("place", ["own/own", "own/pictures", "own/own/own"])
+def test_a_doubled_folder_is_entered_and_told(tmp_path, place):
+    write_classes(tmp_path / place, TWO)
+    layout = read_layout(tmp_path / "own")
+    assert layout.class_names == ("a", "b")
+    assert layout.notes == (f"{tmp_path / 'own'}: the classes are in the folder: {tmp_path / place}",)
+
+
+def test_a_site_of_one_class(tmp_path):
+    write_classes(tmp_path / "own", {"a/images": 3})
+    assert read_layout(tmp_path / "own").class_names == ("a",)
+
+
+def test_classes_that_hold_the_same_folders_are_refused(tmp_path):
+    for part in ("first half", "second half"):
+        write_classes(tmp_path / "own" / part, TWO)
+    with pytest.raises(DataError, match=r"first half, second half hold the same folders, a, b: it cannot be told"):
+        read_layout(tmp_path / "own")
+    write_classes(tmp_path / "patients", {"a/001": 1, "a/002": 1, "b/001": 1, "b/003": 1, "b/002": 1})
+    assert read_layout(tmp_path / "patients").class_names == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "name", ["__MACOSX", "@eaDir", "#recycle", ".ipynb_checkpoints", "$RECYCLE.BIN", "lost+found", "__pycache__"]
+)
+def test_what_systems_leave_is_no_class(tmp_path, name):
+    write_classes(tmp_path / "own", TWO)
+    write_classes(tmp_path / "own" / name, {"a": 1})
+    write_classes(tmp_path / "own/a", {name: 1})
+    for file in (".DS_Store", "Thumbs.db", "desktop.ini", "._0.png"):
+        (tmp_path / "own/a" / file).touch()
+    layout = read_layout(tmp_path / "own")
+    assert layout.class_names == ("a", "b")
+    assert len(layout.samples) == 5
+    assert layout.notes == ()
+
+
+def test_files_that_are_not_read_are_counted_by_ending(tmp_path):
+    write_classes(tmp_path / "own", TWO)
+    for file in ("0.HEIC", "1.heic", "2.gif", "read me"):
+        (tmp_path / "own/a" / file).touch()
+    assert read_layout(tmp_path / "own").notes == (
+        f"{tmp_path / 'own'}: files that are not read: 2 .heic, 1 .gif, 1 without ending",
+    )
+
+
+def test_a_class_none_of_whose_files_is_read_is_refused(tmp_path):
+    write_classes(tmp_path / "own", TWO)
+    (tmp_path / "own/c").mkdir()
+    assert read_layout(tmp_path / "own").notes == (f"{tmp_path / 'own'}: classes without images: c",)
+    for number in range(3):
+        (tmp_path / f"own/c/{number}.HEIC").touch()
+    with pytest.raises(DataError, match=r"no file of class c is an image that is read, but there are 3 \.heic"):
+        load_own(tmp_path / "own", ImageSpec("trees", tmp_path))
+
+
+def test_a_class_of_the_test_part_alone(tmp_path):
+    write_classes(tmp_path / "own/train", TWO)
+    write_classes(tmp_path / "own/test", {"a": 1, "c": 1})
+    spec = ImageSpec(str(tmp_path / "own"), tmp_path)
+    for load in (lambda: load_client(spec, 0, 1, tmp_path / "cache"), lambda: load_test(spec, tmp_path / "cache")):
+        with pytest.raises(DataError, match="c are classes of the test part alone"):
+            load()
+    # Another site may have images to train it on.
+    assert load_own(tmp_path / "own", spec).class_names == ("a", "b", "c")
+    assert "classes without training images: c" in read_layout(tmp_path / "own").notes[0]
+
+
+def test_a_node_is_told_once_and_not_with_every_message(tmp_path, caplog):
+    write_classes(tmp_path / "own", TWO)
+    (tmp_path / "own/a/0.gif").touch()
+    for _ in range(2):
+        load_own(tmp_path / "own", ImageSpec("trees", tmp_path), tmp_path / "cache")
+    assert caplog.text.count("files that are not read: 1 .gif") == 1
+
+
+def test_tiny_imagenet_by_its_path(tmp_path):
+    write_tiny(tmp_path)
+    write_classes(tmp_path / "tiny-imagenet-200/test", {"images": 2}, (64, 64, 3))
+    named = ImageSpec("tinyimagenet", tmp_path)
+    by_path = ImageSpec(str(tmp_path / "tiny-imagenet-200"), tmp_path)
+    cache = tmp_path / "cache"
+    for load in (lambda spec: load_client(spec, 0, 1, cache), lambda spec: load_test(spec, cache)):
+        one, other = load(named), load(by_path)
+        assert one.class_names == other.class_names
+        assert one.images.equal(other.images)
+        assert one.labels.equal(other.labels)
+    notes = read_layout(tmp_path / "tiny-imagenet-200").notes
+    assert any("folders that are not read: test" in note for note in notes)
+
+
+def test_unlabelled_test_images_are_no_test_part(tmp_path):
+    write_classes(tmp_path / "own/train", TWO)
+    write_classes(tmp_path / "own", {"test": 4})
+    layout = read_layout(tmp_path / "own")
+    assert (layout.has_test, layout.class_names) == (False, ("a", "b"))
+    assert layout.notes == (f"{tmp_path / 'own'}: folders that are not read: test",)
+
+
+@pytest.mark.parametrize("name", [b"Gr\xf6\xdfe", "soft\u00adhyphen".encode(), "zero\u200bwidth".encode()])
+def test_the_name_of_a_class_that_cannot_be_printed_is_named(tmp_path, name):
+    write_classes(tmp_path / "own", TWO)
+    shutil.move(tmp_path / "own/b", os.fsdecode(os.fsencode(tmp_path / "own") + b"/" + name))
+    with pytest.raises(DataError, match="characters, or one that cannot be printed") as error:
+        load_own(tmp_path / "own", ImageSpec("trees", tmp_path))
+    assert ascii(os.fsdecode(name)) in str(error.value)
+    assert str(error.value).isprintable()

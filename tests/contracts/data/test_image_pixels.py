@@ -1,0 +1,135 @@
+"""What a pixel is: turned upright, of 8 bits whatever the file has, and never black without a word."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from image_fixtures import write_classes
+from PIL import Image
+
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test
+from curvfed.tasks.images.label_partition import Deal
+
+RAMP = np.arange(96, dtype=np.uint8).reshape(8, 12) * 2
+
+
+def write(folder, name, pixels, **options):
+    (folder / "a").mkdir(parents=True, exist_ok=True)
+    image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
+    image.save(folder / "a" / name, **options)
+
+
+def read(folder, **settings):
+    return load_own(folder, replace(ImageSpec("trees", folder), **settings)).images.numpy()
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("suffix", ["png", "tif", "jpg"])
+def test_exif_orientation(tmp_path, suffix, orientation):
+    turned = {
+        1: RAMP,
+        2: np.fliplr(RAMP),
+        3: RAMP[::-1, ::-1],
+        4: np.flipud(RAMP),
+        5: RAMP.T,
+        6: np.rot90(RAMP),
+        7: RAMP[::-1, ::-1].T,
+        8: np.rot90(RAMP, -1),
+    }
+    stored = np.ascontiguousarray(turned[orientation])
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    write(tmp_path / "own", f"0.{suffix}", stored, exif=exif, **({"quality": 100} if suffix == "jpg" else {}))
+    pixels = read(tmp_path / "own")[0, 0]
+    assert pixels.shape == RAMP.shape
+    assert np.abs(pixels.astype(int) - RAMP).max() <= (4 if suffix == "jpg" else 0)
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+def test_an_image_with_damaged_exif_data_is_read_as_it_is(tmp_path):
+    write(tmp_path / "own", "0.jpg", RAMP, exif=b"Exif\x00\x00MM\x00*\xff\xff\xff\xff")
+    assert read(tmp_path / "own").shape == (1, 1, 8, 12)
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+@pytest.mark.parametrize(("bits", "factor"), [(8, 1), (12, 16), (16, 257)])
+def test_values_in_16_bits(tmp_path, caplog, suffix, bits, factor):
+    write(tmp_path / "own", f"0.{suffix}", RAMP.astype(np.uint16) * factor)
+    write(tmp_path / "own", f"1.{suffix}", (RAMP.astype(np.uint16) * factor) // 8)  # darker, of the same depth
+    bright, dark = read(tmp_path / "own")[:, 0]
+    assert np.array_equal(bright, RAMP)
+    assert np.abs(dark.astype(int) - RAMP // 8).max() <= 1
+    assert (f"are read as {bits} bits" in caplog.text) == (bits < 16)
+
+
+def test_both_parts_are_read_with_one_depth(tmp_path):
+    for part, factor in (("train", 16), ("test", 1)):
+        for number in range(4):
+            write(tmp_path / "own" / part, f"{number}.png", RAMP.astype(np.uint16) * factor)
+    spec = ImageSpec(str(tmp_path / "own"), tmp_path, deal=Deal(min_client_size=0))
+    train, test = load_client(spec, 0, 1, tmp_path / "cache"), load_test(spec, tmp_path / "cache")
+    assert np.array_equal(train.images[0, 0], RAMP)
+    assert np.array_equal(test.images[0, 0], RAMP // 16)
+
+
+@pytest.mark.parametrize("highest", [1, 100, 300, 1500])
+def test_a_depth_that_cannot_be_told_is_refused(tmp_path, highest):
+    pixels = np.zeros((8, 8), dtype=np.uint16)
+    pixels[0, 0] = highest
+    write(tmp_path / "own", "0.png", pixels)
+    with pytest.raises(DataError, match=rf"image a/0\.png .* no value in the folder is above {highest}: .* save"):
+        read(tmp_path / "own")
+
+
+def test_colours_of_16_bits_that_come_out_black_are_refused(tmp_path):
+    rows = b"".join(b"\x00" + bytes([0, value, 0, value, 0, value]) * 8 for value in range(8))
+    write_png_16(tmp_path / "own/a/0.png", rows)
+    with pytest.raises(DataError, match=r"image a/0\.png .* 16 bits per channel"):
+        read(tmp_path / "own")
+    write_png_16(tmp_path / "own/a/0.png", rows.replace(b"\x00\x07", b"\xff\x07"))
+    assert read(tmp_path / "own").max() == 255
+
+
+def write_png_16(path, rows):
+    """A PNG of 8x8 pixels in colour with 16 bits per channel, which Pillow does not write."""
+    import struct
+    import zlib
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    header = struct.pack(">IIBBBBB", 8, 8, 16, 2, 0, 0, 0)
+    content = b"\x89PNG\r\n\x1a\n"
+    for kind, data in ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")):
+        content += struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(("ink", "expected"), [(0, 255 - RAMP), (255, RAMP)])
+@pytest.mark.parametrize("mode", ["RGBA", "LA"])
+def test_a_picture_in_the_opacity_alone(tmp_path, mode, ink, expected):
+    channels = [np.full_like(RAMP, ink)] * (3 if mode == "RGBA" else 1)
+    write(tmp_path / "own", "0.png", Image.fromarray(np.dstack([*channels, RAMP]), mode))
+    pixels = read(tmp_path / "own")
+    assert pixels.shape[1] == len(channels)
+    assert (pixels[0] == expected).all()
+
+
+def test_a_palette_of_one_colour_with_transparency(tmp_path):
+    image = Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8), "P")
+    image.putpalette([0] * 192)
+    write(tmp_path / "own", "0.png", image, transparency=bytes(range(64)))
+    assert np.array_equal(read(tmp_path / "own")[0, 0], 255 - np.arange(64).reshape(8, 8))
+
+
+def test_images_of_one_value_are_counted(tmp_path):
+    write_classes(tmp_path / "own", {"a": 3, "b": 2})
+    assert load_own(tmp_path / "own", ImageSpec("trees", tmp_path)).num_blank == 0
+    Image.new("RGB", (8, 8), (1, 2, 3)).save(tmp_path / "own/a/9.png")
+    assert load_own(tmp_path / "own", ImageSpec("trees", tmp_path)).num_blank == 1
+
+
+def test_a_huge_image_is_named_with_the_limit(tmp_path, monkeypatch):
+    write_classes(tmp_path / "own", {"a": 1})
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 31)
+    with pytest.raises(DataError, match=r"image a/0000\.png .*64 pixels\) exceeds limit of 62 pixels.* cut into tiles"):
+        read(tmp_path / "own")
