@@ -89,8 +89,8 @@ def test_data(request: Request, client: Data | None) -> str:
     from curvfed.strategies.config.point_data import point_spec
     from curvfed.tasks.points import data as points
 
-    test = points.load_test_file(path, point_spec(config, config.points))
-    return f"test data: {size(test) if test else 'no points'}, in {path}"
+    held = points.load_test_file(path, point_spec(config, config.points))
+    return f"test data: {size(held) if held else 'no points'}, in {path}"
 
 
 def _folders(files: Sequence[Path]) -> str:

@@ -133,7 +133,7 @@ def _of_8_bits(image: Any) -> NDArray[np.uint8]:
         if np.ptp(opacity) and not np.ptp(colours, axis=(0, 1)).any():
             ground = 255 if colours[0, 0].mean() < 128 else 0
             shares = opacity / 255
-            flat = np.rint(shares * colours + (1 - shares) * ground).astype(np.uint8)
+            flat: NDArray[np.uint8] = np.rint(shares * colours + (1 - shares) * ground).astype(np.uint8)
             return flat[..., 0] if is_grey else flat
     # A palette with transparency is read by way of RGBA: Pillow warns of the other.
     image = image.convert("RGBA") if image.mode == "P" else image
