@@ -14,6 +14,7 @@ from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.client_app.node.configuration import IN_MEMORY
 from curvfed.deployments.inprocess import simulate as simulate_in_process
 from curvfed.deployments.inprocess import simulated_nodes
+from curvfed.deployments.own_objects import method_name, model_name
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes
 from curvfed.deployments.preflight import look_at_clients, preflight
 from curvfed.deployments.request import checked
@@ -33,6 +34,9 @@ from curvfed.tasks.names import OWN
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
+
+    from curvfed.strategies.base.learner import Learner
+    from curvfed.strategies.base.method import Method
 
 WORDS = {
     "rounds.csv": ("phase", "weights", "aggregation_note", "reasons"),
@@ -200,7 +204,7 @@ class Run:
 
 @turn("simulate")
 def simulate(
-    method: str = "flatland",
+    method: "str | Method | type[Learner]" = "flatland",
     dataset: str | os.PathLike[str] | None = None,
     data: Sequence[object] | None = None,
     num_supernodes: int | None = None,
@@ -213,7 +217,8 @@ def simulate(
 
     Parameters
     ----------
-    method : str
+    method : str, Method or type of Learner
+        A name; a row as packages bring them; or a client half, whose server averages.
     dataset : str or path, optional
         A data set to be cut into `num_supernodes` parts. Default: the built-in one of the method's task.
     data : sequence, optional
@@ -227,7 +232,8 @@ def simulate(
     quiet : bool
         Whether only warnings are logged.
     **keys
-        Keys of the run configuration, with _ instead of -. Tables are dicts, or keys with a dot.
+        Keys of the run configuration, with _ instead of -. Tables are dicts, or keys with a dot. `model` may be a class or
+        function that makes a network, or a `functools.partial` of it.
 
     Returns
     -------
@@ -254,7 +260,9 @@ def simulate(
     >>> run.predict(images[:2])["image"].tolist()
     [0, 1]
     """
-    given = {"method": method, "dataset": dataset if data is None else OWN} | keys
+    if "model" in keys:
+        keys["model"] = model_name(keys["model"])
+    given = {"method": method_name(method), "dataset": dataset if data is None else OWN} | keys
     settings = {kebab(key): value for key, value in dotted(given).items()}
     settings = {
         key: os.fspath(value) if isinstance(value, os.PathLike) else plain(value)

@@ -14,6 +14,8 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, flatten, settled
+from curvfed.tasks import plugins
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.names import num_sets, tasks_of
 
 CLIENT_BYTES = 2 * 10**4
@@ -75,6 +77,11 @@ def checked(settings: dict[str, Value], number: int) -> Request:
         settings |= {key: value for key, value in flatten(config).items() if value != every[key]}
     request = Request(settings, number, config)
     _check_memory(config, number)
+    if config.model is not None and plugins.is_model(config.model):
+        try:
+            plugins.factory_of(config.model)
+        except DataError as error:
+            raise ConfigError(str(error)) from None
     check_installed(config.sinks)
     sets = num_sets(config.dataset)  # client p holds a part of data set p modulo their number
     if number % sets:

@@ -1,9 +1,11 @@
 """Methods, models and data sets of other packages, found by their entry points and imported when they are needed."""
 
+import ast
+import inspect
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,9 @@ TASKS = ("nodes", "graphs", "images", "points")
 EVERYWHERE = "a package that brings it must be installed wherever server and clients run"
 
 log = logging.getLogger("curvfed")
+
+_OWN: dict[str, Any] = {}
+"""Objects that this process was handed, by their places; another one must import them."""
 
 
 @dataclass(frozen=True)
@@ -77,23 +82,70 @@ def load(kind: str, name: str) -> Any:
     return imported(first.value)
 
 
+def place_of(thing: Any, place: str) -> str:
+    """Let this process find an object of its own under a place; the place."""
+    _OWN[place] = thing
+    return place
+
+
 def imported(place: str) -> Any:
-    """The object "package.module:name".
+    """The object "package.module:name", or one of this process's own.
 
     Raises
     ------
     DataError
         If it cannot be imported here, for whatever reason.
     """
+    if place in _OWN:
+        return _OWN[place]
     try:
         return EntryPoint("", place, "").load()
     except Exception as error:
-        raise DataError(f'"{place}" cannot be imported here ({type(error).__name__}: {error}); {EVERYWHERE}') from error
+        where = EVERYWHERE
+        if place.startswith("__main__:") or "<" in place:
+            where = (
+                "it was in the program that made the run, not in a module: that program alone resumes it and predicts"
+            )
+        raise DataError(f'"{place}" cannot be imported here ({type(error).__name__}: {error}); {where}') from error
 
 
 def is_model(name: str) -> bool:
-    """Whether `model` names a model of another package: by an entry point, or as "package.module:factory"."""
-    return ":" in name or name in found("models")
+    """Whether `model` names a model of another package: by an entry point, or as "package.module:factory".
+
+    Keywords of the factory may follow: "package.module:factory(width=32)".
+    """
+    place = name.partition("(")[0]
+    return ":" in place or place in found("models")
+
+
+def factory_of(name: str) -> Callable[..., Any]:
+    """The factory that `model` names, with the keywords that follow the name.
+
+    Raises
+    ------
+    DataError
+        If it cannot be imported, or takes no such keywords.
+    """
+    place, bracket, rest = name.partition("(")
+    factory = imported(place) if ":" in place else load("models", place)
+    try:
+        keywords = _keywords(f"f({rest}") if bracket else {}
+    except (SyntaxError, ValueError) as error:
+        raise DataError(f'model "{name}": allowed after the name are keywords such as (width=32); {error}') from None
+    try:
+        inspect.signature(factory).bind(None, None, **keywords)
+    except TypeError as error:
+        raise DataError(f'model "{name}" is called with two arguments and these keywords: {error}') from None
+    except ValueError:  # a builtin has no signature
+        pass
+    return partial(factory, **keywords)
+
+
+def _keywords(call: str) -> dict[str, Any]:
+    tree = ast.parse(call, mode="eval").body
+    if not isinstance(tree, ast.Call) or tree.args:
+        raise ValueError("it is no list of keywords")
+    return {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in tree.keywords}
 
 
 def model(name: str, *arguments: Any) -> Any:
@@ -104,7 +156,7 @@ def model(name: str, *arguments: Any) -> Any:
     DataError
         If the factory cannot be imported, or does not make one.
     """
-    factory = imported(name) if ":" in name else load("models", name)
+    factory = factory_of(name)
     try:
         made = factory(*arguments)
     except Exception as error:

@@ -122,7 +122,7 @@ class RunKeys(Table):
         "resnet18-7x7 (as for ImageNet), vgg13, mobilenetv2 or senet18. "
         "What stays at a client follows from the method: gin under flatland shares as flatland does, without time-like "
         "parameters. Or a model of another package that is installed wherever server and clients run: its name, or "
-        "package.module:factory",
+        "package.module:factory; keywords of the factory may follow, as in package.module:factory(width=32)",
     )
     init_from: str = Field(
         default="",

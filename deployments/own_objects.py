@@ -1,0 +1,70 @@
+"""Methods and models that a program in Python hands over as objects, under the names by which this process finds them."""
+
+from functools import partial
+from importlib.metadata import EntryPoint
+from typing import Any
+
+from curvfed.deployments.pairs import UsageError
+from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
+from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.method_index import FILES
+from curvfed.strategies.methods import brought
+from curvfed.tasks import plugins
+
+
+def method_name(method: object) -> str:
+    """The name of a method; a row or a learner is one of a package's from here on, under the name of its keys or class.
+
+    Raises
+    ------
+    UsageError
+        If it is neither, or has the name of a method of ours.
+    """
+    if isinstance(method, str):
+        return method
+    row = method
+    if isinstance(method, type) and issubclass(method, Learner):
+        about = (method.__doc__ or method.__name__).splitlines()[0]
+        row = Method(about, space="flat", client=method, tasks=(*GRAPHS, *IMAGES, *POINTS))
+    if not isinstance(row, Method):
+        raise UsageError(
+            f"method is {method!r}; allowed is a name, a {Method.__module__}.Method, or a subclass of "
+            f"{Learner.__module__}.Learner"
+        )
+    half = row.client.__name__.lower() if isinstance(row.client, type) else "own"
+    name = next(iter(row.keys), row.aggregation if row.server else half)
+    if name in FILES:
+        raise UsageError(
+            f'method has the name "{name}" of a method of curvfed\'s; allowed are keys in a table of another name'
+        )
+    place = plugins.place_of(row, f"{type(row).__module__}:{name}")
+    plugins.found("methods")[name] = [EntryPoint(name, place, "curvfed.methods")]
+    brought.cache_clear()
+    defaults.cache_clear()
+    return name
+
+
+def model_name(model: Any) -> str:
+    """The place of a class or function that makes a network, with the keywords of a `functools.partial`.
+
+    Raises
+    ------
+    UsageError
+        If it makes none.
+    """
+    if isinstance(model, str):
+        return model
+    keywords: dict[str, Any] = {}
+    factory = model
+    if isinstance(model, partial) and not model.args:
+        factory, keywords = model.func, model.keywords
+    if hasattr(model, "state_dict") and not isinstance(model, type):
+        raise UsageError(
+            f"model is a network of the class {type(model).__name__}; allowed is the class, or another factory"
+        )
+    if not callable(factory) or not hasattr(factory, "__qualname__"):
+        raise UsageError(f"model is {model!r}; allowed is a name, a class or a function that makes a network")
+    settings = ", ".join(f"{name}={value!r}" for name, value in keywords.items())
+    place = plugins.place_of(factory, f"{factory.__module__}:{factory.__qualname__}")
+    return f"{place}({settings})" if settings else place

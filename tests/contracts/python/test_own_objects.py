@@ -1,0 +1,118 @@
+"""Methods and networks of one's own as objects: they run as named ones do, and what cannot be used is refused at once."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from app_runs import Run as Files
+from torch import Tensor, nn
+
+import curvfed
+from curvfed.deployments.sweep.plan import read_plan
+from curvfed.strategies.base.aggregation import Average
+from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.method import Method
+from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.methods import METHODS, brought
+from curvfed.tasks import plugins
+from curvfed.tasks.errors import DataError
+
+SMALL = {"num_supernodes": 2, "num_rounds": 2, "embedding_dim": 8, "quiet": True}
+
+
+@pytest.fixture(autouse=True)
+def here(own_home):
+    """A home of its own, and after it no method that a test brought."""
+    named = dict(plugins.found("methods"))
+    yield own_home
+    plugins.found("methods").clear()
+    plugins.found("methods").update(named)
+    brought.cache_clear()
+    defaults.cache_clear()
+
+
+class Mean(nn.Module):
+    """A network that averages neighbours between two layers."""
+
+    def __init__(self, num_features: int, num_classes: int, width: int = 8) -> None:
+        super().__init__()
+        self.first, self.head = nn.Linear(num_features, width), nn.Linear(width, num_classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        hidden: Tensor = self.first(x).relu()
+        logits: Tensor = self.head(hidden.index_add(0, edge_index[1], hidden[edge_index[0]]))
+        return logits
+
+
+class Slower(Learner):
+    """FedAvg's way under another name."""
+
+
+def test_a_class_of_a_network_runs_as_its_name_does_and_predicts():
+    by_name = curvfed.simulate("fedavg", model=f"{__name__}:Mean", **SMALL)
+    by_class = curvfed.simulate("fedavg", model=Mean, **SMALL)
+    assert by_class.config["model"] == f"{__name__}:Mean"
+    assert Files(by_class.path).model_bytes == Files(by_name.path).model_bytes
+    assert len(by_class.predict("trees", client=0))
+    resumed = curvfed.simulate(
+        "fedavg", model=Mean, run_name=by_class.path.name, resume=True, **SMALL | {"num_rounds": 3}
+    )
+    assert resumed.summary["rounds"] == 3
+
+
+def test_keywords_of_a_factory_are_set_by_a_partial_or_in_the_name_and_can_be_an_axis(tmp_path):
+    run = curvfed.simulate("fedavg", model=functools.partial(Mean, width=16), **SMALL)
+    assert run.config["model"] == f"{__name__}:Mean(width=16)"
+    assert {array.shape[0] for name, array in Files(run.path).model.items() if name == "first.bias"} == {16}
+    axis = f'model = ["{__name__}:Mean(width=8)", "{__name__}:Mean(width=16)"]'
+    (tmp_path / "widths.toml").write_text(f'title = "Widths"\n[settings]\nmethod = "fedavg"\n{axis}\n')
+    names = {planned.name for planned in read_plan(tmp_path / "widths.toml", "").runs}
+    assert len(names) == 2
+    assert all(name == Path(name).name for name in names)
+
+
+def test_a_class_within_a_function_runs_and_another_process_is_told_why_it_cannot():
+    class Local(Mean):
+        pass
+
+    run = curvfed.simulate("fedavg", model=Local, **SMALL)
+    assert len(run.predict("trees", client=0))
+    plugins._OWN.pop(str(run.config["model"]))  # as in another process
+    with pytest.raises(DataError, match="in the program that made the run"):
+        run.predict("trees", client=0)
+
+
+def test_a_row_and_a_learner_run_as_methods_of_packages_do():
+    row = Method(
+        "my average", space="flat", aggregation="mine", server=lambda arrays, keys, run, clients: Average(arrays)
+    )
+    average = curvfed.simulate("fedavg", model="gcn", **SMALL)
+    for method, name in ((row, "mine"), (Slower, "slower")):
+        run = curvfed.simulate(method, model="gcn", **SMALL)
+        assert run.config["method"] == name
+        assert name in METHODS
+        arrays = Files(average.path).model
+        assert all(np.array_equal(array, arrays[name]) for name, array in Files(run.path).model.items())
+        assert len(run.predict("trees", client=0))
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"model": Mean(2, 2)}, "network of the class Mean; allowed is the class"),
+        ({"model": 3}, "model is 3; allowed is a name, a class or a function"),
+        ({"model": f"{__name__}:Mean(8)"}, r"keywords such as \(width=32\)"),
+        ({"model": f"{__name__}:Mean(width=torch.pi)"}, r"keywords such as \(width=32\)"),
+        ({"model": f"{__name__}:Mean(depth=2)"}, "unexpected keyword argument 'depth'"),
+        ({"model": "nothing_here:Net"}, "ModuleNotFoundError: No module named 'nothing_here'"),
+        ({"method": torch}, "allowed is a name, a .*Method, or a subclass of .*Learner"),
+        ({"method": METHODS["fedprox"]}, '"fedprox" of a method of curvfed\'s'),
+    ],
+)
+def test_what_is_neither_is_refused_before_anything_is_made(keys: dict[str, Any], told, here):
+    with pytest.raises(ValueError, match=told):
+        curvfed.simulate(**{"method": "fedavg"} | SMALL | keys)
+    assert not (here / "curvfed" / "results").exists()
