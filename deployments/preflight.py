@@ -13,7 +13,6 @@ from curvfed.server_app.directory.run_directory import check_name
 from curvfed.server_app.federation import check_clients
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.device import pick_device
-from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.names import GENERATED, OWN
@@ -81,7 +80,7 @@ def look_at_data(request: Request, clients: int = 1) -> tuple[list[str], Data | 
     return told, first
 
 
-def look_at_clients(config: RunConfig, nodes: Sequence[dict[str, Any]]) -> None:
+def look_at_clients(request: Request, nodes: Sequence[dict[str, Any]]) -> None:
     """Refuse clients with data of their own that cannot all take part in the run.
 
     The clients are set up as the run sets them up, which then finds them in memory.
@@ -91,7 +90,7 @@ def look_at_clients(config: RunConfig, nodes: Sequence[dict[str, Any]]) -> None:
     ConfigError
         If a client's data cannot be read, are unfit, or of another kind than most.
     """
-    descriptions = {}
+    config, descriptions = request.config, {}
     for place, node in enumerate(nodes):
         with _naming(f"data[{place}]", node.get("data-path", "in memory")):
             descriptions[place] = get_client(config, config.run_name, place, node).describe()

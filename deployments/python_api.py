@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -293,7 +294,7 @@ def simulate(
     log.setLevel(logging.WARNING if quiet else logging.INFO)
     try:
         if data is not None:
-            look_at_clients(parse(defaults() | settings), nodes)
+            look_at_clients(replace(request, config=parse(defaults() | settings)), nodes)
         with _noting(config.results_path / settings.get("run-name", "")):
             return Run(simulate_in_process(settings, node_configs=nodes))
     finally:
