@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from curvfed.client_app.data.load import Data, size
-from curvfed.deployments.request import Request
+from curvfed.deployments.request import NOTE, Request
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks import plugins
 from curvfed.tasks.graphs.data.sources import SOURCES
@@ -13,7 +13,6 @@ from curvfed.tasks.images.sources import source_of
 from curvfed.tasks.points.datasets import OLSSON
 from curvfed.tasks.public_data import PublicData, find_path
 
-NOTE = "note: "
 """A line about data begins so that a user should know whatever command it is."""
 
 
