@@ -11,6 +11,8 @@ BLOCK = re.compile(
     r"^(?:Saved as `(?P<name>[\w.-]+)`:\n+)?```(?P<kind>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL
 )
 SECONDS = 900
+DOWNLOADED = "~/data"
+"""Where pages have public data; the lines that name it are left out."""
 
 
 def reader(folder: Path) -> dict[str, str]:
@@ -23,7 +25,7 @@ def reader(folder: Path) -> dict[str, str]:
 def run_blocks(page: str, folder: Path) -> str:
     """Run every `sh` and `python` block of a page of `docs` in a folder, with a home of its own; what they printed.
 
-    A block of TOML is the file that the next "Saved as" names. Each block must succeed.
+    A block of TOML is the file that the next "Saved as" names. Each block must succeed. Nothing is downloaded.
     """
     blocks = BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
     printed, pending = "", ""
@@ -33,6 +35,7 @@ def run_blocks(page: str, folder: Path) -> str:
             continue
         if name:
             (folder / name).write_text(pending)
+        text = "".join(line for line in text.splitlines(keepends=True) if DOWNLOADED not in line)
         command = [sys.executable, "-c", text] if kind == "python" else ["bash", "-euo", "pipefail", "-c", text]
         done = subprocess.run(command, cwd=folder, env=reader(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               encoding="utf-8", timeout=SECONDS)  # fmt: skip

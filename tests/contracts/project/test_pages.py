@@ -78,7 +78,12 @@ def test_the_readme_is_a_front_page():
 def commands(page: Path) -> list[list[str]]:
     """The lines of a page's shell blocks that begin with `curvfed`, less those of which a part is left out."""
     blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return commands_of("".join(blocks))
+
+
+def commands_of(block: str) -> list[list[str]]:
+    """The words of each line that begins with `curvfed`."""
+    lines = block.replace("\\\n", " ").splitlines()
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("curvfed ") and "…" not in line]
 
 
@@ -98,3 +103,53 @@ def test_commands_are_understood(page):
         for word in named:
             known = shipped(SWEEPS if name in ("sweep", "report") else PRESETS)
             assert "=" in word or word.endswith(".toml") or word in known, word
+
+
+FOLLOWED = (
+    "tutorial-*",
+    "running",
+    "data",
+    "images",
+    "points",
+    "predict",
+    "compare",
+    "sweeps",
+    "reports",
+    "run-directory",
+)
+"""Pages that a reader follows with data that the page makes; the others name files of the reader's own hosts."""
+DOWNLOADED = "~/data"
+
+
+def files_read(words: list[str]) -> list[str]:
+    """What a command names by a path: values of keys and options that have a suffix or a folder, but no outputs."""
+    outputs = [words[number + 1] for number, word in enumerate(words[:-1]) if word in ("--out", "--to", "--results")]
+    values = [word.rpartition("=")[2].strip("'\"") for word in words if word not in outputs]
+    shipped_names = {*shipped(PRESETS), *shipped(SWEEPS)}
+    looks_like_a_path = re.compile(r"^[~.\w$/-]+(/|\.(pt|csv|npz|h5ad|toml))")
+    return [value for value in values if looks_like_a_path.match(value) and value not in shipped_names]
+
+
+ATLAS = "tutorial-cells"
+"""It takes files of its readers' own for granted."""
+SECTION = re.compile(
+    r"^```(?P<kind>\w+)\n(?P<text>.*?)^```|^Saved? (it )?as `(?P<name>[\w.-]+)`", re.MULTILINE | re.DOTALL
+)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for name in FOLLOWED for page in (ROOT / "docs").glob(f"{name}.md") if page.stem != ATLAS],
+    ids=lambda page: page.stem,
+)
+def test_a_page_makes_the_files_that_its_commands_read(page):
+    """A block above writes each, or a command above made it as a run, or it is downloaded."""
+    before = ""
+    for section in SECTION.finditer(page.read_text(encoding="utf-8")):
+        for words in commands_of(section["text"] or "") if section["kind"] == "sh" else []:
+            for value in files_read(words):
+                name = Path(value).parent.name if value.endswith(".safetensors") else Path(value).name
+                made = name in before or value.startswith((DOWNLOADED, "/shared/"))
+                assert made, f"{' '.join(words)}: {value} is not made on this page"
+            before += " ".join(words)
+        before += section["name"] or (section["text"] if section["kind"] == "python" else "")
