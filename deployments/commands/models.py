@@ -95,7 +95,13 @@ def embed(
     make_reference: Annotated[
         bool, typer.Option("--make-reference", help="Make a reference of FILE, of its cells alone.")
     ] = False,
-    layer: Annotated[str, typer.Option(metavar="NAME", help="Layer of the expression; default: .raw, else X.")] = "",
+    layer: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Layer of the expression, or raw, or X; default: the first of raw, X and the only layer that fits.",
+        ),
+    ] = "",
 ) -> None:
     """Place cells with gene expression in the Poincaré disc, without pooling the sites' cells.
 

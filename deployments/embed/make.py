@@ -28,8 +28,8 @@ DIAMETERS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0)
 """The largest distance between two cells in the disc that are tried."""
 
 
-def make_reference(cells: Any, given: Expression, name: str, tell: Callable[[str], None]) -> None:
-    """Make a reference of an AnnData object: `cells` gets its coordinates, and all that other files need of it.
+def make_reference(given: Expression, name: str, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Make a reference: the coordinates of its cells, and all that other files need of it, by their places in an `.h5ad`.
 
     The disc coordinates are `hydra`'s, of the lengths of shortest paths in the graph of nearest neighbours among the
     principal components. Of the diameters tried the one with the least distortion is kept. Cells beyond `MOST` take the
@@ -43,31 +43,32 @@ def make_reference(cells: Any, given: Expression, name: str, tell: Callable[[str
     from curvfed.deployments.embed.use import interpolated
 
     genes, mean, deviation = _varying(given)
-    if len(genes) < 3 or cells.n_obs <= 2 * NEIGHBOURS:
+    count = given.values.shape[0]
+    if len(genes) < 3 or count <= 2 * NEIGHBOURS:
         raise DataError(
-            f"{name} has {cells.n_obs} cells and {len(genes)} genes that vary; allowed are more than {2 * NEIGHBOURS} "
+            f"{name} has {count} cells and {len(genes)} genes that vary; allowed are more than {2 * NEIGHBOURS} "
             "cells and at least 3 genes"
         )
     tell(f"principal components of {len(genes)} genes ...")
     scaled = standardised(given.dense(genes), mean, deviation)
     _, axes = principal(scaled.T @ scaled, min(COMPONENTS, len(scaled) - 1))
     components = scaled @ axes
-    chosen = np.sort(np.random.default_rng(0).permutation(cells.n_obs)[:MOST])
+    chosen = np.sort(np.random.default_rng(0).permutation(count)[:MOST])
     tell(f"shortest paths between {len(chosen)} cells, and their embedding ...")
     paths = path_lengths(components[chosen])
     points, diameter, error = _best(paths)
-    placed = np.empty((cells.n_obs, 2))
-    others = np.setdiff1d(np.arange(cells.n_obs), chosen)
+    placed = np.empty((count, 2))
+    others = np.setdiff1d(np.arange(count), chosen)
     placed[chosen] = points
     if len(others):
         placed[others] = interpolated(components[chosen], points, components[others])
-    cells.obsm["X_poincare"], cells.obsm["X_curvfed_pca"] = placed, components
-    cells.uns["curvfed"] = {
-        "genes": np.array(genes), "mean": mean, "deviation": deviation, "axes": axes,
+    kept = {
+        "genes": np.array(genes, dtype=object), "mean": mean, "deviation": deviation, "axes": axes,
         "misfit": _largest_misfit(scaled, axes.shape[1]),
         "graph_cells": chosen, "scale": diameter / paths.max(), "distortion": error,
     }  # fmt: skip
     tell(f"distortion: {error:.3f} (mean |disc distance / graph distance - 1|), diameter {diameter:g}")
+    return {"obsm/X_poincare": placed, "obsm/X_curvfed_pca": components, "uns/curvfed": kept}
 
 
 def standardised(values: Floats, mean: Floats, deviation: Floats) -> Floats:

@@ -17,6 +17,12 @@ from curvfed.tasks.points.expression import Expression, read
 NEAREST, MEASURED = 15, 500
 """Neighbours that a cell's coordinates are the mean of, and the most cells of which the distortion is measured."""
 
+MANY = 0.1
+"""The share of cells outside the reference's range above which a warning says so."""
+
+USUAL = (0.75, 1.33)
+"""The range of mean expression, in that of the reference, for values of one scale."""
+
 FEWEST_GENES = 0.5
 """The share of a reference's genes that a site must have."""
 
@@ -100,8 +106,8 @@ class Reference:
             ) from None
 
 
-def embed(cells: Any, given: Expression, reference: Reference, name: str, tell: Callable[[str], None]) -> None:
-    """Give the cells of an AnnData object disc coordinates, and tell how well they fit the reference.
+def embed(given: Expression, reference: Reference, name: str, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Disc coordinates of cells, and how well they fit the reference, by their places in an `.h5ad`.
 
     Raises
     ------
@@ -121,9 +127,9 @@ def embed(cells: Any, given: Expression, reference: Reference, name: str, tell: 
             f"{', '.join(reference.genes[:3])}"
         )
     # A missing gene has the reference's mean, which is 0 in standard deviations.
-    scaled = standardised(
-        given.dense([reference.genes[place] for place in shared]), reference.mean[shared], reference.deviation[shared]
-    )
+    values = given.dense([reference.genes[place] for place in shared])
+    _tell_scale(values, reference.mean[shared], tell)
+    scaled = standardised(values, reference.mean[shared], reference.deviation[shared])
     components = scaled @ reference.axes[shared]
     if len(reference.points):
         points = interpolated(reference.components, reference.points, components)
@@ -135,9 +141,9 @@ def embed(cells: Any, given: Expression, reference: Reference, name: str, tell: 
     chosen = np.random.default_rng(0).permutation(len(points))[:MEASURED]
     paths = path_lengths(np.concatenate([components[chosen], reference.components]))[: len(chosen), : len(chosen)]
     error = distortion(points[chosen], paths, reference.scale) if len(chosen) > 1 else 0.0
-    cells.obsm["X_poincare"], cells.obs["curvfed_outside"] = points, outside
-    cells.uns["curvfed_embed"] = {
-        "distortion": error, "outside": float(outside.mean()), "genes_shared": len(shared), "genes_missing": missing,
+    figures = {
+        "distortion": error, "outside": float(outside.mean()), "genes_shared": len(shared),
+        "genes_missing": np.array(missing, dtype=object),
     }  # fmt: skip
     usual = "of the reference's own are" if len(reference.points) else "of cells with normal components would be"
     tell(f"distortion: {error:.3f} (mean |disc distance / graph distance - 1|)")
@@ -145,6 +151,23 @@ def embed(cells: Any, given: Expression, reference: Reference, name: str, tell: 
         f'outside the reference\'s range: {outside.mean():.1%} of {len(outside)} cells (obs["curvfed_outside"]); '
         f"{1 - WITHIN:.0%} {usual}"
     )
+    if outside.mean() > MANY:
+        tell(
+            "warning: so many cells are outside that the coordinates say little: the cells are of other kinds than the "
+            "reference's, or their values of another scale"
+        )
+    return {"obsm/X_poincare": points, "obs/curvfed_outside": outside, "uns/curvfed_embed": figures}
+
+
+def _tell_scale(values: Floats, mean: Floats, tell: Callable[[str], None]) -> None:
+    """Warn if expression (n, g) is on average far from the reference's mean (g,)."""
+    ratio = float(values.mean(axis=0) @ mean / (mean @ mean))
+    if not USUAL[0] < ratio < USUAL[1]:
+        tell(
+            f"warning: expression is {ratio:.2f} times the reference's on average, and without logarithm the shared genes "
+            f"of a cell sum to {np.median(np.expm1(values).sum(axis=1)):.4g} (median): the values seem to be of another "
+            "scale. Prepare them as the reference's were, with one target_sum of scanpy.pp.normalize_total"
+        )
 
 
 def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:

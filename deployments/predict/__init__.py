@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from curvfed.deployments.predict.graphs import predict_graphs
 from curvfed.deployments.predict.images import predict_images
-from curvfed.deployments.predict.output import check_output, write
+from curvfed.deployments.predict.output import check, write
 from curvfed.deployments.predict.points import predict_points
 from curvfed.deployments.predict.prediction import Prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
@@ -71,7 +71,7 @@ def main(
     """Write the predictions of the run in `folder`; the exit status, 0 predicted, 1 it cannot be done."""
     console = Console(stderr=True)
     try:
-        check_output(out, data)
+        check(out, data)
         prediction = predict(TrainedRun.read(folder), data, client, state_path, calibrated)
         write(prediction, data, out)
     except (*EXPECTED, OSError) as error:

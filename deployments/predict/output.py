@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from curvfed.deployments.output_file import check_output
+from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.predict.prediction import Prediction
 from curvfed.deployments.predict.trained_run import PredictError
 from curvfed.deployments.terminal import check_written
@@ -17,19 +19,18 @@ COLUMNS = ("curvfed_label", "curvfed_probability", "curvfed_unknown")
 """What an `.h5ad` gets in `obs`."""
 
 
-def check_output(out: Path | None, data: str) -> None:
+def check(out: Path | None, data: str) -> None:
     """Refuse a file that cannot be written, before anything is computed.
 
     Raises
     ------
-    PredictError
+    UsageError
     """
     if out is None:
         return
-    if out.suffix.lower() not in SUFFIXES:
-        raise PredictError(f'--out is "{out}"; allowed are files that end in {" or ".join(SUFFIXES)}')
+    check_output(out, SUFFIXES, Path(data).expanduser())
     if out.suffix.lower() == ".h5ad" and Path(data).suffix.lower() != ".h5ad":
-        raise PredictError(f'--out is "{out}", a copy of the data with predictions; for DATA "{data}" allowed is .csv')
+        raise UsageError(f'--out is "{out}", a copy of the data with predictions; for DATA "{data}" allowed is .csv')
 
 
 def write(prediction: Prediction, data: str, out: Path | None) -> None:
@@ -56,16 +57,12 @@ def write(prediction: Prediction, data: str, out: Path | None) -> None:
 
 
 def _with_columns(path: Path, table: "DataFrame", out: Path) -> None:
-    from curvfed.tasks.points.expression import read, write_cells
+    from curvfed.tasks.points.expression import add_to_copy, num_cells
 
-    cells = read(path)
-    if cells.n_obs != len(table):
+    if (count := num_cells(path)) != len(table):
         raise PredictError(
-            f"DATA has {cells.n_obs} cells, and {len(table)} were predicted, its test part alone; allowed for an .h5ad is "
+            f"DATA has {count} cells, and {len(table)} were predicted, its test part alone; allowed for an .h5ad is "
             "a file that is predicted whole, and not the data set of the run"
         )
-    for name, column in zip(COLUMNS, ("class", "probability", "unknown"), strict=False):
-        if column in table:
-            cells.obs[name] = table[column].to_numpy()
-    cells.obs[COLUMNS[0]] = cells.obs[COLUMNS[0]].astype("category")
-    write_cells(cells, out)
+    columns = zip(COLUMNS, ("class", "probability", "unknown"), strict=False)
+    add_to_copy(path, out, {f"obs/{name}": table[column].to_numpy() for name, column in columns if column in table})

@@ -1,5 +1,6 @@
 """`curvfed embed`: what it writes and tells, and what it refuses."""
 
+import importlib.metadata
 import subprocess
 import sys
 
@@ -10,7 +11,11 @@ import pytest
 from cell_files import write_parts
 
 from curvfed.deployments.commands.command import main
-from curvfed.tasks.points.expression import write_cells
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.expression import add_to_copy, expression
+
+COUNTS = np.random.default_rng(0).negative_binomial(1, 0.1, (40, 50)) * np.linspace(1, 3, 40).astype(int)[:, None]
+SHARES = COUNTS / COUNTS.sum(axis=1, keepdims=True)
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +95,15 @@ def test_missing_genes_are_told_and_too_few_refused(files, capsys):
         (np.arange(200).reshape(40, 5) % 7, None, "whole numbers; allowed are logarithms"),
         (np.full((40, 5), -0.5), None, "are from -0.5 to 0; allowed are logarithms"),
         (np.full((40, 5), np.nan), None, "are not finite; allowed are logarithms"),
-        (np.full((40, 3), 0.5), ["a", "a", "b"], "1 genes have the name of another"),
-        (np.full((40, 5), 0.5), None, "40 cells and 0 genes that vary; allowed are more than 30 cells"),
-        (np.random.default_rng(0).random((30, 5)), None, "30 cells and 5 genes that vary"),
+        (np.full((40, 3), 1.5), ["a", "a", "b"], "1 genes have the name of another"),
+        (np.full((40, 5), 1.5), None, "40 cells and 0 genes that vary; allowed are more than 30 cells"),
+        (3 * np.random.default_rng(0).random((30, 5)), None, "30 cells and 5 genes that vary"),
+        (SHARES, None, "which is too small for logarithms: perhaps fractions; allowed are logarithms"),
+        (100 * SHARES, None, "are normalised, but no logarithms: so every cell has the sum 100; allowed"),
+        (np.log1p(COUNTS), None, "are natural logarithms of counts that are not normalised: in each cell they are"),
+        (np.log2(COUNTS + 1), None, "are logarithms of base 2 of counts that are not normalised"),
+        (np.log2(1e4 * SHARES + 1), None, "are logarithms of base 2: so every cell has the sum 1e+04; allowed"),
+        (np.log10(1e4 * SHARES + 1), None, "are logarithms of base 10: so every cell has the sum 1e+04; allowed"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Variable names are not unique")
@@ -111,9 +122,8 @@ def test_faults_of_the_arguments(files, tmp_path, capsys):
     capsys.readouterr()
     for arguments, message in (
         ((one, "--reference", one, "--out", out), "is no reference; one is made by curvfed embed"),
-        ((one, "--make-reference", "--out", one), "the file that is read"),
         ((tmp_path / "a.h5ad", "--make-reference", "--out", out), "no file"),
-        ((one, "--make-reference", "--layer", "logs", "--out", out), "has no layer logs; there are none"),
+        ((one, "--make-reference", "--layer", "logs", "--out", out), "has no layer logs; there are raw, X (--layer)"),
     ):
         assert run(*arguments) == 1
         assert message in capsys.readouterr().err
@@ -130,5 +140,125 @@ def test_help_imports_no_anndata():
 
 def test_hidden_files_beside_the_output_are_left_alone(files, tmp_path):
     (tmp_path / ".notes-2023").write_text("mine")
-    write_cells(anndata.read_h5ad(files / "one.h5ad"), tmp_path / "out.h5ad")
+    add_to_copy(files / "one.h5ad", tmp_path / "out.h5ad", {"obsm/X_poincare": np.zeros((150, 2))})
     assert sorted(path.name for path in tmp_path.iterdir()) == [".notes-2023", "out.h5ad"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nowhere/b.h5ad", "there is no folder"),
+        ("b.zarr", "allowed are files that end in .h5ad"),
+        ("b.csv", "allowed are files that end in .h5ad"),
+        ("folder.h5ad", "a folder; allowed is a file"),
+        ("one.h5ad", "a file that is read; allowed is any other"),
+        ("link.h5ad", "a file that is read; allowed is any other"),
+        ("reference.h5ad", "a file that is read"),
+    ],
+)
+def test_the_output_is_checked_before_anything_is_read(tmp_path, capsys, name, words):
+    for made in ("one.h5ad", "reference.h5ad"):
+        (tmp_path / made).write_text("no file of cells")
+    (tmp_path / "folder.h5ad").mkdir()
+    (tmp_path / "link.h5ad").symlink_to(tmp_path / "one.h5ad")
+    there = sorted(tmp_path.iterdir())
+    assert run(tmp_path / "one.h5ad", "--reference", tmp_path / "reference.h5ad", "--out", tmp_path / name) == 2
+    told = capsys.readouterr().err
+    assert words in told
+    assert str(tmp_path / name) in told
+    assert sorted(tmp_path.iterdir()) == there
+
+
+def test_a_folder_that_may_not_be_written_to(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("curvfed.deployments.output_file.os.access", lambda folder, mode: False)
+    assert run(tmp_path / "one.h5ad", "--make-reference", "--out", tmp_path / "b.h5ad") == 2
+    assert f"this user may not write to {tmp_path}" in capsys.readouterr().err
+
+
+LOGS = np.log1p(1e4 * SHARES)
+
+
+@pytest.mark.parametrize(
+    ("places", "layer", "expected"),
+    [
+        ({"raw": COUNTS, "X": LOGS}, "", "X"),
+        ({"raw": LOGS, "X": COUNTS}, "", "raw.X"),
+        ({"raw": LOGS, "X": LOGS}, "", "raw.X"),
+        ({"raw": LOGS, "X": LOGS}, "X", "X"),
+        ({"X": COUNTS, "logs": LOGS, "spliced": COUNTS}, "", 'layers["logs"]'),
+        ({"X": None, "logs": LOGS}, "logs", 'layers["logs"]'),
+        ({"X": COUNTS, "logs": LOGS, "more": LOGS}, "", "logs, more; --layer names one of them"),
+        ({"raw": COUNTS, "X": LOGS - 1}, "", "raw.X are from 0 to .*, whole numbers, those in X are from -1 to"),
+        ({"raw": COUNTS, "X": LOGS}, "raw", "raw.X are from 0 to"),
+        ({"X": LOGS}, "raw", "no layer raw; there are X"),
+    ],
+)
+def test_where_expression_is(tmp_path, places, layer, expected):
+    from scipy.sparse import csr_matrix
+
+    cells = anndata.AnnData(places.get("raw", places["X"] if places["X"] is not None else COUNTS).astype(np.float32))
+    if "raw" in places:
+        cells.raw = cells
+    cells.X = places["X"]
+    for name in sorted(places.keys() - {"raw", "X"}):
+        cells.layers[name] = csr_matrix(places[name])
+    if "; " not in expected and " are " not in expected:
+        found = expression(cells, tmp_path / "a.h5ad", layer)
+        assert found.place == expected
+        assert np.allclose(found.dense(found.genes), LOGS, rtol=1e-5)
+        return
+    with pytest.raises(DataError, match=expected):
+        expression(cells, tmp_path / "a.h5ad", layer)
+
+
+def test_values_of_another_scale_than_the_reference_are_warned_of(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    means = rng.gamma(0.5, 1.0, (3, 60))
+    counts = rng.poisson(20 * means[np.arange(120) % 3]) + 1
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    atlas, reference, out = tmp_path / "atlas.h5ad", tmp_path / "reference.h5ad", tmp_path / "out.h5ad"
+    assert run(small(atlas, np.log1p(1e4 * shares[:80])), "--make-reference", "--out", reference) == 0
+    for target, is_other in ((1e4, False), (1e6, True)):
+        site = small(tmp_path / "site.h5ad", np.log1p(target * shares[80:]))
+        capsys.readouterr()
+        assert run(site, "--reference", reference, "--out", out) == 0
+        told = capsys.readouterr().err
+        assert ("of another scale. Prepare them as" in told) == is_other
+        assert ("so many cells are outside" in told) == is_other
+
+
+def test_nothing_else_in_the_file_is_written_anew(files, tmp_path):
+    """A file may have what AnnData reads and refuses to write: nullable strings, and columns named `_index`."""
+    import h5py
+
+    cells = anndata.read_h5ad(files / "one.h5ad")
+    cells.obs["note"] = pandas.array(["a", None, "c"] * 50, dtype="string")
+    cells.obs.index = pandas.Index(cells.obs_names, dtype="string")
+    site, out = tmp_path / "site.h5ad", tmp_path / "out.h5ad"
+    with anndata.settings.override(allow_write_nullable_strings=True):
+        cells.write_h5ad(site)
+    with h5py.File(site, "r+") as file:
+        table = file["raw/var"]
+        table.move(table.attrs["_index"], "index")
+        table.attrs["_index"] = "index"
+        table["_index"] = np.arange(len(table["index"]))
+        table.attrs["column-order"] = [*table.attrs["column-order"], "_index"]
+        file["obs"].attrs["note of another program"] = "kept"
+    with pytest.raises(Exception):  # noqa: B017, PT011 (versions differ in the class)
+        anndata.read_h5ad(site).write_h5ad(out)
+    for reference in (["--reference", files / "reference.h5ad"], ["--make-reference"]):
+        for source in (site, out.rename(tmp_path / "again.h5ad") if out.exists() else site):
+            assert run(source, *reference, "--out", out) == 0
+            made = anndata.read_h5ad(out)
+            assert made.obsm["X_poincare"].shape == (150, 2)
+            assert made.obs["note"].astype(object).tolist()[0] == "a"
+            assert [*made.obs.columns].count("curvfed_outside") <= 1
+            with h5py.File(out) as file:
+                assert file["obs"].attrs["note of another program"] == "kept"
+                assert "_index" in file["raw/var"]
+
+
+def test_a_file_of_an_old_version_is_embedded(files, tmp_path):
+    path = next(one.locate() for one in importlib.metadata.files("scanpy") if one.name == "10x_pbmc68k_reduced.h5ad")
+    assert run(path, "--reference", files / "reference.h5ad", "--out", tmp_path / "out.h5ad") == 0
+    assert anndata.read_h5ad(tmp_path / "out.h5ad").obsm["X_poincare"].shape == (700, 2)

@@ -372,7 +372,53 @@ def test_cells_keep_their_names_and_take_the_answer_into_their_file(named, capsy
     assert np.array_equal(found.obsm["X_poincare"], points)
 
 
-@pytest.mark.parametrize(("out", "allowed"), [("a.txt", ".csv or .h5ad"), ("a.h5ad", "allowed is .csv")])
+@pytest.mark.parametrize(
+    ("out", "allowed"),
+    [
+        ("a.txt", ".csv or .h5ad"),
+        ("a.h5ad", "allowed is .csv"),
+        ("nowhere/a.csv", "there is no folder"),
+        ("", "allowed are files that end in"),
+    ],
+)
 def test_an_output_that_cannot_be_written_is_refused_before_the_work(named, files, capsys, tmp_path, out, allowed):
-    assert allowed in refused(capsys, named.path, files / "test.csv", "--out", tmp_path / out)
+    assert main(["predict", *map(str, (named.path, files / "test.csv", "--out", tmp_path / out))]) == 2
+    captured = capsys.readouterr()
+    assert allowed in captured.err
+    assert captured.out == ""
     assert not any(tmp_path.iterdir())
+
+
+def test_the_data_are_not_overwritten(named, files, capsys):
+    before = (files / "test.csv").read_bytes()
+    assert main(["predict", str(named.path), str(files / "test.csv"), "--out", str(files / "test.csv")]) == 2
+    assert "a file that is read; allowed is any other" in capsys.readouterr().err
+    assert (files / "test.csv").read_bytes() == before
+
+
+def test_a_table_without_classes_keeps_its_names(named, capsys, tmp_path):
+    points, _ = clouds(6, 12)
+    for header, names in (("cell,pm1,pm2", "cell-{}"), (",pm1,pm2", "{}"), (",x,y", "{}")):
+        lines = [header, *(f"{names.format(number + 5)},{x},{y}" for number, (x, y) in enumerate(points))]
+        (tmp_path / "a.csv").write_text("\n".join(lines))
+        rows, told = ask(capsys, named.path, tmp_path / "a.csv")
+        assert [row["point"] for row in rows] == [names.format(number + 5) for number in range(len(points))]
+        assert "accuracy" not in told
+
+
+def test_text_of_pandas_3_is_in_the_copy(named, capsys, tmp_path):
+    import anndata
+    import pandas
+
+    points, _ = clouds(6, 12)
+    cells = anndata.AnnData(np.zeros((len(points), 1), np.float32), obsm={"X_poincare": points})
+    cells.obs_names = pandas.Index([f"cell{number}" for number in range(len(points))], dtype="string")
+    cells.obs["note"] = pandas.array(["a", None, "b"] * (len(points) // 3), dtype="string")
+    with anndata.settings.override(allow_write_nullable_strings=True):
+        cells.write_h5ad(tmp_path / "cells.h5ad")
+    rows, _ = ask(capsys, named.path, tmp_path / "cells.h5ad")
+    ask(capsys, named.path, tmp_path / "cells.h5ad", "--out", tmp_path / "out.h5ad")
+    found = anndata.read_h5ad(tmp_path / "out.h5ad")
+    assert [*found.obs["curvfed_label"]] == [row["class"] for row in rows]
+    assert [*found.obs.columns] == ["note", "curvfed_label", "curvfed_probability", "curvfed_unknown"]
+    assert found.obs["note"].isna().sum() == len(points) // 3

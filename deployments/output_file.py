@@ -1,0 +1,30 @@
+"""Whether a file that a command is to write can be written, before anything is computed."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from curvfed.deployments.pairs import UsageError
+
+
+def check_output(out: Path, endings: Sequence[str], *inputs: Path) -> None:
+    """Refuse a file that cannot be written, or is one of the inputs.
+
+    Raises
+    ------
+    UsageError
+    """
+    folder = out.absolute().parent
+    if out.suffix.lower() not in endings:
+        fault = f"allowed are files that end in {' or '.join(endings)}"
+    elif any(out.exists() and path.exists() and out.samefile(path) for path in inputs):
+        fault = "a file that is read; allowed is any other"
+    elif out.is_dir():
+        fault = "a folder; allowed is a file"
+    elif not folder.is_dir():
+        fault = f"and there is no folder {folder}; allowed is a file in a folder that is there"
+    elif not os.access(folder, os.W_OK):
+        fault = f"and this user may not write to {folder}; allowed is a file in another folder"
+    else:
+        return
+    raise UsageError(f'--out is "{out}", {fault}')
