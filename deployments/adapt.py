@@ -58,7 +58,7 @@ def adapt(run: TrainedRun, data: str, out: Path, client: int | None = None) -> t
         raise PredictError(f"--out {out} has a run already; name a new folder")
     number = max(run.clients) + 1 if client is None else client
     parts = next(iter(run.clients.values())).num_partitions
-    of_run = is_own(run, data, [Path(run.config.dataset).expanduser()])
+    of_run = is_own(run, data)
     if of_run and run.clients.keys() >= set(range(parts)):
         raise PredictError(f"every part of {data} took part in this run; give the file or folder of a new client")
     if number in run.clients or number < 0 or (of_run and number >= parts):

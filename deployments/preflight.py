@@ -3,6 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from curvfed.client_app.clients_in_memory import get_client
@@ -14,7 +15,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.names import GENERATED, OWN
+from curvfed.tasks.names import GENERATED, OWN, is_named
 
 log = logging.getLogger("curvfed")
 
@@ -54,6 +55,8 @@ def look_at_data(request: Request, clients: int = 1) -> tuple[list[str], Data | 
     with _naming("dataset", config.dataset):
         located = _places(request)
         told = [line for words, _ in located for line in f"data: {words}".splitlines()]
+        if is_named(config.dataset) and Path(config.dataset).exists():
+            told.append(f"{NOTE}{config.dataset} is a data set's name; ./{config.dataset} names what is here")
         several = min(clients, number) if len(located) == 1 and config.dataset != OWN else 1
         for client, (_, is_there) in enumerate(located * several):
             if is_there:

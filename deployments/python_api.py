@@ -31,7 +31,7 @@ from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.run_log import log_to_stdout
-from curvfed.tasks.names import OWN
+from curvfed.tasks.names import OWN, path_text
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
@@ -133,7 +133,7 @@ class Run:
 
         trained = TrainedRun.read(self.path)
         if isinstance(data, str | os.PathLike):
-            given: Any = os.fspath(data)
+            given: Any = data if isinstance(data, str) else path_text(data)
         else:
             facts = trained.facts if client is None else trained.facts_of(client)
             given = check_data("the data", data, facts.class_names)
@@ -173,7 +173,8 @@ class Run:
         from curvfed.deployments.predict import TrainedRun
 
         out = Path(out).expanduser()
-        number, scores = adapt(TrainedRun.read(self.path), os.fspath(data), out, client)
+        text = data if isinstance(data, str) else path_text(data)
+        number, scores = adapt(TrainedRun.read(self.path), text, out, client)
         return Run(out.resolve()), number, scores
 
     def __repr__(self) -> str:
@@ -266,7 +267,7 @@ def simulate(
     given = {"method": method_name(method), "dataset": dataset if data is None else OWN} | keys
     settings = {kebab(key): value for key, value in dotted(given).items()}
     settings = {
-        key: os.fspath(value) if isinstance(value, os.PathLike) else plain(value)
+        key: path_text(value) if isinstance(value, os.PathLike) else plain(value)
         for key, value in settings.items()
         if value is not None
     }

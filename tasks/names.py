@@ -4,10 +4,12 @@ A configuration is checked without importing the models, and a run imports the f
 to be looked up among them.
 """
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from curvfed.tasks import plugins
+from curvfed.tasks.foreign import refuse_foreign
 
 GENERATED = {"trees": "nodes", "digits": "images", "uniform": "points"}
 """The tasks of the data sets that need no files."""
@@ -79,7 +81,16 @@ def kind_of_path(path: Path) -> str:
 
     if path.name.lower().endswith(".pt"):
         return "nodes"
-    return "points" if is_points(path.name) else "images" if is_image_folder(path) else "graphs"
+    if path.is_dir() and is_image_folder(path):
+        return "images"
+    refuse_foreign(path)
+    return "points" if is_points(path.name) else "graphs"
+
+
+def path_text(path: os.PathLike[str]) -> str:
+    """A path as a run-config's `dataset` has it: with a separator, as no name has."""
+    text = os.fspath(path)
+    return text if os.path.dirname(text) else os.path.join(os.curdir, text)
 
 
 def is_named(dataset: str) -> bool:

@@ -1,9 +1,11 @@
 """All data sets: their names, their tasks and where they are from."""
 
+import os
 from pathlib import Path
 
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import did_you_mean
+from curvfed.tasks.foreign import refuse_foreign
 from curvfed.tasks.graphs.data.sources import SOURCES
 from curvfed.tasks.graphs.data.tu import GROUPS, NAMES, ORIGIN, graph_dataset_names, is_path
 from curvfed.tasks.images.sources import ALIASES, source_of
@@ -23,7 +25,9 @@ PATHS = (
 
 def look_up(dataset: str) -> tuple[str, ...]:
     """`curvfed.tasks.names.tasks_of` for any name."""
-    name = dataset.lower()
+    name, path = dataset.lower(), Path(os.path.expanduser(dataset))
+    if path.is_file():
+        refuse_foreign(path)
     if name.endswith(".pt"):
         return ("nodes", "graphs")
     if name in ("trees", *SOURCES):
@@ -32,8 +36,8 @@ def look_up(dataset: str) -> tuple[str, ...]:
         return ("points",)
     if source_of(dataset) is not None:
         return ("images",)
-    if is_path(dataset) and not Path(dataset).expanduser().is_file():
-        return _tasks_of_folder(Path(dataset).expanduser())
+    if is_path(dataset) and not path.is_file():
+        return _tasks_of_folder(path)
     if not is_path(dataset) and graph_dataset_names(dataset) is not None:
         return ("graphs",)
     if (own := plugins.data_set(dataset)) is not None:
@@ -44,8 +48,9 @@ def look_up(dataset: str) -> tuple[str, ...]:
         )
     brought = tuple(plugins.found("datasets"))
     known = (*BUILT_IN, *brought)
+    here = f". The folder {dataset} that is here is named by ./{dataset}" if path.is_dir() else ""
     raise ValueError(
-        f"no such data set{did_you_mean(name, known, '`curvfed datasets`')}. A path is allowed too: {PATHS}; and the "
+        f"no such data set{here}{did_you_mean(name, known, '`curvfed datasets`')}. A path is allowed too: {PATHS}; and the "
         "name of a data set of another package, which must be installed wherever server and clients run (here: "
         f"{', '.join(brought) or 'none'})"
     )
@@ -58,8 +63,12 @@ def _tasks_of_folder(path: Path) -> tuple[str, ...]:
         return ("graphs", "images")
     if not any(path.glob("*")):
         raise ValueError("the folder is empty, or cannot be read")
-    # A folder with files of the TU collection may hold a picture as well.
-    return ("images",) if not any(path.glob("*_A.txt")) and is_image_folder(path) else ("graphs",)
+    if any(path.glob("*_A.txt")) or any(path.glob("raw/*_A.txt")):  # it may hold a picture as well
+        return ("graphs",)
+    if is_image_folder(path):
+        return ("images",)
+    refuse_foreign(path)
+    raise ValueError(f"the folder holds no files of the TU collection, NAME_A.txt, and no image; allowed is {PATHS}")
 
 
 def catalogue() -> list[tuple[str, str, str]]:

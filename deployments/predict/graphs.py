@@ -93,7 +93,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None) -> dict[str, Any
 
 def _is_the_runs(run: TrainedRun, data: str) -> bool:
     """Whether the data are those that the clients' parts were cut from."""
-    return is_own(run, data, [Path(run.config.dataset).expanduser()])
+    return is_own(run, data)
 
 
 def _curvature(client: Client) -> str:

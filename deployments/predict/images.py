@@ -40,7 +40,7 @@ def predict_images(
     """
     if isinstance(data, RawImages):
         examples = _like_the_runs(run, data, [str(number) for number in range(len(data.labels))])
-    elif is_own(run, str(data), [Path(run.config.dataset).expanduser()]):
+    elif is_own(run, str(data)):
         examples = _own(run, str(data), client)
     else:
         examples = _given(run, Path(str(data)).expanduser(), state_path)

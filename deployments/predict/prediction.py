@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.deployments.predict.trained_run import TrainedRun
-from curvfed.tasks.names import OWN
+from curvfed.tasks.names import OWN, is_named
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
@@ -108,8 +108,10 @@ def own_name(run: TrainedRun) -> str:
 
 
 def is_own(run: TrainedRun, data: str, places: Iterable[Path] = ()) -> bool:
-    """Whether `data` is the run's data set: its name, or the same file or folder as one of these places."""
+    """Whether `data` is the run's data set: its name, or the same file or folder as its path or one of these places."""
     given = Path(data).expanduser()
+    if not is_named(run.config.dataset):  # a folder here may have the name of a data set
+        places = (Path(run.config.dataset).expanduser(), *places)
     return data.lower() == run.config.dataset.lower() or any(
         given.exists() and place.exists() and os.path.samefile(given, place) for place in places
     )

@@ -387,10 +387,11 @@ def test_check_names_data_for_which_there_is_no_memory(capsys, monkeypatch):
 
 def test_check_looks_at_images(capsys, tmp_path):
     here = ("method=fedavg", f"data-dir={tmp_path}", "num-supernodes=2", "min-client-size=1")
-    place, client, _ = said(capsys, *here, "dataset=digits")
+    place, client, _, server = said(capsys, *here, "dataset=digits")
     assert place == "data: digits, built in"
     size = r"\d+ images of 1x8x8 \(channels x height x width\), 10 classes; \d+ training, 0 validation, \d+ test"
     assert re.fullmatch(f"client 0 of 2: {size}", client)
+    assert re.fullmatch(r"test data: \d+ images of 1x8x8 \(channels x height x width\), 10 classes", server)
     absent = (
         f"data: MNIST is not in {tmp_path / 'MNIST' / 'raw'}; the run would try to download it to {tmp_path}, as does"
     )
@@ -400,13 +401,14 @@ def test_check_looks_at_images(capsys, tmp_path):
     write_idx(tmp_path, num_train=20, num_test=20)
     assert said(capsys, *here, "dataset=mnist")[0] == f"data: MNIST, all files in {tmp_path / 'MNIST' / 'raw'}"
     for part in ("train", "test"):
-        write_classes(tmp_path / part, dict.fromkeys(CIFAR10, 2), shape=(32, 32, 3))
+        write_classes(tmp_path / part, dict.fromkeys(CIFAR10, 5), shape=(32, 32, 3))
     place, *_ = said(capsys, *here, "dataset=cifar10")
     assert place == f"data: CIFAR-10, all files in {tmp_path / 'train'} and {tmp_path / 'test'}"
     test = tmp_path / "test"
     assert said(capsys, *here, f"dataset={test}")[0] == f"data: images in {test}"
-    size = "20 images of 3x32x32 (channels x height x width), 10 classes"
-    assert said(capsys, *here, "dataset=digits", f"test-data={test}")[-1] == f"test data: {size}, in {test}"
+    size = "50 images of 3x32x32 (channels x height x width), 10 classes"
+    assert said(capsys, *here, f"dataset={test}", f"test-data={test}")[-1] == f"test data: {size}, in {test}"
+    assert main(["check", *here, "dataset=digits", f"test-data={test}"]) == 2  # of another shape
 
 
 def test_check_looks_at_points(capsys, tmp_path):

@@ -543,7 +543,7 @@ def test_unknown_data_set_names_the_nearest(dataset, nearest):
     assert "; `curvfed datasets` lists all" in message
 
 
-@pytest.mark.parametrize("name", ["points.npy", "graph.gpickle", "./table.xlsx"])
+@pytest.mark.parametrize("name", ["points.txt", "graph.gml", "./table.ods"])
 def test_a_file_of_another_kind_says_which_endings_are_read(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path(name).touch()

@@ -1,0 +1,103 @@
+"""Files and folders of other tools, which are no data sets here: what they are, and what to give in their place."""
+
+import zipfile
+from itertools import islice
+from pathlib import Path
+
+from curvfed.tasks.errors import DataError
+
+IMAGES = "give its images as a folder with a folder of images per class, or in Python as data=[(images, labels), …]"
+POINTS = "give coordinates and classes as .npz, .csv, .tsv or .h5ad, or in Python as data=[(points, labels), …]"
+TABLES = f"what it holds cannot be told; {IMAGES}; or {POINTS}"
+UNPACK = "unpack it, and give the folder"
+
+KINDS = {
+    ".h5": ("an HDF5 file", TABLES),
+    ".hdf5": ("an HDF5 file", TABLES),
+    ".mat": ("a MATLAB file", TABLES),
+    ".parquet": ("a Parquet file", TABLES),
+    ".arrow": ("an Arrow file", TABLES),
+    ".feather": ("a Feather file", TABLES),
+    ".pkl": ("a pickle, which is not opened, as it could run code", TABLES),
+    ".pickle": ("a pickle, which is not opened, as it could run code", TABLES),
+    ".npy": ("one NumPy array without classes", TABLES),
+    ".xlsx": ("an Excel file", POINTS),
+    ".rds": ("an R object", POINTS),
+    ".loom": ("a loom file of cells", POINTS),
+    ".tfrecord": ("a TFRecord file", IMAGES),
+    ".json": ("a JSON file, such as LEAF's", TABLES),
+    ".jsonl": ("a file of JSON lines", TABLES),
+    ".dcm": ("a DICOM image", IMAGES),
+    ".nii": ("a NIfTI volume", IMAGES),
+    ".nii.gz": ("a NIfTI volume", IMAGES),
+    ".gpickle": ("a pickled graph, which is not opened, as it could run code", "save it by torch.save as .pt"),
+    ".zip": ("an archive", UNPACK),
+    ".tar": ("an archive", UNPACK),
+    ".tgz": ("an archive", UNPACK),
+    ".gz": ("a compressed file", UNPACK),
+}
+"""What files are, by the end of their names, and what to do."""
+
+FOLDERS = (
+    ((".zgroup",), "a zarr store", POINTS),
+    (("zarr.json",), "a zarr store", POINTS),
+    (("data_batch_1", "test_batch"), "CIFAR-10's batches", "say dataset=cifar10 data-dir=FOLDER, in which it is"),
+    (("meta", "train", "test"), "CIFAR-100's batches", "say dataset=cifar100 data-dir=FOLDER, in which it is"),
+    (("dataset_dict.json",), "a data set saved by Hugging Face's datasets", IMAGES),
+    (("dataset_info.json",), "a data set saved by Hugging Face's datasets", IMAGES),
+)
+"""What folders are, by the names of files in them, and what to do."""
+
+PEEK_FILES = 1000
+"""How many files of a folder are looked at."""
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse a file or folder of another tool; nothing is done where the path is absent, or may be a data set.
+
+    Raises
+    ------
+    DataError
+        Says what it is, and what to give in its place.
+    """
+    kind = _kind_of_folder(path) if path.is_dir() else _kind_of_file(path) if path.is_file() else None
+    if kind is not None:
+        raise DataError(f"{path} is {kind[0]}, which is not read; {kind[1]}")
+
+
+def _kind_of_file(path: Path) -> tuple[str, str] | None:
+    if path.suffix.lower() == ".npz":
+        return _kind_of_arrays(path)
+    endings = ("".join(path.suffixes[-2:]).lower(), path.suffix.lower())
+    return next((KINDS[ending] for ending in endings if ending in KINDS), None)
+
+
+def _kind_of_arrays(path: Path) -> tuple[str, str] | None:
+    from numpy.lib.format import read_array_header_1_0, read_magic
+
+    try:
+        with zipfile.ZipFile(path) as stored:
+            names = stored.namelist()
+            if "train_images.npy" in names:
+                return "a file of images, as MedMNIST's", IMAGES
+            if "x_train.npy" in names:
+                with stored.open("x_train.npy") as array:
+                    read_magic(array)
+                    shape = read_array_header_1_0(array)[0]
+                if len(shape) > 2:
+                    return "a file of images, as Keras's mnist.npz", IMAGES
+    except (OSError, ValueError, zipfile.BadZipFile):  # which reading it tells
+        pass
+    return None
+
+
+def _kind_of_folder(path: Path) -> tuple[str, str] | None:
+    """What a folder without images is, by files of certain names, or else by the first file that is known."""
+    if any(path.glob("*_A.txt")) or any(path.glob("raw/*_A.txt")):
+        return None
+    for names, what, instead in FOLDERS:
+        if all((path / name).is_file() for name in names):
+            return what, instead
+    kinds = filter(None, map(_kind_of_file, islice(path.rglob("*"), PEEK_FILES)))
+    what, instead = next(kinds, ("", ""))
+    return (f"a folder that holds {what}", instead) if what else None

@@ -1,0 +1,96 @@
+"""Files and folders of other tools: each is named for what it is, with what to give in its place."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from image_fixtures import write_classes
+
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.parse import parse
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.foreign import KINDS
+from curvfed.tasks.names import kind_of_path, tasks_of
+
+IMAGES = np.zeros((4, 8, 8), dtype=np.uint8)
+
+
+def medmnist(path):
+    np.savez(path / "it.npz", train_images=IMAGES, train_labels=np.zeros((4, 1)))
+    return path / "it.npz"
+
+
+def keras(path):
+    np.savez_compressed(path / "it.npz", x_train=IMAGES, y_train=np.zeros(4))
+    return path / "it.npz"
+
+
+def folder_of(*names):
+    def make(path):
+        for name in names:
+            (path / "it" / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / "it" / name).write_bytes(pickle.dumps({}))
+        return path / "it"
+
+    return make
+
+
+def leaf(path):
+    for part in ("train", "test"):
+        (path / "it" / part).mkdir(parents=True)
+        (path / "it" / part / "all_data.json").write_text(json.dumps({"users": [], "user_data": {}}))
+    return path / "it"
+
+
+CASES = [
+    (medmnist, "MedMNIST"),
+    (keras, "Keras"),
+    (folder_of("meta", "train", "test"), "CIFAR-100's batches"),
+    (folder_of("data_batch_1", "test_batch"), "CIFAR-10's batches"),
+    (folder_of(".zgroup", "obs/.zgroup"), "zarr store"),
+    (folder_of("zarr.json"), "zarr store"),
+    (folder_of("dataset_info.json", "data-00000-of-00001.arrow"), "Hugging Face"),
+    (folder_of("data/train-00000-of-00001.parquet"), "a folder that holds a Parquet file"),
+    (folder_of("train-0.tfrecord"), "a folder that holds a TFRecord file"),
+    (leaf, "a folder that holds a JSON file, such as LEAF's"),
+]
+
+
+@pytest.mark.parametrize(("make", "words"), CASES)
+@pytest.mark.parametrize("method", ["fedavg", "hyperfed"])
+def test_what_it_is_goes_before_what_the_method_needs(tmp_path, make, words, method):
+    path = make(tmp_path)
+    with pytest.raises(ConfigError, match=rf'dataset = ".*it.*": .*{words}.* is not read; .*'):
+        parse({"dataset": str(path), "method": method})
+    with pytest.raises(DataError, match=words):
+        kind_of_path(path)
+
+
+@pytest.mark.parametrize("ending", KINDS)
+def test_every_ending(tmp_path, ending):
+    path = tmp_path / f"it{ending.upper()}"
+    path.touch()
+    with pytest.raises(DataError, match="which is not read; "):
+        tasks_of(str(path))
+
+
+def test_our_own_kinds_are_left_alone(tmp_path):
+    np.savez(tmp_path / "points.npz", x_train=np.zeros((4, 2)), y_train=np.zeros(4))
+    assert tasks_of(str(tmp_path / "points.npz")) == ("points",)
+    write_classes(tmp_path / "own", {"a": 1, "b": 1})
+    (tmp_path / "own/dataset_info.json").write_text("{}")
+    assert kind_of_path(tmp_path / "own") == "images"
+    (tmp_path / "tu/raw").mkdir(parents=True)
+    for name in ("raw/MINE_A.txt", "MINE.zip"):
+        (tmp_path / "tu" / name).touch()
+    assert (kind_of_path(tmp_path / "tu"), tasks_of(str(tmp_path / "tu"))) == ("graphs", ("graphs",))
+
+
+def test_a_folder_of_nothing_that_is_known(tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/read me").touch()
+    with pytest.raises(
+        ValueError, match=r"no files of the TU collection, NAME_A\.txt, and no image; allowed is a \.pt"
+    ):
+        tasks_of(str(tmp_path / "own"))

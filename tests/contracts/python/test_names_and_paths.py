@@ -1,0 +1,74 @@
+"""A name is a data set's before it is a folder's; a `Path` is always a path."""
+
+from pathlib import Path
+
+import pytest
+from image_fixtures import write_classes
+
+import curvfed
+from curvfed.deployments.commands.command import main
+
+SMALL = {"num_supernodes": 2, "num_rounds": 1, "results_dir": "results", "min_client_size": 1, "quiet": True}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, classes in (("digits", "01"), ("pics", "ab")):
+        write_classes(tmp_path / name, dict.fromkeys(classes, 12))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["digits", "pics"])
+def test_a_path_object_is_a_path(here, name):
+    run = curvfed.simulate("fedavg", dataset=Path(name), **SMALL)
+    assert run.summary["dataset"] == f"./{name}"
+    assert len(run.predict(Path(name))) == 4  # those that no client had
+
+
+def test_a_folder_with_the_name_of_the_runs_data_set_is_another_one(here):
+    run = curvfed.simulate("fedavg", dataset="digits", **SMALL)
+    assert len(run.predict("digits")) > 100
+    assert len(run.predict(Path("digits"))) == 24
+
+
+def test_the_name_goes_first_and_says_so(here, capsys):
+    assert main(["check", "method=fedavg", "dataset=digits", "num-supernodes=2"]) == 0
+    assert "note: digits is a data set's name; ./digits names what is here" in capsys.readouterr().out
+
+
+def test_a_folder_by_its_bare_name_is_refused_with_its_path(here, capsys):
+    assert main(["check", "method=fedavg", "dataset=pics"]) == 2
+    assert "The folder pics that is here is named by ./pics" in capsys.readouterr().err
+
+
+def test_what_a_folder_has_is_checked_before_anything_is_made(here, capsys):
+    write_classes(here / "parts/Train", {"a": 12, "b": 12})
+    write_classes(here / "parts/Test", {"a": 2, "b": 2})
+    (here / "parts/Train/a/0.gif").touch()
+    pairs = ["method=fedavg", "dataset=./parts", "num-supernodes=2", "min-client-size=1", "num-rounds=1"]
+    assert main(["check", *pairs]) == 0
+    out = capsys.readouterr().out
+    assert "note: parts: files that are not read: 1 .gif" in out
+    assert "test data: 4 images of 1x8x8" in out
+    (here / "parts/Test/b/0001.png").unlink()
+    (here / "parts/Test/b/0002.png").write_bytes(b"no image")
+    for command in (["check"], ["simulate", "results-dir=results"]):
+        assert main([*command, *pairs]) == 2
+        assert "image Test/b/0002.png cannot be read (UnidentifiedImageError: " in capsys.readouterr().err
+    assert not (here / "results").exists()
+
+
+def test_test_images_of_another_size_are_found_by_check(here, capsys):
+    write_classes(here / "parts/train", {"a": 12, "b": 12})
+    write_classes(here / "parts/test", {"a": 2, "b": 2}, (9, 9))
+    assert main(["check", "method=fedavg", "dataset=./parts", "num-supernodes=2", "min-client-size=1"]) == 2
+    assert "allowed are images of 1x8x8" in capsys.readouterr().err
+
+
+def test_black_images_are_told(here, capsys):
+    from PIL import Image
+
+    Image.new("L", (8, 8)).save(here / "pics/a/0000.png")
+    assert main(["check", "method=fedavg", "dataset=./pics", "num-supernodes=1"]) == 0
+    assert "note: client 0: 1 images have one value throughout" in capsys.readouterr().out
