@@ -8,7 +8,7 @@ from rich.table import Table
 
 from curvfed.client_app.data.load import Data
 from curvfed.deployments.pairs import Value
-from curvfed.deployments.preflight import look_at_data
+from curvfed.deployments.preflight import check_machine, look_at_data
 from curvfed.deployments.request import Request, read_request
 from curvfed.deployments.secure_sum_check import check_secure_sums
 from curvfed.strategies.base.keys import AUTO
@@ -41,6 +41,7 @@ def main(pairs: Sequence[str], everything: bool = False) -> int:
     """
     console = Console()
     request = read_request(pairs)
+    check_machine(request)
     told, data = look_at_data(request, MOST_CLIENTS)
     console.print(key_table(request, data, everything))
     masked = check_secure_sums(request.settled, request.num_supernodes) if request.settled.is_masked else []

@@ -13,7 +13,10 @@ from curvfed.server_app.directory.run_directory import check_name
 from curvfed.server_app.federation import check_clients
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.device import pick_device
+from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.wire.exchange import FederationError
+from curvfed.strategies.wire.messages import Facts
+from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.names import GENERATED, OWN, is_named
 
@@ -31,12 +34,22 @@ def preflight(request: Request) -> Request:
     UsageError, ConfigError
         If the name is taken, this machine lacks the device, or data are absent or unfit.
     """
-    check_name(request.config)
-    pick_device(request.config.device)
+    check_machine(request)
     for line in look_at_data(request)[0]:
         if line.startswith(NOTE):
             log.warning("%s", line)
     return request
+
+
+def check_machine(request: Request) -> None:
+    """Refuse a name that is taken, and a device that this machine lacks.
+
+    Raises
+    ------
+    ConfigError
+    """
+    check_name(request.config)
+    pick_device(request.config.device)
 
 
 def look_at_data(request: Request, clients: int = 1) -> tuple[list[str], Data | None]:
@@ -48,7 +61,8 @@ def look_at_data(request: Request, clients: int = 1) -> tuple[list[str], Data | 
     Raises
     ------
     ConfigError
-        If `dataset` or `test-data` is a path without data, or the data are unfit.
+        If `dataset` or `test-data` is a path without data, the data are unfit, or another package's `model` cannot be
+        made for them.
     """
     config, number = request.config, request.num_supernodes
     first: Data | None = None
@@ -72,6 +86,7 @@ def look_at_data(request: Request, clients: int = 1) -> tuple[list[str], Data | 
             f'dataset = "{config.dataset}": the data are {first.task}, method = "{config.method}" works on '
             f"{', '.join(tasks)}"
         )
+    _check_model(request, first)
     key, value = ("dataset", config.dataset) if config.test_data == "auto" else ("test-data", config.test_data)
     is_tested = (
         first is not None and first.task == "images" if key == "dataset" else request.task in ("images", "points")
@@ -104,9 +119,21 @@ def look_at_clients(request: Request, nodes: Sequence[dict[str, Any]]) -> None:
         raise ConfigError(str(error)) from None
 
 
+def _check_model(request: Request, data: Data | None) -> None:
+    """Make the model of another package, as the run will; without data it is only imported."""
+    config = request.settled
+    if config.model is None or not plugins.is_model(config.model):
+        return
+    with _naming("model", config.model):
+        plugins.factory_of(config.model)
+        if data is not None:
+            facts = Facts(data.task, data.num_features, data.class_names, data.shape)
+            build_model(model_spec(config, facts), config.seed)
+
+
 @contextlib.contextmanager
 def _naming(key: str, value: str) -> Iterator[None]:
-    """Errors about data name the key that names the data."""
+    """Errors about data or a model name the key that names it."""
     try:
         yield
     except DataError as error:

@@ -19,6 +19,7 @@ from curvfed.deployments.own_objects import method_name, model_name
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes
 from curvfed.deployments.preflight import look_at_clients, preflight
 from curvfed.deployments.request import checked
+from curvfed.deployments.round_bar import round_bar
 from curvfed.deployments.turns import turn
 from curvfed.server_app.directory.run_directory import check_name, default_name
 from curvfed.server_app.directory.tables import TABLES
@@ -296,7 +297,7 @@ def simulate(
     try:
         if data is not None:
             look_at_clients(replace(request, config=parse(defaults() | settings)), nodes)
-        with _noting(config.results_path / settings.get("run-name", "")):
+        with round_bar(), _noting(config.results_path / settings.get("run-name", "")):
             return Run(simulate_in_process(settings, node_configs=nodes))
     finally:
         log.setLevel(before)

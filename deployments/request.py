@@ -86,6 +86,10 @@ def checked(settings: dict[str, Value], number: int) -> Request:
         except DataError as error:
             raise ConfigError(str(error)) from None
     check_installed(config.sinks)
+    if config.min_replies > number:
+        raise UsageError(
+            f"min-replies is {config.min_replies}; allowed for num-supernodes = {number} is up to {number}"
+        )
     sets = num_sets(config.dataset)  # client p holds a part of data set p modulo their number
     if number % sets:
         raise UsageError(f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}")

@@ -13,6 +13,7 @@ from curvfed.deployments.pairs import NUM_SUPERNODES
 from curvfed.deployments.preflight import preflight
 from curvfed.deployments.processes import Interrupted
 from curvfed.deployments.request import read_request
+from curvfed.deployments.resources import Resources
 from curvfed.deployments.run_results import ExpectedSummary, named, toml_pairs
 
 FAILED, OUT_OF_TIME = 1, 124
@@ -49,6 +50,7 @@ def main(
     UsageError, ConfigError
         If it can never run; nothing is started.
     """
+    Resources(cpus, gpus)
     request = preflight(read_request([f"num-supernodes={num_supernodes}", *pairs]))
     config = named(request.settings, request.config)
     resources = {"client-resources-num-cpus": cpus} | ({"client-resources-num-gpus": gpus} if gpus else {})

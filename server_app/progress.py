@@ -22,7 +22,8 @@ class Progress:
         now = time.monotonic()
         if now - self._said >= silence:
             self._said = now
-            log.info("round %d/%d  %s", number, self._rounds, text)
+            place = {"rounds": (number, self._rounds)}  # by which a notebook knows the line
+            log.info("round %d/%d  %s", number, self._rounds, text, extra=place)
 
 
 def percent(value: float | None) -> str:

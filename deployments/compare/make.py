@@ -6,6 +6,7 @@ Both steps are sweeps, so that the same command goes on where it was cut off, an
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ from curvfed.deployments.compare.results import result, write_results
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.report.page import make_folder
 from curvfed.deployments.report.selection import Run, select
+from curvfed.deployments.resources import Resources
 from curvfed.deployments.sweep.make import exit_status, sweep
-from curvfed.deployments.sweep.plan import Plan, plan_run
+from curvfed.deployments.sweep.plan import Plan, file_digest, plan_run
 from curvfed.deployments.sweep.results import Results
-from curvfed.deployments.sweep.runner import Resources
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.stored_files import write_atomically
 
@@ -52,10 +53,12 @@ def main(
     make_folder(folder)
     keep_plan(folder / "plan.json", text)
 
+    contents = cache(file_digest)
+
     def made(step: str, settings: Mapping[Any, Mapping[str, Any]], seeds: Sequence[int]) -> dict[Any, list[Run]]:
         """The runs of a step, one per seed for each of the settings."""
         planned = {
-            key: [plan_run({**asked.settings, **one, "seed": seed}, COMMAND) for seed in seeds]
+            key: [plan_run({**asked.settings, **one, "seed": seed}, COMMAND, contents) for seed in seeds]
             for key, one in settings.items()
         }
         plan = Plan(COMMAND, "", f"{asked.data}, {step}", "", "", tuple(run for own in planned.values() for run in own))

@@ -11,11 +11,11 @@ from curvfed.deployments import papers
 from curvfed.deployments.report.page import SweepPage, check, make_folder, make_page, markdown_page, write_csv
 from curvfed.deployments.report.render import HERE
 from curvfed.deployments.report.selection import select
+from curvfed.deployments.resources import Resources
 from curvfed.deployments.shipped import SWEEPS, shipped
 from curvfed.deployments.sweep.make import data_places, default_results, exit_status, sweep
 from curvfed.deployments.sweep.plan import Plan, read_plan
 from curvfed.deployments.sweep.results import Results
-from curvfed.deployments.sweep.runner import Resources
 from curvfed.server_app.report.templates import render
 from curvfed.tasks.stored_files import write_atomically
 

@@ -13,11 +13,12 @@ from rich.markup import escape
 
 from curvfed.deployments.pairs import UsageError, Value
 from curvfed.deployments.report.page import check
+from curvfed.deployments.resources import Resources
 from curvfed.deployments.shipped import SWEEPS, nearest, shipped
 from curvfed.deployments.sweep.plan import Plan, read_plan
 from curvfed.deployments.sweep.progress import Progress
 from curvfed.deployments.sweep.results import FILE, Results
-from curvfed.deployments.sweep.runner import Resources, carry_out, held
+from curvfed.deployments.sweep.runner import carry_out, held
 from curvfed.strategies.base.run_keys import home
 
 

@@ -22,10 +22,11 @@ import difflib
 import hashlib
 import itertools
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, check_key, pop_supernodes, read_toml
 from curvfed.server_app.directory.run_directory import FREE_TO_CHANGE
@@ -103,6 +104,10 @@ class Plan:
     figures: tuple[Mapping[str, Any], ...] = ()
 
 
+PATHS = ("dataset", "test-data", "init-from")
+"""Keys whose values may be paths."""
+
+
 def read_plan(path: Path, scale: str = "") -> Plan:
     """Read a sweep file.
 
@@ -127,30 +132,50 @@ def read_plan(path: Path, scale: str = "") -> Plan:
     )
     if not common and not any(runs):
         raise UsageError(f"{path} has no run: give it [settings], or [[runs]], or both")
+    contents = cache(file_digest)
     once: dict[str, Planned] = {}
     for block in runs or [{}]:
         for settings in combinations(common | dotted(block), path):
-            planned = plan_run(settings, path)
+            planned = plan_run(settings, path, contents)
             once.setdefault(planned.name, planned)
     title, source, about = (str(content.get(key, "")) for key in ("title", "source", "about"))
     return Plan(path, scale, title or path.stem, source, about, tuple(once.values()), tuple(tables), tuple(figures))
 
 
-def plan_run(settings: dict[str, Value], path: Path) -> Planned:
+def file_digest(place: Path) -> str:
+    """A digest of a file, or of the files of a folder and their names; the path itself if it cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        place = place.expanduser()
+        for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            if file.is_file() or file == place:
+                digest.update(str(file.relative_to(place)).encode(errors="surrogateescape"))
+                with file.open("rb") as stream:
+                    digest.update(hashlib.file_digest(stream, "sha256").digest())
+    except (OSError, RuntimeError):  # not there; no such user
+        return str(place)
+    return digest.hexdigest()
+
+
+def plan_run(settings: dict[str, Value], path: Path, contents: Callable[[Path], str] = file_digest) -> Planned:
     """One run with these keys.
+
+    Files and folders of the user's count by what they hold: their place may change, and what changes is another run's.
 
     Parameters
     ----------
     settings : dict
     path : Path
         The file that asks for it: relative paths are relative to its folder, and errors name it.
+    contents : callable
+        `file_digest`, or a cache of it for many runs.
 
     Raises
     ------
     UsageError
         If the number of clients is no such number; any other key that is wrong makes a run that is `refused`.
     """
-    paths = {key: found for key in ("dataset", "test-data") if (found := _absolute(key, settings.get(key), path))}
+    paths = {key: found for key in PATHS if (found := _absolute(key, settings.get(key), path))}
     given = settings | paths
     whole: dict[str, Any] = given
     try:
@@ -166,6 +191,8 @@ def plan_run(settings: dict[str, Value], path: Path) -> Planned:
         whole = flatten(config) | {"dataset": name}
         refused, stem = "", f"{config.method}-{Path(config.dataset).stem.lower()}"
     identity = {key: value for key, value in whole.items() if key not in NO_PART_OF_IT} | {SUPERNODES: number}
+    places = {key: Path(str(whole[key])) for key in PATHS if _is_path(whole.get(key), key)}
+    identity |= {key: contents(place) for key, place in places.items()}
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
     safe = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in stem.replace("+", "plus"))
     return Planned({**settings, SUPERNODES: number}, f"{safe[:60]}-{digest}", refused, paths)
@@ -173,14 +200,15 @@ def plan_run(settings: dict[str, Value], path: Path) -> Planned:
 
 def _absolute(key: str, value: Value | None, path: Path) -> str:
     """A path relative to the sweep file's folder, made absolute; "" for names and absolute paths."""
-    if not isinstance(value, str) or not (
-        is_own_data(value) if key == "dataset" else value not in ("", "auto", "none")
-    ):
+    if not _is_path(value, key) or Path(value).is_absolute() or value.startswith("~"):
         return ""
-    given = Path(value)
-    if given.is_absolute() or value.startswith("~"):
-        return ""
-    return str((path.expanduser().parent / given).resolve())
+    return str((path.expanduser().parent / value).resolve())
+
+
+def _is_path(value: object, key: str) -> TypeGuard[str]:
+    if not isinstance(value, str):
+        return False
+    return is_own_data(value) if key == "dataset" else value not in ("", "auto", "none")
 
 
 def is_own_data(dataset: str) -> bool:

@@ -19,6 +19,7 @@ import psutil
 
 from curvfed.deployments.pairs import UsageError, Value
 from curvfed.deployments.processes import socket_folder
+from curvfed.deployments.resources import Resources
 from curvfed.deployments.sweep.plan import SUPERNODES, Planned
 from curvfed.deployments.sweep.results import TOKEN_FILE, Results
 
@@ -29,34 +30,6 @@ OBJECT_STORE = 100 * 2**20
 """Bytes that Ray reserves for what tasks send each other, here a few words."""
 
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
-
-
-@dataclass(frozen=True)
-class Resources:
-    """The resources of a run.
-
-    Attributes
-    ----------
-    cpus : int
-        Cores, and threads of its arithmetic.
-    gpus : float
-        Share of a GPU; 0 for none.
-    address : str
-        The address of a running Ray cluster; empty for a Ray on this machine that ends with the sweep.
-
-    Raises
-    ------
-    UsageError
-        If `gpus` is neither a share of one GPU nor a whole number.
-    """
-
-    cpus: int = 1
-    gpus: float = 0.0
-    address: str = ""
-
-    def __post_init__(self) -> None:
-        if not (0 <= self.gpus <= 1 or (self.gpus > 1 and self.gpus.is_integer())):
-            raise UsageError(f"--gpus {self.gpus:g}: allowed is a share from 0 to 1, or a whole number")
 
 
 @dataclass(frozen=True)

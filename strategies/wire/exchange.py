@@ -1,6 +1,7 @@
 """Identities of the nodes, seeded sampling of clients, and the exchange of one phase's messages."""
 
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -93,7 +94,8 @@ def exchange(
     sent = set(waiting.values())
     failures = {node: "Flower did not accept the message" for node in nodes if node not in sent}
     seconds: dict[int, float] = {}
-    pause, poller, may_wake_up = FIRST_POLL, ReplyPoller(grid), has_supernodes(grid)
+    is_simulation = not has_supernodes(grid)
+    pause, poller, may_wake_up = FIRST_POLL, ReplyPoller(grid), not is_simulation
     while waiting:
         arrived = poller.poll(waiting, started + timeout - time.monotonic())
         for message in arrived:
@@ -101,6 +103,8 @@ def exchange(
             if node is None:
                 continue
             seconds[node] = time.monotonic() - started
+            if is_simulation:
+                _check_worker(message, requests[node].header.run)
             try:
                 replies[node] = _read(message, requests[node].header)
             except MessageError as error:
@@ -123,6 +127,21 @@ def exchange(
             time.sleep(pause)
             pause = min(2 * pause, LAST_POLL)
     return replies, failures, seconds
+
+
+def _check_worker(message: Message, run: str) -> None:
+    """Refuse to go on without a worker of Ray's: Flower hands out a dead one, and each further message to it fails.
+
+    Raises
+    ------
+    FederationError
+    """
+    lost = re.search(r"'ray\.exceptions\.(\w+)'", message.error.reason or "") if message.has_error() else None
+    if lost:
+        raise FederationError(
+            f"a Ray worker has died ({lost[1]}). The usual cause is too little memory: let fewer clients train at once, by "
+            f"more cores for each (--cpus). What is done is kept: the same command with run-name={run} resume=true goes on"
+        )
 
 
 def _read(message: Message, expected: Header) -> Reply:

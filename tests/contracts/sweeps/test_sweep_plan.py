@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -197,7 +198,7 @@ def test_a_file_that_is_not_there(tmp_path):
         read_plan(tmp_path / "absent.toml")
     with pytest.raises(UsageError, match="cannot be read: "):
         read_plan(Path("~nobody-of-this-name/sweep.toml"))
-    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff")
     with pytest.raises(UsageError, match="is not TOML"):
         read_plan(tmp_path / "bytes.toml")
 
@@ -215,13 +216,29 @@ def test_relative_paths_start_at_the_folder_of_the_file(written, tmp_path, monke
     ]
     assert pairs(plan, "dataset") == [(name,) for name in names]  # tables and figures ask for what the file says
     runs = [run.name for run in plan.runs]
-    (tmp_path / "mine.pt").touch()
-    assert [run.name for run in written(content).runs] == runs
     monkeypatch.chdir(tmp_path)
     assert [run.name for run in read_plan(Path("sweep.toml")).runs] == runs
 
 
-def test_the_path_is_part_of_what_a_run_is(written, tmp_path):
+def test_own_data_are_known_by_what_they_hold(written, tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    (tmp_path / "mine.csv").write_text("x,y,label\n0,0,a\n")
+    (folder / "mine.csv").write_text("x,y,label\n0,0,a\n")
+
+    def names() -> list[str]:
+        return [run.name for run in written('[settings]\ndataset = ["mine.csv", "./a"]\ntest-data = "mine.csv"\n').runs]
+
+    before = names()
+    moved = shutil.copytree(tmp_path, tmp_path.with_name("elsewhere"))
+    assert [run.name for run in read_plan(moved / "sweep.toml").runs] == before
+    (folder / "mine.csv").write_text("x,y,label\n0,1,a\n")
+    assert [new == old for new, old in zip(names(), before, strict=True)] == [True, False]
+    (tmp_path / "mine.csv").rename(folder / "other.csv")
+    assert not set(names()) & set(before)
+
+
+def test_the_path_of_data_that_are_not_there_is_part_of_what_a_run_is(written, tmp_path):
     names = {
         written(f'[settings]\ndataset = "{path}"\n').runs[0].name for path in ("mine.pt", "a/mine.pt", "./mine.pt")
     }
