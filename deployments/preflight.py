@@ -86,7 +86,8 @@ def look_at_data(request: Request, clients: int = 1) -> tuple[list[str], Data | 
             f'dataset = "{config.dataset}": the data are {first.task}, method = "{config.method}" works on '
             f"{', '.join(tasks)}"
         )
-    _check_model(request, first)
+    if first:
+        _check_model(request, first)
     key, value = ("dataset", config.dataset) if config.test_data == "auto" else ("test-data", config.test_data)
     is_tested = (
         first is not None and first.task == "images" if key == "dataset" else request.task in ("images", "points")
@@ -119,14 +120,11 @@ def look_at_clients(request: Request, nodes: Sequence[dict[str, Any]]) -> None:
         raise ConfigError(str(error)) from None
 
 
-def _check_model(request: Request, data: Data | None) -> None:
-    """Make the model of another package, as the run will; without data it is only imported."""
+def _check_model(request: Request, data: Data) -> None:
+    """Make the model of another package, as the run will."""
     config = request.settled
-    if config.model is None or not plugins.is_model(config.model):
-        return
-    with _naming("model", config.model):
-        plugins.factory_of(config.model)
-        if data is not None:
+    if config.model is not None and plugins.is_model(config.model):
+        with _naming("model", config.model):
             facts = Facts(data.task, data.num_features, data.class_names, data.shape)
             build_model(model_spec(config, facts), config.seed)
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from flwr.app import Message, RecordDict
+from flwr.app import Error, Message, RecordDict
 from flwr.serverapp import Grid
 
-from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.arrays import MessageError, one_line
 from curvfed.strategies.wire.messages import (
     DESCRIBE,
     MESSAGE_TYPES,
@@ -75,6 +75,11 @@ def exchange(
         The reason for each other node.
     seconds : dict of node id to float
         From request to reply.
+
+    Raises
+    ------
+    FederationError
+        If Flower does not accept the messages, or a simulation has lost a worker.
     """
     started = time.monotonic()
     # The messages of all nodes share one record of arrays, which is encoded once.
@@ -103,9 +108,9 @@ def exchange(
             if node is None:
                 continue
             seconds[node] = time.monotonic() - started
-            if is_simulation:
-                _check_worker(message, requests[node].header.run)
             try:
+                if is_simulation and message.has_error():
+                    _check_simulated(message.error, requests[node].header.run)
                 replies[node] = _read(message, requests[node].header)
             except MessageError as error:
                 failures[node] = str(error)
@@ -129,19 +134,22 @@ def exchange(
     return replies, failures, seconds
 
 
-def _check_worker(message: Message, run: str) -> None:
-    """Refuse to go on without a worker of Ray's: Flower hands out a dead one, and each further message to it fails.
+def _check_simulated(error: Error, run: str) -> None:
+    """The error of a simulated client, whose reason is of this machine.
 
     Raises
     ------
     FederationError
+        If a worker of Ray's has died: Flower hands out the dead one again, and each further message to it fails.
+    MessageError
     """
-    lost = re.search(r"'ray\.exceptions\.(\w+)'", message.error.reason or "") if message.has_error() else None
-    if lost:
+    reason = one_line(error.reason or "")
+    if lost := re.search(r"'ray\.exceptions\.(\w+)'", reason):
         raise FederationError(
             f"a Ray worker has died ({lost[1]}). The usual cause is too little memory: let fewer clients train at once, by "
             f"more cores for each (--cpus). What is done is kept: the same command with run-name={run} resume=true goes on"
         )
+    raise MessageError(f"Flower reports error {error.code} for this client: {reason}")
 
 
 def _read(message: Message, expected: Header) -> Reply:

@@ -1,6 +1,7 @@
 """Clients that answer wrongly or not at all: dropped with the reason, while the others go on."""
 
 import functools
+import json
 import math
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from flwr.app import Error, Message
 
 from curvfed.server_app.rounds import RoundError
 from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
+from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Reply
 
 
@@ -46,7 +48,7 @@ FAULTS = {
               "x curvfed | round 3/3\N{REPLACEMENT CHARACTER}[2J" + 1974 * "A" + "…"),
     "huge": (forged(lambda r: metrics(r, loss=1.7e308)), "loss is 1.7e+308; allowed is a finite number, up to 1e+30"),
     "raises": (lambda request, handle: Message(Error(1, "RuntimeError"), reply_to=request),
-               "Flower reports error 1 for this node; the node's log has details"),
+               "Flower reports error 1 for this client: RuntimeError"),
     "silent": (lambda request, handle: None, "no reply within 600 s"),
 }  # fmt: skip
 
@@ -142,3 +144,20 @@ def test_a_description_that_makes_no_sense_refuses_that_node(statistics, tmp_pat
     found = run(tmp_path, intercept=fault)
     assert [next(iter(statistics)) in reason for reason in found.described["refused"].values()] == [True]
     assert found.summary["num_clients"] == 2
+
+
+def worker_lost(request, handle):
+    return Message(Error(0, "<class 'ray.exceptions.ActorDiedError'>:<'The actor died'>"), reply_to=request)
+
+
+def test_a_simulation_without_one_of_its_workers_ends(tmp_path):
+    with pytest.raises(FederationError, match=r"a Ray worker has died \(ActorDiedError\).*--cpus.*resume=true"):
+        run(tmp_path, num_rounds=3, intercept=Fault(1, worker_lost, round=2))
+    summary = json.loads(next(tmp_path.rglob("summary.json")).read_text())
+    assert (summary["status"], summary["rounds"]) == ("failed", 1)
+
+
+def test_no_node_can_end_a_run_by_such_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("curvfed.strategies.wire.exchange.has_supernodes", lambda grid: True)
+    found = run(tmp_path, num_rounds=3, intercept=Fault(1, worker_lost, round=2))
+    assert found.summary["metrics"]["replies_dropped"] == 1

@@ -1,0 +1,87 @@
+"""Settings that cannot go together, or not on this machine: found by `check` and at the start, before anything is made."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import curvfed
+from curvfed.deployments.commands.command import main
+from curvfed.deployments.pairs import UsageError
+
+CORES = os.cpu_count() or 1
+RUN = ["method=fedavg", "num-rounds=1", "num-supernodes=2"]
+
+
+def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> str:
+    """The error of a command that ends with 2 and makes nothing."""
+    before = set(tmp_path.rglob("*"))
+    assert main(words) == 2
+    assert set(tmp_path.rglob("*")) == before
+    out = capsys.readouterr()
+    return " ".join((out.out + out.err).split())
+
+
+@pytest.mark.parametrize("command", ["check", "simulate", "run"])
+def test_more_replies_than_clients(capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str) -> None:
+    said = refused(capsys, tmp_path, command, *RUN, "min-replies=9", f"results-dir={tmp_path / 'r'}")
+    assert "min-replies is 9" in said
+    assert "num-supernodes = 2 is up to 2" in said
+
+
+def test_more_replies_than_clients_in_python(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="min-replies is 3"):
+        curvfed.simulate("fedavg", num_supernodes=2, min_replies=3, results_dir=tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", *RUN, "results-dir=r"],
+        ["sweep", "a.toml", "--results", "r"],
+        ["compare", "dataset=trees", "--results", "r"],
+        ["paper", "--results", "r", "--to", "p"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_more_cores_or_gpus_than_the_machine_has(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.toml").write_text('[settings]\nmethod = "fedavg"\n')
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    said = refused(capsys, tmp_path, *words, "--cpus", str(CORES + 1))
+    assert f"--cpus {CORES + 1}: this machine has {CORES}" in said
+    assert "--gpus 2: this machine has 1" in refused(capsys, tmp_path, *words, "--gpus", "2")
+    assert "--gpus 1.5" in refused(capsys, tmp_path, *words, "--gpus", "1.5")
+
+
+@pytest.mark.parametrize("command", ["check", "simulate"])
+def test_a_name_that_is_taken_and_a_device_that_is_not_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    curvfed.simulate("fedavg", num_supernodes=2, num_rounds=1, run_name="a", results_dir=tmp_path, quiet=True)
+    assert "exists" in refused(capsys, tmp_path, command, *RUN, f"results-dir={tmp_path}", "run-name=a")
+    assert "cuda:63" in refused(capsys, tmp_path, command, *RUN, f"results-dir={tmp_path}", "device=cuda:63")
+
+
+@pytest.mark.parametrize("command", ["check", "simulate"])
+@pytest.mark.parametrize(
+    ("body", "reason"), [("raise KeyError", "KeyError"), ("return 1", "makes a int")], ids=["raises", "number"]
+)
+def test_a_model_that_cannot_be_made(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    body: str,
+    reason: str,
+) -> None:
+    name = re.sub(r"\W", "_", f"model_{command}_{reason}")
+    (tmp_path / f"{name}.py").write_text(f"def make(features, classes):\n    {body}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    said = refused(capsys, tmp_path, command, *RUN, f"model={name}:make", f"results-dir={tmp_path / 'r'}")
+    assert reason in said
