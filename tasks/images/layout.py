@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from curvfed.tasks.class_names import normalised
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.raw import TEST, TRAIN, VAL
 
@@ -60,7 +61,7 @@ class Layout(NamedTuple):
     files : tuple of Path
         What is read: the folder of each part, as a whole, and a table of classes.
     class_names : tuple of str
-        The names of the classes' folders, in alphabetical order over all parts.
+        The names of the classes' folders, `curvfed.tasks.class_names.normalised`, in alphabetical order over all parts.
     samples : tuple of (str, int, int)
         Path, label and role of each image; in a class in the order of torchvision's ImageFolder.
     has_test : bool
@@ -192,17 +193,18 @@ def _layout(folder: Path, top: Path, parts: tuple[tuple[int, Path], ...], change
     # Walking through tens of thousands of files takes half a second, and a simulation asks once per client.
     tables = [part / TABLE for role, part in parts if role == TEST and (part / TABLE).is_file()]
     folders = [(role, part) for role, part in parts if part / TABLE not in tables]
-    names = sorted({name for _, part in folders for name in class_folders(part)})
+    names = sorted({normalised(name) for _, part in folders for name in class_folders(part)})
     if not names:
         raise DataError(f"{folder} holds no folders of classes; allowed is {LAYOUTS}")
     _check_classes(parts[0][1], names)
     samples: list[tuple[str, int, int]] = []
     others: dict[str, Counter[str]] = {name: Counter() for name in names}
     for role, part in folders:
-        for label, name in enumerate(names):
+        for name in class_folders(part):
             images, endings = _contents(part / name)
+            label = names.index(normalised(name))
             samples += [(path, label, role) for path in images]
-            others[name].update(endings)
+            others[names[label]].update(endings)
     samples += [(path, label, TEST) for table in tables for path, label in _rows(table, names)]
     filled = {label for _, label, _ in samples}
     empty = [name for label, name in enumerate(names) if label not in filled]
@@ -253,7 +255,7 @@ def _rows(table: Path, names: Sequence[str]) -> Iterator[tuple[str, int]]:
     numbers = {name: number for number, name in enumerate(names)}
     for row, line in enumerate(table.read_text(encoding="utf-8").splitlines(), start=1):
         file, _, rest = line.partition("\t")
-        label = numbers.get(rest.partition("\t")[0])
+        label = numbers.get(normalised(rest.partition("\t")[0]))
         if label is None:
             raise DataError(
                 f"{table}: row {row} names no class; allowed are a file and a folder of train/, and a tab between"
@@ -263,8 +265,6 @@ def _rows(table: Path, names: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 def _contents(folder: Path) -> tuple[list[str], Counter[str]]:
     """The paths of the images in a class's folder, in torchvision's order, and the endings of other files, counted."""
-    if not folder.is_dir():
-        return [], Counter()
     files = [entry.path for entry in _below(str(folder)) if not entry.is_dir()]
     images = sorted(filter(is_image, files), key=os.path.split)
     others = (Path(path).suffix.lower() or "without ending" for path in files if not is_image(path))

@@ -1,0 +1,65 @@
+"""Classes that a single client has are told, with what they may be called at the others."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import curvfed
+
+rng = np.random.default_rng(0)
+POINTS = rng.uniform(-0.5, 0.5, (60, 2))
+
+
+def warnings_of(labels, folder, **keys):
+    keys = {"num_rounds": 1, "results_dir": folder / "results", "quiet": True} | keys
+    run = curvfed.simulate(data=[(POINTS, np.array(names)[np.arange(60) % len(names)]) for names in labels], **keys)
+    assert run.summary["status"] == "completed"
+    return [text for text in run.summary["warnings"] if "a single client has these classes" in text]
+
+
+@pytest.mark.parametrize("method", ["fedavg", "hull"])
+def test_names_that_differ_are_matched(tmp_path, method):
+    labels = [["B cell", "T cell", "NK"], ["b-cells", "T cell", "NK "], ["B cell", "T cell", "monocyte"]]
+    (text,) = warnings_of(labels, tmp_path, method=method)
+    assert 'client 1 "b-cells", perhaps "B cell" of client 0' in text
+    assert 'client 2 "monocyte"' in text
+    assert '"NK' not in text
+    assert text.index("b-cells") < text.index("monocyte")
+
+
+def test_nothing_is_said_of_classes_that_several_have_or_that_are_hidden(tmp_path):
+    assert not warnings_of([["a", "b"], ["b", "a "]], tmp_path, method="fedavg")
+    assert not warnings_of([["a", "b"], ["c", "d"]], tmp_path, method="hull", hull={"num_classes": 2})
+
+
+def test_a_client_that_has_both_names_means_two_classes(tmp_path):
+    (text,) = warnings_of([["T cell", "t cell", "b"], ["b", "T cell"]], tmp_path, method="fedavg")
+    assert 'client 0 "t cell".' in text
+
+
+def test_parts_of_a_data_set_are_not_compared(tmp_path):
+    run = curvfed.simulate(
+        "fedavg", dataset="digits", num_supernodes=3, num_rounds=1, partition="dirichlet", alpha=0.05, quiet=True,
+        results_dir=tmp_path,
+    )  # fmt: skip
+    assert not any("a single client" in text for text in run.summary["warnings"])
+
+
+def test_nearly_as_many_classes_as_examples_are_told(tmp_path):
+    images = rng.integers(0, 256, (40, 8, 8), dtype=np.uint8)
+    keys = {"num_rounds": 1, "results_dir": tmp_path, "quiet": True}
+    run = curvfed.simulate("fedavg", data=[(images, np.arange(40))] * 2, **keys)
+    assert any("there are 40 classes for" in text for text in run.summary["warnings"])
+    run = curvfed.simulate("fedavg", data=[(images, np.arange(40) % 4)] * 2, **keys)
+    assert not any("classes for" in text for text in run.summary["warnings"])
+
+
+def test_folders_of_one_class_may_be_written_in_two_ways(tmp_path):
+    from curvfed.tasks.images.folder import read_folder
+
+    for place in ("train/M\u00fcller", "train/b", "test/Mu\u0308ller", "test/b "):
+        (tmp_path / place).mkdir(parents=True)
+        Image.fromarray(np.zeros((4, 4), np.uint8)).save(tmp_path / place / "a.png")
+    raw = read_folder(tmp_path)
+    assert raw.class_names == ("M\u00fcller", "b")
+    assert raw.labels.tolist() == [0, 1, 0, 1]
