@@ -44,7 +44,7 @@ compiled: setup
 # The end-to-end tests run separately, two at a time: they start processes of their own, and mostly wait for them.
 test: setup ## lint, types, import layers, tests
 	$(MAKE) --jobs=2 --no-print-directory lint compiled
-	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=worksteal -m "not long" --ignore=tests/hosts --ignore=tests/e2e --ignore=tests/long
+	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=worksteal --durations=20 -m "not long" --ignore=tests/hosts --ignore=tests/e2e --ignore=tests/long
 	$(VENV)/bin/pytest --numprocesses=2 --dist=loadfile -m "not long" tests/e2e
 
 test-long: setup ## longer tests: laws and oracles with more examples, the installed wheel with Flower, plug-ins on a cluster, every row of the benchmarks once

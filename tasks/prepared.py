@@ -13,7 +13,7 @@ from torch import Tensor
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples
-from curvfed.tasks.stored_files import UNSEALED, check_whole, metadata_of, sealed, write_atomically
+from curvfed.tasks.stored_files import UNSEALED, check_whole, file_stamps, metadata_of, sealed, write_atomically
 
 Client = TypeVar("Client", bound=Examples)
 
@@ -35,9 +35,9 @@ def check_partition(partition_id: int, num_partitions: int) -> None:
 
 
 def cache_key(settings: dict[str, Any], files: Sequence[Path]) -> str:
-    """A folder name that changes with the settings, and with the path, size or time of any raw file."""
-    stats = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    return hashlib.sha256(json.dumps([FORMAT, settings, stats], sort_keys=True).encode()).hexdigest()[:32]
+    """A folder name that changes with the settings, and with any raw file (see `file_stamps`)."""
+    stamps = file_stamps([path.resolve() for path in files])
+    return hashlib.sha256(json.dumps([FORMAT, settings, stamps], sort_keys=True).encode()).hexdigest()[:32]
 
 
 def load(kind: type[Client], folder: Path, number: int, prepare: Callable[[], Iterable[Client]]) -> Client:

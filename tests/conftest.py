@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from graph_fixtures import write_minesweeper, write_planetoid
 from hypothesis import settings
+from paused_clock import PausedClock
 
 # A first example pays for imports inside functions: time says nothing about correctness here.
 # The same examples every time: a run of the tests says something of the change, not of the draw.
@@ -42,6 +43,16 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     log.addHandler(quiet)
     yield home
     log.removeHandler(quiet)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> PausedClock:
+    """The time by which phases end: clients that never answer take none, however busy the machine is."""
+    import curvfed.strategies.wire.exchange
+
+    clock = PausedClock()
+    monkeypatch.setattr(curvfed.strategies.wire.exchange, "time", clock)
+    return clock
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from curvfed.tasks.class_names import normalised
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.raw import TEST, TRAIN, VAL
+from curvfed.tasks.stored_files import file_stamps
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 """As torchvision's. Other files are left out and counted; hidden files and folders are ignored."""
@@ -70,7 +71,7 @@ class Layout(NamedTuple):
     notes : tuple of str
         What a user should know about the folder, in words.
     digest : str
-        SHA-256 of the class names, and of name, size and time of every image.
+        SHA-256 of the class names, and of every image (see `file_stamps`).
     """
 
     files: tuple[Path, ...]
@@ -233,7 +234,7 @@ def _layout(folder: Path, top: Path, parts: tuple[tuple[int, Path], ...], change
         has_test=len(parts) > 1,
         untrained=tuple(untrained),
         notes=tuple(f"{folder}: {words}: {names_listed(items)}" for words, items in left_out.items() if items),
-        digest=hashlib.sha256(json.dumps([names, *(_stamp(path) for path, _, _ in samples)]).encode()).hexdigest(),
+        digest=hashlib.sha256(json.dumps([names, file_stamps([path for path, _, _ in samples])]).encode()).hexdigest(),
     )
 
 
@@ -273,14 +274,6 @@ def _contents(folder: Path) -> tuple[list[str], Counter[str]]:
 
 def _counts(endings: Counter[str]) -> list[str]:
     return [f"{number} {ending}" for ending, number in endings.most_common()]
-
-
-def _stamp(path: str) -> tuple[str, int, int]:
-    try:
-        stats = os.stat(path)
-    except OSError:  # which reading it tells
-        return path, 0, 0
-    return path, stats.st_size, stats.st_mtime_ns
 
 
 def _below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[os.DirEntry[str]]:

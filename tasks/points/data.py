@@ -16,6 +16,7 @@ from curvfed.tasks.points.partition import PARTITIONS, deal_out
 from curvfed.tasks.points.readers import RawPoints, check_inside, in_order, read_points
 from curvfed.tasks.points.uniform import two_classes
 from curvfed.tasks.public_data import brought
+from curvfed.tasks.stored_files import file_stamps
 
 __all__ = ["ClientPoints", "PointSpec", "load_client", "load_own", "load_pooled", "load_test", "load_test_file"]
 
@@ -25,7 +26,7 @@ HELD_OUT_STREAM = 15
 FEWEST = 20
 """Points below which each may be of a class of its own."""
 
-Stamp = tuple[str, int, int] | None
+Stamp = tuple[str, int, int, str] | None
 """Path, size and time of a file, to notice that it was overwritten in the lifetime of this process."""
 
 
@@ -199,7 +200,7 @@ def load_test_file(path: Path, spec: PointSpec) -> ClientPoints | None:
 
 def _stamp(spec: PointSpec) -> Stamp:
     path = locate(spec.dataset, spec.data_dir)
-    return None if path is None else (str(path), path.stat().st_size, path.stat().st_mtime_ns)
+    return None if path is None else file_stamps([path])[0]
 
 
 @lru_cache(maxsize=2)

@@ -11,7 +11,7 @@ from curvfed.client_app import secure
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.secure_sum import simulation
 
-pytestmark = pytest.mark.usefixtures("own_home")
+pytestmark = pytest.mark.usefixtures("own_home", "clock")
 
 CLIENTS = 6
 SETTINGS = {"method": "fedavg", "dataset": "trees", "num_rounds": 2, "clients": CLIENTS}
@@ -24,7 +24,7 @@ def same_as_without(found, folder, partitions: set[int], **settings) -> bool:
         reply = handle(request)
         return None if phase_of(request.content) == "train" and partition_of(reply.content) in partitions else reply
 
-    opened = run(folder, "open", intercept=gone, round_timeout=0.5, **SETTINGS | settings)
+    opened = run(folder, "open", intercept=gone, **SETTINGS | settings)
     return all(np.allclose(found.model[name], opened.model[name], rtol=0, atol=1e-6) for name in opened.model)
 
 

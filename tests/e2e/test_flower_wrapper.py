@@ -14,6 +14,7 @@ import pytest
 from flwr.common.config import parse_config_args
 from hypothesis import given
 from hypothesis import strategies as st
+from paused_clock import popen_out_of_time
 
 from curvfed.deployments import isolated, preflight, run
 from curvfed.deployments.commands.command import main
@@ -227,7 +228,8 @@ def test_a_timeout_interrupts_the_run_and_stops_the_daemon(fake, capsys, monkeyp
     monkeypatch.setattr(preflight, "check_name", lambda config: None)
     (fake.folder / "endless").touch()
     (fake.run / "checkpoint" / "server").mkdir(parents=True)
-    assert main(["run", *fake.command, "--timeout", "0.5"]) == run.OUT_OF_TIME
+    monkeypatch.setattr("subprocess.Popen", popen_out_of_time(100, (fake.folder / "started").exists))
+    assert main(["run", *fake.command, "--timeout", "100"]) == run.OUT_OF_TIME
     assert "run-name=one resume=true" in capsys.readouterr().out
     assert (fake.folder / "interrupted").exists()
     assert fake.daemon_is_gone()
@@ -239,7 +241,7 @@ def started(fake: Fake, **settings: object) -> "subprocess.Popen[bytes]":
     module = "curvfed.deployments.commands.command"
     code = f"import sys; import {module} as it; sys.executable = {sys.executable!r}; sys.exit(it.main())"
     process = subprocess.Popen([INTERPRETER, "-c", code, "run", *fake.command], **settings)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 600
     while not (fake.folder / "started").exists():
         assert process.poll() is None
         assert time.monotonic() < deadline
@@ -251,7 +253,7 @@ def started(fake: Fake, **settings: object) -> "subprocess.Popen[bytes]":
 def test_a_signal_interrupts_the_run_and_stops_the_daemon(fake, signum):
     process = started(fake)
     process.send_signal(signum)
-    assert process.wait(30) == 128 + signum
+    assert process.wait(600) == 128 + signum
     assert (fake.folder / "interrupted").exists()
     assert fake.daemon_is_gone()
 
@@ -265,7 +267,7 @@ def test_nothing_is_left_of_a_run_that_is_killed_with_all_that_it_started(fake, 
     for each in family:
         each.kill()
     process.wait()
-    assert wait_until(lambda: fake.daemon_is_gone() and not own.exists(), 10)
+    assert wait_until(lambda: fake.daemon_is_gone() and not own.exists(), 120)
     assert isolated.processes(own) == []
 
 

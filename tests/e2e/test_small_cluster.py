@@ -28,7 +28,7 @@ def test_a_run_is_gone_on_with_and_all_is_on_record(tmp_path):
         ]  # fmt: skip
         assert "by " in nodes.call(SERVER, "ledger", str(nodes.files.path))
     assert wait_until(
-        lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family), 10
+        lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family), 120
     )
 
 

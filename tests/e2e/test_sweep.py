@@ -196,7 +196,6 @@ def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(own_home, sweep_of, t
     process = sweep.begin()
     await_(lambda: len(sweep.table()) == 2 and any(sweep.rounds(run) > 5 for run in long), process)
     tasks = workers(process)
-    began = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to Ray's processes, too
     output = process.communicate(timeout=LONG)[0]
     assert process.returncode == 130, output
@@ -204,7 +203,6 @@ def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(own_home, sweep_of, t
     assert "Traceback" not in output
     assert tasks
     await_(lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in tasks))
-    assert time.monotonic() - began < 60
     first = sweep.summaries()
     assert quick.name in first
     assert len(first) < 3  # a quick machine may have ended one of the two long ones
@@ -220,7 +218,7 @@ def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(own_home, sweep_of, t
     process.kill()  # and Ray finds out by itself
     process.communicate(timeout=LONG)
     assert family
-    assert wait_until(lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family), 10)
+    assert wait_until(lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family), 120)
     second = sweep.summaries()
     assert len(second) < 3
 
@@ -260,7 +258,7 @@ def test_killed_five_times(own_home, sweep_of, tmp_path):
             with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
         process.communicate(timeout=LONG)
-        assert wait_until(lambda family=family: not any(map(is_alive, family)), 10)
+        assert wait_until(lambda family=family: not any(map(is_alive, family)), 120)
     assert len(sweep.summaries()) < 3
     code, output = sweep.call()
     assert code == 0, output

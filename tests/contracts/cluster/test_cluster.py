@@ -45,6 +45,9 @@ from curvfed.deployments.processes import free_ports
 from curvfed.server_app.directory.run_lock import RunLock, is_written
 from curvfed.strategies.base.errors import ConfigError
 
+LONG = 600.0
+"""Seconds that a wait takes at most which ends by itself, on a busy machine too."""
+
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
@@ -151,7 +154,7 @@ def handshake(server: Server, authority: Path, name: str) -> None:
     context = ssl.create_default_context(cafile=str(authority))
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     host, port = connections.split_address(server.address)
-    with socket.create_connection((host, port), 5) as plain, context.wrap_socket(plain, server_hostname=name):
+    with socket.create_connection((host, port), LONG) as plain, context.wrap_socket(plain, server_hostname=name):
         pass
 
 
@@ -329,7 +332,7 @@ def site(tmp_path, monkeypatch):
     (tmp_path / "bin" / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("curvfed.deployments.cluster.start.SUPERNODE_START", 30.0)
+    monkeypatch.setattr("curvfed.deployments.cluster.start.SUPERNODE_START", LONG)
     folder = ServerFolder.make(tmp_path / "c", [], ["north", "south"], *free_ports(2), 10)
     yield folder
     stop_all([node.running for node in folder.nodes()])
@@ -460,7 +463,7 @@ child.wait()
 
 def test_a_daemon_is_started_found_and_stopped_with_its_children(tmp_path):
     daemon = Daemon(tmp_path / "running", "one")
-    assert daemon.start(Command([sys.executable, "-u", "-c", FAMILY]), lambda said: "both are up" in said, 30)
+    assert daemon.start(Command([sys.executable, "-u", "-c", FAMILY]), lambda said: "both are up" in said, LONG)
     process = daemon.process()
     family = [process, *process.children(recursive=True)]
     assert len(family) == 2
@@ -478,7 +481,9 @@ def test_a_daemon_that_ends_before_it_is_up_shows_its_log(tmp_path):
     daemon.log.write_text("up, said an earlier one\n")
     with pytest.raises(ClusterError, match=r"one ended, exit status 3\nno such key"):
         daemon.start(
-            Command([sys.executable, "-c", "print('no such key'); raise SystemExit(3)"]), lambda said: "up" in said, 30
+            Command([sys.executable, "-c", "print('no such key'); raise SystemExit(3)"]),
+            lambda said: "up" in said,
+            LONG,
         )
     assert daemon.process() is None
 
@@ -904,7 +909,7 @@ def test_a_run_directory_has_one_writer(tmp_path):
         RunLock(tmp_path).acquire(patience=0.1)
     threading.Timer(0.5, lambda: os.kill(holder.pid, signal.SIGKILL)).start()
     lock = RunLock(tmp_path)
-    lock.acquire(patience=20)  # nothing of a killed writer is left
+    lock.acquire(patience=LONG)  # nothing of a killed writer is left
     holder.wait()
     holder.stdout.close()
     assert is_written(tmp_path)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -445,7 +446,11 @@ def test_a_file_that_has_changed_since_the_run_is_refused(tmp_path, capsys):
     named = home() / "results" / "by-name"  # where runs lie by default
     shutil.copytree(found.path, named)
     assert ask(capsys, "by-name", path)[0] == 0
+    before = path.stat()
     write_user_graph(path, **user_fields(seed=1), class_names=["left", "right"])
+    # Of the same size, and as if within one tick of the clock, or copied with its times.
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
     assert "is not what client 0 of this run trained on; have its files changed?" in refused(capsys, found.path, path)
 
 

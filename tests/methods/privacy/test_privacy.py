@@ -239,6 +239,7 @@ def test_the_page_has_every_method_once():
     assert documented_methods().keys() == set(METHODS)
 
 
+@pytest.mark.usefixtures("clock")
 def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir):
     private, sharing, simulated = Recorder(), Recorder(), Recorder()
     settings = {"num_rounds": 2, "fraction_train": 0.5}
@@ -258,7 +259,7 @@ def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir)
             share_statistics=shares, intercept=recorder, **settings | {"fraction_train": 1.0})  # fmt: skip
         with pytest.raises(RoundError):  # where a sum fails, secrets are forgotten
             run(tmp_path, f"{name}-failed", nodes=own_graphs(tmp_path / f"f-{name}"), method="fedavg", secure_sum=True,
-                min_replies=4, round_timeout=0.3, intercept=chained(recorder), share_statistics=shares)  # fmt: skip
+                min_replies=4, intercept=chained(recorder), share_statistics=shares)  # fmt: skip
         for sums in (True, False):
             run(tmp_path, f"{name}-hull-{sums}", nodes=own_points(tmp_path / f"points-{name}-{sums}"), method="hull",
                 dataset="uniform", share_statistics=shares, secure_sum=sums, intercept=recorder)  # fmt: skip

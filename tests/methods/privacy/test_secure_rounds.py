@@ -132,12 +132,13 @@ def test_the_server_sees_no_parameters(tmp_path):
         assert len(np.unique(numbers)) > 0.99 * numbers.size  # unmasked, most of them would be small
 
 
+@pytest.mark.usefixtures("clock")
 def test_who_vanishes_is_left_out_and_the_others_average_is_exact(tmp_path):
     def gone(request, handle):
         reply = handle(request)
         return None if phase_of(request.content) == "train" and partition_of(reply.content) == 1 else reply
 
-    settings = {"method": "fedavg", "num_rounds": 1, "clients": CLIENTS, "round_timeout": 0.5}
+    settings = {"method": "fedavg", "num_rounds": 1, "clients": CLIENTS}
     opened, secured = (
         run(tmp_path, name, secure_sum=secure, intercept=gone, **settings)
         for name, secure in (("open", False), ("secure", True))
@@ -146,6 +147,7 @@ def test_who_vanishes_is_left_out_and_the_others_average_is_exact(tmp_path):
     assert [row["dropped"] for row in secured.rounds if row["phase"] == "train"] == ["1"]
 
 
+@pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize("phase", ["keys", "shares", "train"])
 def test_too_few_replies_end_the_round_before_anything_is_revealed(phase, tmp_path):
     recorder = Recorder()
@@ -155,7 +157,7 @@ def test_too_few_replies_end_the_round_before_anything_is_revealed(phase, tmp_pa
         return None if phase_of(request.content) == phase and partition_of(reply.content) == 1 else reply
 
     with pytest.raises(RoundError, match=r"needed are 4 \(min-replies\)\. partition 1: no reply within"):
-        run(tmp_path, secure_sum=True, clients=CLIENTS, min_replies=4, round_timeout=0.5, intercept=gone)
+        run(tmp_path, secure_sum=True, clients=CLIENTS, min_replies=4, intercept=gone)
     assert not recorder.replies("unmask")
 
 
@@ -291,6 +293,7 @@ def test_a_node_takes_part_in_no_open_run_if_it_says_so(tmp_path):
     assert not secured.described["refused"]
 
 
+@pytest.mark.usefixtures("clock")
 def test_fixed_groups_sum_all_together_and_leave_out_a_group_with_a_member_missing(tmp_path):
     assert list(map(len, groups(range(9)))) == [9]
     assert list(map(len, groups(range(23)))) == [6, 6, 6, 5]
@@ -300,7 +303,7 @@ def test_fixed_groups_sum_all_together_and_leave_out_a_group_with_a_member_missi
         last = phase_of(request.content) == "train" and partition_of(reply.content) == 11
         return None if last and request.content["header"]["round"] == 2 else reply
 
-    settings = {"method": "fedavg", "secure_sum": True, "clients": 12, "round_timeout": 5.0}
+    settings = {"method": "fedavg", "secure_sum": True, "clients": 12}
     plain = run(tmp_path, "plain", num_rounds=1, **settings)
     grouped = run(tmp_path, "grouped", num_rounds=1, secure__fixed_groups=True, **settings)
     assert close(plain, grouped)

@@ -298,14 +298,14 @@ def test_many_full_clients() -> None:
 
 
 def test_it_is_fast() -> None:
-    """3 clients of 8 classes, about 130 points: 2 ms alone."""
+    """3 clients of 8 classes, about 130 points: 2 ms of this process, whatever else runs."""
     clients, _ = separated(np.random.default_rng(5), 3, 8)
     group(clients, 8, -1.0)
     seconds = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         group(clients, 8, -1.0)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     assert min(seconds) < 0.02
 
 
