@@ -23,6 +23,7 @@ _ROUNDING = 8 * _EPS  # of a Klein coordinate against its edge, in units of the 
 _MANY = 2000  # points from which on it pays to look at a part of them first
 _PART = 16
 _CELLS = 4096
+_POWERS = 1 / 3, 1.0  # from points near the border of a hull to points near its centre
 
 
 def convex_hull(points: ArrayLike, curvature: float) -> Indices:
@@ -115,6 +116,42 @@ def thin(points: ArrayLike, curvature: float, cap: int) -> Indices:
         first = int(sides.argmax())
         kept = np.sort(kept[[first, (first + 1) % kept.size]])[:cap]
     return kept
+
+
+def points_within(corners: ArrayLike, curvature: float, num: int, rng: np.random.Generator) -> Points:
+    """Random points of a hyperbolic hull, on the ways from its centre to its corners, denser towards the centre.
+
+    The centre is the midpoint of the corners in the hyperboloid model. The share of the way is U^p, with U uniform in [0, 1]
+    and p in [1/3, 1]: nobody knows how a class lies in its hull, and p = 1/2 is even in a flat disc. An isometry of the disc that moves the hull moves the points along.
+
+    Parameters
+    ----------
+    corners : array (m, 2)
+        In the Poincaré disc, m ≥ 1, in any order.
+    curvature : float
+    num : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    array (num, 2)
+
+    Raises
+    ------
+    ValueError
+        If there is no corner, and as `convex_hull`.
+    """
+    disc = _checked(corners, curvature)
+    if not len(disc):
+        raise ValueError("points_within: a hull of 0 corners; at least 1 is needed")
+    defect = 1 - _square(disc)[:, None]
+    centre = from_klein(2 * (disc / defect).sum(axis=0, keepdims=True) / (2 / defect - 1).sum())
+    ways = _translated(disc, centre)[rng.integers(len(disc), size=num)]
+    length = np.maximum(np.abs(ways), _EPS)
+    share = rng.random(num) ** rng.uniform(*_POWERS, num)
+    inside = ways / length * np.tanh(np.arctanh(length) * share)
+    moved = _translated(np.stack([inside.real, inside.imag], axis=1), -centre)
+    return np.stack([moved.real, moved.imag], axis=1) / math.sqrt(float(magnitude(curvature)))
 
 
 def to_klein(disc: Points) -> Points:

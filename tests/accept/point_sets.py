@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Labelled = tuple[Floats, Integers]
 Draw = Callable[[int, np.random.Generator], Labelled]
+Split = Callable[[int], tuple[list[Labelled], Labelled]]
 
 FARTHEST = 0.995
 """Largest norm of a made point."""
@@ -37,8 +38,8 @@ class PointSet:
 
     draw: Draw
     train: int = 20_000
-    test: int = 10_000
-    clients: int = 10
+    test: int = 5_000
+    clients: int = 7
     alpha: float = np.inf
 
     def split(self, seed: int) -> tuple[list[Labelled], Labelled]:
@@ -138,14 +139,14 @@ def tree(count: int, rng: np.random.Generator) -> Labelled:
 
 
 SETS = {
-    "separated": PointSet(gaussians(0.15)),
-    "overlapping": PointSet(gaussians(0.33), train=60_000),
+    "separated": PointSet(gaussians(0.15, 6)),
+    "overlapping": PointSet(gaussians(0.33), train=60_000, clients=10),
     "overlapping much": PointSet(gaussians(0.6)),
     "skewed classes": PointSet(lopsided),
     "skewed clients": PointSet(gaussians(0.33), alpha=0.3),
     "rings": PointSet(rings),
     "unequal classes": PointSet(unequal),
-    "few points": PointSet(gaussians(0.33, 6), train=300),
+    "few points": PointSet(gaussians(0.33, 6), train=200),
     "two halves": PointSet(halves),
 }
 """The sets that the rule of the choice is made with."""
