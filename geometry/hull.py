@@ -121,8 +121,9 @@ def thin(points: ArrayLike, curvature: float, cap: int) -> Indices:
 def points_within(corners: ArrayLike, curvature: float, num: int, rng: np.random.Generator) -> Points:
     """Random points of a hyperbolic hull, on the ways from its centre to its corners, denser towards the centre.
 
-    The centre is the midpoint of the corners in the hyperboloid model. The share of the way is U^p, with U uniform in [0, 1]
-    and p in [1/3, 1]: nobody knows how a class lies in its hull, and p = 1/2 is even in a flat disc. An isometry of the disc that moves the hull moves the points along.
+    The centre is the midpoint of the corners in the hyperboloid model. The share of the way is U^p, with U uniform in
+    [0, 1] and p in [1/3, 1]: how points lie in their hull is unknown, and p = 1/2 is uniform in a flat disc. An isometry
+    of the disc that moves the hull moves the points along.
 
     Parameters
     ----------

@@ -43,6 +43,9 @@ LARGE_LOSS = 1e3
 MOST_NAMED = 5
 """Clients that a sentence names; of more it has the number."""
 
+DISAGREEMENT = 0.1
+"""Share of drawn points on which the kinds of classifiers disagree, from which on a run of hulls says so."""
+
 HALVES = ("space", "personal", "head", "head_from", "loss", "client", "server", "aggregation")
 """The fields of a method's row in which FedAvg with a further term is as FedAvg."""
 
@@ -159,7 +162,9 @@ def unmeasured(federation: Federation, state: State) -> dict[str, str]:
 
 def told_of_clients(metrics: Mapping[str, Any]) -> dict[str, str]:
     """Warnings of a one-shot run: of clients most of whose points were sent, whose hulls look odd or are none,
-    and whom a model of their own serves better."""
+    and whom a model of their own serves better; and of classifiers that disagree."""
+    disagreement = metrics.get("classifiers_disagree", 0)
+    shares = [100 * value for name, value in metrics.items() if name.startswith("left_out_")]
     odd, refused, fallen, sent = (
         metrics.get(f"clients_{name}", 0) for name in ("odd", "refused", "fallen", "mostly_sent")
     )
@@ -173,6 +178,10 @@ def told_of_clients(metrics: Mapping[str, Any]) -> dict[str, str]:
         "who runs them" if refused else "",
         "fallen": f"at {fallen} clients a model of the client's own points is right far more often than the run's "
         "classifier; their logs tell how often; let these sites check their labels and their embedding" if fallen else "",
+        "classifiers": f"the kinds of classifiers disagree on {disagreement:.0%} of the points drawn within hulls of "
+        f"left-out clients, and put {min(shares):.0f} to {max(shares):.0f}% of them in their group: hulls alone do not say "
+        "for sure which kind is best; on test points (test-data), compare the values of hull.classifier"
+        if disagreement >= DISAGREEMENT else "",
     }  # fmt: skip
     return {about: text for about, text in found.items() if text}
 

@@ -147,7 +147,9 @@ def scores(
         "classifier_temperature": learned.classifier.temperature,
         "clients_odd": len(learned.odd),
     }
-    metrics |= {f"left_out_{one.kind}": one.share for one in learned.choices}
+    if learned.comparison.choices:
+        metrics |= {f"left_out_{choice.kind}": choice.share for choice in learned.comparison.choices}
+        metrics["classifiers_disagree"] = learned.comparison.disagreement
     if known.clients.keys() >= set(summed) and known.clients:
         metrics |= _against_clients_hulls(learned, [known.clients[partition] for partition in summed], public)
     if known.test is None:

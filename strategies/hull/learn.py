@@ -1,6 +1,6 @@
 """What the server learns from the hulls: it groups them, and trains a classifier on them (Sections 5.6 and 5.7)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ from curvfed.strategies.hull.classifier import Classifier, Kind
 from curvfed.strategies.hull.codec import DecodedHulls
 from curvfed.strategies.hull.grouping import group
 from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.hull.train import Choice, calibrated, chosen, trained
+from curvfed.strategies.hull.train import Comparison, calibrated, choose, trained
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Learned:
         Predicts groups.
     odd : int array (o,)
         The anonymous clients that look odd beside the others.
-    choices : tuple of Choice
-        What an automatic choice was made among, the best first; empty without one.
+    comparison : Comparison
+        What an automatic choice was made among; empty without one.
     """
 
     hulls: DecodedHulls
@@ -49,7 +49,7 @@ class Learned:
     points: NDArray[np.float64]
     classifier: Classifier
     odd: NDArray[np.int64]
-    choices: tuple[Choice, ...] = ()
+    comparison: Comparison = field(default_factory=Comparison)
 
     def per_vertex(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Values (h,) of the hulls, repeated for every vertex: (n,)."""
@@ -70,12 +70,12 @@ def learn(hulls: DecodedHulls, public: PublicParameters, settings: Settings) -> 
     groups = group(vertices, hulls.clients, public.num_classes, public.curvature, settings.grouping, settings.seed)
     bodies = Bodies(vertices, groups, hulls.clients, public.curvature)
     odd = odd_clients(bodies)
-    ordered: list[Choice] = []
+    comparison = Comparison()
     if settings.kind == "auto":
         kept = without(bodies, odd)
-        classifier, ordered = chosen(kept, settings.seed)
+        classifier, comparison = choose(kept, settings.c, settings.seed)
     else:
         kept = bodies
         classifier = trained(bodies, settings.kind, settings.c, settings.hard, settings.seed)
     classifier = calibrated(classifier, kept, settings.hard, settings.seed)
-    return Learned(hulls, groups, bodies.points, classifier, odd, tuple(ordered))
+    return Learned(hulls, groups, bodies.points, classifier, odd, comparison)

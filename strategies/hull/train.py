@@ -1,26 +1,37 @@
 """Which classifier is trained on the clients' hulls, and how sure it is: both by hulls of clients that were left out."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from curvfed.geometry.classifiers.cross_validation import GRID
-from curvfed.strategies.hull.bodies import Bodies, Booleans
+from curvfed.geometry.hull import points_within
+from curvfed.strategies.hull.bodies import Array, Bodies, Booleans, Integers
 from curvfed.strategies.hull.classifier import Classifier, Kind
 from curvfed.strategies.hull.depth import MedianDepth
 from curvfed.strategies.hull.outlines import Outlines
 
 log = logging.getLogger("curvfed")
 
+Model = tuple[Kind, float]
+"""A kind of classifier and its C."""
+
 FOLDS = 5
 MANY = 4000
 """Corners above which the SVM is left out of the choice: with every C and fold it would take minutes."""
 
-COSTS = tuple(10.0**power for power in range(-1, 6))
-"""C of the multinomial models among which `hull.classifier=auto` chooses."""
+DRAWN, DRAWN_IN_ALL = 40, 4000
+"""Points drawn within a hull, and within all hulls together; in each hull one at least."""
+
+COSTS = tuple(10.0**power for power in range(-1, 4))
+"""C of the multinomial models among which `hull.classifier=auto` chooses. A larger one follows single corners, which are
+the outliers of their class."""
+
+DEPTH: Model = ("depth", np.inf)
+NO_COST = (np.inf,)
 
 CANDIDATES: tuple[Kind, ...] = ("plane", "logistic", "lorentz", "depth", "poincare")
 """Kinds in the order in which the first of equally good ones is taken."""
@@ -28,11 +39,30 @@ CANDIDATES: tuple[Kind, ...] = ("plane", "logistic", "lorentz", "depth", "poinca
 
 @dataclass(frozen=True)
 class Choice:
-    """A kind of classifier, its C, and the share of left-out corners that it puts in their group."""
+    """A kind of classifier and how it does on points drawn within left-out hulls.
+
+    Attributes
+    ----------
+    kind : Kind
+    c : float
+    share : float
+        Share of the points that it puts in their group.
+    error : float
+        Standard error, over the clients, of this share minus that of "depth".
+    """
 
     kind: Kind
     c: float
     share: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The kinds of classifiers, the chosen one first, and the share of the drawn points on which they do not all agree."""
+
+    choices: tuple[Choice, ...] = ()
+    disagreement: float = 0.0
 
 
 def folds(bodies: Bodies) -> Iterator[Booleans]:
@@ -63,42 +93,79 @@ def at_edge(c: float, grid: tuple[float, ...]) -> None:
                 c, grid[0], grid[-1])  # fmt: skip
 
 
-def choices(bodies: Bodies, seed: int) -> list[Choice]:
-    """How well each kind, with its best C, puts the corners of left-out clients in their groups; the best one first."""
-    groups, count = np.unique(bodies.groups), 0
-    right: dict[tuple[Kind, float], int] = {}
+def draw_points(bodies: Bodies, seed: int) -> tuple[Array, Integers]:
+    """Points (n, 2) as test points could be, equally many within each hull, and the number (n,) of their hull."""
+    rng = np.random.default_rng(seed)
+    num = max(1, min(DRAWN, DRAWN_IN_ALL // len(bodies.vertices)))
+    points = [points_within(corners, bodies.curvature, num, rng) for corners in bodies.vertices]
+    return np.concatenate(points), np.repeat(np.arange(len(points)), num)
+
+
+def predictions(bodies: Bodies, points: Array, hull_of: Integers, c: float, seed: int) -> dict[Model, Integers]:
+    """Groups (n,) of points drawn within hulls by every kind and C, trained without the clients of the points' hulls.
+
+    A group is -1 if the other clients have hulls of a single group.
+    """
+    costs = (c,) if c else COSTS
+    models = [(kind, cost) for kind in CANDIDATES for cost in (NO_COST if kind == "depth" else costs)]
+    if len(bodies.points) > MANY:
+        models = [model for model in models if model[0] != "poincare"]
+    groups = {model: np.full(len(points), -1) for model in models}
     for hidden in folds(bodies):
-        kept, out = bodies.where(~hidden), hidden[bodies.hull_of]
-        points, wanted = bodies.points[out], bodies.labels[out]
-        count += len(points)
-        for kind in CANDIDATES:
-            if kind == "depth":
-                found = {np.inf: groups[bodies.depths_without(hidden).argmax(axis=1)]}
-            elif kind == "poincare" and len(bodies.points) > MANY:
-                continue
-            else:
-                found = {c: trained(kept, kind, c, False, seed).predict(points) for c in COSTS}
-            for c, predicted in found.items():
-                right[kind, c] = right.get((kind, c), 0) + int((predicted == wanted).sum())
-    best = {}
-    for kind in dict.fromkeys(kind for kind, _ in right):
-        costs = [c for one, c in right if one == kind]
-        most = max(right[kind, c] for c in costs)
-        level = [c for c in costs if right[kind, c] == most]
-        best[kind] = Choice(kind, level[(len(level) - 1) // 2], most / count)
-    return sorted(best.values(), key=lambda one: -one.share)
+        others, is_hidden = bodies.where(~hidden), hidden[hull_of]
+        for (kind, cost), predicted in groups.items():
+            predicted[is_hidden] = trained(others, kind, cost, False, seed).predict(points[is_hidden])
+    return groups
 
 
-def chosen(bodies: Bodies, seed: int) -> tuple[Classifier, list[Choice]]:
-    """The best of all kinds; the median depth, which nothing needs to be fitted for, where no client can be left out."""
-    ordered = choices(bodies, seed)
-    for one in ordered:
-        log.info("hull.classifier = auto: %s puts %.1f%% of the corners of left-out clients in their group (C = %g)",
-                 one.kind, 100 * one.share, one.c)  # fmt: skip
-    first = ordered[0] if ordered else Choice("depth", np.inf, 0.0)
-    if first.c in (COSTS[0], COSTS[-1]):
-        at_edge(first.c, COSTS)
-    return trained(bodies, first.kind, first.c if np.isfinite(first.c) else 0.0, False, seed), ordered
+def rank(groups: Mapping[Model, Integers], labels: Integers, clients: Integers) -> Comparison:
+    """Compare kinds, each with its best C, by the predictions (n,) for points of known groups and clients, (n,) each.
+
+    The best kind comes first, but "depth", which has no C to fit, if it is worse by no more than the standard error.
+    """
+    right = {model: (predicted == labels).astype(float) for model, predicted in groups.items()}
+    choices = []
+    for kind in dict.fromkeys(kind for kind, _ in groups):
+        shares = {model: float(right[model].mean()) for model in groups if model[0] == kind}
+        level = [model for model, share in shares.items() if share == max(shares.values())]
+        best = level[(len(level) - 1) // 2]
+        choices.append(Choice(*best, shares[best], _standard_error(right[best] - right[DEPTH], clients)))
+    choices.sort(key=lambda choice: -choice.share)
+    depth = next(choice for choice in choices if choice.kind == "depth")
+    if choices[0].share - depth.share <= choices[0].error:
+        choices.remove(depth)
+        choices.insert(0, depth)
+    answers = np.stack([groups[choice.kind, choice.c] for choice in choices])
+    return Comparison(tuple(choices), float((answers != answers[0]).any(axis=0).mean()))
+
+
+def _standard_error(values: Array, clients: Integers) -> float:
+    """Standard error of the mean of values (n,), where those of one client (n,) go together."""
+    _, numbers = np.unique(clients, return_inverse=True)
+    sums = np.bincount(numbers, values - values.mean())
+    return float(np.sqrt(np.square(sums).sum() * len(sums) / max(len(sums) - 1, 1)) / len(values))
+
+
+def compare(bodies: Bodies, c: float, seed: int) -> Comparison:
+    """`rank` the kinds on points drawn within hulls; nothing is compared if no client can be left out."""
+    points, hull_of = draw_points(bodies, seed)
+    groups = predictions(bodies, points, hull_of, c, seed)
+    is_left_out = groups[DEPTH] >= 0
+    if not is_left_out.any():
+        return Comparison()
+    hulls = hull_of[is_left_out]
+    left_out = {model: predicted[is_left_out] for model, predicted in groups.items()}
+    return rank(left_out, bodies.groups[hulls], bodies.clients[hulls])
+
+
+def choose(bodies: Bodies, c: float, seed: int) -> tuple[Classifier, Comparison]:
+    """The first of `compare`, trained on all hulls; the median depth, which needs no fit, if nothing is compared."""
+    comparison = compare(bodies, c, seed)
+    for choice in comparison.choices:
+        log.info("hull.classifier = auto: %s puts %.1f%% of the points within hulls of left-out clients in their group "
+                 "(C = %g)", choice.kind, 100 * choice.share, choice.c)  # fmt: skip
+    kind, cost = (comparison.choices[0].kind, comparison.choices[0].c) if comparison.choices else DEPTH
+    return trained(bodies, kind, cost, False, seed), comparison
 
 
 def calibrated(classifier: Classifier, bodies: Bodies, hard: bool, seed: int) -> Classifier:
@@ -111,8 +178,7 @@ def calibrated(classifier: Classifier, bodies: Bodies, hard: bool, seed: int) ->
     for hidden in folds(bodies):
         out = hidden[bodies.hull_of]
         try:
-            c = classifier.c if np.isfinite(classifier.c) else 0.0
-            model = trained(bodies.where(~hidden), classifier.kind, c, hard, seed)
+            model = trained(bodies.where(~hidden), classifier.kind, classifier.c, hard, seed)
         except ValueError:  # what is left cannot be separated by a hard margin
             continue
         columns = np.searchsorted(model.groups, bodies.labels[out])

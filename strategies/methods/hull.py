@@ -88,8 +88,8 @@ class Keys(Table):
         description="what the server trains on the hulls: depth, the class whose clients' hulls hold a point deepest, "
         "by the median over the clients; a multinomial model on x and y (multinomial), on tangent vectors at the origin "
         "(logistic) or on Lorentz coordinates (lorentz); svm, the published one-vs-rest machine in tangent spaces at "
-        "reference points; auto: what classifies the hulls of left-out clients best, "
-        "without clients that look odd beside the others",
+        "reference points; auto: what classifies points drawn within the hulls of left-out clients best, or depth "
+        "within the error of that, without clients that look odd beside the others",
     )
     svm: Literal["soft", "hard"] = Field(default="soft", description="margin of the hyperbolic SVM; hard needs no c")
     c: Rate | None = Field(

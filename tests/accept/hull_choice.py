@@ -1,14 +1,15 @@
 """What `hull.classifier=auto` chooses and has on made points and on Olsson, beside every classifier by name.
 
-    PYTHONPATH=tests python -m accept.hull_choice --data FOLDER [--held-out]
+    PYTHONPATH=tests python -m accept.hull_choice --data FOLDER [--held-out | --densities]
 
-prints the tables of docs/points.md.
+prints a table of docs/points.md: accuracies of all classifiers, on the sets that the rule was made with or on the others, or
+what other ways of drawing points would cost on the first, with fewer seeds.
 """
 
 import argparse
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from accept.hull_more import Table
 from accept.lab import Lab, Outcome
 from accept.point_sets import HELD_OUT, SETS, Floats, Integers, Labelled, Split, olsson_split
 from curvfed.geometry.hull import from_klein
+from curvfed.server_app.run_warnings import DISAGREEMENT
 from curvfed.strategies.hull.bodies import Bodies, odd_clients, without
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.hull.codec import DecodedHulls
@@ -30,7 +32,7 @@ from curvfed.strategies.hull.naming import accuracy, name_groups
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.hull.train import CANDIDATES, choose, draw_points, predictions, rank, trained
 
-SEEDS = range(10)
+SEEDS, FEW_SEEDS = range(10), range(3)
 CAP = 8
 BELOW_BEST, BELOW_DEPTH = 1.5, 3.0
 """How many points `auto` may lie below the best classifier in the mean, and below `depth` with a single seed."""
@@ -46,12 +48,15 @@ Sample = tuple[Floats, Integers]
 
 @dataclass(frozen=True)
 class Trial:
-    """One seed of one set: accuracies in percent by classifier and by the points that the choice is made with."""
+    """One seed of one set: accuracies in percent, the kind that `auto` takes, and how far the kinds disagree.
+
+    `by_density` has the accuracy of what is chosen with other points, where that is asked for.
+    """
 
     scores: dict[str, float]
-    by_density: dict[str, float]
     kind: str
     disagreement: float
+    by_density: dict[str, float]
 
 
 def bodies_of(parts: list[Labelled], classes: int, seed: int) -> Bodies:
@@ -93,7 +98,7 @@ def even_in_klein(bodies: Bodies, num: int = 40) -> Sample:
     return from_klein(np.concatenate(points)), np.repeat(np.arange(len(points)), num)
 
 
-def trial(split: Split, seed: int) -> Trial:
+def trial(split: Split, has_densities: bool, seed: int) -> Trial:
     """Train every classifier by name, and what is chosen by each sample."""
     logging.getLogger("curvfed").setLevel(logging.ERROR)
     parts, test = split(seed)
@@ -104,23 +109,34 @@ def trial(split: Split, seed: int) -> Trial:
     automatic, comparison = choose(honest, 0.0, seed)
     scores = {"auto": score(automatic)}
     scores |= {kind: score(trained(bodies, kind, 0.0, False, seed)) for kind in CANDIDATES}
-    drawn = samples(honest)
+    by_density = density_scores(honest, score, seed) if has_densities else {}
+    return Trial(scores, automatic.kind, comparison.disagreement, by_density)
+
+
+def density_scores(bodies: Bodies, score: Callable[[Classifier], float], seed: int) -> dict[str, float]:
+    """The score of what is chosen with each sample."""
+    drawn = samples(bodies)
     points, hulls = (np.concatenate(values) for values in zip(*drawn.values(), strict=True))
-    groups = predictions(honest, points, hulls, 0.0, seed)
-    by_density, start = {}, 0
+    groups = predictions(bodies, points, hulls, 0.0, seed)
+    scores, start = {}, 0
     for name, (some, hull_of) in drawn.items():
         here = {model: predicted[start : start + len(some)] for model, predicted in groups.items()}
         start += len(some)
-        best = rank(here, honest.groups[hull_of], honest.clients[hull_of]).choices[0]
-        by_density[name] = score(trained(honest, best.kind, best.c, False, seed))
-    return Trial(scores, by_density, automatic.kind, comparison.disagreement)
+        best = rank(here, bodies.groups[hull_of], bodies.clients[hull_of]).choices[0]
+        scores[name] = score(trained(bodies, best.kind, best.c, False, seed))
+    return scores
 
 
-def trials(sets: Mapping[str, Split]) -> dict[str, list[Trial]]:
-    """All seeds of all sets."""
+def trials(
+    sets: Mapping[str, Split], seeds: Sequence[int] = SEEDS, has_densities: bool = False
+) -> Iterator[tuple[str, list[Trial]]]:
+    """All seeds of each set."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        started = {name: [pool.submit(trial, split, seed) for seed in SEEDS] for name, split in sets.items()}
-        return {name: [one.result() for one in futures] for name, futures in started.items()}
+        started = {
+            name: [pool.submit(trial, split, has_densities, seed) for seed in seeds] for name, split in sets.items()
+        }
+        for name, futures in started.items():
+            yield name, [one.result() for one in futures]
 
 
 def shortfalls(results: Sequence[Trial], scores: Sequence[float]) -> tuple[float, float]:
@@ -132,7 +148,7 @@ def shortfalls(results: Sequence[Trial], scores: Sequence[float]) -> tuple[float
 
 def outcomes(sets: Mapping[str, Split]) -> Iterator[Outcome]:
     """A line for each set."""
-    for name, results in trials(sets).items():
+    for name, results in trials(sets):
         short, below = shortfalls(results, [one.scores["auto"] for one in results])
         means = {NAMES[kind]: np.mean([one.scores[kind] for one in results]) for kind in NAMES}
         yield Outcome(
@@ -165,24 +181,45 @@ def auto_held_out(lab: Lab) -> Iterator[Outcome]:
 
 
 def main() -> None:
-    """Print both tables of a study: accuracies, and what other points for the choice would cost."""
+    """Print a table of the study."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", required=True, type=Path)
     parser.add_argument("--held-out", action="store_true")
+    parser.add_argument("--densities", action="store_true")
     options = parser.parse_args()
-    results = trials(held_out_sets() if options.held_out else known_sets(options.data))
-    print("| points |", " | ".join(f"`{name}`" for name in NAMES.values()), "| chosen | warned |")
-    print("| --- |" + " ---: |" * len(NAMES) + " --- | ---: |")
-    for name, some in results.items():
-        means = " | ".join(f"{np.mean([one.scores[kind] for one in some]):.1f}" for kind in NAMES)
-        kinds = [NAMES[one.kind] for one in some]
+    sets = held_out_sets() if options.held_out else known_sets(options.data)
+    if options.densities:
+        print_densities(sets)
+    else:
+        print_scores(sets)
+
+
+def print_scores(sets: Mapping[str, Split]) -> None:
+    """A row for each set: mean accuracies, what is chosen how often, the most below `depth`, and how often a run warns."""
+    print(
+        "| points |", " | ".join(f"`{name}`" for name in NAMES.values()), "| chosen | below `depth` at most | warns |"
+    )
+    print("| --- |" + " ---: |" * len(NAMES) + " --- | ---: | ---: |", flush=True)
+    for name, results in trials(sets):
+        means = " | ".join(f"{np.mean([one.scores[kind] for one in results]):.1f}" for kind in NAMES)
+        kinds = [NAMES[one.kind] for one in results]
         counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in sorted(set(kinds), key=kinds.count, reverse=True))
-        print(f"| {name} | {means} | {counts} | {sum(one.disagreement >= 0.1 for one in some)} |")
-    densities = list(next(iter(results.values()))[0].by_density)
-    print("\n| points |", " | ".join(densities), "|\n| --- |" + " ---: |" * len(densities))
-    for name, some in results.items():
-        values = [shortfalls(some, [one.by_density[density] for one in some]) for density in densities]
-        print(f"| {name} |", " | ".join(f"{short:.1f}, {below:.1f}" for short, below in values), "|")
+        _, below = shortfalls(results, [one.scores["auto"] for one in results])
+        warned = sum(one.disagreement >= DISAGREEMENT for one in results)
+        print(f"| {name} | {means} | {counts} | {below:.1f} | {warned} |", flush=True)
+
+
+def print_densities(sets: Mapping[str, Split]) -> None:
+    """A row for each set: how far what each sample chooses lies below the best classifier, and at most below `depth`."""
+    is_first = True
+    for name, results in trials(sets, FEW_SEEDS, has_densities=True):
+        if is_first:
+            print(
+                "| points |", " | ".join(results[0].by_density), "|\n| --- |" + " ---: |" * len(results[0].by_density)
+            )
+        is_first = False
+        values = [shortfalls(results, [one.by_density[key] for one in results]) for key in results[0].by_density]
+        print(f"| {name} |", " | ".join(f"{short:.1f}, {below:.1f}" for short, below in values), "|", flush=True)
 
 
 TABLES: tuple[Table, ...] = (auto_choice, auto_held_out)

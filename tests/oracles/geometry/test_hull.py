@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from mpmath import mpf
 from textbook import graham_scan, sample
 
-from curvfed.geometry.hull import convex_hull, from_klein, thin, to_klein
+from curvfed.geometry.hull import convex_hull, from_klein, points_within, thin, to_klein
+from curvfed.strategies.hull.depth import hull_depths
 
 CURVATURES = [-1.0, -0.0015, -0.0071, -4.0]
 EPS = 2.0**-52
@@ -416,3 +417,49 @@ def test_the_last_two_are_the_farthest_apart_of_three():
 def test_a_cap_below_one_is_refused(cap):
     with pytest.raises(ValueError, match=f"a cap of {cap} corners; it must be at least 1"):
         thin(np.zeros((2, 2)), -1.0, cap)
+
+
+@pytest.mark.parametrize("curvature", CURVATURES)
+@pytest.mark.parametrize(("width", "shift"), [(0.9, 0), (0.5, 0.9), (1e-4, 0.7), (1e-9, 0.5)])
+def test_drawn_points_lie_within_the_hull(curvature, width, shift):
+    points = moved(sample(60, 0.9) * width, (shift, 0.0), 1.0, -1.0)
+    corners = points[thin(points[convex_hull(points, -1.0)], -1.0, 8)]
+    drawn = points_within(corners * disc(curvature), curvature, 300, np.random.default_rng(0))
+    assert drawn.shape == (300, 2)
+    assert drawn.dtype == np.float64
+    straight = to_klein(corners[convex_hull(corners, -1.0)])
+    depths = hull_depths([straight], to_klein(drawn / disc(curvature)))
+    assert depths.min() >= -64 * EPS
+    assert len(np.unique(drawn, axis=0)) > 250
+
+
+def test_drawn_points_depend_on_the_generator_alone_and_move_with_the_hull():
+    corners = sample(30, 0.6)
+    corners = corners[convex_hull(corners, -1.0)]
+    drawn = points_within(corners, -1.0, 100, np.random.default_rng(3))
+    np.testing.assert_array_equal(drawn, points_within(corners, -1.0, 100, np.random.default_rng(3)))
+    assert (drawn != points_within(corners, -1.0, 100, np.random.default_rng(4))).any()
+    np.testing.assert_array_equal(
+        drawn, points_within(corners.astype(np.float64).tolist(), -1.0, 100, np.random.default_rng(3))
+    )
+    image = points_within(moved(corners, (0.5, -0.6), 2.0, -1.0), -1.0, 100, np.random.default_rng(3))
+    np.testing.assert_allclose(image, moved(drawn, (0.5, -0.6), 2.0, -1.0), rtol=0, atol=1e-13)
+    scaled = points_within(corners * disc(-0.0071), -0.0071, 100, np.random.default_rng(3))
+    np.testing.assert_allclose(scaled, drawn * disc(-0.0071), rtol=1e-13)
+
+
+def test_points_drawn_within_hulls_of_one_and_two_points():
+    rng = np.random.default_rng(0)
+    for one in ([[0.3, -0.4]], [[0.3, -0.4]] * 3, [[0.0, 0.0]]):
+        np.testing.assert_allclose(points_within(one, -1.0, 5, rng), np.tile(one[0], (5, 1)), rtol=0, atol=8 * EPS)
+    ends = np.array([[0.3, 0.8], [-0.5, 0.1]])
+    for corners in (ends, ends[[0, 0, 1, 1]]):
+        drawn = to_klein(points_within(corners, -1.0, 200, rng))
+        assert abs(hull_depths([to_klein(ends)], drawn)).max() <= 16 * EPS
+        along = (drawn - drawn.mean(axis=0)) @ (ends[0] - ends[1])
+        assert (along > 0).mean() == pytest.approx(0.5, abs=0.15)
+    assert points_within(ends, -1.0, 0, rng).shape == (0, 2)
+    with pytest.raises(ValueError, match="0 corners; at least 1"):
+        points_within(np.empty((0, 2)), -1.0, 5, rng)
+    with pytest.raises(ValueError, match="outside the boundary"):
+        points_within([[1.0, 0.2]], -1.0, 5, rng)
