@@ -2,7 +2,7 @@
 
     PYTHONPATH=tests python -m accept.hull_choice --data FOLDER [--held-out | --densities]
 
-prints a table of docs/points.md: accuracies of all classifiers, on the sets that the rule was made with or on the others, or
+prints a table of docs/points.md: accuracies of all classifiers on the sets that the rule was made with or on the others, or
 what other ways of drawing points would cost on the first, with fewer seeds.
 """
 
