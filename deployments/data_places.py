@@ -10,10 +10,7 @@ from curvfed.tasks import plugins
 from curvfed.tasks.graphs.data.sources import SOURCES
 from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path, tu_files
 from curvfed.tasks.images.sources import source_of
-from curvfed.tasks.points.datasets import OLSSON
 from curvfed.tasks.public_data import PublicData, find_path
-
-"""A line about data begins so that a user should know whatever command it is."""
 
 
 def places(request: Request) -> list[tuple[str, bool]]:
@@ -27,6 +24,8 @@ def places(request: Request) -> list[tuple[str, bool]]:
 
         located = find(images_source, data_dir)
         return [_public(images_source, located.files if located else None, data_dir)]
+    from curvfed.tasks.points.datasets import OLSSON
+
     known = OLSSON if name == "olsson" else SOURCES.get(name)
     names = graph_dataset_names(dataset)
     if known is None and (is_path(dataset) or names is None):

@@ -22,7 +22,7 @@ CLIENT_BYTES = 2 * 10**4
 """Least memory that a simulated client takes at the server: its messages, figures and context."""
 
 NOTE = "note: "
-"""How lines about the data begin that a run logs too."""
+"""A line about data begins so that a user should know whatever command it is."""
 
 POINT_BYTES = 150
 """Memory that a point of the data set `uniform` takes while it is drawn, split and dealt."""
