@@ -69,6 +69,8 @@ def key_table(request: Request, data: Data | None, everything: bool) -> Table:
             words = allowed(field) if allowed(field) != "a string" else str(field.description)
             cells = [key, escape(_toml(in_effect[key])), origin, *([escape(words)] if everything else [])]
             table.add_row(*cells, style="bold" if key in request.settings else "")
+    number = [str(request.num_supernodes), "", *(["number of simulated clients"] if everything else [])]
+    table.add_row("num-supernodes", *number)
     return table
 
 

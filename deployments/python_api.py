@@ -35,6 +35,7 @@ from curvfed.strategies.run_log import log_to_stdout
 from curvfed.tasks.names import OWN, path_text
 
 if TYPE_CHECKING:  # pandas takes a second to import
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
     from curvfed.strategies.base.learner import Learner
@@ -107,6 +108,29 @@ class Run:
         return path if path.exists() else write_report(self.path)
 
     @turn("predict", may_nest=True)
+    def plot(self) -> "Figure":
+        """Draw the accuracy over the rounds as on the report's page, or of a one-shot run the disc.
+
+        Returns
+        -------
+        Figure
+            Matplotlib's, for `savefig` with any of its formats, such as pdf.
+
+        Raises
+        ------
+        ValueError
+            If the run has neither: a run of rounds needs scores of two rounds.
+        """
+        from curvfed.server_app.directory.run_files import RunFiles
+        from curvfed.server_app.report.round_figures import figures
+
+        for picture in figures(RunFiles.read(self.path)):
+            if picture.words in ("accuracy", "score", "disc"):
+                figure: Figure = picture.axes.figure
+                figure.set_facecolor("white")
+                return figure
+        raise ValueError(f"{self.path} has nothing to plot: allowed is a run with scores of two rounds, or with hulls")
+
     def predict(self, data: object, client: int | None = None) -> "DataFrame":
         """Predict the classes of nodes, graphs, images or points.
 

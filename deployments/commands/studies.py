@@ -83,7 +83,9 @@ def report(
     results: Results = None,
     to: Annotated[Path, typer.Option(parser=expanded, metavar="DIR", help="Folder to write to.")] = Path("report"),
     against: Annotated[str, typer.Option(metavar="METHOD", help="The method with which the others are compared.")] = "",
-    formats: Annotated[str, typer.Option(help="Some of md, html, tex, csv, separated by commas; default: all.")] = "",
+    formats: Annotated[
+        str, typer.Option(help="Some of md, html, tex, csv, pdf (figures), separated by commas; default: all.")
+    ] = "",
 ) -> None:
     """Write tables and figures of a sweep from the runs that have been made.
 

@@ -30,7 +30,7 @@ def main(
     if not any(run.row for run in runs):
         raise UsageError(f"no run of {name} is in {folder}; curvfed sweep makes them")
     make_folder(to)
-    page = make_page(plan, runs, to, against)
+    page = make_page(plan, runs, to, against, "pdf" in wanted)
     made = write_page(page, to, wanted)
     for line in (*page.notes, *made):
         console.print(escape(str(line)), highlight=False)

@@ -19,7 +19,8 @@ from curvfed.server_app.report.page import link
 from curvfed.server_app.report.templates import render
 from curvfed.tasks.stored_files import write_atomically
 
-FORMATS = ("md", "html", "tex", "csv")
+FORMATS = ("md", "html", "tex", "csv", "pdf")
+"""Of the page and its tables, and pdf of its figures, which always are png and svg too."""
 
 
 class Drawn(NamedTuple):
@@ -99,8 +100,8 @@ def check(plan: Plan) -> None:
         figures.check(spec, plan)
 
 
-def make_page(plan: Plan, runs: Sequence[Run], folder: Path, against: str = "") -> SweepPage:
-    """Compute the tables, and draw the figures into a folder.
+def make_page(plan: Plan, runs: Sequence[Run], folder: Path, against: str = "", pdf: bool = False) -> SweepPage:
+    """Compute the tables, and draw the figures into a folder, as `pdf` too.
 
     Raises
     ------
@@ -117,7 +118,7 @@ def make_page(plan: Plan, runs: Sequence[Run], folder: Path, against: str = "") 
             page.empty.append(title)
         else:
             caption = f"{title}. {spec.get('words', '')}".strip()
-            page.drawn.append(Drawn(title, caption, style.save(figure, folder / stem)))
+            page.drawn.append(Drawn(title, caption, style.save(figure, folder / stem, pdf)))
     return page
 
 

@@ -153,7 +153,7 @@ def confusion_of(tested: Counts, names: Sequence[str], noun: str, lost: str = NO
         "worst": [(shown[true], shown[other], wrong[true, other], totals[true])
                   for true, other in often if wrong[true, other]],
     }  # fmt: skip
-    return Picture(style.to_svg(axes, "confusion"), "confusion", facts)
+    return Picture(axes, "confusion", facts)
 
 
 def _draw_confusion(axes: Any, shares: NDArray[np.float64], classes: list[str]) -> None:

@@ -61,7 +61,7 @@ def _disc(file: HullFile) -> Picture:
         "points": len(file.sample.points), "decided": decided, "tested": len(file.test.labels), "half": half,
         "missed": int((file.test.labels != file.predicted).sum()), "wide": _width(file, centre, half),
     }  # fmt: skip
-    return Picture(style.to_svg(disc.axes, "disc"), "disc", facts)
+    return Picture(disc.axes, "disc", facts)
 
 
 def _width(file: HullFile, centre: Array, half: float) -> float | None:
@@ -94,4 +94,4 @@ def _by_epsilon(
               zip(curves.values(), is_known, strict=True)]  # fmt: skip
     ends = [(label, list(dict.fromkeys(told[:1] + told[-1:]))) for label, told in zip(curves, points, strict=True)]
     facts = {"title": title, "unit": unit, "axis": axis, "ends": ends, "lost": epsilon[~is_known.any(axis=0)].tolist()}
-    return Picture(style.to_svg(axes, name), "sweep", facts)
+    return Picture(axes, "sweep", facts)

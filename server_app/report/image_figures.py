@@ -47,7 +47,7 @@ def accuracy(run: RunFiles) -> Picture | None:
     charts.over_rounds(axes, "accuracy (%)")
     labels.page_legend(axes)
     facts = {"courses": series, "global": any(one.colour == style.MEAN for one in series), "things": run.examples}
-    return Picture(style.to_svg(axes, "accuracy"), "accuracy", facts)
+    return Picture(axes, "accuracy", facts)
 
 
 def _series(run: RunFiles, label: str, column: str, colour: str, *phases: str, marker: str = "") -> Series:
@@ -107,7 +107,7 @@ def features(run: RunFiles) -> Picture | None:
     if not any(view.axes):
         axes.set_axis_off()
     facts = {"images": len(of_dots), "classes": len(names), "how": view.how, "stars": len(stars)}
-    return Picture(style.to_svg(axes, "features"), "features", facts)
+    return Picture(axes, "features", facts)
 
 
 def weights(run: RunFiles) -> Picture | None:
@@ -140,4 +140,4 @@ def weights(run: RunFiles) -> Picture | None:
         "high": high, "apart": float(apart.mean()) if len(apart) else None, "notes": dict(notes),
         "ratio": float(ratio.mean()) if len(ratio) else None, "rounds": run.rounds.get("phase", ()).count(TRAIN),
     }  # fmt: skip
-    return Picture(style.to_svg(axes, "weights"), "weights", facts)
+    return Picture(axes, "weights", facts)

@@ -18,6 +18,7 @@ from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import config_class
 from curvfed.strategies.methods import METHODS
+from curvfed.tasks.names import is_named
 from curvfed.tasks.stored_files import write_atomically
 
 MOST_DROPPED = 100
@@ -25,6 +26,11 @@ MOST_DROPPED = 100
 
 LINKS = "<!-- pages about many runs -->"
 """Where the page of a run has its links to them."""
+
+CHECKOUT = "Or by Flower's own command, in a checkout of curvfed:"
+
+PATHS = ("dataset", "data-dir", "test-data", "results-dir", "init-from")
+"""Keys whose values may be paths."""
 
 ONE_RUN_ONLY = frozenset({"run-name", "resume"})
 """Keys that another run must not take over."""
@@ -84,19 +90,27 @@ def _commands(run: RunFiles) -> dict[str, str]:
     if not run.config:
         return {}
     keys = [key for key in dict.fromkeys(["method", "dataset", "seed", *_changed(run)]) if key in run.config]
-    told = {key: run.config[key] for key in keys if key not in ONE_RUN_ONLY}
+    told = {key: _absolute(key, run.config[key]) for key in keys if key not in ONE_RUN_ONLY}
     pairs = " ".join(f"{key}={_toml(value)}" for key, value in told.items())
     flower = f"flwr run . --stream --run-config {shlex.quote(pairs)}"
-    alone = " ".join(["curvfed simulate", *(shlex.quote(f"{key}={_plain(value)}") for key, value in told.items())])
+    words = [shlex.quote(f"{key}={_plain(value)}") for key, value in told.items()]
     parts = max((about.get("num_partitions", 0) for about in run.clients), default=0)
     clients = parts or len(run.clients) + len(run.refused)  # runs of earlier versions do not tell the parts
     # Clients that bring their own data do not share a partition, and cannot be simulated.
     if any(about.get("partition_digest") for about in run.clients):
         flower += f" --federation-config 'num-supernodes={clients} client-resources-num-cpus=1'"
-        alone += f" num-supernodes={clients}"
+        words.append(f"num-supernodes={clients}")
     elif run.clients:
-        return {"Through Flower:": flower}
-    return {"Through Flower:": flower, "Or in one process, which starts quicker:": alone}
+        submit = " ".join(["curvfed cluster run", *words])
+        return {"On the nodes, which have the data:": submit, CHECKOUT: flower}
+    same = " ".join(words)
+    return {"In one process:": f"curvfed simulate {same}", "Through Flower:": f"curvfed run {same}", CHECKOUT: flower}
+
+
+def _absolute(key: str, value: Any) -> Any:
+    """A value that is a path from the current folder, as one from anywhere."""
+    is_path = key in PATHS and isinstance(value, str) and not (key == "dataset" and is_named(value))
+    return os.path.abspath(value) if is_path and value and os.path.exists(value) else value
 
 
 def _changed(run: RunFiles) -> list[str]:

@@ -131,7 +131,7 @@ def _by_round(
         "means": mean[scored[[0, -1]]], "ends": (last.min(), last.max()),
         "show": units.percent if is_score else units.number,
     }  # fmt: skip
-    return Picture(style.to_svg(axes, words), words, facts)
+    return Picture(axes, words, facts)
 
 
 def _draw_clients(axes: Any, rounds: Array, latest: Array, values: Array) -> None:
@@ -179,7 +179,7 @@ def curvature_by_graph(run: RunFiles) -> Picture | None:
     axes.set(xlabel=f"{charts.FORMAN} of the client's graph", ylabel=charts.CURVATURE)
     axes.margins(0.08)
     facts = {"clients": len(clients), "many": many, "forman": (min(x), max(x)), "last": (min(last), max(last))}
-    return Picture(style.to_svg(axes, "forman"), "forman", facts)
+    return Picture(axes, "forman", facts)
 
 
 def classes(run: RunFiles) -> Picture | None:
@@ -195,4 +195,4 @@ def classes(run: RunFiles) -> Picture | None:
     charts.cells(axes, np.where(shown > 0, -np.sqrt(shown / max(shown.max(), 1)), np.nan), names, most=20)
     axes.set(xlabel="client", ylabel="class")
     facts = {"drawn": shown.T.shape, "all": counts.T.shape, "most": shown.max(), "things": run.examples}
-    return Picture(style.to_svg(axes, "classes"), "classes", facts)
+    return Picture(axes, "classes", facts)

@@ -60,7 +60,7 @@ _RC: dict[str, Any] = {
     "grid.color": LINE, "grid.linewidth": 0.7, "xtick.color": SOFT, "ytick.color": SOFT,
     "lines.linewidth": 1.8, "lines.markersize": 6.0, "hatch.linewidth": 0.6,
     "legend.frameon": False, "legend.handlelength": 2.4, "legend.columnspacing": 1.4, "legend.borderaxespad": 0.2,
-    "svg.fonttype": "none", "svg.hashsalt": "curvfed",
+    "svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "curvfed",
 }  # fmt: skip
 
 
@@ -143,20 +143,30 @@ def page_axes(height: float) -> Any:
     return panels(1, height=height, width=PAGE_WIDTH)[1][0]
 
 
-def save(figure: Any, stem: Path) -> list[Path]:
-    """Write `stem`.png and `stem`.svg, on white paper. Equal figures give equal bytes, by the same version of matplotlib.
+_METADATA: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+"""What of a file would tell when and by what it was made, by its format."""
+
+
+def save(figure: Any, stem: Path, pdf: bool = False) -> list[Path]:
+    """Write `stem`.png and `stem`.svg, and for papers `stem`.pdf, on white paper.
+
+    Equal figures give equal bytes, by the same version of matplotlib.
 
     Returns
     -------
     list of Path
-        The two files.
+        The files.
     """
     stem.parent.mkdir(parents=True, exist_ok=True)
-    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
-    for path, metadata in zip(files, ({"Software": None}, {"Date": None, "Creator": None}), strict=True):
-        buffer = BytesIO()
+    files = [stem.with_name(f"{stem.name}.{kind}") for kind in _METADATA if pdf or kind != "pdf"]
+    for path in files:
+        buffer, kind = BytesIO(), path.suffix[1:]
         with applied():
-            figure.savefig(buffer, format=path.suffix[1:], dpi=DPI, metadata=metadata, facecolor="white")
+            figure.savefig(buffer, format=kind, dpi=DPI, metadata=_METADATA[kind], facecolor="white")
         write_atomically(path, buffer.getvalue())
     return files
 

@@ -13,7 +13,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from curvfed.server_app.directory.tables import is_number
-from curvfed.server_app.report import results, units
+from curvfed.server_app.report import results, style, units
 
 HERE = "curvfed.server_app.report"
 
@@ -24,17 +24,23 @@ class Picture:
 
     Attributes
     ----------
-    svg : Markup
-        The content of the element, without its alternative text.
+    axes : matplotlib's Axes
+        Made within `style.applied`.
     words : str
         The macros of captions.html.md that write its caption and, with `_alt` added, its alternative text.
     facts : mapping
         The argument of these macros.
     """
 
-    svg: Markup
+    axes: Any
     words: str
     facts: Mapping[str, Any]
+
+    @property
+    def svg(self) -> Markup:
+        """The content of the element, without its alternative text."""
+        with style.applied(style.PAGE_SIZE):
+            return style.to_svg(self.axes, f"{self.words} {self.facts.get('title', '')}")
 
 
 def render(template: str, package: str = HERE, **context: Any) -> str:

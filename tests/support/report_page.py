@@ -74,7 +74,7 @@ class Page(HTMLParser):
     @property
     def commands(self) -> list[list[str]]:
         """The commands for another run, split as a shell does."""
-        return [shlex.split(text) for text in re.findall(r"^(?:flwr run|curvfed simulate).*$", self._pre, re.MULTILINE)]
+        return [shlex.split(text) for text in re.findall(r"^(?:flwr|curvfed) .*$", self._pre, re.MULTILINE)]
 
     @property
     def _pre(self) -> str:

@@ -127,6 +127,7 @@ def shown(capsys, *arguments: str) -> dict[str, list[str]]:
 
 def test_check_shows_what_would_be_used(capsys):
     found = shown(capsys, "--all", "method=fedavg", "seed=7", "flatland.gate=false", "num-supernodes=3")
+    assert found["num-supernodes"][0] == "3"
     assert found["seed"][:2] == ["7", "set"]
     assert found["method"][:2] == ['"fedavg"', "set"]
     assert found["flatland.gate"] == ["false", "set", "true or false"]

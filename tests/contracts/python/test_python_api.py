@@ -377,6 +377,27 @@ def test_a_run_is_shown_as_a_table_and_nothing_in_it_is_html(tmp_path):
     assert repr(found) == f"<curvfed.Run <b>m</b> on a & b, completed, in {folder}>"
 
 
+@pytest.mark.parametrize(
+    ("settings", "axis"),
+    [
+        ({"method": "fedavg"}, "test accuracy (%)"),
+        ({"method": "fedavg", "dataset": "digits", "images": {"train_subset": 150, "test_subset": 50}}, "accuracy (%)"),
+        ({"method": "hull", "points": {"num": 300}}, ""),
+    ],
+)
+def test_a_run_is_plotted(settings, axis, tmp_path):
+    run = curvfed.simulate(num_supernodes=2, **SMALL | settings)
+    figure = run.plot()
+    assert figure.axes[0].get_ylabel() == axis
+    figure.savefig(tmp_path / "plot.pdf")
+    assert (tmp_path / "plot.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_run_without_a_course_has_no_plot(tmp_path):
+    with pytest.raises(ValueError, match="scores of two rounds"):
+        curvfed.simulate(num_supernodes=2, **SMALL | {"num_rounds": 1}).plot()
+
+
 def test_a_run_is_found_by_its_path_or_its_name(tmp_path, monkeypatch):
     made = curvfed.simulate("local", num_supernodes=2, run_name="mine", **SMALL)
     monkeypatch.chdir(made.path.parents[1])

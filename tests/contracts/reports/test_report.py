@@ -1,6 +1,7 @@
 """The report: right figures, complete in itself, safe with what other machines say, made of whatever files there are."""
 
 import itertools
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -157,6 +158,18 @@ def test_figures_are_those_of_the_summary(tmp_path: Path) -> None:
     assert page.rows["Outside the rounds: data, models, checkpoints"] == ["1 min 22 s"]  # 83.2 s less 3 times 0.5 s
     assert page.rows["First round, with what is set up once"] == ["0.50 s"]
     assert page.alerts == []
+
+
+def test_the_worst_tenth_stands_for_each_model_by_name(tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    summary = json.loads((folder / "summary.json").read_text())
+    for part, worst, before in ((summary, 0.5, 0.25), (summary["best_validation"], 0.625, 0.375)):
+        part["personal_accuracy_worst_decile"] = worst
+        part["metrics"]["personal_accuracy_before_worst_decile"] = before
+    (folder / "summary.json").write_text(json.dumps(summary))
+    shown = report(folder).rows
+    assert shown["… of the worst tenth of the clients, after local training"] == ["50.00%", "62.50%"]
+    assert shown["… of the worst tenth of the clients, before local training"] == ["25.00%", "37.50%"]
 
 
 def test_the_last_figures_of_every_client_are_told(tmp_path: Path) -> None:
@@ -407,12 +420,22 @@ def test_many_clients_and_rounds_stay_small(tmp_path: Path) -> None:
 def test_the_commands_ask_for_the_same_run(tmp_path: Path, folder: str) -> None:
     settings = {"method": "fedprox", "fedprox.mu": 0.5, "seed": 4, "learning-rate": 1e-05, "share-statistics": True,
                 "data-dir": folder}  # fmt: skip
-    flower, alone = report(make_run(tmp_path, settings=settings, refused={"node 9": "late"})).commands
+    alone, ray, flower = report(make_run(tmp_path, settings=settings, refused={"node 9": "late"})).commands
+    assert (alone[:2], ray[:2], alone[2:]) == (["curvfed", "simulate"], ["curvfed", "run"], ray[2:])
     wanted = settings | {"dataset": "trees", "results-dir": str(tmp_path)}
     assert parse_config_args([flower[flower.index("--run-config") + 1]]) == wanted
     assert parse_config_args([flower[flower.index("--federation-config") + 1]])["num-supernodes"] == 4
     read = read_pairs(alone[2:], defaults() | {"num-supernodes": 1})
     assert read == wanted | {"num-supernodes": 4, "learning-rate": "1e-05"}  # a number, for its default is a text
+
+
+def test_a_relative_path_is_told_from_the_root(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.pt").touch()
+    (tmp_path / "trees").mkdir()  # a name that is no path
+    for dataset, told in (("mine.pt", str(tmp_path / "mine.pt")), ("trees", "trees"), ("gone.pt", "gone.pt")):
+        alone, _, _ = report(make_run(tmp_path / dataset.replace(".", "-"), settings={"dataset": dataset})).commands
+        assert f"dataset={told}" in alone
 
 
 def test_gaps_hold_what_was_measured_last() -> None:

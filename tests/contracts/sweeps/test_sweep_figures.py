@@ -596,6 +596,16 @@ def test_any_number_of_panels_is_legible(panels, tmp_path):
 # Files
 
 
+def test_figures_for_papers_are_pdf_with_equal_bytes(tmp_path) -> None:
+    runs = epochs(tmp_path)
+    first, second = (
+        style.save(figures.draw(ACCURACY, runs, SOURCE), tmp_path / stem, pdf=True)[-1] for stem in ("one", "two")
+    )
+    assert first.name == "one.pdf"
+    assert first.read_bytes().startswith(b"%PDF")
+    assert first.read_bytes() == second.read_bytes()
+
+
 def test_files_are_the_same_every_time(tmp_path):
     runs = epochs(tmp_path)
     for stem in ("one", "two"):

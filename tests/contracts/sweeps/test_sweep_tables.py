@@ -435,7 +435,7 @@ def test_the_command_writes_all_formats_and_says_what_is_missing(tmp_path, capsy
     assert "1 of 4 runs have not been made." in text
     assert "out of memory" in text
     assert "In words." in text
-    assert main(["report", str(file), "--results", str(tmp_path), "--formats", "pdf"]) == 2
+    assert main(["report", str(file), "--results", str(tmp_path), "--formats", "docx"]) == 2
     capsys.readouterr()
     assert main(["report", str(file), "--results", str(tmp_path), "--against", "flatland"]) == 2
     assert "has no run of 'flatland'; it has fedavg, local" in capsys.readouterr().out
