@@ -116,13 +116,15 @@ def expression(cells: Any, path: Path, layer: str = "") -> Expression:
     """The expression in a layer, or in "raw" or "X".
 
     Without a layer's name it is that in `.raw`, in X or in the only layer, whichever is the first to have logarithms of
-    normalised counts.
+    normalised counts. Of genes of one name the first keeps it, and the others get a number, as in scanpy.
 
     Raises
     ------
     DataError
-        No such layer, doubled names of genes, or values that are no logarithms of normalised counts.
+        No such layer, or values that are no logarithms of normalised counts.
     """
+    from anndata.utils import make_index_unique
+
     places = {"X": cells.X, **cells.layers}
     if cells.raw is not None:
         places = {"raw": cells.raw.X} | places
@@ -146,10 +148,11 @@ def expression(cells: Any, path: Path, layer: str = "") -> Expression:
             "(scanpy.pp.normalize_total with target_sum=1e4, then scanpy.pp.log1p), in .raw, in X, or in a layer"
         )
     source = cells.raw if fitting == ["raw"] and "raw" not in cells.layers else cells
-    genes = [str(gene) for gene in source.var_names]
-    if len(set(genes)) < len(genes):
-        raise DataError(f"{path}: {len(genes) - len(set(genes))} genes have the name of another; allowed is each once")
-    return Expression(places[fitting[0]], genes, WORDS.get(fitting[0], f'layers["{fitting[0]}"]'))
+    place = WORDS.get(fitting[0], f'layers["{fitting[0]}"]')
+    if doubled := int(source.var_names.duplicated().sum()):
+        place += f"; {doubled} genes have the name of another before them, to which a number is added"
+    genes = make_index_unique(source.var_names) if doubled else source.var_names
+    return Expression(places[fitting[0]], [str(gene) for gene in genes], place)
 
 
 def _fault(values: Any) -> str:

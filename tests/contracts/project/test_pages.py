@@ -130,8 +130,6 @@ def files_read(words: list[str]) -> list[str]:
     return [value for value in values if looks_like_a_path.match(value) and value not in shipped_names]
 
 
-ATLAS = "tutorial-cells"
-"""It takes files of its readers' own for granted."""
 SECTION = re.compile(
     r"^```(?P<kind>\w+)\n(?P<text>.*?)^```|^Saved? (it )?as `(?P<name>[\w.-]+)`", re.MULTILINE | re.DOTALL
 )
@@ -139,7 +137,7 @@ SECTION = re.compile(
 
 @pytest.mark.parametrize(
     "page",
-    [page for name in FOLLOWED for page in (ROOT / "docs").glob(f"{name}.md") if page.stem != ATLAS],
+    [page for name in FOLLOWED for page in (ROOT / "docs").glob(f"{name}.md")],
     ids=lambda page: page.stem,
 )
 def test_a_page_makes_the_files_that_its_commands_read(page):
