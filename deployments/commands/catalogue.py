@@ -30,8 +30,11 @@ def list_datasets() -> None:
 
 
 def list_presets() -> None:
-    """Print every shipped preset, and the first sentence of its description."""
-    _print(("preset", "what it is"), [(name, _first_sentence(path)) for name, path in shipped(PRESETS).items()])
+    """Print every shipped preset, and the first sentence of its description, once for all that have the same."""
+    names: dict[str, list[str]] = {}
+    for name, path in shipped(PRESETS).items():
+        names.setdefault(_first_sentence(path), []).append(name)
+    _print(("preset", "what it is"), [("\n".join(alike), sentence) for sentence, alike in names.items()])
 
 
 def list_sweeps() -> None:

@@ -27,13 +27,20 @@ Letter-med MSRC_9 MSRC_21 MSRC_21C DBLP_v1 deezer_ego_nets github_stargazers RED
 REDDIT-MULTI-12K reddit_threads twitch_egos TWITTER-Real-Graph-Partial COLORS-3 SYNTHETIC SYNTHETICnew Synthie TRIANGLES
 """
 _TOX21_ASSAYS = ("AhR", "AR", "AR-LBD", "ARE", "aromatase", "ATAD5", "ER", "ER-LBD", "HSE", "MMP", "p53", "PPAR-gamma")
+_TOX21_PARTS = ("training", "testing", "evaluation")
 
 NAMES = (
     *GROUPS["BIO-CHEM-SN"],
     *_OTHERS.split(),
-    *(f"Tox21_{assay}_{part}" for assay in _TOX21_ASSAYS for part in ("training", "testing", "evaluation")),
+    *(f"Tox21_{assay}_{part}" for assay in _TOX21_ASSAYS for part in _TOX21_PARTS),
 )
 """The data sets of the TU collection for classification; those for regression and of graphs in time are left out."""
+
+LISTED = (
+    f"the sets of the groups above, {', '.join(_OTHERS.split())}, and Tox21_ASSAY_PART with ASSAY {', '.join(_TOX21_ASSAYS)} "
+    f"and PART {', '.join(_TOX21_PARTS)}"
+)
+"""`NAMES`, in words."""
 
 _SPELLED = {name.lower(): name for name in (*NAMES, *GROUPS)}
 
