@@ -1,22 +1,22 @@
 """`curvfed check`: what a run would use, or what is wrong with it. Nothing is trained or downloaded."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from curvfed.client_app.data.load import Data
 from curvfed.deployments.pairs import Value
-from curvfed.deployments.preflight import check_machine, look_at_data
 from curvfed.deployments.request import Request, read_request
-from curvfed.deployments.secure_sum_check import check_secure_sums
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.model_spec import encoder
 from curvfed.strategies.config.parse import all_fields, allowed
 from curvfed.strategies.config.run_config import RunConfig, flatten, settled
 from curvfed.tasks.images.sources import source_of
+
+if TYPE_CHECKING:
+    from curvfed.client_app.data.load import Data
 
 MOST_CLIENTS = 10
 """Clients whose data are described."""
@@ -41,6 +41,10 @@ def main(pairs: Sequence[str], everything: bool = False) -> int:
     """
     console = Console()
     request = read_request(pairs)
+    # These take seconds to import, and a slip of the pen is told at once.
+    from curvfed.deployments.preflight import check_machine, look_at_data
+    from curvfed.deployments.secure_sum_check import check_secure_sums
+
     check_machine(request)
     told, data = look_at_data(request, MOST_CLIENTS)
     console.print(key_table(request, data, everything))
@@ -50,7 +54,7 @@ def main(pairs: Sequence[str], everything: bool = False) -> int:
     return 0
 
 
-def key_table(request: Request, data: Data | None, everything: bool) -> Table:
+def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
     """The keys, their values in effect and the origin of each; `data` are those of a client, if they were loaded."""
     table = Table("key", "value", "from", *(["allowed"] if everything else []))
     table.columns[0].no_wrap = True
@@ -80,6 +84,8 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
     A method's table is called as the method is, or as those that it is an ablation or a variant of, `hyperfed-fixed` or
     `fedsage+`, as one of the parts of its row, or as what comes before the dot in a key that the row names.
     """
+    from curvfed.strategies.config.model_spec import encoder
+
     table, dot, _ = key.partition(".")
     if not dot:
         return True
@@ -92,8 +98,10 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
     return any(name == table or name.startswith((f"{table}-", f"{table}+")) for name in tables)
 
 
-def _model(config: RunConfig, task: str, data: Data | None) -> str:
+def _model(config: RunConfig, task: str, data: "Data | None") -> str:
     """The network, as far as it is known: for images it depends on their channels."""
+    from curvfed.strategies.config.model_spec import encoder
+
     source = source_of(config.dataset)
     channels: int = config.images.channels or (source.channels if source else 0)
     if data is not None and data.shape:

@@ -3,20 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
-import torch
-
-from curvfed.client_app.node.resources import free_memory
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
 from curvfed.server_app.sinks import check_installed
 from curvfed.strategies.base.dotted import EXTRA
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.run_keys import folder_of
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, flatten, settled
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data.tu import is_path
 from curvfed.tasks.names import num_sets, tasks_of
+from curvfed.tasks.points.datasets import ENDINGS
+from curvfed.tasks.public_data import find_path
 
 CLIENT_BYTES = 2 * 10**4
 """Least memory that a simulated client takes at the server: its messages, figures and context."""
@@ -64,7 +66,26 @@ def read_request(pairs: Sequence[str]) -> Request:
     UsageError, ConfigError
     """
     settings = read_pairs(pairs, defaults() | {"num-supernodes": NUM_SUPERNODES})
-    return checked(settings, pop_supernodes(settings, NUM_SUPERNODES))
+    number = pop_supernodes(settings, NUM_SUPERNODES)
+    check_place(settings)
+    return checked(settings, number)
+
+
+def check_place(settings: dict[str, Value]) -> None:
+    """Refuse a data set whose path is absent, before a method is imported, and torch, which takes seconds.
+
+    Raises
+    ------
+    ConfigError
+    """
+    keys = defaults() | settings
+    dataset = str(keys["dataset"])
+    is_file = dataset.lower().endswith((".pt", *ENDINGS))
+    if is_file or (is_path(dataset) and not Path(dataset).suffix):
+        try:
+            find_path(dataset, folder_of(str(keys["data-dir"]), "data"), Path.is_file if is_file else Path.is_dir)
+        except (DataError, RuntimeError) as error:  # or no such user
+            raise ConfigError(f'dataset = "{dataset}": {error}') from None
 
 
 def checked(settings: dict[str, Value], number: int) -> Request:
@@ -79,7 +100,6 @@ def checked(settings: dict[str, Value], number: int) -> Request:
         every = defaults()
         settings |= {key: value for key, value in flatten(config).items() if value != every[key]}
     request = Request(settings, number, config)
-    _check_memory(config, number)
     if config.model is not None and plugins.is_model(config.model):
         try:
             plugins.factory_of(config.model)
@@ -93,6 +113,7 @@ def checked(settings: dict[str, Value], number: int) -> Request:
     sets = num_sets(config.dataset)  # client p holds a part of data set p modulo their number
     if number % sets:
         raise UsageError(f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}")
+    _check_memory(config, number)
     if request.settled.is_masked:
         from curvfed.deployments.secure_sum_check import check_secure_sums
 
@@ -102,6 +123,10 @@ def checked(settings: dict[str, Value], number: int) -> Request:
 
 def _check_memory(config: RunConfig, number: int) -> None:
     """Refuse a number of clients or points that this process cannot have memory for."""
+    import torch  # takes seconds
+
+    from curvfed.client_app.node.resources import free_memory
+
     free = free_memory(torch.device("cpu"))
     points = config.points.num if config.dataset.lower() == "uniform" else 0
     for key, count, each in (("num-supernodes", number, CLIENT_BYTES), ("points.num", points, POINT_BYTES)):

@@ -3,8 +3,6 @@
 import os
 from dataclasses import dataclass
 
-import torch
-
 from curvfed.deployments.pairs import UsageError
 
 
@@ -36,7 +34,11 @@ class Resources:
             raise UsageError(f"--gpus {self.gpus:g}: allowed is a share from 0 to 1, or a whole number")
         if self.address:
             return
-        cores, devices = os.cpu_count() or 1, torch.cuda.device_count() if self.gpus else 0
+        cores, devices = os.cpu_count() or 1, 0
+        if self.gpus:
+            import torch  # takes seconds
+
+            devices = torch.cuda.device_count()
         if self.cpus > cores:
             raise UsageError(f"--cpus {self.cpus}: this machine has {cores}; allowed are up to {cores}")
         if self.gpus > devices:

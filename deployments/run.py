@@ -10,7 +10,6 @@ from rich.console import Console
 from curvfed.deployments.bundle import app_folder
 from curvfed.deployments.isolated import run
 from curvfed.deployments.pairs import NUM_SUPERNODES
-from curvfed.deployments.preflight import preflight
 from curvfed.deployments.processes import Interrupted
 from curvfed.deployments.request import read_request
 from curvfed.deployments.resources import Resources
@@ -51,7 +50,10 @@ def main(
         If it can never run; nothing is started.
     """
     Resources(cpus, gpus)
-    request = preflight(read_request([f"num-supernodes={num_supernodes}", *pairs]))
+    request = read_request([f"num-supernodes={num_supernodes}", *pairs])
+    from curvfed.deployments.preflight import preflight  # takes seconds to import
+
+    preflight(request)
     config = named(request.settings, request.config)
     resources = {"client-resources-num-cpus": cpus} | ({"client-resources-num-gpus": gpus} if gpus else {})
     federation = {"num-supernodes": request.num_supernodes} | resources

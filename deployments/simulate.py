@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.markup import escape
 
-from curvfed.deployments.inprocess import simulate
-from curvfed.deployments.preflight import preflight
 from curvfed.deployments.processes import signals
 from curvfed.deployments.request import read_request
 from curvfed.deployments.tables import summary_table
-from curvfed.server_app.app import reason
 
 
 def main(pairs: Sequence[str]) -> int:
@@ -29,7 +26,13 @@ def main(pairs: Sequence[str]) -> int:
         If it can never run, or data are absent; nothing is started, and no folder is made.
     """
     console = Console()
-    request = preflight(read_request(pairs))
+    request = read_request(pairs)
+    # These take seconds to import, and a slip of the pen is told at once.
+    from curvfed.deployments.inprocess import simulate
+    from curvfed.deployments.preflight import preflight
+    from curvfed.server_app.app import reason
+
+    preflight(request)
     try:
         with signals(signal.default_int_handler):  # batch systems end a job by SIGTERM
             folder = simulate(request.settings, request.num_supernodes)

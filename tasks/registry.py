@@ -57,7 +57,7 @@ def look_up(dataset: str) -> tuple[str, ...]:
 
 
 def _tasks_of_folder(path: Path) -> tuple[str, ...]:
-    from curvfed.tasks.images.layout import is_image_folder  # brings torch with it
+    from curvfed.tasks.images.layout import is_image_folder
 
     if not path.is_dir():
         return ("graphs", "images")

@@ -17,6 +17,8 @@ from curvfed.deployments.commands.parameters import (
     Sweep,
     expanded,
 )
+from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.report import FORMATS
 
 
 def compare(
@@ -94,9 +96,12 @@ def report(
     SWEEP is the name of a shipped sweep, or the path of a .toml file. Exit status:
     0, or 2 for wrong usage.
     """
+    wanted = formats.split(",") if formats else list(FORMATS)
+    if unknown := [name for name in wanted if name not in FORMATS]:
+        raise UsageError(f"--formats: {unknown[0]!r}; allowed are {', '.join(FORMATS)}")
     from curvfed.deployments.report.make import main
 
-    raise typer.Exit(main(name, scale, results, to, against, formats))
+    raise typer.Exit(main(name, scale, results, to, against, wanted))
 
 
 def paper(

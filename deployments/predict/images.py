@@ -21,9 +21,9 @@ from curvfed.tasks.images.client_images import ClientImages, client_images
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.data import USER_MEAN, USER_STD, load_own, load_test, load_test_folder
 from curvfed.tasks.images.folder import listed
-from curvfed.tasks.images.layout import EXTENSIONS, class_folders, read_layout
+from curvfed.tasks.images.layout import EXTENSIONS, TEST, class_folders, read_layout
 from curvfed.tasks.images.models import ImageNet
-from curvfed.tasks.images.raw import TEST, RawImages, brought_to
+from curvfed.tasks.images.raw import RawImages, brought_to
 from curvfed.tasks.images.sources import source_of
 from curvfed.tasks.in_memory import Raw
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report import figures
+from curvfed.deployments.report import FORMATS, figures
 from curvfed.deployments.report.render import HERE, csv_text, html_table, latex, markdown
 from curvfed.deployments.report.selection import Run
 from curvfed.deployments.report.table import SHOWN, Table, differences, make_table
@@ -18,9 +18,6 @@ from curvfed.server_app.report import style
 from curvfed.server_app.report.page import link
 from curvfed.server_app.report.templates import render
 from curvfed.tasks.stored_files import write_atomically
-
-FORMATS = ("md", "html", "tex", "csv", "pdf")
-"""Of the page and its tables, and pdf of its figures, which always are png and svg too."""
 
 
 class Drawn(NamedTuple):

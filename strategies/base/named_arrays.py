@@ -1,14 +1,15 @@
 """Arrays by name: those of a model, and those whose names have a prefix, such as "client/3/head.weight"."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from curvfed.strategies.base.average import Arrays
+
+if TYPE_CHECKING:  # a list of methods, those of other packages too, is printed without torch
+    from torch import Tensor, nn
 
 HEAD = "head."
 """Prefix of the names of a classifier's parameters."""
@@ -28,14 +29,16 @@ def not_finite(arrays: Arrays) -> str:
     return f"{', '.join(broken[:3])} {'is' if len(broken) == 1 else 'are'} not finite" if broken else ""
 
 
-def named_state(model: nn.Module) -> dict[str, Tensor]:
+def named_state(model: "nn.Module") -> "dict[str, Tensor]":
     """All tensors that a model computes with: its parameters, and the running statistics of its batch normalisation."""
     running = {name: buffer for name, buffer in model.named_buffers() if is_buffer(name)}
     return dict(model.named_parameters()) | running
 
 
-def rounded_names(model: nn.Module) -> frozenset[str]:
+def rounded_names(model: "nn.Module") -> frozenset[str]:
     """Names of the parameters that `wire-precision` rounds: those that are trained, in float32."""
+    import torch
+
     return frozenset(name for name, one in model.named_parameters() if one.requires_grad and one.dtype == torch.float32)
 
 

@@ -273,12 +273,12 @@ class RunKeys(Table):
     @property
     def data_path(self) -> Path:
         """Folder of the public data sets."""
-        return _folder(self.data_dir, "data")
+        return folder_of(self.data_dir, "data")
 
     @property
     def results_path(self) -> Path:
         """Folder of the run directories."""
-        return _folder(self.results_dir, "results")
+        return folder_of(self.results_dir, "results")
 
 
 def home() -> Path:
@@ -292,5 +292,6 @@ def home() -> Path:
         return Path("curvfed").absolute()
 
 
-def _folder(setting: str, default: str) -> Path:
+def folder_of(setting: str, default: str) -> Path:
+    """The folder that a setting names, or `default` in the user's folder of curvfed."""
     return Path(setting).expanduser() if setting else home() / default

@@ -16,8 +16,8 @@ from curvfed.tasks.graphs.data.partition import Booleans, check_shares, masks_of
 from curvfed.tasks.images.client_images import ClientImages, client_images
 from curvfed.tasks.images.datasets import locate, locate_folder
 from curvfed.tasks.images.label_partition import Deal, Integers, deal_out
-from curvfed.tasks.images.layout import is_image_folder
-from curvfed.tasks.images.raw import TEST, TRAIN, RawImages
+from curvfed.tasks.images.layout import TEST, TRAIN, is_image_folder
+from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.images.sources import Source, source_of
 from curvfed.tasks.public_data import Located
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images import readers
 from curvfed.tasks.images.folder import read_folder
-from curvfed.tasks.images.layout import LAYOUTS, TABLE, class_folders, names_listed, read_layout
-from curvfed.tasks.images.raw import TEST, TRAIN, RawImages
+from curvfed.tasks.images.layout import LAYOUTS, TABLE, TEST, TRAIN, class_folders, names_listed, read_layout
+from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.images.sources import SOURCES, TINY, Source, source_of
 from curvfed.tasks.public_data import Located, brought, find_path
 

@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 from curvfed.tasks.class_names import normalised
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.images.raw import TEST, TRAIN, VAL
 from curvfed.tasks.stored_files import file_stamps
+
+TRAIN, VAL, TEST = range(3)
+"""The roles of images."""
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 """As torchvision's. Other files are left out and counted; hidden files and folders are ignored."""

@@ -9,9 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from curvfed.tasks.images.label_partition import Integers, by_class
-
-TRAIN, VAL, TEST = range(3)
-"""The roles of images."""
+from curvfed.tasks.images.layout import TEST, TRAIN
 
 HELD_OUT = 0.2
 """The share of every class that becomes the global test set of data without a test part, whatever the seed."""

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from curvfed.tasks.images.label_partition import Integers
-from curvfed.tasks.images.raw import TEST, TRAIN, RawImages, raw_images
+from curvfed.tasks.images.layout import TEST, TRAIN
+from curvfed.tasks.images.raw import RawImages, raw_images
 from curvfed.tasks.images.torchvision_modules import torchvision_module
 
 DIGITS = tuple("0123456789")

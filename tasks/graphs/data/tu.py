@@ -37,8 +37,8 @@ NAMES = (
 """The data sets of the TU collection for classification; those for regression and of graphs in time are left out."""
 
 LISTED = (
-    f"the sets of the groups above, {', '.join(_OTHERS.split())}, and Tox21_ASSAY_PART with ASSAY {', '.join(_TOX21_ASSAYS)} "
-    f"and PART {', '.join(_TOX21_PARTS)}"
+    f"the sets of the groups above, {', '.join(_OTHERS.split())}, and Tox21_ASSAY_PART with ASSAY "
+    f"{', '.join(_TOX21_ASSAYS)} and PART {', '.join(_TOX21_PARTS)}"
 )
 """`NAMES`, in words."""
 

@@ -318,3 +318,10 @@ def test_python_m_is_the_same():
     )
     assert done.returncode == 2
     assert done.stderr.startswith("Usage: curvfed presets")
+
+
+def test_lists_say_each_thing_once(capsys):
+    assert main(["datasets"]) == 0
+    assert capsys.readouterr().out.count("Tox21") == 1
+    assert main(["presets"]) == 0
+    assert capsys.readouterr().out.count("The setting of FlatLand's comparison") == 1

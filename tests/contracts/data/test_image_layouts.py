@@ -8,8 +8,7 @@ from image_fixtures import write_classes, write_tiny
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test
-from curvfed.tasks.images.layout import read_layout
-from curvfed.tasks.images.raw import TEST, TRAIN, VAL
+from curvfed.tasks.images.layout import TEST, TRAIN, VAL, read_layout
 
 TWO = {"a": 3, "b": 2}
 

@@ -1,0 +1,42 @@
+"""What is typed wrong is refused before torch is imported, which takes seconds."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+from curvfed.deployments.commands.command import main
+status = main(sys.argv[1:])
+sys.exit(status if not {"torch", "flwr", "pandas"} & set(sys.modules) else 77)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["check", "dataset=nothere.pt"], "no file nothere.pt, nor "),
+        (["check", "dataset=./nothere"], "no folder nothere, nor "),
+        (["simulate", "method=hull", "dataset=nothere.csv"], "no file nothere.csv, nor "),
+        (["run", "dataset=nothere.npz"], "no file nothere.npz, nor "),
+        (["check", "num-ronds=3"], "did you mean 'num-rounds'?"),
+        (["check", "dataset=coar"], 'did you mean "cora"?'),
+        (["report", "flatland/figure-05", "--formats", "gif"], "--formats: 'gif'; allowed are md, "),
+    ],
+)
+def test_a_slip_is_told_without_torch(tmp_path, words, text):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words], cwd=tmp_path, env=os.environ, capture_output=True, text=True
+    )
+    assert text in done.stderr
+    assert done.returncode == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_parts_that_other_packages_build_methods_from_need_no_torch():
+    parts = ("aggregation", "average", "keys", "method", "named_arrays", "run_keys")
+    imports = ", ".join(f"curvfed.strategies.base.{part}" for part in parts)
+    code = f"import sys, {imports}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
