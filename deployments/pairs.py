@@ -25,6 +25,19 @@ class UsageError(ValueError):
     """The command line asks for something that cannot be done."""
 
 
+def check_working_folder() -> None:
+    """Refuse a working folder that was deleted: libraries of torch end such a process without a word.
+
+    Raises
+    ------
+    UsageError
+    """
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise UsageError(f"the working folder cannot be used ({error.strerror}); go to another") from None
+
+
 def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[str, Value]:
     """Read arguments that are `key=value`, with strings without quotes, names of presets, or paths of `.toml` files.
 

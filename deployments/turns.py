@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.pairs import UsageError, check_working_folder
 from curvfed.strategies.base.process_settings import own_settings
 
 
@@ -40,7 +40,7 @@ def turn(name: str, may_nest: bool = False) -> Iterator[None]:
     Raises
     ------
     UsageError
-        If a run of the same thread calls it, for which it would wait for ever.
+        If a run of the same thread calls it, for which it would wait for ever; or if the working folder was deleted.
     """
     if _line.thread == threading.get_ident():
         if not may_nest:
@@ -49,6 +49,7 @@ def turn(name: str, may_nest: bool = False) -> Iterator[None]:
             )
         yield
         return
+    check_working_folder()
     with _line.lock:
         threads = torch.get_num_threads()
         _line.thread = threading.get_ident()

@@ -1,5 +1,6 @@
 """The command `curvfed`. Its commands import what they need when they run, so that help needs neither torch nor Flower."""
 
+import os
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated
@@ -11,7 +12,7 @@ from curvfed.deployments.commands.lists import datasets, methods, presets
 from curvfed.deployments.commands.models import adapt, embed, predict
 from curvfed.deployments.commands.runs import check, run, simulate
 from curvfed.deployments.commands.studies import compare, paper, report, sweep
-from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.pairs import UsageError, check_working_folder
 from curvfed.deployments.terminal import lasting_output
 
 app = typer.Typer(
@@ -44,6 +45,7 @@ def curvfed(
     ] = False,
 ) -> None:
     """The options of the command itself."""
+    check_working_folder()
 
 
 for command in (simulate, run, check, compare, predict, adapt, embed, sweep, report, paper, methods, datasets, presets):
@@ -52,6 +54,7 @@ for command in (simulate, run, check, compare, predict, adapt, embed, sweep, rep
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return the exit status; errors of the user are printed here."""
+    os.environ.pop("MPLBACKEND", None)  # that of a notebook which runs this command, perhaps in another environment
     with lasting_output():
         return _status(arguments)
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,10 +88,7 @@ class RunDirectory:
             directory._write_config()
         except OSError as error:
             directory.lock.release()
-            raise ConfigError(
-                f'results-dir = "{config.results_dir}": {path} cannot be made ({error.strerror}); needed is a folder that '
-                "can be written, and room on its disk"
-            ) from None
+            raise _not_made(config, path, error.strerror) from None
         return directory
 
     def _check_rounds(self) -> None:
@@ -206,11 +204,22 @@ def check_name(config: RunConfig) -> None:
     Raises
     ------
     ConfigError
-        If a run of that name exists although `resume` is false, or does not exist or differs although it is true.
+        If a run of that name exists although `resume` is false, or does not exist or differs although it is true; or if its
+        directory cannot be made or written.
     """
     path = config.results_path / config.run_name
     if (config.resume or config.run_name) and not _is_new(config, path):
         _check_same_run(config, path)
+    place = next(place for place in (path, *path.absolute().parents) if place.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise _not_made(config, path, f"{place} is no folder that this user can write")
+
+
+def _not_made(config: RunConfig, path: Path, reason: str | None) -> ConfigError:
+    return ConfigError(
+        f'results-dir = "{config.results_dir}": {path} cannot be made ({reason}); needed is a folder that can be written, '
+        "and room on its disk"
+    )
 
 
 def _is_new(config: RunConfig, path: Path) -> bool:

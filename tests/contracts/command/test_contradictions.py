@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import curvfed
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.pairs import UsageError
+from curvfed.strategies.base.run_keys import home
 
 CORES = os.cpu_count() or 1
 RUN = ["method=fedavg", "num-rounds=1", "num-supernodes=2"]
@@ -85,3 +88,51 @@ def test_a_model_that_cannot_be_made(
     monkeypatch.setattr("sys.dont_write_bytecode", True)
     said = refused(capsys, tmp_path, command, *RUN, f"model={name}:make", f"results-dir={tmp_path / 'r'}")
     assert reason in said
+
+
+@pytest.mark.parametrize("command", ["check", "simulate", "run"])
+def test_a_folder_that_cannot_be_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    (tmp_path / "file").touch()
+    said = refused(capsys, tmp_path, command, *RUN, f"results-dir={tmp_path / 'file' / 'r'}")
+    assert f"{tmp_path / 'file'} is no folder" in said
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # a superuser may write everywhere
+    assert f"{tmp_path} is no folder" in refused(capsys, tmp_path, command, *RUN, f"results-dir={tmp_path / 'r'}")
+
+
+def test_a_working_folder_that_was_deleted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert "working folder" in refused(capsys, tmp_path, "check", *RUN)
+    with pytest.raises(UsageError, match="working folder"):
+        curvfed.simulate("fedavg", num_supernodes=2, results_dir=tmp_path)
+
+
+def test_a_user_without_a_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    monkeypatch.chdir(tmp_path)
+    assert home() == tmp_path / "curvfed"
+    assert main(["--help"]) == main(["cluster", "--help"]) == 0
+    assert main(["cluster", "status"]) == 1
+
+
+def test_a_home_folder_that_is_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", ".")
+    monkeypatch.chdir(tmp_path)
+    assert home() == tmp_path / "curvfed"
+
+
+def test_a_notebooks_backend_for_figures_is_not_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "module://of.another.environment")
+    program = "import sys; from curvfed.deployments.commands.command import main; sys.exit(main(sys.argv[1:]))"
+    words = ["simulate", *RUN, "embedding-dim=8", f"results-dir={tmp_path}", "run-name=a"]
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a" / "report.html").exists()

@@ -1,5 +1,6 @@
 """What becomes of a command's output decides nothing about its work: closed, full, without Unicode, or read in part."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -92,3 +93,16 @@ def test_sockets_get_a_short_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     long.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(long))
     assert len(str(socket_folder())) <= 20
+
+
+def test_an_output_that_does_not_block_takes_all(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    room = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    os.set_blocking(writer, False)  # as terminals of editors and asyncio leave it
+    with subprocess.Popen([sys.executable, "-m", "curvfed", "check", "--all"], stdout=writer) as program:
+        os.close(writer)
+        with open(reader, "rb") as output:
+            said = output.read()
+    assert program.returncode == 0
+    assert len(said) > room
+    assert b"client 9 of 10" in said
