@@ -1,7 +1,9 @@
 """Fixtures for all tests. Being here also puts this folder on the import path, for `accept`."""
 
 import logging
+import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,15 @@ from paused_clock import PausedClock
 # The same examples every time: a run of the tests says something of the change, not of the draw.
 settings.register_profile("whole", deadline=None, derandomize=True)
 settings.register_profile("quick", settings.get_profile("whole"), max_examples=40)
+
+# What the shell says to the app, to Flower and to Ray, or of proxies, is no part of a test; a home is.
+FOREIGN = {
+    name for name in os.environ if name.startswith(("CURVFED_", "FLWR_", "RAY_")) or name.lower().endswith("_proxy")
+}
+for name in FOREIGN - {"CURVFED_CHROMIUM", "CURVFED_DATA"}:
+    del os.environ[name]
+if "HOME" not in os.environ:
+    os.environ["HOME"] = tempfile.mkdtemp(prefix="curvfed-tests-")
 
 # A shell without job control starts what runs in its background with SIGINT ignored, and children inherit that: the
 # tests of interrupted runs would wait for an end that never comes.

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from clone import clone
 from PIL import Image
 
 ROOT = Path(__file__).parents[2]
@@ -41,10 +42,10 @@ def begin_with() -> dict[str, str]:
     return dict(re.findall(r"^\| (\w+) \| `(curvfed .*?)` \| \[.*\|$", README, re.MULTILINE))
 
 
-@pytest.fixture(scope="module")
-def clone(tmp_path_factory):
+@pytest.fixture(scope="module", name="clone")
+def cloned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("readme") / "clone"
-    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
+    clone(folder)
     return folder
 
 

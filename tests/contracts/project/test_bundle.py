@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from clone import clone
 from flwr.cli.build import build_fab_from_disk
 from flwr.cli.config_utils import load_and_validate
 from flwr.cli.install import install_from_fab
@@ -169,13 +170,13 @@ print(*(type(app).__name__ for app in loaded))
 def test_flowers_hub_would_take_it(tmp_path):
     """By the checks that `flwr app publish` makes of a clone before it sends anything."""
     checks = importlib.import_module("flwr.cli.app_cmd.publish")
-    clone = tmp_path / "curvfed"
-    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-    config, warnings = load_and_validate(clone / "pyproject.toml", check_module=False)
+    folder = tmp_path / "curvfed"
+    clone(folder)
+    config, warnings = load_and_validate(folder / "pyproject.toml", check_module=False)
     assert warnings == []
-    checks._validate_app_name(clone.name, "the folder")
+    checks._validate_app_name(folder.name, "the folder")
     checks._validate_description(config["project"]["description"])
-    files = checks._collect_file_paths(clone)
+    files = checks._collect_file_paths(folder)
     checks._validate_files(files)  # their number, sizes and encoding
-    names = {path.relative_to(clone).as_posix() for path in files}
+    names = {path.relative_to(folder).as_posix() for path in files}
     assert FILES | {"pyproject.toml", "README.md"} <= names
