@@ -7,8 +7,6 @@ from curvfed.client_app.data.load import Data, size
 from curvfed.deployments.request import NOTE, Request
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks import plugins
-from curvfed.tasks.graphs.data.sources import SOURCES
-from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path, tu_files
 from curvfed.tasks.images.sources import source_of
 from curvfed.tasks.public_data import PublicData, find_path
 
@@ -24,6 +22,8 @@ def places(request: Request) -> list[tuple[str, bool]]:
 
         located = find(images_source, data_dir)
         return [_public(images_source, located.files if located else None, data_dir)]
+    from curvfed.tasks.graphs.data.sources import SOURCES
+    from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path, tu_files
     from curvfed.tasks.points.datasets import OLSSON
 
     known = OLSSON if name == "olsson" else SOURCES.get(name)

@@ -45,7 +45,7 @@ def method_name(method: object) -> str:
     return name
 
 
-def model_name(model: Any) -> str:
+def model_name(model: Any) -> str | None:
     """The place of a class or function that makes a network, with the keywords of a `functools.partial`.
 
     Raises
@@ -53,7 +53,7 @@ def model_name(model: Any) -> str:
     UsageError
         If it makes none.
     """
-    if isinstance(model, str):
+    if model is None or isinstance(model, str):
         return model
     keywords: dict[str, Any] = {}
     factory = model

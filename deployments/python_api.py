@@ -15,7 +15,6 @@ from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.client_app.node.configuration import IN_MEMORY
 from curvfed.deployments.inprocess import simulate as simulate_in_process
 from curvfed.deployments.inprocess import simulated_nodes
-from curvfed.deployments.own_objects import method_name, model_name
 from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes
 from curvfed.deployments.preflight import look_at_clients, preflight
 from curvfed.deployments.request import checked
@@ -287,9 +286,7 @@ def simulate(
     >>> run.predict(images[:2])["image"].tolist()
     [0, 1]
     """
-    if "model" in keys:
-        keys["model"] = model_name(keys["model"])
-    given = {"method": method_name(method), "dataset": dataset if data is None else OWN} | keys
+    given = _by_name({"method": method} | keys) | {"dataset": dataset if data is None else OWN}
     settings = {kebab(key): value for key, value in dotted(given).items()}
     settings = {
         key: path_text(value) if isinstance(value, os.PathLike) else plain(value)
@@ -326,6 +323,15 @@ def simulate(
     finally:
         log.setLevel(before)
         forget_all()  # the caller may make many runs
+
+
+def _by_name(keys: dict[str, Any]) -> dict[str, Any]:
+    """The keys with the names of a method and a model that were given as objects."""
+    if all(isinstance(keys.get(key, ""), str) for key in ("method", "model")):
+        return keys
+    from curvfed.deployments.own_objects import method_name, model_name
+
+    return keys | {"method": method_name(keys["method"]), "model": model_name(keys.get("model", "auto"))}
 
 
 @contextlib.contextmanager

@@ -132,7 +132,7 @@ def test_check_shows_what_would_be_used(capsys):
     assert found["method"][:2] == ['"fedavg"', "set"]
     assert found["flatland.gate"] == ["false", "set", "true or false"]
     assert found["dropout"] == ["0.5", "default", "a number >= 0 and < 1"]
-    assert found.keys() - {""} == DEFAULTS.keys()
+    assert found.keys() - {"", "num-supernodes"} == DEFAULTS.keys()
 
 
 TABLES = {
