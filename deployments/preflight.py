@@ -8,6 +8,7 @@ from typing import Any
 
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data.load import Data, load_data, size_by_part
+from curvfed.client_app.node.resources import is_about_memory
 from curvfed.deployments.request import NOTE, Request
 from curvfed.server_app.directory.run_directory import check_name
 from curvfed.server_app.federation import check_clients
@@ -17,6 +18,7 @@ from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks import plugins
+from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.names import GENERATED, OWN, is_named
 
@@ -79,6 +81,9 @@ def look_at_data(request: Request, clients: int = 1) -> tuple[list[str], Data | 
                 if blank := getattr(data, "num_blank", 0):
                     told.append(f"{NOTE}client {client}: {blank} images have one value throughout, such as black")
                 first = first or data
+                if first is data:
+                    told.append(f"classes: {names_listed(data.class_names)}")
+                    told += [f"read: {words}" for words in getattr(data, "history", "").split("; ") if words]
         if 1 < several < number and first:
             told.append(f"… {number - several} more")
     if first and first.task not in (tasks := config.row.tasks):
@@ -136,7 +141,9 @@ def _naming(key: str, value: str) -> Iterator[None]:
         yield
     except DataError as error:
         raise ConfigError(f'{key} = "{value}": {error}') from None
-    except (OSError, ImportError, MemoryError) as error:
+    except (OSError, ImportError, MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not is_about_memory(error):
+            raise
         raise ConfigError(f'{key} = "{value}" cannot be read: {type(error).__name__}: {error}') from None
 
 

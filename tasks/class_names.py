@@ -3,7 +3,7 @@
 import csv
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 MISSING = frozenset(
     (
@@ -12,6 +12,16 @@ MISSING = frozenset(
     )
 )  # fmt: skip
 """What programs write in place of a label: R, spreadsheets, databases, and pandas, which reads all of them so."""
+
+
+SHOWN = 6
+"""The names that are told of a longer list."""
+
+
+def names_listed(names: Sequence[str]) -> str:
+    """Some of the names, with escapes for characters that cannot be printed."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(name if name.isprintable() else ascii(name) for name in names[:SHOWN]) + more
 
 
 def normalised(name: str) -> str:

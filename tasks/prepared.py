@@ -19,7 +19,7 @@ Client = TypeVar("Client", bound=Examples)
 
 log = logging.getLogger("curvfed")
 
-FORMAT = 6
+FORMAT = 7
 """Raise this number whenever the preparation or the layout of the files changes: older files are then ignored."""
 
 _SEAL = "file digest"

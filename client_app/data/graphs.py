@@ -21,7 +21,7 @@ from curvfed.tasks.task import Task
 
 def own(raw: RawGraph | RawGraphs, config: RunConfig) -> ClientGraph:
     """Data in memory; `config` is settled, here and below."""
-    return clients.own(raw, _spec(config))
+    return clients.logged("data in memory", clients.own(raw, _spec(config)))
 
 
 def load_own(path: Path, config: RunConfig) -> ClientGraph:

@@ -135,6 +135,12 @@ def _gib(size: int) -> str:
     return f"{size / 2**30:.1f} GiB"
 
 
+def is_about_memory(error: Exception) -> bool:
+    """Whether memory ran out: of some such errors the text alone tells it."""
+    is_known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return is_known or any(sign in str(error).lower() for sign in SIGNS)
+
+
 @contextlib.contextmanager
 def memory_errors(config: RunKeys, node_config: Mapping[str, Any]) -> Iterator[None]:
     """Within the block, running out of memory raises an error whose text may be sent.
@@ -146,8 +152,7 @@ def memory_errors(config: RunKeys, node_config: Mapping[str, Any]) -> Iterator[N
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        is_known = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not is_known and not any(sign in str(error).lower() for sign in SIGNS):
+        if not is_about_memory(error):
             raise
         raise TrainingError(
             f"device {device_of(config, node_config)} ran out of memory at batch-size = {config.batch_size}; use "

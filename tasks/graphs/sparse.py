@@ -1,11 +1,15 @@
 """Sparse matrices: constant ones that multiply from the left, those of a graph, and their CSR parts."""
 
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+
+BLOCK = 2**25
+"""Entries of a part of a sparse matrix that is made dense, 128 MiB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +150,29 @@ def select_rows(matrix: Tensor, rows: Tensor) -> Tensor:
     if matrix.layout != torch.sparse_csr:
         return matrix[rows]
     entries, lengths = positions(matrix.crow_indices().long(), rows)
-    return csr(bounds(lengths), matrix.col_indices()[entries], matrix.values()[entries], matrix.shape[1])
+    columns = matrix.col_indices()[entries]
+    return csr(bounds(lengths).to(columns.dtype), columns, matrix.values()[entries], matrix.shape[1])
+
+
+def row_blocks(matrix: Tensor) -> Iterator[Tensor]:
+    """The rows of a dense or CSR matrix as dense blocks, of `BLOCK` entries or a row; a dense one is a single block."""
+    if matrix.layout != torch.sparse_csr:
+        yield matrix
+        return
+    for rows in torch.arange(len(matrix), device=matrix.device).split(max(1, BLOCK // matrix.shape[1])):
+        yield select_rows(matrix, rows).to_dense()
+
+
+def map_rows(matrix: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """The CSR matrix (N, M) after a function of dense rows that leaves zeros zero."""
+    ends = matrix.crow_indices()
+    columns, values, start = matrix.col_indices(), [], 0
+    for block in map(function, row_blocks(matrix)):
+        lengths = ends[start : start + len(block) + 1]
+        rows = torch.arange(len(block)).repeat_interleave(lengths.diff())
+        values.append(block[rows, columns[lengths[0] : lengths[-1]]])
+        start += len(block)
+    return csr(ends, columns, torch.cat(values), matrix.shape[1])
 
 
 def csr(crow: Tensor, columns: Tensor, values: Tensor, num_columns: int) -> Tensor:

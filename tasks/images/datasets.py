@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images import readers
 from curvfed.tasks.images.folder import read_folder
-from curvfed.tasks.images.layout import LAYOUTS, TABLE, TEST, TRAIN, class_folders, names_listed, read_layout
+from curvfed.tasks.images.layout import LAYOUTS, TABLE, TEST, TRAIN, class_folders, read_layout
 from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.images.sources import SOURCES, TINY, Source, source_of
 from curvfed.tasks.public_data import Located, brought, find_path

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from curvfed.tasks.class_names import normalised
+from curvfed.tasks.class_names import names_listed, normalised
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.stored_files import file_stamps
 
@@ -51,9 +51,6 @@ TABLE = "val_annotations.txt"
 
 PEEK_FOLDERS = 1000
 """How many folders `is_image_folder` looks into."""
-
-SHOWN = 6
-"""How many names or endings are listed."""
 
 
 class Layout(NamedTuple):
@@ -136,12 +133,6 @@ def is_image_folder(path: Path) -> bool:
 def is_image(path: str) -> bool:
     """Whether a file is an image, by its name."""
     return path.lower().endswith(EXTENSIONS) and not _hidden(os.path.basename(path))
-
-
-def names_listed(names: Sequence[str]) -> str:
-    """Some of the names, with escapes for characters that cannot be printed."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(name if name.isprintable() else ascii(name) for name in names[:SHOWN]) + more
 
 
 def _parts(top: Path) -> dict[int, Path]:

@@ -13,30 +13,45 @@ from torch import Tensor
 
 from curvfed.tasks.class_names import normalised
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.sparse import bounds, csr
 
 MAX_CLASSES = 10_000
-"""More classes than any data set has: a larger label is a mistake, not a class."""
+"""More classes than any data set has: so many different labels are a mistake."""
 
-MASK_NAMES = ("train_mask", "val_mask", "test_mask")
+UNKNOWN = -1
+"""The label of an unknown class."""
+
+IGNORED = -100
+"""The label that torch's cross-entropy ignores by default; it marks an unknown class too."""
 
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def features(where: Path | str, x: object) -> Tensor:
-    """Node features, (nodes, F), float32, dense and finite."""
+    """Node features, (nodes, F), float32, finite; dense, or CSR without zeros where x is sparse."""
     if not isinstance(x, Tensor) or x.ndim != 2 or 0 in x.shape or x.is_complex():
         raise DataError(f"{where}: x must be a tensor of numbers (nodes, features), neither 0; it is {what(x)}")
-    dense = x.detach().to_dense().to(torch.float32).contiguous()
-    bad = int((~dense.isfinite()).any(dim=1).sum())
+    if x.layout == torch.strided:
+        checked = x.detach().to(torch.float32).contiguous()
+        bad = int((~checked.isfinite()).any(dim=1).sum())
+    else:
+        entries = x.detach().to_sparse_coo().coalesce()
+        values = entries.values().to(torch.float32)
+        rows, columns = entries.indices()[:, values != 0]
+        values = values[values != 0]
+        bad = len(rows[~values.isfinite()].unique())
+        checked = csr(bounds(torch.bincount(rows, minlength=len(x))), columns, values, x.shape[1])
     if bad:
         raise DataError(
-            f"{where}: x has NaN or infinite values in {bad} of {len(dense)} rows; only finite float32 is allowed"
+            f"{where}: x has NaN or infinite values in {bad} of {len(x)} rows; only finite float32 is allowed"
         )
-    return dense
+    return checked
 
 
 def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
     """An edge index, (2, edges), int64, of nodes of the graph."""
+    if isinstance(edge_index, Tensor) and not edge_index.numel():
+        return torch.zeros(2, 0, dtype=torch.int64)  # without entries torch's default is a float tensor
     if not is_integer(edge_index) or edge_index.ndim != 2 or len(edge_index) != 2:
         raise DataError(f"{where}: edge_index must be an integer tensor (2, edges); it is {what(edge_index)}")
     outside = int(((edge_index < 0) | (edge_index >= num_nodes)).any(dim=0).sum())
@@ -48,100 +63,99 @@ def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
 
 
 def labels(where: Path | str, y: object, num_nodes: int) -> Tensor:
-    """Classes of the nodes, (nodes,), int64, -1 where unknown: -1 or NaN in the file."""
-    y = _without_nan(y)
-    if not is_integer(y) or y.shape != (num_nodes,):
+    """Labels of the nodes, (nodes,), int64, `UNKNOWN` where they are unknown.
+
+    In the file they are a row or a column of whole numbers, or a row of one-hot codes for each node.
+    """
+    classes = whole_numbers(y)
+    if is_integer(classes) and classes.ndim == 2 and classes.shape[1] > 1 and _is_one_hot(classes):
+        classes = classes.argmax(dim=1)
+    if not is_integer(classes) or classes.numel() != num_nodes or classes.ndim > 2:
         raise DataError(
             f"{where}: y must be an integer tensor ({num_nodes},), or one of whole numbers, a class for every node; it is "
             f"{what(y)}"
         )
-    classes = y.to(torch.int64)
-    if int(classes.min()) < -1 or int(classes.max()) >= MAX_CLASSES:
+    return _checked_labels(where, classes.reshape(-1))
+
+
+def label(where: str, y: object) -> Tensor:
+    """The label of a whole graph, (), int64, `UNKNOWN` if it is unknown."""
+    number = whole_numbers(y[0] if isinstance(y, list) and len(y) == 1 else y)
+    if not is_integer(number) or number.numel() != 1:
+        raise DataError(f"{where}: y must be an integer, or an integer tensor () or (1,), its class; it is {what(y)}")
+    return _checked_labels(where, number.reshape(()))
+
+
+def _is_one_hot(codes: Tensor) -> bool:
+    return bool(((codes == 0) | (codes == 1)).all() and (codes.sum(dim=1) == 1).all())
+
+
+def _checked_labels(where: Path | str, labels: Tensor) -> Tensor:
+    if bool((labels < UNKNOWN).any()):
         raise DataError(
-            f"{where}: y has labels outside 0..{MAX_CLASSES - 1}; allowed are classes, counted from 0, and -1 or NaN for "
-            "unknown ones"
+            f"{where}: y has labels below {UNKNOWN}; allowed are classes, numbered from 0, and {UNKNOWN}, {IGNORED} or NaN "
+            "for unknown ones"
         )
-    return classes
+    return labels
 
 
-def edge_weights(where: Path | str, fields: Mapping[str, object], num_edges: int) -> Tensor | None:
-    """Weights of the edges, (edges,), float32: `edge_weight`, else `edge_attr` where it has one column; None without."""
+def edge_weights(where: Path | str, fields: Mapping[str, object], num_edges: int) -> tuple[str, Tensor | None]:
+    """The field that weighs the edges, `edge_weight`, or `edge_attr` where it has one column, and the weights, (edges,).
+
+    None without, or where all are 0, which would leave no edge.
+    """
     given = fields.get("edge_weight")
     name, weights = ("edge_attr", fields.get("edge_attr")) if given is None else ("edge_weight", given)
     if name == "edge_attr" and not (isinstance(weights, Tensor) and weights.shape in ((num_edges,), (num_edges, 1))):
-        return None
+        return "", None
     if not isinstance(weights, Tensor) or weights.numel() != num_edges or weights.is_complex():
-        raise DataError(f"{where}: edge_weight must be a tensor of numbers ({num_edges},); it is {what(weights)}")
+        raise DataError(f"{where}: {name} must be a tensor of numbers ({num_edges},); it is {what(weights)}")
     flat = weights.detach().reshape(-1).to(torch.float32)
+    if not bool(flat.any()):
+        return "", None
     if bad := int((~flat.isfinite() | (flat < 0)).sum()):
         raise DataError(
             f"{where}: {name}, the weights of the edges, is negative, NaN or infinite for {bad} of {num_edges} edges; "
             f"allowed are finite weights of at least 0, or no {name}"
         )
-    return flat
+    return name, flat
 
 
-def label(where: str, y: object) -> int:
-    """The class of a whole graph, -1 if it is unknown: -1 or NaN in the file."""
-    y = _without_nan(torch.tensor(y) if isinstance(y, float) else y)
-    if is_integer(y) and y.shape in ((), (1,)):
-        y = y.item()
-    if not isinstance(y, int) or isinstance(y, bool):
-        raise DataError(f"{where}: y must be an integer, or an integer tensor () or (1,), its class; it is {what(y)}")
-    if not -1 <= y < MAX_CLASSES:
-        raise DataError(
-            f"{where}: y is outside 0..{MAX_CLASSES - 1}; allowed is a class, counted from 0, or -1 or NaN, unknown"
-        )
-    return y
+def numbered(where: Path | str, labels: Tensor, names: object) -> tuple[Tensor, tuple[str, ...]]:
+    """Labels as indices into the names of their classes, and these.
 
-
-def class_names(where: Path | str, names: object, num_classes: int) -> tuple[str, ...]:
-    """Different names, at least one for each class; by default "0".."C-1"."""
-    if not num_classes and not names:
-        raise DataError(f"{where}: every y is unknown; to train, some must be classes, counted from 0")
+    Without `names` the classes are the labels that occur, ascending, each called by its number: so equal names of two
+    clients are equal labels, whichever labels the one or the other lacks. With `names` there is one for each label from 0.
+    """
+    values, places = torch.unique(labels[labels >= 0], return_inverse=True)
     if names is None:
-        return tuple(str(index) for index in range(num_classes))
+        if not len(values):
+            raise DataError(f"{where}: every y is unknown; to train, some must be classes, numbered from 0")
+        if len(values) > MAX_CLASSES:
+            raise DataError(f"{where}: y has {len(values)} different classes; at most {MAX_CLASSES} are allowed")
+        return labels.masked_scatter(labels >= 0, places), tuple(map(str, values.tolist()))
+    num_classes = int(labels.max()) + 1
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"{where}: class_names must be a list of strings")
+        raise DataError(f"{where}: class_names must be a list of strings; it is {what(names)}")
     names = tuple(map(normalised, names))
-    if len(set(names)) < len(names) or not num_classes <= len(names) <= MAX_CLASSES:
+    if len(set(names)) < len(names) or not max(num_classes, 1) <= len(names) <= MAX_CLASSES:
         raise DataError(
             f"{where}: class_names must be different from each other, one for each label 0..{num_classes - 1}; "
             f"there are {len(set(names))} different names"
         )
-    return names
+    return labels, names
 
 
-def masks(where: Path | str, masks: tuple[object, object, object], num_nodes: int) -> Tensor:
-    """Train, validation and test masks, (3, nodes, splits), bool, disjoint in each split."""
-    columns = [_mask(where, name, mask, num_nodes) for name, mask in zip(MASK_NAMES, masks, strict=True)]
-    if len({mask.shape for mask in columns}) > 1:
-        splits = [mask.shape[1] for mask in columns]
-        raise DataError(f"{where}: {', '.join(MASK_NAMES)} must hold equally many splits; they hold {splits}")
-    stacked = torch.stack(columns)
-    shared = int((stacked.sum(dim=0) > 1).any(dim=1).sum())
-    if shared:
-        raise DataError(
-            f"{where}: {shared} nodes are in more than one of {', '.join(MASK_NAMES)}; they must be disjoint"
-        )
-    return stacked
-
-
-def _mask(where: Path | str, name: str, mask: object, num_nodes: int) -> Tensor:
-    is_mask = isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.ndim in (1, 2) and mask.numel() > 0
-    if not isinstance(mask, Tensor) or not is_mask or len(mask) != num_nodes:
-        raise DataError(
-            f"{where}: {name} must be a bool tensor ({num_nodes},) or ({num_nodes}, splits); it is {what(mask)}"
-        )
-    return mask.reshape(num_nodes, -1)
-
-
-def _without_nan(y: object) -> object:
-    """Integers where floats are whole numbers or NaN, which becomes -1; all else as it is."""
-    if not isinstance(y, Tensor) or y.layout != torch.strided or not y.is_floating_point():
+def whole_numbers(y: object) -> object:
+    """Whole numbers, and True or False, as integers, `UNKNOWN` where they are NaN or `IGNORED`; all else as it is."""
+    numbers = torch.tensor(y) if isinstance(y, bool | int | float) else y
+    if not isinstance(numbers, Tensor) or numbers.layout != torch.strided or numbers.is_complex():
         return y
-    filled = y.nan_to_num(nan=-1)
-    return filled.to(torch.int64) if bool((filled == filled.trunc()).all()) else y
+    filled = numbers.nan_to_num(nan=UNKNOWN) if numbers.is_floating_point() else numbers
+    classes = filled.to(torch.int64)
+    if not bool((classes == filled).all()):
+        return y
+    return classes.masked_fill(classes == IGNORED, UNKNOWN)
 
 
 def is_integer(value: object) -> TypeGuard[Tensor]:

@@ -13,6 +13,7 @@ from curvfed.tasks import prepared
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
+from curvfed.tasks.graphs.data.own_split import PARTS, VALIDATION, WORDS
 from curvfed.tasks.graphs.data.partition import (
     PARTITIONS,
     Integers,
@@ -24,6 +25,7 @@ from curvfed.tasks.graphs.data.partition import (
     membership_digest,
 )
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
+from curvfed.tasks.graphs.sparse import select_rows
 
 log = logging.getLogger("curvfed")
 
@@ -50,7 +52,9 @@ def load_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_d
     from curvfed.tasks.graphs.data.tu import graph_dataset_names
 
     if (names := graph_dataset_names(spec.dataset)) is not None:
-        return load_graph_client(names, spec, partition_id, num_partitions, cache_dir)
+        return logged(
+            spec.dataset, load_graph_client(names, spec, partition_id, num_partitions, cache_dir), partition_id
+        )
     located = locate(spec.dataset, spec.data_dir)
 
     def prepare() -> Iterable[ClientGraph]:
@@ -59,10 +63,7 @@ def load_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_d
 
     settings = asdict(spec) | {"dataset": spec.dataset.lower(), "data_dir": "", "num_partitions": num_partitions}
     folder = cache_dir / prepared.cache_key(settings, located.files)
-    client = prepared.load(ClientGraph, folder, partition_id, prepare)
-    if client.history and not partition_id:
-        log.info("%s: %s", spec.dataset, client.history)
-    return client
+    return logged(spec.dataset, prepared.load(ClientGraph, folder, partition_id, prepare), partition_id)
 
 
 def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> ClientGraph:
@@ -82,9 +83,13 @@ def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> Clie
     if cache_dir is None or not path.expanduser().exists():
         return own(located.read(), spec)
     folder = cache_dir / prepared.cache_key(asdict(spec) | {"dataset": "", "data_dir": "", "own": 1}, located.files)
-    client = prepared.load(ClientGraph, folder, 0, lambda: [own(located.read(), spec)])
-    if client.history:
-        log.info("%s: %s", path, client.history)
+    return logged(str(path), prepared.load(ClientGraph, folder, 0, lambda: [own(located.read(), spec)]))
+
+
+def logged(source: str, client: ClientGraph, partition_id: int = 0) -> ClientGraph:
+    """The client; the history of the first is logged."""
+    if client.history and not partition_id:
+        log.info("%s: %s", source, client.history)
     return client
 
 
@@ -128,7 +133,7 @@ def _parts(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[Clie
         )
     edges, component = induced(edges, nodes, num_nodes), component[nodes]
     masks = _split(raw, nodes, spec)
-    features = normalize_rows(raw.features[nodes], spec.normalize)
+    features = normalize_rows(select_rows(raw.features, torch.from_numpy(nodes)), spec.normalize)
     labels = raw.labels[nodes]
     parts = PARTITIONS[spec.partition](edges, len(nodes), num_partitions, spec.seed)
     owner_of_node = np.full(num_nodes, -1)
@@ -146,7 +151,8 @@ def _parts(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[Clie
         own_edges = torch.from_numpy(induced(edges, own, len(nodes)))
         weights = _weights(raw, nodes[own][own_edges.numpy()])
         made = client_graph(
-            *(features[own], own_edges, labels[own], masks[:, own], raw.class_names, raw.metric, digest),
+            select_rows(features, torch.from_numpy(own)),
+            *(own_edges, labels[own], masks[:, own], raw.class_names, raw.metric, digest),
             edge_weights=weights,
         )
         yield replace(_in_batches(made, spec), history=history, numbers=torch.from_numpy(nodes[own]))
@@ -154,10 +160,9 @@ def _parts(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[Clie
 
 def _split(raw: RawGraph, nodes: np.ndarray, spec: GraphSpec) -> Tensor:
     """Masks (3, len(nodes)): the data set's own, else random ones."""
-    if raw.masks is not None:
-        masks = raw.masks[:, nodes, spec.seed % raw.masks.shape[2]]
-        return spec.with_validation(masks) if raw.lacks_validation else masks
-    return spec.split(raw.labels[nodes])
+    if raw.split is None:
+        return spec.split(raw.labels[nodes])
+    return spec.completed(replace(raw.split, masks=raw.split.masks[:, nodes]), raw.labels[nodes])
 
 
 def _weights(raw: RawGraph, edges: Integers) -> Tensor | None:
@@ -168,13 +173,20 @@ def _weights(raw: RawGraph, edges: Integers) -> Tensor | None:
 
 
 def _drawn(raw: RawGraph, spec: GraphSpec) -> str:
-    """What was done to a user's graph beside its file, in words."""
-    told = []
+    """What of a graph's file is used, and what was drawn, in words."""
+    told = list(raw.notes)
     if unknown := int((raw.labels < 0).sum()):
         told.append(f"{unknown} of {len(raw.labels)} nodes are of unknown class, in no loss and no score")
-    if raw.lacks_validation:
-        drawn = int(_split(raw, np.arange(len(raw.labels)), spec)[1].sum())
-        told.append(f"no val_mask, so {drawn} of the training nodes are drawn for validation")
+    if raw.split is None:
+        told.append("it has no split, so one is drawn by the seed")
+    else:
+        told.append(raw.split.told(spec.seed))
+        sizes = _split(raw, np.arange(len(raw.labels)), spec).sum(dim=1)
+        source = "the training nodes" if raw.split.absent == (VALIDATION,) else "the nodes in no part"
+        told += [
+            f"no {PARTS[part]}_mask, so {sizes[part]} of {source} are drawn for {WORDS[part]}"
+            for part in raw.split.absent
+        ]
     if raw.edge_weights is not None:
         told.append("convolutions by the normalised adjacency use the weights of the edges, all else ignores them")
     if 0 < spec.batch_size < len(raw.labels):

@@ -1,7 +1,10 @@
-"""The graphs in the form in which PyTorch Geometric's `InMemoryDataset` stores them: side by side, with slices."""
+"""Graphs side by side, with slices, as PyTorch Geometric's `InMemoryDataset` stores them, and its `Batch`."""
 
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any
+
+from torch import Tensor
 
 NAMES = ("x", "edge_index", "y", "class_names")
 
@@ -41,6 +44,21 @@ def separated(fields: Mapping[str, object], slices: Mapping[str, object]) -> lis
                 graph[name] = whole[start]
             else:
                 graph[name] = whole[:, start:stop] if name == "edge_index" else whole[start:stop]  # type: ignore[index]
-    for graph, num_nodes in zip(graphs, fields.get("_num_nodes") or (), strict=False):  # type: ignore[call-overload]
+    for graph, num_nodes in zip(graphs, fields.get("num_nodes") or (), strict=False):  # type: ignore[call-overload]
         graph["num_nodes"] = num_nodes
+    return graphs
+
+
+def is_batch_of_graphs(fields: Mapping[str, Any]) -> bool:
+    """Whether the fields of a `Batch` have a class for each graph; else it is one graph, whose nodes have classes."""
+    starts, classes = fields.get("ptr"), fields.get("y")
+    return isinstance(starts, Tensor) and isinstance(classes, Tensor) and len(classes) == len(starts) - 1
+
+
+def batched(fields: Mapping[str, Any], slices: Mapping[str, object]) -> list[dict[str, object]]:
+    """The graphs of a `Batch`, as `separated` gives them; its edges are numbered through all graphs."""
+    starts = fields["ptr"]
+    graphs = separated({**fields, "num_nodes": starts.diff().tolist()}, slices)
+    for graph, start in zip(graphs, starts.tolist(), strict=False):
+        graph["edge_index"] = graph["edge_index"] - start  # type: ignore[operator]
     return graphs

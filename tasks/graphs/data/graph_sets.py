@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +91,22 @@ def deal(
     partition_digest = partition_digest or membership_digest(parts)
     for client in range(num_clients):
         share = np.flatnonzero(parts == client)
-        yield _client(raw, share, masks[:, share], spec.normalize, partition_digest, space)
+        yield replace(
+            _client(raw, share, masks[:, share], spec.normalize, partition_digest, space), history=history_of(raw)
+        )
 
 
 def own_graphs(raw: RawGraphs, spec: GraphSpec) -> ClientGraph:
     """A node's own graphs, all of them, split at random."""
-    return _client(raw, np.arange(len(raw.labels)), spec.split(raw.labels), spec.normalize, "", "")
+    whole = _client(raw, np.arange(len(raw.labels)), spec.split(raw.labels), spec.normalize, "", "")
+    return replace(whole, history=history_of(raw))
+
+
+def history_of(raw: RawGraphs) -> str:
+    """What of the files is not used, and how many graphs have no class, in words."""
+    unknown = int((raw.labels < 0).sum())
+    told = [f"{unknown} of {len(raw.labels)} graphs are of unknown class, in no loss and no score"] if unknown else []
+    return "; ".join([*raw.notes, *told])
 
 
 def _client(

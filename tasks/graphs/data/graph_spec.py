@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data.own_split import VALIDATION, OwnSplit
 from curvfed.tasks.graphs.data.partition import PARTITIONS, check_shares, random_split
+from curvfed.tasks.graphs.sparse import map_rows, row_blocks
 
 NORMS = {"l2": 2, "l1": 1, "none": None}
 
@@ -66,19 +68,35 @@ class GraphSpec:
         masks[:, known] = torch.from_numpy(random_split(int(known.sum()), self.train_size, self.test_size, rng))
         return masks
 
-    def with_validation(self, masks: Tensor) -> Tensor:
-        """Masks (3, n) without validation examples, after `VALIDATION_SHARE` of the training examples became these."""
-        train = masks[0].nonzero().squeeze(1)
-        order = np.random.default_rng([self.seed, 2]).permutation(len(train))
-        drawn = train[order[: round(VALIDATION_SHARE * len(train))]]
-        moved = torch.zeros_like(masks[0])
-        moved[drawn] = True
-        return torch.stack([masks[0] & ~moved, moved, masks[2]])
+    def completed(self, split: OwnSplit, labels: Tensor) -> Tensor:
+        """Masks (3, n) of a file's split; the parts that it lacks are drawn.
+
+        Validation alone is drawn from the training examples, `VALIDATION_SHARE` of them. Other parts are drawn from the
+        examples of known class that are in no part, by the shares of the settings.
+        """
+        masks = split.masks[:, :, self.seed % split.masks.shape[2]].clone()
+        if not split.absent:
+            return masks
+        first, *others = split.absent
+        if split.absent == (VALIDATION,):
+            pool, share = masks[0], VALIDATION_SHARE
+        else:
+            pool = (labels >= 0) & ~masks.any(dim=0)
+            sizes = (self.train_size, 1 - self.train_size - self.test_size, self.test_size)
+            of_all = sum(sizes[part] for part in split.absent)
+            share = sizes[first] / of_all if others and of_all else 1.0
+        members = pool.nonzero().squeeze(1)
+        order = members[np.random.default_rng([self.seed, 2]).permutation(len(members))]
+        count = round(share * len(order))
+        masks[:, order] = False
+        masks[first, order[:count]] = True
+        masks[others[0] if others else 0, order[count:]] = True
+        return masks
 
 
 def largest_norm(features: Tensor) -> float:
     """The largest Euclidean norm of a row of (N, F); 0 without rows."""
-    return float(torch.linalg.vector_norm(features, dim=1).amax()) if len(features) else 0.0
+    return max((float(torch.linalg.vector_norm(block, dim=1).amax()) for block in row_blocks(features)), default=0.0)
 
 
 def normalize_rows(features: Tensor, norm: str) -> Tensor:
@@ -86,11 +104,13 @@ def normalize_rows(features: Tensor, norm: str) -> Tensor:
 
     Parameters
     ----------
-    features : Tensor, (N, F), dense, finite
+    features : Tensor, (N, F), dense or CSR, finite
     """
     order = NORMS[norm]
     if order is None:
         return features
+    if features.layout == torch.sparse_csr:
+        return map_rows(features, lambda rows: normalize_rows(rows, norm))
     # Scaled by the largest entry first, so that no square overflows or vanishes.
     scale = features.abs().amax(dim=1, keepdim=True)
     scaled = features / torch.where(scale > 0, scale, 1)

@@ -1,7 +1,7 @@
 """A graph, or a set of graphs, as it was read from a file and checked."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data import checked_parts as parts
+from curvfed.tasks.graphs.data.own_split import OwnSplit, own_split
 from curvfed.tasks.graphs.data.partition import clean_edges
 
 MAX_NODES = 10**8
@@ -24,7 +25,8 @@ class RawGraph:
 
     Attributes
     ----------
-    features : Tensor, (N, F), float32, dense, finite
+    features : Tensor, (N, F), float32, finite
+        Dense or CSR.
     edge_index : Tensor, (2, E), int64
         As read: self-loops, duplicates and single directions may occur.
     labels : Tensor, (N,), int64
@@ -32,12 +34,12 @@ class RawGraph:
     class_names : tuple of C str
     metric : str
         "accuracy" or "roc_auc".
-    masks : Tensor, (3, N, S), bool, or None
-        Train, validation and test masks of the data set's own S splits, disjoint in each split, of nodes of known class.
-    lacks_validation : bool
-        Whether the file has no mask for validation, so that some of the training nodes are to be drawn for it.
+    split : OwnSplit or None
+        The data set's own, of nodes of known class.
     edge_weights : Tensor, (E,), float32, or None
         At least 0.
+    notes : tuple of str
+        What of the file is used, and what is not, in words for the log.
     """
 
     features: Tensor
@@ -45,9 +47,14 @@ class RawGraph:
     labels: Tensor
     class_names: tuple[str, ...]
     metric: str
-    masks: Tensor | None
-    lacks_validation: bool = False
+    split: OwnSplit | None = None
     edge_weights: Tensor | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def masks(self) -> Tensor | None:
+        """Those of the split, (3, N, S)."""
+        return None if self.split is None else self.split.masks
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +81,8 @@ class RawGraphs:
     labels : Tensor, (G,), int64
         In 0..C-1, -1 where unknown.
     class_names : tuple of C str
+    notes : tuple of str
+        What of the files is not used, in words for the log.
     """
 
     attributes: Tensor
@@ -84,6 +93,7 @@ class RawGraphs:
     graph_of_node: Tensor
     labels: Tensor
     class_names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def raw_graph(
@@ -91,7 +101,7 @@ def raw_graph(
     features: object,
     edge_index: object,
     labels: object,
-    masks: tuple[object, object, object] | None = None,
+    split: Mapping[str, object] | None = None,
     class_names: object = None,
     metric: str = "accuracy",
 ) -> RawGraph:
@@ -102,12 +112,13 @@ def raw_graph(
     where : Path or str
         The file or folder, for the error texts.
     features : Tensor, (N, F), of numbers, dense or sparse
-    edge_index : Tensor, (2, E), int64
-    labels : Tensor, (N,), of integers, -1 or NaN where unknown
-    masks : three Tensors, (N,) or (N, S), bool, or None
-        The one for validation may be None: it is then empty.
-    class_names : sequence of str, or None
-        None: "0".."C-1", C the largest label plus one.
+    edge_index : Tensor, (2, E), of integers
+    labels : Tensor
+        A class for every node, as `checked_parts.labels` takes them.
+    split : mapping of str to object, or None
+        Fields that may be those of a split, as `own_split` takes them.
+    class_names : list of str, or None
+        None: the labels that occur.
     metric : str
         "accuracy" or "roc_auc".
 
@@ -118,17 +129,15 @@ def raw_graph(
     """
     features = parts.features(where, features)
     num_nodes = len(features)
-    labels = parts.labels(where, labels, num_nodes)
-    if masks is not None and (lacks_validation := masks[1] is None and isinstance(masks[0], Tensor)):
-        masks = (masks[0], torch.zeros_like(masks[0]), masks[2])
+    numbers, names = parts.numbered(where, parts.labels(where, labels, num_nodes), class_names)
+    own = own_split(where, split or {}, num_nodes)
     return RawGraph(
         features=features,
         edge_index=parts.edges(where, edge_index, num_nodes),
-        labels=labels,
-        class_names=parts.class_names(where, class_names, int(labels.max()) + 1),
+        labels=numbers,
+        class_names=names,
         metric=metric,
-        masks=None if masks is None else parts.masks(where, masks, num_nodes) & (labels >= 0).unsqueeze(1),
-        lacks_validation=masks is not None and lacks_validation,
+        split=None if own is None else replace(own, masks=own.masks & (numbers >= 0).unsqueeze(1)),
     )
 
 
@@ -140,8 +149,8 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
     where : Path or str
         The file, for the error texts.
     graphs : sequence of dict
-        `x` (nodes, F), in all of them or in none; `edge_index` (2, edges); `y`, a class counted from 0, -1 or NaN if it is
-        unknown, as a number or a tensor () or (1,); without `x`, optionally `num_nodes`, by default the largest number in
+        `x` (nodes, F), in all of them or in none; `edge_index` (2, edges); `y`, the number of a class, -1, -100 or NaN if
+        it is unknown, as a number or a tensor of one; without `x`, optionally `num_nodes`, by default the largest number in
         `edge_index` plus one; optionally `class_names`, the same in all.
 
     Returns
@@ -164,11 +173,10 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
         )
     places = [f"{where}, graph {number}" for number in range(len(graphs))]
     attributes, edges = zip(*map(_nodes_and_edges, places, graphs), strict=True)
-    labels = torch.tensor([parts.label(place, graph.get("y")) for place, graph in zip(places, graphs, strict=True)])
-    num_classes = int(labels.max()) + 1
-    names = {parts.class_names(where, graph.get("class_names"), num_classes) for graph in graphs}
-    if len(names) > 1:
+    given = [parts.label(place, graph.get("y")) for place, graph in zip(places, graphs, strict=True)]
+    if len({str(graph.get("class_names")) for graph in graphs}) > 1:
         raise DataError(f"{where}: graphs differ in their class_names; all must have the same")
+    labels, class_names = parts.numbered(where, torch.stack(given), graphs[0].get("class_names"))
     widths = sorted({own.shape[1] for own in attributes})
     if len(widths) > 1:
         raise DataError(f"{where}: x has {widths} columns; all graphs must have equally many")
@@ -188,7 +196,7 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
         edge_index=edge_index,
         graph_of_node=torch.arange(len(graphs)).repeat_interleave(sizes),
         labels=labels,
-        class_names=names.pop(),
+        class_names=class_names,
     )
 
 
@@ -208,13 +216,14 @@ def _nodes_and_edges(where: str, graph: dict[str, object]) -> tuple[Tensor, Tens
     """The features, (nodes, 0) where there is no x, and the edges of one of many graphs."""
     x, edge_index = graph.get("x"), graph.get("edge_index")
     if x is not None:
-        features = parts.features(where, x)
+        features = parts.features(where, x).to_dense()
         return features, parts.edges(where, edge_index, len(features))
-    given = graph.get("num_nodes")
-    if given is not None and (not isinstance(given, int) or isinstance(given, bool)):
-        raise DataError(f"{where}: num_nodes must be a whole number; it is {parts.what(given)}")
-    needed = int(edge_index.max()) + 1 if parts.is_integer(edge_index) and edge_index.numel() else 0
-    num_nodes = needed if given is None else given
+    num_nodes = parts.whole_numbers(graph.get("num_nodes"))
+    if num_nodes is None:
+        num_nodes = edge_index.max() + 1 if parts.is_integer(edge_index) and edge_index.numel() else torch.tensor(0)
+    if not parts.is_integer(num_nodes) or num_nodes.numel() != 1:
+        raise DataError(f"{where}: num_nodes must be a whole number; it is {parts.what(num_nodes)}")
+    num_nodes = int(num_nodes)
     edges = parts.edges(where, edge_index, max(num_nodes, 1))
     if not 1 <= num_nodes <= MAX_NODES:
         raise DataError(f"{where}: has no nodes, or too many; give x, or num_nodes, in 1..{MAX_NODES}")

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data.own_split import PARTS
 from curvfed.tasks.graphs.data.raw import RawGraph, raw_graph
 from curvfed.tasks.graphs.data.sources import PLANETOID_PARTS, Source
 
@@ -61,7 +62,7 @@ def read_heterophilous(source: Source, folder: Path) -> RawGraph:
     path = folder / source.files[0]
     with _reading(source, path), path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
         arrays = {name: torch.from_numpy(stored[name]) for name in stored.files}
-        masks = arrays["train_masks"].T, arrays["val_masks"].T, arrays["test_masks"].T
+        masks = {f"{part}_mask": arrays[f"{part}_masks"].T for part in PARTS}
         fields = arrays["node_features"], arrays["edges"].T, arrays["node_labels"]
     return raw_graph(path, *fields, masks, metric=source.metric)
 
@@ -111,5 +112,5 @@ def read_ogb(source: Source, folder: Path) -> RawGraph:
         members[chosen] = True
         return members
 
-    train, val, test = map(mask, splits)
-    return raw_graph(folder, table(node_feat, np.float32), table(edge, np.int64).T, labels, (train, val, test))
+    masks = {f"{part}_mask": mask(name) for part, name in zip(PARTS, splits, strict=True)}
+    return raw_graph(folder, table(node_feat, np.float32), table(edge, np.int64).T, labels, masks)

@@ -17,6 +17,8 @@ from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraphs, degree_codes
 from curvfed.tasks.graphs.data.tu import REQUIRED
 
 OPTIONAL = ("node_labels", "node_attributes")
+NOT_READ = ("edge_labels", "edge_attributes", "graph_attributes", "node_coordinates")
+"""Further files of the collection, which no model here takes."""
 
 MAX_CODES = 100_000
 """More columns of one-hot node labels than any set of the collection has: a wider range is a mistake."""
@@ -83,6 +85,7 @@ def read_tu(folder: Path, name: str, own: bool = False) -> RawGraphs:
             codes, num_codes = _label_codes(paths["node_labels"], num_nodes, from_zero=own)
     if not attributes.shape[1] + num_codes:
         codes, num_codes = degree_codes(edge_index, num_nodes, MAX_DEGREE if own else None)
+    ignored = [file for part in NOT_READ if (folder / (file := f"{name}_{part}.txt")).is_file()]
     return RawGraphs(
         attributes=attributes,
         codes=codes,
@@ -92,6 +95,7 @@ def read_tu(folder: Path, name: str, own: bool = False) -> RawGraphs:
         graph_of_node=torch.from_numpy(graph_of_node),
         labels=labels,
         class_names=class_names,
+        notes=(f"not used: {', '.join(ignored)}",) if ignored else (),
     )
 
 
@@ -102,7 +106,9 @@ def _table(path: Path, dtype: type, rows: int | None = None, columns: int | None
         with warnings.catch_warnings():
             warnings.simplefilter("error", DeprecationWarning)  # older NumPy's reply to a fraction among integers
             warnings.filterwarnings("ignore", "loadtxt: input contained no data", UserWarning)
-            table: NDArray[Any] = np.loadtxt(path, dtype=dtype, delimiter=",", comments=None, ndmin=2)
+            table: NDArray[Any] = np.loadtxt(
+                path, dtype=dtype, delimiter=",", comments=None, ndmin=2, encoding="utf-8-sig"
+            )
     except OSError as error:
         raise DataError(f"{path} cannot be read ({type(error).__name__})") from error
     except (ValueError, OverflowError, DeprecationWarning) as error:

@@ -1,33 +1,27 @@
 """A user's own `.pt` file: a graph, or a list of graphs, of PyTorch Geometric, stored by `torch.save`."""
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.checked_parts import MASK_NAMES, edge_weights
-from curvfed.tasks.graphs.data.collated import is_collated, separated
+from curvfed.tasks.graphs.data.checked_parts import UNKNOWN, edge_weights, whole_numbers
+from curvfed.tasks.graphs.data.collated import batched, is_batch_of_graphs, is_collated, separated
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph, raw_graphs
+from curvfed.tasks.graphs.data.stored_objects import STORE_AGAIN, StandIn, plain, read_objects
 
-_DATA_CLASSES = tuple(
-    f"torch_geometric.data.{name}"
-    for name in (
-        *("data.Data", "data.DataEdgeAttr", "data.DataTensorAttr", "hetero_data.HeteroData"),
-        *("graph_store.EdgeAttr", "feature_store.TensorAttr"),
-        *("storage.GlobalStorage", "storage.BaseStorage", "storage.NodeStorage", "storage.EdgeStorage"),
-    )
-)
 _ONE = (
     "a torch_geometric.data.Data, or a dict, of x, edge_index, y "
     "and, if wanted, train_mask, val_mask, test_mask, edge_weight, class_names"
 )
 _MANY = "a list of such graphs with one y each"
+
+_OF_ALL = ("x", "y", "class_names", "num_nodes", "batch", "ptr")
+_WEIGHTS = {"edge_weight", "edge_attr"}
 
 
 def read_user_file(path: Path, stand_in: Sequence[str] = ()) -> RawGraph | RawGraphs:
@@ -45,7 +39,7 @@ def read_user_file(path: Path, stand_in: Sequence[str] = ()) -> RawGraph | RawGr
         The file is absent, cannot be read, or holds other kinds of objects; or `raw_graph` or `raw_graphs` refuses the
         content.
     """
-    return check_graphs(path, _stored(path), stand_in)
+    return check_graphs(path, read_objects(path, f"{_ONE}, or {_MANY}"), stand_in)
 
 
 def check_graphs(where: Path | str, stored: object, stand_in: Sequence[str] = ()) -> RawGraph | RawGraphs:
@@ -68,50 +62,61 @@ def check_graphs(where: Path | str, stored: object, stand_in: Sequence[str] = ()
         stored = _separated(where, stored)
     if isinstance(stored, list | tuple):
         graphs = [_fields(f"{where}, graph {number}", graph) for number, graph in enumerate(stored)]
-        if stand_in and all(_is_unknown(graph.get("y")) for graph in graphs):
-            graphs = [graph | {"y": -1, "class_names": list(stand_in)} for graph in graphs]
-        return raw_graphs(where, graphs)
+        return _many(where, graphs, stand_in)
     fields = _fields(str(where), stored)
-    if stand_in and _is_unknown(fields.get("y")) and isinstance(x := fields.get("x"), Tensor):
-        fields |= {"y": torch.full((len(x),), -1), "class_names": list(stand_in)}
-    train, val, test = (fields.get(name) for name in MASK_NAMES)
-    present = [name for name in MASK_NAMES if fields.get(name) is not None]
-    if present and (train is None or test is None):
-        raise DataError(
-            f"{where}: has {', '.join(present)} alone; give {', '.join(MASK_NAMES)}, or none of them for a random split; "
-            "val_mask may be absent"
-        )
-    graph = raw_graph(
-        where,
-        fields.get("x"),
-        fields.get("edge_index"),
-        fields.get("y"),
-        masks=(train, val, test) if present else None,
-        class_names=fields.get("class_names"),
+    slices = getattr(getattr(stored, "_store", None), "_slice_dict", None)
+    if slices and is_batch_of_graphs(fields):
+        return _many(where, batched(fields, slices), stand_in)
+    return _one(where, fields, stand_in)
+
+
+def _one(where: Path | str, fields: dict[str, object], stand_in: Sequence[str]) -> RawGraph:
+    """A graph whose nodes have classes."""
+    x, y, names = (fields.get(name) for name in ("x", "y", "class_names"))
+    if stand_in and _is_unknown(y) and isinstance(x, Tensor):
+        y, names = torch.full((len(x),), UNKNOWN), list(stand_in)
+    edges = _edges(fields)
+    graph = raw_graph(where, x, edges.get("edge_index"), y, fields, names)
+    weighted_by, weights = edge_weights(where, edges, graph.edge_index.shape[1])
+    split = () if graph.split is None else [name.partition("[")[0] for name in graph.split.names]
+    return replace(
+        graph, edge_weights=weights, notes=_not_used(fields, {weighted_by, *edges.keys() - _WEIGHTS, *split})
     )
-    return replace(graph, edge_weights=edge_weights(where, fields, graph.edge_index.shape[1]))
+
+
+def _many(where: Path | str, graphs: list[dict[str, object]], stand_in: Sequence[str]) -> RawGraphs:
+    """Graphs with a class each."""
+    if stand_in and all(_is_unknown(graph.get("y")) for graph in graphs):
+        graphs = [graph | {"y": UNKNOWN, "class_names": list(stand_in)} for graph in graphs]
+    raw = raw_graphs(where, graphs)
+    return replace(
+        raw, notes=_not_used({name: value for graph in graphs for name, value in graph.items()}, {"edge_index"})
+    )
+
+
+def _edges(fields: Mapping[str, object]) -> dict[str, object]:
+    """The edges and their weights: `edge_index`, or else the entries of an adjacency matrix `adj_t` or `adj`."""
+    for name in ("adj_t", "adj"):
+        matrix = fields.get(name)
+        if fields.get("edge_index") is None and isinstance(matrix, Tensor) and matrix.ndim == 2:
+            entries = matrix.to_sparse_coo().coalesce()
+            edges = {name: matrix, "edge_index": entries.indices()}
+            weights = entries.values()
+            return edges | ({"edge_weight": weights} if bool((weights != 1).any()) else {})
+    return {name: fields[name] for name in ("edge_index", *_WEIGHTS) if name in fields}
+
+
+def _not_used(fields: Mapping[str, object], used: Iterable[str]) -> tuple[str, ...]:
+    """A note about the fields that are ignored, if there are some."""
+    ignored = [name for name, value in fields.items() if value is not None and name not in {*_OF_ALL, *used}]
+    names = ", ".join(name for name in ignored if not name.startswith("_"))
+    return (f"not used: {names}",) if names else ()
 
 
 def _is_unknown(y: object) -> bool:
     """Whether no class is known."""
-    return y is None or (isinstance(y, Tensor | int | float) and not bool((torch.as_tensor(y) >= 0).any()))
-
-
-def _stored(path: Path) -> object:
-    # PyTorch Geometric takes seconds to import, and only its attribute dictionary is needed: empty classes replace its own.
-    stand_ins: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
-        (type(name.rpartition(".")[2], (), {}), name) for name in _DATA_CLASSES
-    ]
-    if not path.is_file():  # a pipe would be waited for
-        raise DataError(f"no file {path}; expected {_ONE}, or {_MANY}")
-    try:
-        with torch.serialization.safe_globals(stand_ins), warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # sparse layouts in beta
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # the file is a program for the unpickler, which may raise anything
-        raise DataError(
-            f"{path} cannot be read ({type(error).__name__}); expected {_ONE}, or {_MANY}, stored by torch.save"
-        ) from error
+    y = whole_numbers(y)
+    return y is None or (isinstance(y, Tensor) and not bool((y >= 0).any()))
 
 
 def _separated(where: Path | str, stored: Any) -> object:
@@ -123,13 +128,14 @@ def _separated(where: Path | str, stored: Any) -> object:
     try:
         return separated(_fields(str(where), data), slices)
     except (ValueError, TypeError, LookupError) as error:
-        raise DataError(f"{where}: its slices do not fit its graphs ({type(error).__name__}); store it again") from None
+        words = f"{type(error).__name__}: {error}"
+        raise DataError(f"{where}: its slices do not fit its graphs ({words}); store it again", words) from None
 
 
 def _refuse_several_kinds(where: str, kind: object) -> None:
     """Refuse a HeteroData, given by itself or by its class."""
     name = kind.__name__ if isinstance(kind, type) else type(kind).__name__
-    if name == "HeteroData":
+    if name.rpartition(".")[2] == "HeteroData":
         raise DataError(
             f"{where} holds a HeteroData, with several kinds of nodes or edges; allowed are one kind of nodes and one of "
             f"edges, such as data.to_homogeneous() makes of it: {_ONE}"
@@ -137,15 +143,17 @@ def _refuse_several_kinds(where: str, kind: object) -> None:
 
 
 def _fields(where: str, stored: object) -> dict[str, object]:
+    """The fields of a graph: of a dict, of a `Data` or an object derived from it, or of one of PyTorch Geometric 1."""
     _refuse_several_kinds(where, stored)
-    mapping = stored if isinstance(stored, dict) else getattr(getattr(stored, "_store", None), "_mapping", None)
-    if not isinstance(mapping, dict):
-        raise DataError(f"{where} holds a {type(stored).__name__}; expected {_ONE}, or {_MANY}")
-    return {name: _tensor(value) for name, value in mapping.items()}
-
-
-def _tensor(value: object) -> object:
-    """Arrays of numbers as tensors; other values, such as class names, as they are."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return torch.from_numpy(np.ascontiguousarray(value))
-    return value.cpu() if isinstance(value, Tensor) else value
+    attributes = getattr(stored, "__dict__", {})
+    mapping = stored if isinstance(stored, dict) else getattr(attributes.get("_store"), "_mapping", attributes)
+    if not {"x", "edge_index", "adj_t"} & mapping.keys():
+        kind = type(stored).__name__
+        raise DataError(f"{where} holds a {kind}; expected {_ONE}, or {_MANY}; {STORE_AGAIN}", kind)
+    fields = {str(name).strip("_"): plain(value) for name, value in mapping.items()}
+    for name in ("x", "edge_index", "y"):
+        if isinstance(value := fields.get(name), StandIn):
+            raise DataError(
+                f"{where}: {name} is a {type(value).__name__}; allowed is a tensor or an array; {STORE_AGAIN}"
+            )
+    return fields

@@ -29,13 +29,22 @@ class CurvatureMap:
     deviation: float
 
 
-CURVATURE_MAPS = {
-    # FlatLand, Appendix E.2: K in (0.5, 1.5), so the curvature is in (-2, -2/3).
-    "sigmoid": CurvatureMap(lambda k: torch.sigmoid(k) + 0.5, 1.0),
-    # log K in (-3, 3), so the curvature is in (-20, -1/20). A step of Adam has one length whatever the gradient, so the
-    # factor 10 is also the speed: log K moves by up to 30 times the learning rate.
-    "exp": CurvatureMap(lambda k: torch.exp(3 * torch.tanh(10 * k)), 1 / 30),
-}
+def _sigmoid_radius(k: Tensor) -> Tensor:
+    """FlatLand, Appendix E.2: K in (0.5, 1.5), so the curvature is in (-2, -2/3)."""
+    return torch.sigmoid(k) + 0.5
+
+
+def _exp_radius(k: Tensor) -> Tensor:
+    """Log K in (-3, 3), so the curvature is in (-20, -1/20).
+
+    A step of Adam has one length whatever the gradient, so the factor 10 is also the speed: log K moves by up to 30 times
+    the learning rate.
+    """
+    return torch.exp(3 * torch.tanh(10 * k))
+
+
+# Functions of the module, not lambdas: a network is stored with its map.
+CURVATURE_MAPS = {"sigmoid": CurvatureMap(_sigmoid_radius, 1.0), "exp": CurvatureMap(_exp_radius, 1 / 30)}
 
 
 class CurvatureEstimator(nn.Module):

@@ -84,7 +84,7 @@ class LorentzConv(nn.Module):
         Parameters
         ----------
         space : Tensor, (N, num_in)
-        edge_index : Tensor, (2, E), int64
+        edge_index : Tensor, (2, E), of integers
             Taken as undirected: a pair of nodes counts once, in whichever directions it is there.
         radius : Tensor, ()
             K.
@@ -141,7 +141,7 @@ def _adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> Consta
     # A tensor of inference mode counts no writes, so its matrix is made anew: an object is equal to no other.
     about = (object() if edge_index.is_inference() else edge_index._version, num_nodes, dtype)
     if edge_index not in _adjacencies or _adjacencies[edge_index][0] != about:
-        rows, columns = edge_index[:, edge_index[0] != edge_index[1]]
+        rows, columns = edge_index[:, edge_index[0] != edge_index[1]].long()  # the pairs' numbers exceed 32 bits
         pairs = torch.unique(torch.cat([rows * num_nodes + columns, columns * num_nodes + rows]))
         both = torch.stack([pairs // num_nodes, pairs % num_nodes])
         _adjacencies[edge_index] = about, normalized_adjacency(both, num_nodes, dtype)

@@ -246,3 +246,17 @@ def test_a_folder_is_found_by_its_files(tmp_path):
     (raw / "DD_A.txt").write_text("")
     with pytest.raises(DataError, match="holds the data sets DD, FIRSTMM_DB; it must hold the files of one"):
         find_files(raw.parent)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_numbers(tmp_path):
+    """Editors of Windows write one at the beginning of a file."""
+    write_tu(tmp_path)
+    raw = tmp_path / "tu/MUTAG/raw"
+    expected = read_tu(raw, "MUTAG")
+    for path in raw.glob("*.txt"):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    found = read_tu(raw, "MUTAG")
+    assert torch.equal(found.edge_index, expected.edge_index)
+    assert torch.equal(found.attributes, expected.attributes)
+    assert found.class_names == expected.class_names
+    assert found.notes == ("not used: MUTAG_edge_labels.txt",)

@@ -1,6 +1,7 @@
 """A user's graph that is absent, unreadable or unfit: one DataError that names the file and what is allowed."""
 
 import io
+import json
 import pickle
 import re
 import zipfile
@@ -9,7 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 from graph_fixtures import user_fields, write_user_graph
+from safetensors.numpy import load_file
 
+import curvfed
+from curvfed.deployments.commands.command import main
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.clients import load_client, load_own
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
@@ -42,27 +46,38 @@ UNFIT = {
     "labels absent": ({"y": None}, r"y must be an integer tensor \(60,\)"),
     "labels too few": ({"y": torch.zeros(NODES - 1, dtype=torch.int64)}, r"y must .* \(59,\)"),
     "labels fractional": ({"y": torch.full((NODES,), 0.5)}, "y must .* float32"),
-    "labels negative": (changed("y", 0, -2), r"y has labels outside 0\.\.9999"),
-    "labels huge": (changed("y", 0, 10**12), r"y has labels outside 0\.\.9999"),
+    "labels negative": (changed("y", 0, -2), "y has labels below -1"),
+    "labels of several kinds": (
+        {"y": torch.ones(NODES, 3)},
+        r"y must be an integer tensor \(60,\).* float32 \(60, 3\)",
+    ),
+    "labels all different": ({"y": torch.arange(NODES) + 10**6, "class_names": ["a"]}, "class_names .* one for each"),
     "names too few": ({"class_names": ["left"]}, r"class_names .* one for each label 0\.\.1"),
     "names twice": ({"class_names": ["left", "left"]}, "class_names must be different"),
     "names not text": ({"class_names": [0, 1]}, "class_names must be a list of strings"),
-    "mask alone": ({"train_mask": HALF}, "has train_mask alone; give train_mask, val_mask, test_mask, or none"),
     "masks overlap": (
         {"train_mask": HALF, "val_mask": NOBODY, "test_mask": HALF},
         "30 nodes are in more than one of train_mask, val_mask, test_mask; they must be disjoint",
     ),
     "mask of numbers": (
-        {"train_mask": HALF.long(), "val_mask": NOBODY, "test_mask": ~HALF},
-        r"train_mask must be a bool tensor \(60,\) or \(60, splits\); it is int64",
+        {"train_mask": 2 * HALF.long(), "val_mask": NOBODY, "test_mask": ~HALF},
+        r"train_mask, a list of 60 node numbers, has 0 outside 0\.\.59 and 58 twice",
+    ),
+    "mask of fractions": (
+        {"train_mask": HALF / 2, "test_mask": ~HALF},
+        r"train_mask must be a mask .* float32 \(60,\)",
     ),
     "mask too short": (
         {"train_mask": HALF, "val_mask": NOBODY[:9], "test_mask": ~HALF},
-        r"val_mask must be a bool tensor .* bool \(9,\)",
+        r"val_mask must be a mask .*\(60,\) or \(60, splits\).* bool \(9,\)",
     ),
     "masks of other splits": (
-        {"train_mask": HALF, "val_mask": NOBODY, "test_mask": torch.stack([~HALF, ~HALF], dim=1)},
-        r"must hold equally many splits; they hold \[1, 1, 2\]",
+        {"train_mask": HALF.expand(3, -1).t(), "val_mask": NOBODY, "test_mask": torch.stack([~HALF, ~HALF], dim=1)},
+        r"must hold equally many splits, or a single one; they hold \[3, 1, 2\]",
+    ),
+    "numbers outside": (
+        {"train_idx": torch.arange(10), "test_idx": torch.arange(55, 70)},
+        r"test_idx, a list of 15 node numbers, has 10 outside 0\.\.59",
     ),
 }
 
@@ -145,3 +160,74 @@ def test_user_graph_of_an_older_torch_cut_anywhere(tmp_path):
         path.write_bytes(stored[:kept])
         with pytest.raises(DataError, match=re.escape(f"{path} cannot be read")):
             load_own(path, GraphSpec("", tmp_path))
+
+
+def test_classes_are_the_labels_that_occur(tmp_path):
+    """Labels with gaps are names of classes: nothing is added between them, and two sites agree on what each is."""
+    y = torch.tensor([0, 5, 900])[torch.arange(NODES) % 3]
+    torch.save(user_fields() | {"y": y}, tmp_path / "own.pt")
+    torch.save(user_fields() | {"y": y.masked_fill(y == 5, 10**9).float()}, tmp_path / "other.pt")
+    one, other = (load_own(tmp_path / name, GraphSpec("", tmp_path)) for name in ("own.pt", "other.pt"))
+    assert one.class_names == ("0", "5", "900")
+    assert one.labels.tolist() == [0, 1, 2] * 20
+    assert other.class_names == ("0", "900", "1000000000")
+    data = [tmp_path / "own.pt", tmp_path / "other.pt"]
+    run = curvfed.simulate("fedavg", data=data, results_dir=tmp_path, num_rounds=1, embedding_dim=8, quiet=True)
+    clients = json.loads((run.path / "clients.json").read_text())["clients"]
+    assert [client["class_names"] for client in clients] == [["0", "5", "900"], ["0", "900", "1000000000"]]
+    head = next(array for name, array in load_file(run.path / "model.safetensors").items() if name == "head.bias")
+    assert len(head) == 4
+
+
+@pytest.mark.parametrize("mark", [-1, -100, float("nan")])
+def test_every_mark_of_an_unknown_class(tmp_path, mark):
+    y = user_fields()["y"].float().masked_fill(HALF & (torch.arange(NODES) % 2 == 0), mark)
+    torch.save(user_fields() | {"y": y}, tmp_path / "own.pt")
+    graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    assert graph.labels.tolist() == y.nan_to_num(-1).clamp(min=-1).tolist()
+    assert "15 of 60 nodes are of unknown class" in graph.history
+
+
+def test_sparse_features_are_never_made_dense_as_a_whole(tmp_path):
+    """Dense they would take 13 GB."""
+    nodes, features, each = 400, 2**23, 5
+    rows = torch.arange(nodes).repeat_interleave(each)
+    columns = torch.randint(features, (nodes * each,), generator=torch.Generator().manual_seed(0))
+    entries = torch.stack([rows, columns]), torch.ones(nodes * each)
+    x = torch.sparse_coo_tensor(*entries, (nodes, features)).coalesce()
+    torch.save(user_fields(nodes) | {"x": x}, tmp_path / "own.pt")
+    graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    assert graph.features.layout == torch.sparse_csr
+    sizes = torch.zeros(nodes).index_add(0, x.indices()[0], x.values().square()).sqrt()
+    torch.testing.assert_close(graph.features.values(), x.values() / sizes[x.indices()[0]])
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_sparse_features_that_are_not_finite(tmp_path, value):
+    x = user_fields()["x"].clone()
+    x[3, 1] = value
+    torch.save(user_fields() | {"x": x.to_sparse_csr()}, tmp_path / "own.pt")
+    with pytest.raises(DataError, match="x has NaN or infinite values in 1 of 60 rows"):
+        load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+
+
+def test_check_says_which_classes_and_what_is_not_used(tmp_path, capsys):
+    y = torch.tensor([0, 5, 900])[torch.arange(NODES) % 3]
+    torch.save(user_fields() | {"y": y, "pos": torch.ones(60, 2), "train_idx": torch.arange(9)}, tmp_path / "own.pt")
+    assert main(["check", "method=fedavg", f"dataset={tmp_path / 'own.pt'}", "num-supernodes=2"]) == 0
+    told = capsys.readouterr().out
+    for words in ("classes: 0, 5, 900", "not used: pos", "the split of train_idx", "no test_mask, so 25 of the nodes"):
+        assert words in told
+
+
+def test_memory_that_runs_out_while_data_are_read_is_told_in_a_line(tmp_path, capsys, monkeypatch):
+    write_user_graph(tmp_path / "own.pt")
+
+    def fail(*arguments, **keywords):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory: 5 bytes")
+
+    monkeypatch.setattr("curvfed.tasks.graphs.data.clients.client_graph", fail)
+    assert main(["simulate", f"dataset={tmp_path / 'own.pt'}", f"results-dir={tmp_path / 'results'}"]) == 2
+    assert "can't allocate memory" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()

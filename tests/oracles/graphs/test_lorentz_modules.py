@@ -95,3 +95,11 @@ def test_edges_made_in_inference_mode():
         made[1, 1] = 0  # a graph without node 2
         assert torch.equal(layer(x, made, radius), layer(x, edges[:, :1], radius))
     assert layer(x, made, radius).requires_grad
+
+
+def test_edges_of_32_bits_in_a_graph_whose_pairs_need_64():
+    """50,000 nodes have 2.5 billion pairs."""
+    edges = torch.tensor([[49_999, 49_998, 0], [0, 49_999, 1]])
+    layer, space = curved.LorentzConv(2, 2), torch.randn(50_000, 2)
+    radius = torch.tensor(1.0)
+    assert torch.equal(layer(space, edges.int(), radius), layer(space, edges, radius))

@@ -1,0 +1,200 @@
+"""The objects in a `.pt` file, read without running code from it.
+
+torch's unpickler for weights makes tensors and containers. Objects of all other classes become stand-ins that hold their
+state alone, so that a graph is read whatever lies beside it, and PyTorch Geometric, whose import takes seconds, is not
+needed.
+"""
+
+import contextlib
+import pickle
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.sparse import csr
+
+STORE_AGAIN = (
+    "where it can be read, store it again as a dict: data = torch.load(path, weights_only=False); "
+    "torch.save(data.to_dict(), path)"
+)
+
+_NOT_ALLOWED = re.compile(r"GLOBAL (\S+) was not an allowed global")
+_BUILT_IN = re.compile(r"[^.]+")
+_PLAIN_DTYPE = re.compile(r"[biufU]\d+")
+
+
+class StandIn:
+    """An object whose class is not imported: the entries of its state are attributes; the class has the original's name."""
+
+    def __new__(cls, *arguments: object) -> Any:
+        """Ignore what the original would be made from."""
+        return super().__new__(cls)
+
+    def __init__(self, *arguments: object) -> None:
+        pass
+
+    def __setstate__(self, state: object) -> None:
+        if isinstance(state, dict):
+            vars(self).update(state)
+
+
+class StoredArray(StandIn):
+    """An array of NumPy: `value` is the array, or a list of objects; absent where its dtype is not plain."""
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, is_fortran, data = state
+        if isinstance(data, list):
+            self.value: Any = data
+        elif _PLAIN_DTYPE.fullmatch(dtype.code):
+            order: Any = "F" if is_fortran else "C"
+            self.value = np.frombuffer(data, dtype.order + dtype.code).reshape(shape, order=order).copy()
+
+
+class _Dtype(StandIn):
+    order = "="
+
+    def __init__(self, code: str, *others: object) -> None:
+        self.code = code
+
+    def __setstate__(self, state: Any) -> None:
+        self.order = state[1]
+
+
+class _Wrapped(Tensor):
+    """A tensor of PyTorch Geometric with further properties, as the attribute `_data`."""
+
+    @classmethod
+    def __torch_dispatch__(cls, *arguments: Any, **keywords: Any) -> Any:
+        raise NotImplementedError
+
+
+class _BatchMaker(StandIn):
+    def __new__(cls, *arguments: object) -> Any:
+        """What it is called for."""
+        return _first_kind
+
+
+def _first_kind(kind: Any, *others: object) -> Any:
+    return kind()
+
+
+def _scalar(dtype: _Dtype, data: bytes) -> Any:
+    stored = StoredArray()
+    stored.__setstate__((1, (1,), dtype, False, data))
+    return stored.value.item() if hasattr(stored, "value") else stored
+
+
+def _plain_dict(*arguments: object) -> dict[Any, Any]:
+    return {}
+
+
+_READABLE: dict[str, Any] = {
+    "collections.defaultdict": _plain_dict,
+    "numpy.ndarray": StoredArray,
+    "numpy.dtype": _Dtype,
+    "torch_geometric.edge_index.EdgeIndex": _Wrapped,
+    "torch_geometric.index.Index": _Wrapped,
+    "torch_geometric.data.batch.DynamicInheritanceGetter": _BatchMaker,
+    "what a batch is made by": _first_kind,
+    **{f"numpy.{core}.multiarray._reconstruct": _first_kind for core in ("core", "_core")},
+    **{f"numpy.{core}.multiarray.scalar": _scalar for core in ("core", "_core")},
+}
+
+_USUAL = tuple(
+    f"torch_geometric.data.{name}"
+    for name in ("data.Data", "data.DataEdgeAttr", "data.DataTensorAttr", "storage.GlobalStorage")
+)
+"""Classes of which a file of graphs has objects; others are met in reading, which then begins again."""
+
+
+def read_objects(path: Path, expected: str) -> object:
+    """What a file holds.
+
+    Parameters
+    ----------
+    path : Path
+    expected : str
+        What it should hold, for the error texts.
+
+    Raises
+    ------
+    DataError
+        If the file is absent or cannot be read.
+    """
+    if not path.is_file():  # a pipe would be waited for
+        raise DataError(f"no file {path}; expected {expected}")
+    stand_ins = dict(_READABLE) | {name: _stand_in(name) for name in _USUAL}
+    while True:
+        try:
+            return _load(path, stand_ins)
+        except Exception as error:  # the file is a program for the unpickler, which may raise anything
+            name = _unknown_class(error)
+            if name is None or name in stand_ins:
+                words = str(error).rpartition("WeightsUnpickler error:")[2].strip().partition("\n")[0]
+                classes = ", ".join(stand_ins.keys() - {*_READABLE, *_USUAL})
+                cause = f"{words}; it has objects of {classes}" if classes else words
+                raise DataError(
+                    f"{path} cannot be read ({type(error).__name__}: {cause}); expected {expected}, stored by torch.save; "
+                    f"{STORE_AGAIN}",
+                    cause,
+                ) from error
+            stand_ins[name] = _stand_in(name)
+
+
+def _load(path: Path, stand_ins: Mapping[str, Any]) -> object:
+    with _allowed_alone(stand_ins), torch.sparse.check_sparse_tensor_invariants(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # sparse layouts in beta, other protocols of pickle
+        return torch.load(path, map_location="cpu", weights_only=True)
+
+
+@contextlib.contextmanager
+def _allowed_alone(stand_ins: Mapping[str, Any]) -> Iterator[None]:
+    """Within the block torch reads these classes and no others, such as those that PyTorch Geometric allows it to read."""
+    others = torch.serialization.get_safe_globals()
+    torch.serialization.clear_safe_globals()
+    torch.serialization.add_safe_globals([(kind, name) for name, kind in stand_ins.items()])
+    try:
+        yield
+    finally:
+        torch.serialization.clear_safe_globals()
+        torch.serialization.add_safe_globals(others)
+        # An attempt that fails leaves its sparse tensors there, and torch would refuse the next file for them.
+        state = getattr(torch.serialization, "_serialization_tls", None)
+        getattr(state, "sparse_tensors_to_validate", []).clear()
+
+
+def _stand_in(name: str) -> type[StandIn]:
+    return type(name, (StandIn,), {})
+
+
+def _unknown_class(error: Exception) -> str | None:
+    """The class that the unpickler met and does not know."""
+    if not isinstance(error, pickle.UnpicklingError) or not (match := _NOT_ALLOWED.search(str(error))):
+        return None
+    name = match[1]
+    return f"builtins.{name}" if _BUILT_IN.fullmatch(name) else name
+
+
+def plain(value: object) -> object:
+    """Arrays of numbers as tensors on the CPU, other arrays as lists, scalars as Python's; all else as it is."""
+    value = getattr(value, "value", value) if isinstance(value, StoredArray) else value
+    if hasattr(value, "tocsr"):  # a sparse matrix of SciPy
+        matrix = value.tocsr()
+        return csr(*map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data)), matrix.shape[1])
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "biuf":
+            return value.tolist()
+        wide = np.int64 if value.dtype.kind == "u" else value.dtype.newbyteorder("=")
+        return torch.from_numpy(np.ascontiguousarray(value, dtype=wide))
+    if isinstance(value, Tensor):
+        return getattr(value, "_data", value).detach().cpu()
+    return value

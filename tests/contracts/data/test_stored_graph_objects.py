@@ -1,0 +1,213 @@
+"""Graphs in the forms in which PyTorch Geometric, OGB, NumPy and SciPy leave them in a file or in memory."""
+
+import copy
+import datetime
+import pickle
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+import torch_geometric.transforms as T
+from graph_fixtures import user_fields, user_graphs
+from torch_geometric import EdgeIndex
+from torch_geometric.data import Batch, Data, InMemoryDataset
+
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data.clients import load_own
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.data.stored_objects import read_objects
+from curvfed.tasks.graphs.data.user_file import check_graphs, read_user_file
+from curvfed.tasks.in_memory import check_data
+
+NODES = 60
+
+
+def plain_data() -> Data:
+    return Data(**user_fields())
+
+
+def sorted_data() -> Data:
+    data = plain_data()
+    data.node_attrs()
+    return data.sort()
+
+
+def with_edge_index() -> Data:
+    data = plain_data()
+    data.edge_index = EdgeIndex(data.edge_index, sparse_size=(NODES, NODES))
+    return data
+
+
+class MyData(Data):
+    """A user's own class, which no node knows."""
+
+
+def odd_extras() -> Data:
+    data = plain_data()
+    data.scale, data.made = np.float64(3), datetime.datetime(2024, 1, 2)
+    data.path, data.words = Path("here"), {"a", "b"}
+    return data
+
+
+def with_arrays() -> dict[str, object]:
+    fields = user_fields()
+    arrays = {name: fields[name].numpy() for name in ("x", "edge_index", "y")}
+    arrays["x"] = np.asfortranarray(arrays["x"])
+    return arrays | {"class_names": np.array(["left", "right"])}
+
+
+FORMS = {
+    "as it is": plain_data,
+    "ToUndirected": lambda: T.ToUndirected()(plain_data()),
+    "ToSparseTensor": lambda: T.ToSparseTensor()(T.ToUndirected()(plain_data())),
+    "sorted": sorted_data,
+    "a copy": lambda: copy.copy(sorted_data()),
+    "EdgeIndex": with_edge_index,
+    "a class of the user's": lambda: MyData(**user_fields()),
+    "a batch of one": lambda: Batch.from_data_list([plain_data()]),
+    "odd values beside": odd_extras,
+    "arrays of NumPy": with_arrays,
+    "arrays of another byte order": lambda: {
+        name: value.astype(value.dtype.newbyteorder(">")) if value.dtype.kind in "if" else value
+        for name, value in with_arrays().items()
+    },
+    "sparse features": lambda: Data(**user_fields() | {"x": user_fields()["x"].to_sparse_csr()}),
+    "labels in a column": lambda: Data(**user_fields() | {"y": user_fields()["y"].unsqueeze(1)}),
+    "labels True and False": lambda: Data(**user_fields() | {"y": user_fields()["y"] == 1}),
+    "labels as one-hot codes": lambda: Data(**user_fields() | {"y": torch.eye(2)[user_fields()["y"]]}),
+    "edge attributes of zeros": lambda: Data(
+        **user_fields(), edge_attr=torch.zeros(user_fields()["edge_index"].shape[1], 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.filterwarnings("ignore")
+def test_every_form_is_read_as_the_same_graph(tmp_path, form, zipped):
+    torch.save(user_fields(), tmp_path / "plain.pt")
+    expected = load_own(tmp_path / "plain.pt", GraphSpec("", tmp_path))
+    stored = FORMS[form]()
+    try:
+        torch.save(stored, tmp_path / "own.pt", _use_new_zipfile_serialization=zipped)
+    except NotImplementedError:
+        pytest.skip("torch cannot write it so")
+    raw = read_user_file(tmp_path / "own.pt")
+    torch.testing.assert_close(raw.features.to_dense(), user_fields()["x"])
+    found = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    torch.testing.assert_close(found.features.to_dense(), expected.features.to_dense())
+    for name in ("edge_index", "labels", "train", "val", "test"):
+        assert torch.equal(getattr(found, name), getattr(expected, name)), name
+    assert found.edge_weights is None
+    in_memory = check_data("here", stored)
+    assert torch.equal(in_memory.labels, raw.labels)
+    assert in_memory.class_names == raw.class_names == (("left", "right") if "arrays" in form else ("0", "1"))
+
+
+def test_fields_that_are_ignored_are_named(tmp_path):
+    torch.save(odd_extras(), tmp_path / "own.pt")
+    assert read_user_file(tmp_path / "own.pt").notes == ("not used: scale, made, path, words",)
+    graphs = [graph | {"edge_attr": torch.ones(3, 2), "pos": None} for graph in user_graphs()]
+    assert check_graphs("here", graphs).notes == ("not used: edge_attr",)
+
+
+def test_an_adjacency_matrix_stands_for_edges_and_their_weights():
+    fields = user_fields()
+    matrix = torch.zeros(NODES, NODES).index_put(tuple(fields.pop("edge_index")), torch.tensor(2.0))
+    for stored in (matrix, matrix.to_sparse_csr(), scipy.sparse.coo_matrix(matrix.numpy())):
+        raw = check_graphs("here", fields | {"adj": stored})
+        assert torch.equal(raw.edge_index, matrix.nonzero().t())
+        assert raw.edge_weights is not None
+        assert set(raw.edge_weights.tolist()) == {2.0}
+
+
+def older_data(**fields: object) -> object:
+    """What PyTorch Geometric 1 stored: an object whose attributes are the fields."""
+    module = types.ModuleType("torch_geometric.data.data")
+    kind = type("Data", (), {"__module__": module.__name__})
+    made = kind()
+    vars(made).update(fields)
+    return made, kind, module
+
+
+@pytest.mark.parametrize("collated", [False, True])
+def test_files_of_version_1(tmp_path, monkeypatch, collated):
+    fields = user_fields()
+    graphs = user_graphs()
+    made, kind, module = older_data(**fields, edge_attr=None, pos=None, norm=None, face=None)
+    whole, slices = InMemoryDataset.collate([Data.from_dict(graph) for graph in graphs])
+    if collated:
+        vars(made).clear()
+        vars(made).update({"x": whole.x, "edge_index": whole.edge_index, "y": whole.y, "edge_attr": None})
+        vars(made)["__num_nodes__"] = [len(graph["x"]) for graph in graphs]
+    module.Data = kind
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, module.__name__, module)
+        torch.save((made, slices) if collated else made, tmp_path / "own.pt")
+    raw = read_user_file(tmp_path / "own.pt")
+    assert raw.labels.tolist() == ([number % 3 for number in range(12)] if collated else fields["y"].tolist())
+
+
+def test_a_batch_of_graphs_with_a_class_each_is_a_list(tmp_path):
+    graphs = [Data.from_dict(graph) for graph in user_graphs()]
+    torch.save(graphs, tmp_path / "list.pt")
+    torch.save(Batch.from_data_list(graphs), tmp_path / "batch.pt")
+    expected = read_user_file(tmp_path / "list.pt")
+    for raw in (read_user_file(tmp_path / "batch.pt"), check_graphs("here", Batch.from_data_list(graphs))):
+        for name in ("attributes", "edge_index", "graph_of_node", "labels"):
+            assert torch.equal(getattr(raw, name), getattr(expected, name)), name
+
+
+@pytest.mark.parametrize("y", [torch.tensor([[2]]), torch.tensor([2.0]), np.int64(2), [2], torch.tensor(2)])
+def test_the_class_of_a_graph_in_every_shape(y):
+    graphs = user_graphs()
+    graphs[4]["y"] = y
+    raw = check_graphs("here", graphs)
+    assert raw.labels[4] == 2
+
+
+@pytest.mark.parametrize("edges", [torch.empty(2, 0), torch.tensor([]), torch.empty(0, 2).long(), np.zeros((2, 0))])
+def test_a_graph_without_edges(edges):
+    graphs = user_graphs()
+    graphs[4]["edge_index"] = edges
+    raw = check_graphs("here", graphs)
+    nodes = (raw.graph_of_node == 4).nonzero()
+    assert not torch.isin(raw.edge_index, nodes).any()
+
+
+REFUSED = {
+    "a table of another library": (lambda: {"x": datetime.date(2024, 1, 2), "edge_index": 1}, "x is a datetime.date"),
+    "no graph": (lambda: Path("here"), r"holds a pathlib\.\w+"),
+    "a class without fields": (lambda: MyData(), r"holds a \S*MyData"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_read_is_named_with_what_to_do(tmp_path, case):
+    make, text = REFUSED[case]
+    torch.save(make(), tmp_path / "own.pt")
+    with pytest.raises(DataError, match=text + r".*torch\.save\("):
+        read_user_file(tmp_path / "own.pt")
+
+
+def test_a_pickle_that_torch_does_not_know_is_told_in_its_words(tmp_path):
+    (tmp_path / "own.pt").write_bytes(pickle.dumps(user_fields()["y"].tolist(), protocol=4))
+    with pytest.raises(DataError, match=r"own\.pt cannot be read \(\w+: .+\)") as error:
+        read_user_file(tmp_path / "own.pt")
+    assert error.value.names  # a real node keeps these words to itself
+
+
+def test_stand_ins_run_nothing(tmp_path):
+    class Trap:
+        def __reduce__(self) -> tuple[object, ...]:
+            return exec, ("open('sprung', 'w')",)
+
+    torch.save([Trap(), np.array([1, "a", None], dtype=object)], tmp_path / "own.pt")
+    trap, array = read_objects(tmp_path / "own.pt", "anything")
+    assert type(trap).__name__ == "builtins.exec"
+    assert array.value == [1, "a", None]
+    assert not Path("sprung").exists()
