@@ -159,7 +159,8 @@ def row_blocks(matrix: Tensor) -> Iterator[Tensor]:
     if matrix.layout != torch.sparse_csr:
         yield matrix
         return
-    for rows in torch.arange(len(matrix), device=matrix.device).split(max(1, BLOCK // matrix.shape[1])):
+    numbers = torch.arange(len(matrix), device=matrix.device)
+    for rows in torch.split(numbers, max(1, BLOCK // matrix.shape[1])):
         yield select_rows(matrix, rows).to_dense()
 
 

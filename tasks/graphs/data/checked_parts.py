@@ -35,7 +35,7 @@ def features(where: Path | str, x: object) -> Tensor:
         checked = x.detach().to(torch.float32).contiguous()
         bad = int((~checked.isfinite()).any(dim=1).sum())
     else:
-        entries = x.detach().to_sparse_coo().coalesce()
+        entries = x.detach().to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
         values = entries.values().to(torch.float32)
         rows, columns = entries.indices()[:, values != 0]
         values = values[values != 0]

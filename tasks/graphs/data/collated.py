@@ -60,5 +60,5 @@ def batched(fields: Mapping[str, Any], slices: Mapping[str, object]) -> list[dic
     starts = fields["ptr"]
     graphs = separated({**fields, "num_nodes": starts.diff().tolist()}, slices)
     for graph, start in zip(graphs, starts.tolist(), strict=False):
-        graph["edge_index"] = graph["edge_index"] - start  # type: ignore[operator]
+        graph["edge_index"] = graph["edge_index"] - start
     return graphs

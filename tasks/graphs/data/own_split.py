@@ -119,7 +119,7 @@ def _mask(where: Path | str, name: str, value: object, num_nodes: int) -> Tensor
 def _members(where: Path | str, name: str, numbers: Tensor, num_nodes: int) -> Tensor:
     """The mask (N, 1) of the nodes of these numbers."""
     outside = int(((numbers < 0) | (numbers >= num_nodes)).sum())
-    doubled = len(numbers) - len(numbers.unique())
+    doubled = len(numbers) - len(torch.unique(numbers))
     if outside or doubled:
         raise DataError(
             f"{where}: {name}, a list of {len(numbers)} node numbers, has {outside} outside 0..{num_nodes - 1} and "

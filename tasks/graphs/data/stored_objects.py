@@ -149,7 +149,8 @@ def read_objects(path: Path, expected: str) -> object:
 
 
 def _load(path: Path, stand_ins: Mapping[str, Any]) -> object:
-    with _allowed_alone(stand_ins), torch.sparse.check_sparse_tensor_invariants(), warnings.catch_warnings():
+    whole_sparse = torch.sparse.check_sparse_tensor_invariants()  # type: ignore[no-untyped-call]
+    with _allowed_alone(stand_ins), whole_sparse, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # sparse layouts in beta, other protocols of pickle
         return torch.load(path, map_location="cpu", weights_only=True)
 
@@ -187,7 +188,8 @@ def plain(value: object) -> object:
     value = getattr(value, "value", value) if isinstance(value, StoredArray) else value
     if hasattr(value, "tocsr"):  # a sparse matrix of SciPy
         matrix = value.tocsr()
-        return csr(*map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data)), matrix.shape[1])
+        crow, columns, entries = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
+        return csr(crow, columns, entries, matrix.shape[1])
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

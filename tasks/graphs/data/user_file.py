@@ -99,7 +99,7 @@ def _edges(fields: Mapping[str, object]) -> dict[str, object]:
     for name in ("adj_t", "adj"):
         matrix = fields.get(name)
         if fields.get("edge_index") is None and isinstance(matrix, Tensor) and matrix.ndim == 2:
-            entries = matrix.to_sparse_coo().coalesce()
+            entries = matrix.to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
             edges = {name: matrix, "edge_index": entries.indices()}
             weights = entries.values()
             return edges | ({"edge_weight": weights} if bool((weights != 1).any()) else {})
