@@ -98,7 +98,7 @@ def _given(run: TrainedRun, path: Path, state_path: Path | None) -> Examples:
     if loose:
         class_names = run.facts.class_names
         samples = tuple((str(file), 0, TEST) for file in loose)
-    raw, names = listed(folder, samples, class_names), [os.path.relpath(file, folder) for file, _, _ in samples]
+    raw, names = listed(folder, samples, class_names), [_place(file, folder) for file, _, _ in samples]
     scored = _to_score(run, path, raw, layout.has_test, state_path) if layout and not loose else ()
     return _like_the_runs(run, raw, names, *scored)
 
@@ -121,6 +121,11 @@ def _like_the_runs(
     return _examples(
         images, torch.zeros_like(images.test) if scored is None else scored, which, names=names, about=about
     )
+
+
+def _place(file: str, folder: Path) -> str:
+    """The path of a file from a folder, with escapes for what is not UTF-8."""
+    return os.path.relpath(file, folder).encode(errors="backslashreplace").decode()
 
 
 def _images_in(folder: Path) -> list[Path]:

@@ -70,7 +70,7 @@ def _read(folder: Path, files: Sequence[str], indices: Integers, size: int, chan
         try:
             image = brought_to(decoded(files[index], bits), size, channels)
         except Exception as error:  # every decoder has errors of its own
-            reason = str(error).replace(files[index], name)
+            reason = getattr(error, "strerror", None) or str(error).partition(" <")[0]  # without the whole path
             raise DataError(
                 f"{folder}: image {name} cannot be read ({type(error).__name__}: {reason}); allowed are whole images with "
                 "8 or 16 bits per channel; one with too many pixels can be cut into tiles, or saved smaller",

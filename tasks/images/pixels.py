@@ -18,6 +18,9 @@ UPRIGHT = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
 
 ORIENTATION = 0x0112
 
+PHOTOMETRIC, WHITE_IS_ZERO = 262, 0
+"""What TIFF says of negatives, such as radiographs."""
+
 DEPTHS = {8: range(128, 256), 12: range(2048, 4096), 16: range(4096, 2**16)}
 """The bits that values of 16-bit files have, by the highest value. Values between these could be of either depth."""
 
@@ -57,6 +60,8 @@ def decoded(path: str, bits: Callable[[], int]) -> Tensor:
         upright = image if turned is None else image.transpose(Image.Transpose(turned))
         if upright.mode.startswith("I"):  # Pillow would clip what exceeds 255
             pixels = (_values(upright) >> (bits() - 8)).astype(np.uint8)
+            if getattr(image, "tag_v2", {}).get(PHOTOMETRIC) == WHITE_IS_ZERO:  # Pillow turns those of 8 bits alone
+                pixels = 255 - pixels
         elif deep and bits() < 16:
             raise PixelError(f"its colours have 16 bits per channel and use {bits()} of them; save it with 8 bits")
         else:

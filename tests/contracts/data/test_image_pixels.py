@@ -1,5 +1,7 @@
 """What a pixel is: turned upright, of 8 bits whatever the file has, and never black without a word."""
 
+import struct
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -63,6 +65,19 @@ def test_values_in_16_bits(tmp_path, caplog, suffix, bits, factor):
     assert (f"are read as {bits} bits" in caplog.text) == (bits < 16)
 
 
+@pytest.mark.parametrize("bits", [8, 16])
+def test_a_negative_is_turned_whatever_its_depth(tmp_path, bits):
+    """Of TIFF files in which white is zero, Pillow turns those of 8 bits alone."""
+    pixels = RAMP if bits == 8 else RAMP.astype(np.uint16) * 257
+    write(tmp_path / "own", "0.tif", pixels)
+    path = tmp_path / "own/a/0.tif"
+    content = bytearray(path.read_bytes())
+    entry = content.index(struct.pack("<HHI", 262, 3, 1))
+    content[entry + 8 : entry + 10] = struct.pack("<H", 0)
+    path.write_bytes(bytes(content))
+    assert np.array_equal(read(tmp_path / "own")[0, 0], 255 - RAMP)
+
+
 def test_both_parts_are_read_with_one_depth(tmp_path):
     for part, factor in (("train", 16), ("test", 1)):
         for number in range(4):
@@ -93,9 +108,6 @@ def test_colours_of_16_bits_that_come_out_black_are_refused(tmp_path):
 
 def write_png_16(path, rows):
     """A PNG of 8x8 pixels in colour with 16 bits per channel, which Pillow does not write."""
-    import struct
-    import zlib
-
     path.parent.mkdir(parents=True, exist_ok=True)
     header = struct.pack(">IIBBBBB", 8, 8, 16, 2, 0, 0, 0)
     content = b"\x89PNG\r\n\x1a\n"
