@@ -23,7 +23,7 @@ _ROUNDING = 8 * _EPS  # of a Klein coordinate against its edge, in units of the 
 _MANY = 2000  # points from which on it pays to look at a part of them first
 _PART = 16
 _CELLS = 4096
-_POWERS = 1 / 3, 1.0  # from points near the border of a hull to points near its centre
+_POWERS = 0.1, 2.0  # from points near the corners of a hull to points near its centre
 
 
 def convex_hull(points: ArrayLike, curvature: float) -> Indices:
@@ -122,8 +122,8 @@ def points_within(corners: ArrayLike, curvature: float, num: int, rng: np.random
     """Random points of a hyperbolic hull, on the ways from its centre to its corners, denser towards the centre.
 
     The centre is the midpoint of the corners in the hyperboloid model. The share of the way is U^p, with U uniform in
-    [0, 1] and p in [1/3, 1]: how points lie in their hull is unknown, and p = 1/2 is uniform in a flat disc. An isometry
-    of the disc that moves the hull moves the points along.
+    [0, 1] and p uniform in [0.1, 2]: how points lie in their hull is unknown; p = 1/2 is even in a flat disc. An
+    isometry of the disc that moves the hull moves the points along.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ BELOW_BEST, BELOW_DEPTH = 1.5, 3.0
 
 NAMES = {"auto": "auto", "plane": "multinomial", "logistic": "logistic", "lorentz": "lorentz", "depth": "depth",
          "poincare": "svm"}  # fmt: skip
-POWERS = {"near the border": (0.25, 0.25), "as auto": (1 / 3, 1.0), "U^1/2": (0.5, 0.5), "U^1": (1.0, 1.0),
+POWERS = {"near the corners": (0.25, 0.25), "as auto": (0.1, 2.0), "U^1/2": (0.5, 0.5), "U^1": (1.0, 1.0),
           "near the centre": (2.0, 2.0)}  # fmt: skip
 """Ways of drawing points along the ways from a hull's centre to its corners."""
 
