@@ -4,7 +4,7 @@ import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data.load import Data, load_data, size_by_part
@@ -15,8 +15,9 @@ from curvfed.server_app.federation import check_clients
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.model_spec import build_model, model_spec
+from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.exchange import FederationError
-from curvfed.strategies.wire.messages import Facts
+from curvfed.strategies.wire.messages import DESCRIBE, Description, Facts, Header, Reply, decode_reply, encode_reply
 from curvfed.tasks import plugins
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
@@ -118,7 +119,10 @@ def look_at_clients(request: Request, nodes: Sequence[dict[str, Any]]) -> None:
     config, descriptions = request.config, {}
     for place, node in enumerate(nodes):
         with _naming(f"data[{place}]", node.get("data-path", "in memory")):
-            descriptions[place] = get_client(config, config.run_name, place, node).describe()
+            header = Header(config.run_name, DESCRIBE, 0)
+            reply = Reply(header, place, description=get_client(config, config.run_name, place, node).describe())
+            # Read as the server reads it, which refuses what is impossible, such as no class at all.
+            descriptions[place] = cast(Description, decode_reply(encode_reply(reply), header).description)
     try:
         check_clients(descriptions, config)
     except FederationError as error:
@@ -139,7 +143,7 @@ def _naming(key: str, value: str) -> Iterator[None]:
     """Errors about data or a model name the key that names it."""
     try:
         yield
-    except DataError as error:
+    except (DataError, MessageError) as error:
         raise ConfigError(f'{key} = "{value}": {error}') from None
     except (OSError, ImportError, MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not is_about_memory(error):

@@ -203,6 +203,13 @@ def test_a_client_unlike_the_others_is_refused_before_anything_is_made(as_files,
     assert results(here) == []
 
 
+def test_a_client_without_examples_is_refused_before_anything_is_made(here):
+    images, labels = made(30, (8, 8), 3, seed=0)
+    with pytest.raises(ValueError, match=r"data\[1\].*0 class names"):
+        curvfed.simulate("fedavg", data=[(images, labels), (images[:0], labels[:0])], **SMALL)
+    assert results(here) == []
+
+
 def test_a_file_that_cannot_be_used_is_refused_before_anything_is_made(tmp_path, here):
     lines = "".join(f"{number / 100},{number % 7 / 10},{number % 2}\n" for number in range(60))
     (tmp_path / "good.csv").write_text("x,y,label\n" + lines)
