@@ -122,7 +122,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
-    config: dict[str, Value] = {key: plain(value) for key, value in dotted(read_toml(path)).items()}
+    settings = dotted(read_toml(path))
+    config: dict[str, Value] = {key: plain(value, defaults.get(key)) for key, value in settings.items()}
     for key, value in config.items():
         check_key(key, defaults, f"{path}: ")
         if not isinstance(value, Value):

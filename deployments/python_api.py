@@ -287,12 +287,13 @@ def simulate(
     [0, 1]
     """
     given = _by_name({"method": method} | keys) | {"dataset": dataset if data is None else OWN}
-    settings = {kebab(key): value for key, value in dotted(given).items()}
-    settings = {
-        key: path_text(value) if isinstance(value, os.PathLike) else plain(value)
-        for key, value in settings.items()
-        if value is not None
-    }
+    settings: dict[str, Any] = {}
+    for name, value in dotted(given).items():
+        key = kebab(name)
+        if isinstance(value, os.PathLike):
+            settings[key] = path_text(value)
+        elif value is not None:
+            settings[key] = plain(value, defaults().get(key))
     default = NUM_SUPERNODES if data is None else len(data)
     number = pop_supernodes({"num-supernodes": default if num_supernodes is None else num_supernodes}, default)
     if data is not None and number != len(data):

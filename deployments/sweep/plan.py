@@ -234,7 +234,7 @@ def combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, 
             )
         values = value if isinstance(value, list) else [value]
         if isinstance(DEFAULTS[key], str):
-            values = list(map(plain, values))
+            values = [plain(each, DEFAULTS[key]) for each in values]
         for one in values:
             if not isinstance(one, Value):
                 raise UsageError(

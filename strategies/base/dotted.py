@@ -47,10 +47,14 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def plain(value: Any) -> Any:
-    """A value from Python or TOML as a key holds it: text for a list of names, a number of Python for one of NumPy."""
+def plain(value: Any, default: Any) -> Any:
+    """A value from Python or TOML as a key holds it: a number of Python for one of NumPy, and text for a list of names.
+
+    A list is of names where the default is a string; elsewhere it stays, and is refused.
+    """
     value = value.tolist() if hasattr(value, "tolist") else value
-    return row_of(value) if isinstance(value, list | tuple) else value
+    is_of_names = isinstance(value, list | tuple) and isinstance(default, str)
+    return row_of(value) if is_of_names else value
 
 
 def read_value(text: str, default: Scalar) -> Scalar:
@@ -62,7 +66,7 @@ def read_value(text: str, default: Scalar) -> Scalar:
         table = tomllib.loads("value = " + re.sub(r"^([+-]?)\.(?=\d)", r"\g<1>0.", text))
     except tomllib.TOMLDecodeError:
         return text
-    value = plain(table["value"])
+    value = plain(table["value"], default)
     if len(table) > 1 or not isinstance(value, Scalar) or (isinstance(default, str) and not isinstance(value, str)):
         return text
     return value
