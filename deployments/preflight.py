@@ -13,14 +13,16 @@ from curvfed.deployments.request import NOTE, Request
 from curvfed.server_app.directory.run_directory import check_name
 from curvfed.server_app.federation import check_clients
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.model_spec import build_model, model_spec
+from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import DESCRIBE, Description, Facts, Header, Reply, decode_reply, encode_reply
-from curvfed.tasks import plugins
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.images.sources import source_of
 from curvfed.tasks.names import GENERATED, OWN, is_named
 
 log = logging.getLogger("curvfed")
@@ -30,12 +32,12 @@ def preflight(request: Request) -> Request:
     """Refuse a simulation that cannot run here; nothing is started, and no folder is made.
 
     The data are loaded as the clients will load them, who then find them prepared in the cache. Public data sets that are
-    absent are left for the run to download.
+    absent are downloaded.
 
     Raises
     ------
     UsageError, ConfigError
-        If the name is taken, this machine lacks the device, or data are absent or unfit.
+        If the name is taken, this machine lacks the device, data are absent or unfit, or the model cannot be made.
     """
     check_machine(request)
     for line in look_at_data(request)[0]:
@@ -55,17 +57,17 @@ def check_machine(request: Request) -> None:
     pick_device(request.config.device)
 
 
-def look_at_data(request: Request, clients: int = 1) -> tuple[list[str], Data | None]:
+def look_at_data(request: Request, clients: int = 1, downloads: bool = True) -> tuple[list[str], Data | None]:
     """Where the data lie and what a client has of each data set, in words; and the data of the first such client.
 
     Of a single data set so many `clients` are looked at. They are loaded as the clients load them, into the same cache.
-    Nothing is downloaded: absent data are not loaded.
+    Absent public data are downloaded, or without `downloads` left out.
 
     Raises
     ------
     ConfigError
-        If `dataset` or `test-data` is a path without data, the data are unfit, or another package's `model` cannot be
-        made for them.
+        If `dataset` or `test-data` is a path without data, the data are unfit or cannot be downloaded, or `model` cannot
+        be made for them.
     """
     config, number = request.config, request.num_supernodes
     first: Data | None = None
@@ -76,7 +78,7 @@ def look_at_data(request: Request, clients: int = 1) -> tuple[list[str], Data | 
             told.append(f"{NOTE}{config.dataset} is a data set's name; ./{config.dataset} names what is here")
         several = min(clients, number) if len(located) == 1 and config.dataset != OWN else 1
         for client, (_, is_there) in enumerate(located * several):
-            if is_there:
+            if is_there or downloads:
                 data = load_data(config, client, {"partition-id": client, "num-partitions": number})
                 told.append(f"client {client} of {number}: {size_by_part(data)}")
                 if blank := getattr(data, "num_blank", 0):
@@ -93,7 +95,9 @@ def look_at_data(request: Request, clients: int = 1) -> tuple[list[str], Data | 
             f"{', '.join(tasks)}"
         )
     if first:
-        _check_model(request, first)
+        _check_model(config, Facts(first.task, first.num_features, first.class_names, first.shape))
+    elif source := source_of(config.dataset):
+        _check_model(config, Facts("images", 0, ("0", "1"), f"{source.channels}x32x32"))
     key, value = ("dataset", config.dataset) if config.test_data == "auto" else ("test-data", config.test_data)
     is_tested = (
         first is not None and first.task == "images" if key == "dataset" else request.task in ("images", "points")
@@ -114,7 +118,7 @@ def look_at_clients(request: Request, nodes: Sequence[dict[str, Any]]) -> None:
     Raises
     ------
     ConfigError
-        If a client's data cannot be read, are unfit, or of another kind than most.
+        If a client's data cannot be read, are unfit, or of another kind than most, or the model cannot be made for them.
     """
     config, descriptions = request.config, {}
     for place, node in enumerate(nodes):
@@ -124,18 +128,17 @@ def look_at_clients(request: Request, nodes: Sequence[dict[str, Any]]) -> None:
             # Read as the server reads it, which refuses what is impossible, such as no class at all.
             descriptions[place] = cast(Description, decode_reply(encode_reply(reply), header).description)
     try:
-        check_clients(descriptions, config)
+        facts = check_clients(descriptions, config)
     except FederationError as error:
         raise ConfigError(str(error)) from None
+    _check_model(config, facts)
 
 
-def _check_model(request: Request, data: Data) -> None:
-    """Make the model of another package, as the run will."""
-    config = request.settled
-    if config.model is not None and plugins.is_model(config.model):
-        with _naming("model", config.model):
-            facts = Facts(data.task, data.num_features, data.class_names, data.shape)
-            build_model(model_spec(config, facts), config.seed)
+def _check_model(config: RunConfig, facts: Facts) -> None:
+    """Make the model as the run will; one-shot methods have none."""
+    if not config.row.is_one_shot:
+        with _naming("model", config.model or AUTO):
+            build_model(model_spec(settled(config, facts.task), facts), config.seed)
 
 
 @contextlib.contextmanager
@@ -148,7 +151,8 @@ def _naming(key: str, value: str) -> Iterator[None]:
     except (OSError, ImportError, MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not is_about_memory(error):
             raise
-        raise ConfigError(f'{key} = "{value}" cannot be read: {type(error).__name__}: {error}') from None
+        done = "made" if key == "model" else "read"
+        raise ConfigError(f'{key} = "{value}" cannot be {done}: {type(error).__name__}: {error}') from None
 
 
 def _places(request: Request) -> list[tuple[str, bool]]:

@@ -128,8 +128,8 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
     return _ask_curvature(grid, config, run, federation)
 
 
-def check_clients(described: dict[int, Description], config: RunConfig) -> None:
-    """Refuse clients that cannot all take part in one run.
+def check_clients(described: dict[int, Description], config: RunConfig) -> Facts:
+    """The facts of a run with these clients; those that cannot all take part in one are refused.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def check_clients(described: dict[int, Description], config: RunConfig) -> None:
     """
     for partition, reason in _remove_unlike(described).items():
         raise FederationError(f"data[{partition}]: {reason}")
-    _facts_for(described, config)
+    return _facts_for(described, config)
 
 
 def _remove_unlike(described: dict[int, Description]) -> dict[int, str]:

@@ -9,6 +9,7 @@ from torch import nn
 
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import CURVATURE, Facts
@@ -187,6 +188,5 @@ def build_model(spec: "AnyModelSpec", seed: int) -> nn.Module:
 
 
 def _no_such_model(config: RunConfig, facts: Facts) -> ConfigError:
-    return ConfigError(
-        f'model = "{config.model}": allowed for data sets of {facts.task} is one of auto, {", ".join(MODELS[facts.task])}'
-    )
+    names = ", ".join((AUTO, *MODELS[facts.task]))
+    return ConfigError(f'model = "{config.model or AUTO}": allowed for data sets of {facts.task} is one of {names}')

@@ -3,9 +3,13 @@
 import sys
 from importlib.metadata import version
 
+import numpy as np
 import pytest
 import torch
 
+import curvfed
+from curvfed.deployments.commands.command import main
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks.images.readers import read_named
 from curvfed.tasks.images.resnets import resnet18
 from curvfed.tasks.images.torchvision_modules import torchvision_module
@@ -33,6 +37,28 @@ def test_the_error_names_both_versions_and_what_to_do(tmp_path, use):
         use(tmp_path)
     for fact in (f"torch {version('torch')}", f"torchvision {version('torchvision')}", REASON):
         assert fact in str(caught.value)
+
+
+@pytest.mark.usefixtures("misfit")
+@pytest.mark.parametrize("command", ["check", "simulate", "run"])
+@pytest.mark.parametrize("dataset", ["digits", "mnist"], ids=["built in", "absent"])
+def test_a_model_that_cannot_be_made_is_refused_before_the_start(tmp_path, monkeypatch, capsys, command, dataset):
+    monkeypatch.setattr("curvfed.tasks.public_data.PROBE_URL", "http://127.0.0.1:9/")
+    folders = [f"results-dir={tmp_path / 'results'}", f"data-dir={tmp_path / 'data'}"]
+    assert main([command, "method=fedavg", f"dataset={dataset}", "model=resnet18", *folders]) == 2
+    told = capsys.readouterr().err
+    assert command != "check" or 'model = "resnet18" cannot be made' in told
+    assert dataset != "digits" or REASON in told
+    assert len(told.splitlines()) == 1 or "they cannot be downloaded" in told
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.usefixtures("misfit")
+def test_a_model_for_data_in_memory_is_made_before_the_start(tmp_path):
+    client = (np.zeros((4, 8, 8), np.uint8), np.arange(4) % 2)
+    with pytest.raises(ConfigError, match='model = "resnet18" cannot be made'):
+        curvfed.simulate("fedavg", data=[client, client], model="resnet18", results_dir=tmp_path / "results")
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_module_that_fits():
