@@ -167,7 +167,7 @@ def test_many_clients_are_numbered_not_listed():
     assert sentence.startswith("12 clients (0, 1, 2, 3, 4, …) have no training examples")
 
 
-def test_the_page_lists_the_warnings_and_the_page_of_an_earlier_version_none(tmp_path):
+def test_the_page_lists_the_warnings_and_without_any_has_no_list(tmp_path):
     found = run(tmp_path, method="fedprox", num_rounds=1)
     page = write_report(found.path).read_text()
     assert '<div class="warnings" role="note"><strong>1 warning</strong>' in page
@@ -183,21 +183,6 @@ def test_names_of_classes_are_no_html(tmp_path):
     page = write_report(found.path).read_text()
     assert "&lt;b&gt;all&lt;/b&gt;" in page
     assert "<b>all" not in page
-
-
-def test_a_checkpoint_of_an_earlier_version_is_gone_on_with(tmp_path):
-    """It has neither courses nor steps."""
-    from curvfed.strategies.wire.store import Store
-
-    run(tmp_path, method="fedavg", num_rounds=1)
-    store = Store(tmp_path / "run" / "checkpoint" / "server")
-    arrays, saved = store.load(1)
-    assert len(saved.pop("courses")) == CLIENTS
-    assert saved.pop("most_steps") == 1
-    store.save(1, {name: np.array(array) for name, array in arrays.items()}, saved, base=0)
-    found = run(tmp_path, method="fedavg", num_rounds=2, resume=True)
-    assert found.summary["status"] == "completed"
-    assert len(rows(found.path / "rounds.csv")) == 2
 
 
 @pytest.mark.parametrize(("points", "sent"), [(40, 3), (3000, 0)])
