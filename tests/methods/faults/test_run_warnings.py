@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from app_runs import CLIENTS, forged, partition_of, real_nodes, rows, run
+from app_runs import forged, partition_of, real_nodes, rows, run
 from graph_fixtures import user_fields
 
 from curvfed.server_app.directory.checkpoint import State
