@@ -2,7 +2,7 @@
 
 import logging
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +55,10 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
         For any other argument, a file that cannot be read, or an unknown key; names the nearest known one.
     """
     config: dict[str, Value] = {}
-    for argument in arguments:
-        key, equals, text = argument.partition("=")
+    pairs = [argument.partition("=") for argument in arguments]
+    check_keys([key for key, equals, _ in pairs if equals], defaults)
+    for argument, (key, equals, text) in zip(arguments, pairs, strict=True):
         if equals:
-            check_key(key, defaults)
             config[key] = read_value(text, defaults[key])
         elif argument.endswith(".toml"):
             config |= _read_file(Path(argument), defaults)
@@ -67,9 +67,27 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
         else:
             raise UsageError(
                 f"{argument!r} is not of the form key=value, nor a preset, nor the path of a .toml file; "
-                f"{nearest(PRESETS, argument)}"
+                f"{_pair_of(argument, defaults) or nearest(PRESETS, argument)}"
             )
     return config
+
+
+def _pair_of(word: str, defaults: Mapping[str, Value]) -> str:
+    """A hint at the pair that a word without `=` stands for; "" if it may be anything."""
+    from curvfed.strategies.method_index import SUMMARIES
+    from curvfed.tasks.names import is_named
+    from curvfed.tasks.points.datasets import ENDINGS
+
+    path = Path(word)
+    if word in defaults:
+        pair = f"{word}=VALUE, without spaces"
+    elif word.lower() in SUMMARIES:
+        pair = f"method={word.lower()}"
+    elif is_named(word) or path.exists() or path.suffix.lower() in (".pt", *ENDINGS):
+        pair = f"dataset={word}"
+    else:
+        return ""
+    return f"did you mean {pair}?"
 
 
 def pop_supernodes(config: dict[str, Value], default: int) -> int:
@@ -124,21 +142,27 @@ def read_toml(path: Path) -> dict[str, Any]:
 def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
     settings = dotted(read_toml(path))
     config: dict[str, Value] = {key: plain(value, defaults.get(key)) for key, value in settings.items()}
+    check_keys(config, defaults, f"{path}: ")
     for key, value in config.items():
-        check_key(key, defaults, f"{path}: ")
         if not isinstance(value, Value):
             raise UsageError(f"{path}: {key} is {value!r}; allowed is a number, a string, true or false")
     return config
 
 
-def check_key(key: str, defaults: Mapping[str, Value], where: str = "") -> None:
-    """Refuse an unknown key, and name the nearest known one.
+def check_keys(keys: Iterable[str], defaults: Mapping[str, Value], where: str = "") -> None:
+    """Refuse unknown keys, all in one error, and name the nearest known one of each.
 
     Raises
     ------
     UsageError
     """
-    if key not in defaults:
-        near = nearest_key(key, defaults)
-        hint = f"; did you mean {near!r}?" if near else did_you_mean(key, defaults, "docs/configuration.md")
-        raise UsageError(f"{where}{key!r} is not a key of the run config{hint}")
+    unknown = [
+        f"{where}{key!r} is not a key of the run config{_hint(key, defaults)}" for key in keys if key not in defaults
+    ]
+    if unknown:
+        raise UsageError("\n".join(unknown))
+
+
+def _hint(key: str, defaults: Mapping[str, Value]) -> str:
+    near = nearest_key(key, defaults)
+    return f"; did you mean {near!r}?" if near else did_you_mean(key, defaults, "docs/configuration.md")

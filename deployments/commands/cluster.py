@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from curvfed.deployments.cluster.ports import API_PORT, FLEET_PORT, LAST_PORT
+from curvfed.deployments.commands.groups import Commands
 from curvfed.deployments.commands.parameters import Debug, Pairs, all_pairs, expanded
 
 if TYPE_CHECKING:
     from curvfed.deployments.cluster.folder import ServerFolder
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="""

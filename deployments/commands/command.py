@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from curvfed.deployments.commands.cluster import app as cluster
+from curvfed.deployments.commands.groups import Commands
 from curvfed.deployments.commands.lists import datasets, methods, presets
 from curvfed.deployments.commands.models import adapt, embed, predict
 from curvfed.deployments.commands.runs import check, run, simulate
@@ -17,6 +18,7 @@ from curvfed.deployments.terminal import lasting_output
 
 app = typer.Typer(
     name="curvfed",
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

@@ -28,7 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, check_key, pop_supernodes, read_toml
+from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, check_keys, pop_supernodes, read_toml
 from curvfed.server_app.directory.run_directory import FREE_TO_CHANGE
 from curvfed.strategies.base.dotted import dotted, plain
 from curvfed.strategies.base.errors import ConfigError
@@ -225,8 +225,8 @@ def combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, 
         For a key or a value that a sweep may not have.
     """
     axes: dict[str, list[Value]] = {}
+    check_keys(settings, DEFAULTS, f"{path}: ")
     for key, value in settings.items():
-        check_key(key, DEFAULTS, f"{path}: ")
         if key in PLACES:
             raise UsageError(
                 f"{path}: {key!r} is not for a sweep; see --data, --results, --cpus and --gpus, the sweep sets the "

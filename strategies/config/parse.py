@@ -87,6 +87,7 @@ def _wrong_of_others(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _check_names(raw: Mapping[str, Any], every: Mapping[str, Scalar]) -> None:
+    wrong = []
     for key in raw:
         if key not in every:
             near = nearest_key(key, every)
@@ -94,7 +95,9 @@ def _check_names(raw: Mapping[str, Any], every: Mapping[str, Scalar]) -> None:
             table = key.partition(".")[0]
             if "." in key and not any(one.startswith(f"{table}.") for one in every):
                 hint += f' Nothing that is installed here has keys of "{table}"; {plugins.EVERYWHERE}'
-            raise ConfigError(f'unknown key "{key}"{hint}')
+            wrong.append(f'unknown key "{key}"{hint}')
+    if wrong:
+        raise ConfigError("\n".join(wrong))
 
 
 def _read(
