@@ -67,7 +67,7 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
         else:
             raise UsageError(
                 f"{argument!r} is not of the form key=value, nor a preset, nor the path of a .toml file; "
-                f"{_pair_of(argument, defaults) or nearest(PRESETS, argument)}"
+                f"{_pair_of(argument, defaults)}{nearest(PRESETS, argument)}"
             )
     return config
 
@@ -87,7 +87,7 @@ def _pair_of(word: str, defaults: Mapping[str, Value]) -> str:
         pair = f"dataset={word}"
     else:
         return ""
-    return f"did you mean {pair}?"
+    return f"did you mean {pair}? "
 
 
 def pop_supernodes(config: dict[str, Value], default: int) -> int:

@@ -26,7 +26,11 @@ def list_methods() -> None:
 
 def list_datasets() -> None:
     """Print every data set, its task, and where it is from."""
-    _print(("data set", "task", "where from"), catalogue())
+    # Without long dotted names, which a narrow terminal would break anywhere.
+    rows = [
+        (name, task, re.sub(r"\b([a-z_.]+)\.([A-Z]\w+)", r"\2 of \1", origin)) for name, task, origin in catalogue()
+    ]
+    _print(("data set", "task", "where from"), rows)
 
 
 def list_presets() -> None:

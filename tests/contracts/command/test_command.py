@@ -113,6 +113,13 @@ def test_methods_and_data_sets_are_listed(capsys):
         assert tasks_of(name) == (tuple(MODELS) if task == "any" else (task,))
 
 
+def test_class_names_are_whole_on_a_narrow_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["datasets"]) == 0
+    words = set(capsys.readouterr().out.split())
+    assert {"HeterophilousGraphDataset", "torch_geometric.datasets", "amazon-computers"} <= words
+
+
 def test_presets_are_listed_and_printed(capsys):
     assert main(["presets"]) == 0
     out = capsys.readouterr().out
@@ -235,20 +242,6 @@ def test_data_that_will_not_do_leave_no_folder_and_are_said_once(command, tmp_pa
         assert not told.out
         assert not (tmp_path / "results").exists()
         assert not (own_home / "curvfed" / "results").exists()
-
-
-def test_a_data_set_that_can_be_downloaded_is_left_to_the_run(tmp_path, own_home, monkeypatch):
-    asked = []
-    monkeypatch.setattr("curvfed.tasks.public_data.fetch", lambda *words: asked.append(words) or _no_network())
-    assert (
-        main(["simulate", "dataset=cora", f"data-dir={tmp_path}", f"results-dir={tmp_path / 'results'}", *SMALL]) == 1
-    )
-    assert asked
-    assert len(list((tmp_path / "results").iterdir())) == 1
-
-
-def _no_network() -> None:
-    raise OSError("no network")
 
 
 # --- How it ends ----------------------------------------------------------------------------------------------------------
