@@ -17,8 +17,8 @@ class Commands(TyperGroup):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            error.message += f" The commands are {', '.join(self.list_commands(ctx))}."
-            raise
+            names = ", ".join(self.list_commands(ctx))
+            raise click.UsageError(f"{error.message} The commands are {names}.", ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Show how a key is written in the error for one that was written as an option.
