@@ -40,6 +40,8 @@ def unreadable(path: Path, error: Exception, expected: str) -> DataError:
         reason = "another program has it open for writing, such as a notebook: close it there, or copy the file"
     elif isinstance(error, PermissionError):
         reason = "this user may not read it"
+    elif path.is_file() and not path.stat().st_size:
+        reason = "it is empty, 0 bytes"
     else:
         reason = f"it is damaged, or no {expected}"
     return DataError(f"{path} cannot be read ({type(error).__name__}): {reason} ({error})", str(error))

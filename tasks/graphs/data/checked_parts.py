@@ -26,11 +26,18 @@ IGNORED = -100
 
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
+WITHOUT = (
+    ". The nodes of a graph without features can have their degrees: "
+    "data.x = torch.bincount(data.edge_index[0], minlength=data.num_nodes).float().unsqueeze(1)"
+)
+"""A hint where x is absent."""
+
 
 def features(where: Path | str, x: object) -> Tensor:
     """Node features, (nodes, F), float32, finite; dense, or CSR without zeros where x is sparse."""
     if not isinstance(x, Tensor) or x.ndim != 2 or 0 in x.shape or x.is_complex():
-        raise DataError(f"{where}: x must be a tensor of numbers (nodes, features), neither 0; it is {what(x)}")
+        hint = WITHOUT if x is None else ""
+        raise DataError(f"{where}: x must be a tensor of numbers (nodes, features), neither 0; it is {what(x)}{hint}")
     if x.layout == torch.strided:
         checked = x.detach().to(torch.float32).contiguous()
         bad = int((~checked.isfinite()).any(dim=1).sum())

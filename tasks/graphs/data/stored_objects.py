@@ -130,6 +130,8 @@ def read_objects(path: Path, expected: str) -> object:
     """
     if not path.is_file():  # a pipe would be waited for
         raise DataError(f"no file {path}; expected {expected}")
+    if not path.stat().st_size:
+        raise DataError(f"{path} cannot be read: it is empty, 0 bytes; expected {expected}")
     stand_ins = dict(_READABLE) | {name: _stand_in(name) for name in _USUAL}
     while True:
         try:

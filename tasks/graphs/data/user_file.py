@@ -142,6 +142,13 @@ def _refuse_several_kinds(where: str, kind: object) -> None:
         )
 
 
+def _is_model(mapping: Mapping[str, object]) -> bool:
+    """Whether these are a model's parameters by name, a checkpoint that has them, or the attributes of a module."""
+    inner = [value for value in mapping.values() if isinstance(value, dict)]
+    names = {str(name).rpartition(".")[2] for entries in (mapping, *inner) for name in entries}
+    return bool(names & {"weight", "bias", "_parameters"})
+
+
 def _fields(where: str, stored: object) -> dict[str, object]:
     """The fields of a graph: of a dict, of a `Data` or an object derived from it, or of one of PyTorch Geometric 1."""
     _refuse_several_kinds(where, stored)
@@ -149,6 +156,10 @@ def _fields(where: str, stored: object) -> dict[str, object]:
     mapping = stored if isinstance(stored, dict) else getattr(attributes.get("_store"), "_mapping", attributes)
     if not {"x", "edge_index", "adj_t"} & mapping.keys():
         kind = type(stored).__name__
+        if _is_model(mapping):
+            raise DataError(
+                f"{where} looks like a model's state_dict or a model, no graph; expected {_ONE}, or {_MANY}"
+            )
         raise DataError(f"{where} holds a {kind}; expected {_ONE}, or {_MANY}; {STORE_AGAIN}", kind)
     fields = {str(name).strip("_"): plain(value) for name, value in mapping.items()}
     for name in ("x", "edge_index", "y"):

@@ -85,7 +85,7 @@ def test_faults_of_an_npz(tmp_path, change, message):
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no zip", b"x,y,label\n"])
+@pytest.mark.parametrize("content", [b"PK\x03\x04 no zip", b"x,y,label\n"])
 def test_no_npz_at_all(tmp_path, content):
     (tmp_path / "a.npz").write_bytes(content)
     with pytest.raises(DataError, match=r"a\.npz cannot be read .*: it is damaged, or no \.npz file"):
@@ -465,3 +465,30 @@ def test_cells_of_unknown_class_are_neither_trained_on_nor_scored(h5ad, tmp_path
     own = load_own(path, PointSpec("uniform", tmp_path, embedding_key="X_disc", label_key="cell"))
     assert (own.points == POINTS[[0, 2]]).all()
     assert own.labels.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("four.csv", "a,b,c,d,label\n0.1,0.2,0.3,0.4,p\n0.2,0.2,0.3,0.4,q\n"),
+        ("umap.csv", "x,y,label\n-4.1,11.2,p\n3.2,-0.2,q\n"),
+    ],
+)
+def test_what_is_not_in_a_disc_is_told_how_to_get_there(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match="curvfed embed makes points in the disc from gene expression") as caught:
+        read_points(tmp_path / name, -1.0, "", "label")
+    assert ("UMAP" in str(caught.value)) == (name == "umap.csv")
+
+
+@pytest.mark.parametrize("name", ["empty.npz", "empty.csv", "empty.h5ad"])
+def test_an_empty_file_is_called_empty(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(DataError, match="is empty"):
+        read_points(tmp_path / name, -1.0, "X", "label")
+
+
+def test_one_hot_classes(tmp_path):
+    np.savez(tmp_path / "codes.npz", data=np.full((3, 2), 0.1), label=np.eye(3))
+    with pytest.raises(DataError, match=r"label has shape \(3, 3\).*of one-hot codes take argmax"):
+        read_points(tmp_path / "codes.npz", -1.0, "", "label")

@@ -231,3 +231,35 @@ def test_memory_that_runs_out_while_data_are_read_is_told_in_a_line(tmp_path, ca
     assert main(["simulate", f"dataset={tmp_path / 'own.pt'}", f"results-dir={tmp_path / 'results'}"]) == 2
     assert "can't allocate memory" in capsys.readouterr().err
     assert not (tmp_path / "results").exists()
+
+
+PARAMETERS = torch.nn.Linear(3, 2).state_dict()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [PARAMETERS, {"epoch": 3, "model_state_dict": PARAMETERS}, torch.nn.Linear(3, 2)],
+    ids=["state_dict", "checkpoint", "module"],
+)
+def test_a_file_of_a_model_is_told_from_one_of_graphs(tmp_path, content):
+    torch.save(content, tmp_path / "model.pt")
+    with pytest.raises(DataError, match="looks like a model's state_dict or a model, no graph"):
+        load_client(GraphSpec(str(tmp_path / "model.pt"), tmp_path), 0, 1, tmp_path / "cache")
+
+
+def test_an_empty_file_and_a_graph_without_features(tmp_path, capsys):
+    (tmp_path / "empty.pt").touch()
+    assert main(["check", f"dataset={tmp_path / 'empty.pt'}"]) == 2
+    assert "empty.pt cannot be read: it is empty, 0 bytes" in capsys.readouterr().err
+    fields = {name: value for name, value in user_fields().items() if name != "x"}
+    torch.save(fields, tmp_path / "bare.pt")
+    assert main(["check", f"dataset={tmp_path / 'bare.pt'}"]) == 2
+    error = capsys.readouterr().err
+    assert "x must be a tensor of numbers" in error
+    (code,) = re.findall("data.x = (.*)", error)
+
+    class Graph:
+        edge_index, num_nodes = fields["edge_index"], len(fields["y"])
+
+    torch.save(fields | {"x": eval(code, {"torch": torch, "data": Graph})}, tmp_path / "bare.pt")
+    assert main(["check", f"dataset={tmp_path / 'bare.pt'}", "num-supernodes=2"]) == 0
