@@ -9,6 +9,7 @@ import contextlib
 import pickle
 import re
 import warnings
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ STORE_AGAIN = (
 )
 
 _NOT_ALLOWED = re.compile(r"GLOBAL (\S+) was not an allowed global")
+_CONTAINER = re.compile(r"Can only (append|extend|SETITEMS?)\b.* got <class '" + re.escape(__name__) + r"\.(\S+)'>")
 _BUILT_IN = re.compile(r"[^.]+")
 _PLAIN_DTYPE = re.compile(r"[biufU]\d+")
 
@@ -55,6 +57,18 @@ class StoredArray(StandIn):
         elif _PLAIN_DTYPE.fullmatch(dtype.code):
             order: Any = "F" if is_fortran else "C"
             self.value = np.frombuffer(data, dtype.order + dtype.code).reshape(shape, order=order).copy()
+
+
+class _StoredList(StandIn):
+    def __new__(cls, *arguments: object) -> Any:
+        """The unpickler fills lists, and no object of a class derived from them."""
+        return []
+
+
+class _StoredDict(StandIn):
+    def __new__(cls, *arguments: object) -> Any:
+        """The unpickler fills a dict of this kind, and sets its attributes."""
+        return OrderedDict()
 
 
 class _Dtype(StandIn):
@@ -137,8 +151,8 @@ def read_objects(path: Path, expected: str) -> object:
         try:
             return _load(path, stand_ins)
         except Exception as error:  # the file is a program for the unpickler, which may raise anything
-            name = _unknown_class(error)
-            if name is None or name in stand_ins:
+            unknown = _unknown_class(error, stand_ins)
+            if not unknown:
                 words = str(error).rpartition("WeightsUnpickler error:")[2].strip().partition("\n")[0]
                 classes = ", ".join(stand_ins.keys() - {*_READABLE, *_USUAL})
                 cause = f"{words}; it has objects of {classes}" if classes else words
@@ -147,7 +161,7 @@ def read_objects(path: Path, expected: str) -> object:
                     f"{STORE_AGAIN}",
                     cause,
                 ) from error
-            stand_ins[name] = _stand_in(name)
+            stand_ins |= unknown
 
 
 def _load(path: Path, stand_ins: Mapping[str, Any]) -> object:
@@ -177,12 +191,17 @@ def _stand_in(name: str) -> type[StandIn]:
     return type(name, (StandIn,), {})
 
 
-def _unknown_class(error: Exception) -> str | None:
-    """The class that the unpickler met and does not know."""
-    if not isinstance(error, pickle.UnpicklingError) or not (match := _NOT_ALLOWED.search(str(error))):
-        return None
-    name = match[1]
-    return f"builtins.{name}" if _BUILT_IN.fullmatch(name) else name
+def _unknown_class(error: Exception, stand_ins: Mapping[str, Any]) -> dict[str, type[StandIn]]:
+    """A stand-in for the class that the unpickler met and does not know, or cannot fill; none if it is another error."""
+    if not isinstance(error, pickle.UnpicklingError):
+        return {}
+    if match := _CONTAINER.search(str(error)):
+        return {match[2]: _StoredDict if match[1].startswith("SET") else _StoredList}
+    if match := _NOT_ALLOWED.search(str(error)):
+        name = match[1]
+        name = f"builtins.{name}" if _BUILT_IN.fullmatch(name) else name
+        return {} if name in stand_ins else {name: _stand_in(name)}
+    return {}
 
 
 def plain(value: object) -> object:

@@ -1,5 +1,6 @@
 """Graphs in the forms in which PyTorch Geometric, OGB, NumPy and SciPy leave them in a file or in memory."""
 
+import collections
 import copy
 import datetime
 import pickle
@@ -46,6 +47,22 @@ class MyData(Data):
     """A user's own class, which no node knows."""
 
 
+class MyList(list):
+    """A user's own list."""
+
+
+class MyDict(dict):
+    """A user's own dict, with attributes beside its entries, as EasyDict has them."""
+
+
+def odd_containers() -> Data:
+    data = plain_data()
+    data.log, data.steps = collections.deque([1, 2]), MyList([1, 2])
+    data.options = MyDict(width=3)
+    data.options.width = 3
+    return data
+
+
 def odd_extras() -> Data:
     data = plain_data()
     data.scale, data.made = np.float64(3), datetime.datetime(2024, 1, 2)
@@ -70,6 +87,7 @@ FORMS = {
     "a class of the user's": lambda: MyData(**user_fields()),
     "a batch of one": lambda: Batch.from_data_list([plain_data()]),
     "odd values beside": odd_extras,
+    "odd containers beside": odd_containers,
     "arrays of NumPy": with_arrays,
     "arrays of another byte order": lambda: {
         name: value.astype(value.dtype.newbyteorder(">")) if value.dtype.kind in "if" else value
