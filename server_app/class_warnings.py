@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from curvfed.server_app.federation import Federation
-from curvfed.tasks.class_names import alike
+from curvfed.tasks.class_names import alike, placeholders, row_of
 
 SHOWN = 5
 """The most classes that a sentence names."""
@@ -35,6 +35,17 @@ def of_one_client(federation: Federation) -> str:
     return (
         f"a single client has these classes: {'; '.join(first)}{more}. Nobody else learns them, nor is scored on them; "
         "write names of one class in the same way at every site"
+    )
+
+
+def unlabelled(federation: Federation) -> str:
+    """The classes whose names say that there is no class."""
+    names = placeholders(federation.facts.class_names)
+    if not names:
+        return ""
+    return (
+        f"these are trained and scored as classes: {row_of(names[:SHOWN])}. Leave the label empty where none is known; "
+        "points.classes names the classes to keep"
     )
 
 

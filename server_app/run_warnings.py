@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from curvfed.server_app.class_warnings import crowded, of_one_client
+from curvfed.server_app.class_warnings import crowded, of_one_client, unlabelled
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation, grouped
 from curvfed.server_app.personal_figures import personal_figures
@@ -129,6 +129,7 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
         REFUSED: _refused(federation),
         "classes": _classes(federation),
         "names": of_one_client(federation),
+        "unlabelled": unlabelled(federation),
         "crowded": crowded(federation, sizes.values()),
         "examples": f"{_clients(empty)} no training examples: such a client never trains, and is only scored; give it "
         "labelled data, or start the run without it" if empty else "",

@@ -14,6 +14,15 @@ MISSING = frozenset(
 """What programs write in place of a label: R, spreadsheets, databases, and pandas, which reads all of them so."""
 
 
+PLACEHOLDERS = frozenset(
+    (
+        "", "-", "missing", "na", "nan", "nil", "none", "noclass", "nolabel", "notassigned", "notavailable", "null",
+        "unannotated", "unassigned", "undefined", "undetermined", "unknown", "unlabeled", "unlabelled",
+    )
+)  # fmt: skip
+"""Names, as by `alike`, that may be a class, and are more often what people write in place of a label."""
+
+
 SHOWN = 6
 """The names that are told of a longer list."""
 
@@ -67,6 +76,17 @@ def alike(name: str) -> str:
     """What names that may mean one class have in common: letters, digits, + and the minus of a marker."""
     words = re.findall(r"[^\W_]+|\+|-(?!\w)", unicodedata.normalize("NFKC", name).casefold())
     return "".join(word.removesuffix("s") if len(word) > 3 else word for word in words)
+
+
+def placeholders(names: Sequence[str]) -> list[str]:
+    """The names that people give to what has no class.
+
+    Examples
+    --------
+    >>> placeholders(["T cell", "Unassigned", "?", "n.a."]), placeholders(["+", "-"])
+    (['Unassigned', '?', 'n.a.'], [])
+    """
+    return [name for name in names if alike(name) in PLACEHOLDERS and not (name == "-" and "+" in names)]
 
 
 def names_in(text: str) -> list[str]:

@@ -16,12 +16,13 @@ from curvfed.tasks.graphs.data import clients
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec, largest_norm
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
+from curvfed.tasks.history import logged
 from curvfed.tasks.task import Task
 
 
 def own(raw: RawGraph | RawGraphs, config: RunConfig) -> ClientGraph:
     """Data in memory; `config` is settled, here and below."""
-    return clients.logged("data in memory", clients.own(raw, _spec(config)))
+    return logged("data in memory", clients.own(raw, _spec(config)))
 
 
 def load_own(path: Path, config: RunConfig) -> ClientGraph:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ class ClientPoints:
         SHA-256 of all of the above.
     partition_digest : str
         SHA-256 of the partition's membership; "" for a node's own data, a whole data set or its test set.
+    history : str
+        What was left out of the data set, in words.
     """
 
     points: Floats
@@ -42,6 +44,7 @@ class ClientPoints:
     curvature: float
     digest: str
     partition_digest: str
+    history: str = field(default="", kw_only=True)
 
     metric = "accuracy"
     space = ""

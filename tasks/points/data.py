@@ -1,7 +1,7 @@
 """The points of a client (its share of a data set, or its own file), and the global test set."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import numpy as np
 from curvfed.tasks.class_names import class_name, names_in, row_of
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.partition import membership_digest
+from curvfed.tasks.history import logged
 from curvfed.tasks.points.client_points import Booleans, ClientPoints, Integers, client_points
 from curvfed.tasks.points.datasets import CURVATURES, locate
 from curvfed.tasks.points.partition import PARTITIONS, deal_out
@@ -128,7 +129,7 @@ def load_client(spec: PointSpec, partition_id: int, num_partitions: int) -> Clie
     raw, _ = _pooled(spec, stamp)
     owners, digest = _dealt(spec, num_partitions, stamp)
     mine = np.flatnonzero(owners == partition_id)
-    return _client(raw, mine, np.zeros(len(mine), dtype=np.bool_), spec, digest)
+    return logged(spec.dataset, _client(raw, mine, np.zeros(len(mine), dtype=np.bool_), spec, digest), partition_id)
 
 
 def load_test(spec: PointSpec) -> ClientPoints | None:
@@ -167,7 +168,8 @@ def load_own(path: Path, spec: PointSpec) -> ClientPoints:
     DataError
         See `curvfed.tasks.points.readers.read_points`.
     """
-    return own(read_points(path.expanduser(), spec.curvature, spec.embedding_key, spec.label_key), spec)
+    raw = read_points(path.expanduser(), spec.curvature, spec.embedding_key, spec.label_key)
+    return logged(str(path), own(raw, spec))
 
 
 def own(raw: RawPoints, spec: PointSpec) -> ClientPoints:
@@ -260,9 +262,10 @@ def _check_classes(where: str, raw: RawPoints) -> None:
 def _client(
     raw: RawPoints, indices: Integers, test: Booleans, spec: PointSpec, partition_digest: str = ""
 ) -> ClientPoints:
-    return client_points(
+    client = client_points(
         raw.points[indices], raw.labels[indices], test, raw.class_names, spec.curvature, partition_digest
     )
+    return replace(client, history=raw.left_out)
 
 
 def _split_seed(spec: PointSpec) -> int:

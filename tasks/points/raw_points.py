@@ -33,6 +33,8 @@ class RawPoints:
         The data set's own test part, if it has one.
     names : sequence of str, (n,)
         The names of the points in the file; empty if they have none.
+    left_out : str
+        What `only` left out, in words.
     """
 
     points: Floats
@@ -40,6 +42,7 @@ class RawPoints:
     class_names: tuple[str, ...]
     test: Booleans | None
     names: Sequence[str] = ()
+    left_out: str = ""
 
     def only(self, class_names: Sequence[str]) -> "RawPoints":
         """The points of these classes, renumbered, none of unknown class. A class without points keeps its number."""
@@ -47,9 +50,10 @@ class RawPoints:
         # The last entry is that of the label −1.
         labels = np.array([numbers.get(name, -1) for name in self.class_names] + [-1], dtype=np.int64)[self.labels]
         kept = labels >= 0
-        return RawPoints(
-            self.points[kept], labels[kept], tuple(numbers), self.test[kept] if self.test is not None else None
-        )
+        unknown = int((self.labels < 0).sum())
+        words = f"{unknown} of {len(kept)} points are of unknown class, in no training and no score" if unknown else ""
+        test = self.test[kept] if self.test is not None else None
+        return RawPoints(self.points[kept], labels[kept], tuple(numbers), test, left_out=words)
 
 
 def in_order(class_names: Sequence[str]) -> list[str]:

@@ -1,6 +1,5 @@
 """The graph data of one client: its part of a public data set, its generated tree, or its own file or folder."""
 
-import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,8 +25,7 @@ from curvfed.tasks.graphs.data.partition import (
 )
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.sparse import select_rows
-
-log = logging.getLogger("curvfed")
+from curvfed.tasks.history import logged
 
 
 def load_client(spec: GraphSpec, partition_id: int, num_partitions: int, cache_dir: Path) -> ClientGraph:
@@ -84,13 +82,6 @@ def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> Clie
         return own(located.read(), spec)
     folder = cache_dir / prepared.cache_key(asdict(spec) | {"dataset": "", "data_dir": "", "own": 1}, located.files)
     return logged(str(path), prepared.load(ClientGraph, folder, 0, lambda: [own(located.read(), spec)]))
-
-
-def logged(source: str, client: ClientGraph, partition_id: int = 0) -> ClientGraph:
-    """The client; the history of the first is logged."""
-    if client.history and not partition_id:
-        log.info("%s: %s", source, client.history)
-    return client
 
 
 def own(raw: RawGraph | RawGraphs, spec: GraphSpec) -> ClientGraph:

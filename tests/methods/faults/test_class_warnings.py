@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 import curvfed
+from curvfed.deployments.commands.command import main
 
 rng = np.random.default_rng(0)
 POINTS = rng.uniform(-0.5, 0.5, (60, 2))
@@ -52,6 +53,21 @@ def test_nearly_as_many_classes_as_examples_are_told(tmp_path):
     assert any("there are 40 classes for" in text for text in run.summary["warnings"])
     run = curvfed.simulate("fedavg", data=[(images, np.arange(40) % 4)] * 2, **keys)
     assert not any("classes for" in text for text in run.summary["warnings"])
+
+
+def test_what_marks_a_missing_label_is_no_class_or_is_told(tmp_path, caplog, capsys):
+    names = ["a", "b", "Unassigned", "NA"]
+    rows = [f"{x},{y},{names[number % 4]}" for number, (x, y) in enumerate(POINTS)]
+    (tmp_path / "own.csv").write_text("\n".join(["x,y,label", *rows]))
+    keys = {"num_rounds": 1, "results_dir": tmp_path / "results", "quiet": True, "dataset": tmp_path / "own.csv"}
+    caplog.set_level("INFO", "curvfed")
+    run = curvfed.simulate("fedavg", num_supernodes=2, **keys)
+    assert [text for text in run.summary["warnings"] if "scored as classes: Unassigned." in text]
+    assert caplog.text.count("15 of 60 points are of unknown class") == 1
+    run = curvfed.simulate("fedavg", num_supernodes=2, **keys | {"points": {"classes": ["a", "b"]}})
+    assert not [text for text in run.summary["warnings"] if "scored as classes" in text]
+    assert main(["check", "method=fedavg", f"dataset={tmp_path}/own.csv", "num-supernodes=2"]) == 0
+    assert "read: 15 of 60 points are of unknown class" in capsys.readouterr().out
 
 
 def test_folders_of_one_class_may_be_written_in_two_ways(tmp_path):
