@@ -126,7 +126,7 @@ def test_a_list_of_names_is_a_row_of_csv():
 
 @pytest.mark.parametrize("given", [NAMES, tuple(NAMES), np.array(NAMES)])
 def test_python_gives_a_list(given):
-    assert names_in(plain(given)) == NAMES
+    assert names_in(plain(given, "")) == NAMES
 
 
 def test_the_command_line_takes_quotes_and_lists():
