@@ -151,8 +151,7 @@ def _naming(key: str, value: str) -> Iterator[None]:
     except (OSError, ImportError, MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not is_about_memory(error):
             raise
-        done = "made" if key == "model" else "read"
-        raise ConfigError(f'{key} = "{value}" cannot be {done}: {type(error).__name__}: {error}') from None
+        raise ConfigError(f'{key} = "{value}" cannot be read: {type(error).__name__}: {error}') from None
 
 
 def _places(request: Request) -> list[tuple[str, bool]]:

@@ -119,6 +119,8 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
             head_spec(spec)  # refuses what no head can be
     except ValueError as error:
         raise ConfigError(f'method = "{config.method}": {error}') from None
+    except ImportError as error:
+        raise ConfigError(f'model = "{kind}": {error}') from None
     if method.loss == "triplet" and spec.num_classes < 2:
         raise ConfigError(f'method = "{config.method}" needs 2 classes or more, the federation has {spec.num_classes}')
     return spec
@@ -167,7 +169,7 @@ def build_model(spec: "AnyModelSpec", seed: int) -> nn.Module:
     Raises
     ------
     ConfigError
-        If the images are too small for the network.
+        If the images are too small for the network, or a package that it needs cannot be imported.
     """
     if isinstance(spec, ModelSpec):
         from curvfed.tasks.graphs.models.registry import build
@@ -183,7 +185,7 @@ def build_model(spec: "AnyModelSpec", seed: int) -> nn.Module:
     assert isinstance(spec, ImageModelSpec)
     try:
         return build_image_model(spec, seed)
-    except ValueError as error:
+    except (ValueError, ImportError) as error:
         raise ConfigError(f'model = "{spec.kind}": {error}') from None
 
 

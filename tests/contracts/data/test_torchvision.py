@@ -10,6 +10,9 @@ import torch
 import curvfed
 from curvfed.deployments.commands.command import main
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.model_spec import build_model, model_spec
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.images.readers import read_named
 from curvfed.tasks.images.resnets import resnet18
 from curvfed.tasks.images.torchvision_modules import torchvision_module
@@ -47,16 +50,23 @@ def test_a_model_that_cannot_be_made_is_refused_before_the_start(tmp_path, monke
     folders = [f"results-dir={tmp_path / 'results'}", f"data-dir={tmp_path / 'data'}"]
     assert main([command, "method=fedavg", f"dataset={dataset}", "model=resnet18", *folders]) == 2
     told = capsys.readouterr().err
-    assert command != "check" or 'model = "resnet18" cannot be made' in told
+    assert command != "check" or 'model = "resnet18": ' in told
     assert dataset != "digits" or REASON in told
     assert len(told.splitlines()) == 1 or "they cannot be downloaded" in told
     assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.usefixtures("misfit")
+def test_a_model_that_is_loaded_is_refused_in_words():
+    facts = Facts("images", 0, ("a", "b"), "1x8x8")
+    with pytest.raises(ConfigError, match=REASON):  # one of the errors that predict and adapt expect
+        build_model(model_spec(parse({"method": "fedavg", "dataset": "digits", "model": "resnet18"}), facts), 0)
+
+
+@pytest.mark.usefixtures("misfit")
 def test_a_model_for_data_in_memory_is_made_before_the_start(tmp_path):
     client = (np.zeros((4, 8, 8), np.uint8), np.arange(4) % 2)
-    with pytest.raises(ConfigError, match='model = "resnet18" cannot be made'):
+    with pytest.raises(ConfigError, match=f'model = "resnet18": .*{REASON}'):
         curvfed.simulate("fedavg", data=[client, client], model="resnet18", results_dir=tmp_path / "results")
     assert not (tmp_path / "results").exists()
 
