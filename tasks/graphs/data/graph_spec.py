@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.own_split import VALIDATION, OwnSplit
+from curvfed.tasks.graphs.data.own_split import PARTS, VALIDATION, OwnSplit
 from curvfed.tasks.graphs.data.partition import PARTITIONS, check_shares, random_split
 from curvfed.tasks.graphs.sparse import map_rows, row_blocks
 
@@ -77,20 +77,19 @@ class GraphSpec:
         masks = split.masks[:, :, self.seed % split.masks.shape[2]].clone()
         if not split.absent:
             return masks
-        first, *others = split.absent
+        first, last = split.absent[0], split.absent[-1]
+        sizes = (self.train_size, 1 - self.train_size - self.test_size, self.test_size)
+        share = sizes[first] / max(sizes[first] + sizes[last], 1e-9)
+        pool = (labels >= 0) & ~masks.any(dim=0)
         if split.absent == (VALIDATION,):
-            pool, share = masks[0], VALIDATION_SHARE
-        else:
-            pool = (labels >= 0) & ~masks.any(dim=0)
-            sizes = (self.train_size, 1 - self.train_size - self.test_size, self.test_size)
-            of_all = sum(sizes[part] for part in split.absent)
-            share = sizes[first] / of_all if others and of_all else 1.0
-        members = pool.nonzero().squeeze(1)
-        order = members[np.random.default_rng([self.seed, 2]).permutation(len(members))]
+            last = PARTS.index("train")
+            share = VALIDATION_SHARE
+            pool = masks[last]
+        order = np.random.default_rng([self.seed, 2]).permutation(pool.nonzero().squeeze(1).numpy())
         count = round(share * len(order))
         masks[:, order] = False
         masks[first, order[:count]] = True
-        masks[others[0] if others else 0, order[count:]] = True
+        masks[last, order[count:]] = True
         return masks
 
 

@@ -1,5 +1,6 @@
 """The split of the nodes in a file: masks, or lists of node numbers, as PyTorch Geometric and OGB spell them."""
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,10 +17,14 @@ PARTS = ("train", "val", "test")
 VALIDATION = PARTS.index("val")
 WORDS = ("training", "validation", "testing")
 
-_PART_OF = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2, "testing": 2}
-_PART = f"({'|'.join(_PART_OF)})"
-_NAMES = re.compile(rf"{_PART}_masks?|{_PART}_(?:idx|index|indices)|idx_{_PART}")
-_TABLES = ("split", "splits", "split_idx", "split_dict")
+_PART = "(?:(train|training)|(val|valid|validation|dev)|(test|testing))"
+_SPELLINGS = (
+    rf"{_PART}_masks?",
+    rf"{_PART}_(?:idx|index|indices)",
+    rf"idx_{_PART}",
+    rf"splits?(?:_idx|_dict)?\['(?:idx_)?{_PART}(?:_masks?|_idx|_index|_indices)?'\]",
+)
+"""Names of a part; the group that matches is its place in `PARTS`. An earlier one comes first where a file has several."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,45 +71,45 @@ def own_split(where: Path | str, fields: Mapping[str, object], num_nodes: int) -
     DataError
         A part that is neither a mask nor a list of node numbers, or a node that is in two parts.
     """
-    present = _present(fields)
-    if not present:
+    parts = _parts(fields)
+    names = tuple(name for name, _ in parts)
+    if not any(names):
         return None
-    columns = [_mask(where, *present[part], num_nodes) for part in sorted(present)]
-    counts = sorted({mask.shape[1] for mask in columns} | {1})
-    names = tuple(present[part][0] if part in present else "" for part in range(len(PARTS)))
+    columns = [_mask(where, name, value, num_nodes) for name, value in parts]
     told = ", ".join(filter(None, names))
-    if len(counts) > 2:
+    try:
+        masks = torch.stack(torch.broadcast_tensors(*columns))
+    except RuntimeError:
         splits = [mask.shape[1] for mask in columns]
-        raise DataError(f"{where}: {told} must hold equally many splits, or a single one; they hold {splits}")
-    masks = torch.zeros(len(PARTS), num_nodes, counts[-1], dtype=torch.bool)
-    for part, mask in zip(sorted(present), columns, strict=True):
-        masks[part] = mask
+        raise DataError(
+            f"{where}: {told} must hold equally many splits, or a single one; they hold {splits}"
+        ) from None
     shared = int((masks.sum(dim=0) > 1).any(dim=1).sum())
     if shared:
         raise DataError(f"{where}: {shared} nodes are in more than one of {told}; they must be disjoint")
     return OwnSplit(masks, names)
 
 
-def _present(fields: Mapping[str, object]) -> dict[int, tuple[str, object]]:
-    """The name and the value of each part that is there."""
-    tables = [(name, table) for name in _TABLES if isinstance(table := fields.get(name), dict)]
-    entries = [(name, name, value) for name, value in fields.items() if _NAMES.fullmatch(name)]
-    entries.sort(key=lambda entry: "mask" not in entry[0])
-    for table_name, table in tables:
-        known = [key for key in table if isinstance(key, str) and (key in _PART_OF or _NAMES.fullmatch(key))]
-        entries += [(f"{table_name}['{key}']", key, plain(table[key])) for key in known]
-    present: dict[int, tuple[str, object]] = {}
-    for name, key, value in entries:
-        if value is not None:
-            present.setdefault(_PART_OF[re.sub("_?(masks?|idx|index|indices)_?", "", key)], (name, value))
-    return present
+def _parts(fields: Mapping[str, object]) -> list[tuple[str, object]]:
+    """The name and the value of each part; an absent one is a list of no nodes, without a name."""
+    values = dict(fields)
+    for name, table in fields.items():
+        if isinstance(table, dict):
+            values |= {f"{name}['{key}']": plain(value) for key, value in table.items()}
+    parts: list[tuple[str, object]] = [("", [])] * len(PARTS)
+    for spelling in reversed(_SPELLINGS):
+        for name, value in values.items():
+            match = re.fullmatch(spelling, name)
+            if match and match.lastindex and value is not None:
+                parts[match.lastindex - 1] = name, value
+    return parts
 
 
 def _mask(where: Path | str, name: str, value: object, num_nodes: int) -> Tensor:
     """One part as a mask (N, S) of its splits."""
-    if isinstance(value, list | range):
-        value = _numbers(value)
-    if isinstance(value, Tensor) and value.layout == torch.strided and value.ndim in (1, 2):
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):  # what is no tensor is refused below
+        value = torch.as_tensor(value).to_dense()
+    if isinstance(value, Tensor) and value.ndim in (1, 2):
         is_binary = value.dtype == torch.bool or ("mask" in name and bool(((value == 0) | (value == 1)).all()))
         if is_binary and len(value) == num_nodes and value.numel():
             return value.reshape(num_nodes, -1) != 0
@@ -128,11 +133,3 @@ def _members(where: Path | str, name: str, numbers: Tensor, num_nodes: int) -> T
     mask = torch.zeros(num_nodes, 1, dtype=torch.bool)
     mask[numbers] = True
     return mask
-
-
-def _numbers(values: list[object] | range) -> object:
-    """A list of numbers as a tensor; any other as it is."""
-    try:
-        return torch.tensor(list(values))
-    except (TypeError, ValueError, RuntimeError):
-        return values
