@@ -1,6 +1,7 @@
 """Warnings about the classes of clients with data of their own: names that differ between sites, and too many classes."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection
 
 from curvfed.server_app.federation import Federation
 from curvfed.tasks.class_names import alike, placeholders, row_of
@@ -14,26 +15,30 @@ FEWEST = 20
 
 def of_one_client(federation: Federation) -> str:
     """The classes that a single client has, and what they may be called at the others; "" if there are none."""
-    holders: dict[tuple[str, str], list[int]] = {}
+    holders = defaultdict(list)
     own = {partition: about for partition, about in federation.descriptions.items() if not about.partition_digest}
     for partition, about in sorted(own.items()):
         for name in about.class_names:
-            holders.setdefault((about.space, name), []).append(partition)
-    spelled: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for key in holders:
-        spelled.setdefault((key[0], alike(key[1])), []).append(key)
-    listed = {}
-    for (space, name), clients in holders.items():
-        if len(own) > 1 and len(clients) == 1:
-            others = [key for key in spelled[space, alike(name)] if not set(holders[key]) & set(clients)]
-            match = f', perhaps "{others[0][1]}" of client {holders[others[0]][0]}' if others else ""
-            listed[f'client {clients[0]} "{name}"{match}'] = not match
+            holders[name].append(partition)
+    spellings = defaultdict(list)
+    for name in holders:
+        spellings[alike(name)].append(name)
+    matched, others = [], []
+    for name, (client, *more) in holders.items():
+        if more or len(own) == 1:
+            continue
+        match = next((other for other in spellings[alike(name)] if client not in holders[other]), "")
+        if match:
+            matched.append(f'client {client} "{name}", perhaps "{match}" of client {holders[match][0]}')
+        else:
+            others.append(f'client {client} "{name}"')
+    listed = matched + others
     if not listed:
         return ""
-    more = f"; … {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
-    first = sorted(listed, key=lambda text: listed[text])[:SHOWN]  # those that match before the others
+    if len(listed) > SHOWN:
+        listed[SHOWN:] = [f"… {len(listed) - SHOWN} more"]
     return (
-        f"a single client has these classes: {'; '.join(first)}{more}. Nobody else learns them, nor is scored on them; "
+        f"a single client has these classes: {'; '.join(listed)}. Nobody else learns them, nor is scored on them; "
         "write names of one class in the same way at every site"
     )
 
@@ -49,9 +54,10 @@ def unlabelled(federation: Federation) -> str:
     )
 
 
-def crowded(federation: Federation, sizes: Iterable[int | None]) -> str:
+def crowded(num_classes: int, sizes: Collection[int | None]) -> str:
     """Nearly as many classes as training examples, which are rather names of examples, or measurements."""
-    known, classes = [size for size in sizes if size is not None], len(federation.facts.class_names)
-    if len(known) < len(federation.descriptions) or sum(known) < FEWEST or 2 * classes <= sum(known):
+    known = [size for size in sizes if size is not None]
+    count = sum(known)
+    if len(known) < len(sizes) or count < FEWEST or 2 * num_classes <= count:
         return ""
-    return f"there are {classes} classes for {sum(known)} training examples: look at what the labels of the data are"
+    return f"there are {num_classes} classes for {count} training examples: look at what the labels of the data are"

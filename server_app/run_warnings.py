@@ -130,7 +130,7 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
         "classes": _classes(federation),
         "names": of_one_client(federation),
         "unlabelled": unlabelled(federation),
-        "crowded": crowded(federation, sizes.values()),
+        "crowded": crowded(len(federation.facts.class_names), sizes.values()),
         "examples": f"{_clients(empty)} no training examples: such a client never trains, and is only scored; give it "
         "labelled data, or start the run without it" if empty else "",
         "tests": _untested(federation),

@@ -1,6 +1,7 @@
 """The names of classes: which labels are one name, which are none, and how a list of names is written."""
 
 import csv
+import io
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -103,17 +104,14 @@ def names_in(text: str) -> list[str]:
     ['CD8-positive, alpha-beta T cell', 'B cell']
     """
     try:
-        rows = list(csv.reader([text], skipinitialspace=True, strict=True))
+        row = next(csv.reader([text], skipinitialspace=True, strict=True), [])
     except csv.Error as error:
         raise ValueError(f"{text} is no list of names: {error}; allowed are names separated by commas") from None
-    return [name for row in rows for name in map(normalised, row) if name]
+    return list(filter(None, map(normalised, row)))
 
 
 def row_of(names: Iterable[object]) -> str:
     """The inverse of `names_in`."""
-    return ",".join(map(_quoted, map(str, names)))
-
-
-def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"' if "," in name or '"' in name else name
+    row = io.StringIO()
+    csv.writer(row, lineterminator="").writerow(names)
+    return row.getvalue()

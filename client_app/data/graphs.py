@@ -14,8 +14,9 @@ from curvfed.tasks.examples import FAR
 from curvfed.tasks.graphs import client_task
 from curvfed.tasks.graphs.data import clients
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.data.graph_spec import GraphSpec, largest_norm
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
+from curvfed.tasks.graphs.sparse import row_norms
 from curvfed.tasks.history import logged
 from curvfed.tasks.task import Task
 
@@ -51,7 +52,7 @@ def statistics(data: ClientGraph, config: RunConfig) -> Mapping[str, Any]:
     """Figures about the data, by name."""
     figures = client_task.statistics(data, bool(config["flatland.triangles"]))
     if config.normalize == "none" and encoder(config, data.task) == "lorentz":
-        norm = largest_norm(data.features)
+        norm = float(row_norms(data.features).max())
         figures |= {"feature_norm": float(f"{norm:.1e}")} if norm > FAR else {}
     return figures
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -31,10 +32,9 @@ COSTS = tuple(10.0**power for power in range(-1, 4))
 the outliers of their class."""
 
 DEPTH: Model = ("depth", np.inf)
-NO_COST = (np.inf,)
 
-CANDIDATES: tuple[Kind, ...] = ("plane", "logistic", "lorentz", "depth", "poincare")
-"""Kinds in the order in which the first of equally good ones is taken."""
+CANDIDATES: tuple[Kind, ...] = ("depth", "plane", "logistic", "lorentz", "poincare")
+"""Kinds in the order in which the first of equally good ones is taken; "depth" alone has no C."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,8 @@ def predictions(bodies: Bodies, points: Array, hull_of: Integers, c: float, seed
 
     A group is -1 if the other clients have hulls of a single group.
     """
-    costs = (c,) if c else COSTS
-    models = [(kind, cost) for kind in CANDIDATES for cost in (NO_COST if kind == "depth" else costs)]
-    if len(bodies.points) > MANY:
-        models = [model for model in models if model[0] != "poincare"]
+    kinds = CANDIDATES[1:-1] if len(bodies.points) > MANY else CANDIDATES[1:]
+    models: list[Model] = [DEPTH, *product(kinds, (c,) if c else COSTS)]
     groups = {model: np.full(len(points), -1) for model in models}
     for hidden in folds(bodies):
         others, is_hidden = bodies.where(~hidden), hidden[hull_of]
@@ -124,17 +122,16 @@ def rank(groups: Mapping[Model, Integers], labels: Integers, clients: Integers) 
     The best kind comes first, but "depth", which has no C to fit, if it is worse by no more than the standard error.
     """
     right = {model: (predicted == labels).astype(float) for model, predicted in groups.items()}
+    shares = {model: float(values.mean()) for model, values in right.items()}
     choices = []
     for kind in dict.fromkeys(kind for kind, _ in groups):
-        shares = {model: float(right[model].mean()) for model in groups if model[0] == kind}
-        level = [model for model, share in shares.items() if share == max(shares.values())]
+        most = max(share for model, share in shares.items() if model[0] == kind)
+        level = [model for model, share in shares.items() if model[0] == kind and share == most]
         best = level[(len(level) - 1) // 2]
-        choices.append(Choice(*best, shares[best], _standard_error(right[best] - right[DEPTH], clients)))
+        choices.append(Choice(*best, most, _standard_error(right[best] - right[DEPTH], clients)))
     choices.sort(key=lambda choice: -choice.share)
-    depth = next(choice for choice in choices if choice.kind == "depth")
-    if choices[0].share - depth.share <= choices[0].error:
-        choices.remove(depth)
-        choices.insert(0, depth)
+    if choices[0].share - shares[DEPTH] <= choices[0].error:
+        choices.sort(key=lambda choice: choice.kind != "depth")
     answers = np.stack([groups[choice.kind, choice.c] for choice in choices])
     return Comparison(tuple(choices), float((answers != answers[0]).any(axis=0).mean()))
 

@@ -16,7 +16,7 @@ from curvfed.tasks.graphs.sparse import (
     neighbour_sums,
     normalized_adjacency,
     positions,
-    row_blocks,
+    row_norms,
 )
 
 
@@ -76,8 +76,7 @@ class GraphInputs:
     @torch.inference_mode(False)
     def norms(self) -> Tensor:
         """(N, 1), Euclidean norms of the feature rows, which `exp0` needs."""
-        blocks = row_blocks(self.features.matrix)
-        return torch.cat([torch.linalg.vector_norm(block, dim=1, keepdim=True) for block in blocks])
+        return row_norms(self.features.matrix)
 
     @classmethod
     def of(cls, graph: ClientGraph, device: torch.device) -> "GraphInputs":

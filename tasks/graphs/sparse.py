@@ -1,7 +1,6 @@
 """Sparse matrices: constant ones that multiply from the left, those of a graph, and their CSR parts."""
 
 import warnings
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,26 +153,14 @@ def select_rows(matrix: Tensor, rows: Tensor) -> Tensor:
     return csr(bounds(lengths).to(columns.dtype), columns, matrix.values()[entries], matrix.shape[1])
 
 
-def row_blocks(matrix: Tensor) -> Iterator[Tensor]:
-    """The rows of a dense or CSR matrix as dense blocks, of `BLOCK` entries or a row; a dense one is a single block."""
+def row_norms(matrix: Tensor) -> Tensor:
+    """Euclidean norms (N, 1) of the rows of a dense or CSR matrix, whose rows are made dense a `BLOCK` at a time."""
     if matrix.layout != torch.sparse_csr:
-        yield matrix
-        return
+        norms: Tensor = torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
+        return norms
     numbers = torch.arange(len(matrix), device=matrix.device)
-    for rows in torch.split(numbers, max(1, BLOCK // matrix.shape[1])):
-        yield select_rows(matrix, rows).to_dense()
-
-
-def map_rows(matrix: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """The CSR matrix (N, M) after a function of dense rows that leaves zeros zero."""
-    ends = matrix.crow_indices()
-    columns, values, start = matrix.col_indices(), [], 0
-    for block in map(function, row_blocks(matrix)):
-        lengths = ends[start : start + len(block) + 1]
-        rows = torch.arange(len(block)).repeat_interleave(lengths.diff())
-        values.append(block[rows, columns[lengths[0] : lengths[-1]]])
-        start += len(block)
-    return csr(ends, columns, torch.cat(values), matrix.shape[1])
+    blocks = torch.split(numbers, max(1, BLOCK // matrix.shape[1]))
+    return torch.cat([row_norms(select_rows(matrix, rows).to_dense()) for rows in blocks])
 
 
 def csr(crow: Tensor, columns: Tensor, values: Tensor, num_columns: int) -> Tensor:

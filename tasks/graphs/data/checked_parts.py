@@ -60,7 +60,10 @@ def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
     if isinstance(edge_index, Tensor) and not edge_index.numel():
         return torch.zeros(2, 0, dtype=torch.int64)  # without entries torch's default is a float tensor
     if not is_integer(edge_index) or edge_index.ndim != 2 or len(edge_index) != 2:
-        raise DataError(f"{where}: edge_index must be an integer tensor (2, edges); it is {what(edge_index)}")
+        raise DataError(
+            f"{where}: edge_index must be an integer tensor (2, edges); it is {what(edge_index)}; .t() turns one of "
+            "(edges, 2)"
+        )
     outside = int(((edge_index < 0) | (edge_index >= num_nodes)).any(dim=0).sum())
     if outside:
         raise DataError(
@@ -79,8 +82,8 @@ def labels(where: Path | str, y: object, num_nodes: int) -> Tensor:
         classes = classes.argmax(dim=1)
     if not is_integer(classes) or classes.numel() != num_nodes or classes.ndim > 2:
         raise DataError(
-            f"{where}: y must be an integer tensor ({num_nodes},), or one of whole numbers, a class for every node; it is "
-            f"{what(y)}"
+            f"{where}: y must be an integer tensor ({num_nodes},), or one of whole numbers, a class for every node, as "
+            f"regression is not supported; it is {what(y)}"
         )
     return _checked_labels(where, classes.reshape(-1))
 
@@ -89,7 +92,10 @@ def label(where: str, y: object) -> Tensor:
     """The label of a whole graph, (), int64, `UNKNOWN` if it is unknown."""
     number = whole_numbers(y[0] if isinstance(y, list) and len(y) == 1 else y)
     if not is_integer(number) or number.numel() != 1:
-        raise DataError(f"{where}: y must be an integer, or an integer tensor () or (1,), its class; it is {what(y)}")
+        raise DataError(
+            f"{where}: y must be an integer, or an integer tensor () or (1,), its class, as regression is not supported; "
+            f"it is {what(y)}"
+        )
     return _checked_labels(where, number.reshape(()))
 
 
@@ -111,10 +117,11 @@ def edge_weights(where: Path | str, fields: Mapping[str, object], num_edges: int
 
     None without, or where all are 0, which would leave no edge.
     """
-    given = fields.get("edge_weight")
-    name, weights = ("edge_attr", fields.get("edge_attr")) if given is None else ("edge_weight", given)
-    if name == "edge_attr" and not (isinstance(weights, Tensor) and weights.shape in ((num_edges,), (num_edges, 1))):
-        return "", None
+    name, weights = "edge_weight", fields.get("edge_weight")
+    if weights is None:
+        name, weights = "edge_attr", fields.get("edge_attr")
+        if getattr(weights, "shape", None) not in ((num_edges,), (num_edges, 1)):
+            return "", None
     if not isinstance(weights, Tensor) or weights.numel() != num_edges or weights.is_complex():
         raise DataError(f"{where}: {name} must be a tensor of numbers ({num_edges},); it is {what(weights)}")
     flat = weights.detach().reshape(-1).to(torch.float32)

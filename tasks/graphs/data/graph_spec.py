@@ -10,7 +10,7 @@ from torch import Tensor
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.own_split import PARTS, VALIDATION, OwnSplit
 from curvfed.tasks.graphs.data.partition import PARTITIONS, check_shares, random_split
-from curvfed.tasks.graphs.sparse import map_rows, row_blocks
+from curvfed.tasks.graphs.sparse import csr
 
 NORMS = {"l2": 2, "l1": 1, "none": None}
 
@@ -93,11 +93,6 @@ class GraphSpec:
         return masks
 
 
-def largest_norm(features: Tensor) -> float:
-    """The largest Euclidean norm of a row of (N, F); 0 without rows."""
-    return max((float(torch.linalg.vector_norm(block, dim=1).amax()) for block in row_blocks(features)), default=0.0)
-
-
 def normalize_rows(features: Tensor, norm: str) -> Tensor:
     """Rows of unit `norm` ("l2", "l1"), or as they are ("none"); rows of zeros stay zero.
 
@@ -109,7 +104,11 @@ def normalize_rows(features: Tensor, norm: str) -> Tensor:
     if order is None:
         return features
     if features.layout == torch.sparse_csr:
-        return map_rows(features, lambda rows: normalize_rows(rows, norm))
+        lengths = features.crow_indices().diff()
+        values = features.values().double()  # in which no square overflows or vanishes
+        sizes = torch.segment_reduce(values.abs() ** order, "sum", lengths=lengths) ** (1 / order)
+        scaled = (values / sizes.repeat_interleave(lengths)).nan_to_num()
+        return csr(features.crow_indices(), features.col_indices(), scaled.float(), features.shape[1])
     # Scaled by the largest entry first, so that no square overflows or vanishes.
     scale = features.abs().amax(dim=1, keepdim=True)
     scaled = features / torch.where(scale > 0, scale, 1)

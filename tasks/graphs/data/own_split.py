@@ -81,9 +81,7 @@ def own_split(where: Path | str, fields: Mapping[str, object], num_nodes: int) -
         masks = torch.stack(torch.broadcast_tensors(*columns))
     except RuntimeError:
         splits = [mask.shape[1] for mask in columns]
-        raise DataError(
-            f"{where}: {told} must hold equally many splits, or a single one; they hold {splits}"
-        ) from None
+        raise DataError(f"{where}: {told} must hold equally many splits, or a single one; they hold {splits}") from None
     shared = int((masks.sum(dim=0) > 1).any(dim=1).sum())
     if shared:
         raise DataError(f"{where}: {shared} nodes are in more than one of {told}; they must be disjoint")

@@ -51,11 +51,6 @@ class RawGraph:
     edge_weights: Tensor | None = None
     notes: tuple[str, ...] = ()
 
-    @property
-    def masks(self) -> Tensor | None:
-        """Those of the split, (3, N, S)."""
-        return None if self.split is None else self.split.masks
-
 
 @dataclass(frozen=True, eq=False)
 class RawGraphs:

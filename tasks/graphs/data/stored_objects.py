@@ -5,12 +5,10 @@ state alone, so that a graph is read whatever lies beside it, and PyTorch Geomet
 needed.
 """
 
-import contextlib
-import pickle
 import re
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +26,6 @@ STORE_AGAIN = (
 
 _NOT_ALLOWED = re.compile(r"GLOBAL (\S+) was not an allowed global")
 _CONTAINER = re.compile(r"Can only (append|extend|SETITEMS?)\b.* got <class '" + re.escape(__name__) + r"\.(\S+)'>")
-_BUILT_IN = re.compile(r"[^.]+")
-_PLAIN_DTYPE = re.compile(r"[biufU]\d+")
 
 
 class StandIn:
@@ -39,39 +35,14 @@ class StandIn:
         """Ignore what the original would be made from."""
         return super().__new__(cls)
 
-    def __init__(self, *arguments: object) -> None:
-        pass
-
     def __setstate__(self, state: object) -> None:
         if isinstance(state, dict):
             vars(self).update(state)
 
 
-class StoredArray(StandIn):
-    """An array of NumPy: `value` is the array, or a list of objects; absent where its dtype is not plain."""
-
-    def __setstate__(self, state: Any) -> None:
-        _, shape, dtype, is_fortran, data = state
-        if isinstance(data, list):
-            self.value: Any = data
-        elif _PLAIN_DTYPE.fullmatch(dtype.code):
-            order: Any = "F" if is_fortran else "C"
-            self.value = np.frombuffer(data, dtype.order + dtype.code).reshape(shape, order=order).copy()
-
-
-class _StoredList(StandIn):
-    def __new__(cls, *arguments: object) -> Any:
-        """The unpickler fills lists, and no object of a class derived from them."""
-        return []
-
-
-class _StoredDict(StandIn):
-    def __new__(cls, *arguments: object) -> Any:
-        """The unpickler fills a dict of this kind, and sets its attributes."""
-        return OrderedDict()
-
-
 class _Dtype(StandIn):
+    """A dtype of NumPy: NumPy's own takes flags from its state, which a file could set to do harm."""
+
     order = "="
 
     def __init__(self, code: str, *others: object) -> None:
@@ -79,6 +50,23 @@ class _Dtype(StandIn):
 
     def __setstate__(self, state: Any) -> None:
         self.order = state[1]
+
+    def array(self, data: bytes) -> np.ndarray:
+        """Bytes as a flat array."""
+        return np.frombuffer(data, self.order + self.code)
+
+
+class StoredArray(StandIn):
+    """An array of NumPy: `value` is the array, or a list of objects."""
+
+    value: Any
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, is_fortran, data = state
+        if isinstance(data, list):
+            self.value = data
+        else:
+            self.value = dtype.array(data).reshape(shape, order="F" if is_fortran else "C")
 
 
 class _Wrapped(Tensor):
@@ -89,7 +77,7 @@ class _Wrapped(Tensor):
         raise NotImplementedError
 
 
-class _BatchMaker(StandIn):
+class _BatchMaker:
     def __new__(cls, *arguments: object) -> Any:
         """What it is called for."""
         return _first_kind
@@ -100,9 +88,7 @@ def _first_kind(kind: Any, *others: object) -> Any:
 
 
 def _scalar(dtype: _Dtype, data: bytes) -> Any:
-    stored = StoredArray()
-    stored.__setstate__((1, (1,), dtype, False, data))
-    return stored.value.item() if hasattr(stored, "value") else stored
+    return dtype.array(data).item()
 
 
 def _plain_dict(*arguments: object) -> dict[Any, Any]:
@@ -113,19 +99,14 @@ _READABLE: dict[str, Any] = {
     "collections.defaultdict": _plain_dict,
     "numpy.ndarray": StoredArray,
     "numpy.dtype": _Dtype,
+    "numpy.core.multiarray._reconstruct": _first_kind,
+    "numpy._core.multiarray._reconstruct": _first_kind,
+    "numpy.core.multiarray.scalar": _scalar,
+    "numpy._core.multiarray.scalar": _scalar,
     "torch_geometric.edge_index.EdgeIndex": _Wrapped,
     "torch_geometric.index.Index": _Wrapped,
     "torch_geometric.data.batch.DynamicInheritanceGetter": _BatchMaker,
-    "what a batch is made by": _first_kind,
-    **{f"numpy.{core}.multiarray._reconstruct": _first_kind for core in ("core", "_core")},
-    **{f"numpy.{core}.multiarray.scalar": _scalar for core in ("core", "_core")},
 }
-
-_USUAL = tuple(
-    f"torch_geometric.data.{name}"
-    for name in ("data.Data", "data.DataEdgeAttr", "data.DataTensorAttr", "storage.GlobalStorage")
-)
-"""Classes of which a file of graphs has objects; others are met in reading, which then begins again."""
 
 
 def read_objects(path: Path, expected: str) -> object:
@@ -146,16 +127,15 @@ def read_objects(path: Path, expected: str) -> object:
         raise DataError(f"no file {path}; expected {expected}")
     if not path.stat().st_size:
         raise DataError(f"{path} cannot be read: it is empty, 0 bytes; expected {expected}")
-    stand_ins = dict(_READABLE) | {name: _stand_in(name) for name in _USUAL}
-    while True:
+    stand_ins: dict[str, Any] = {}
+    while True:  # a class that is not known is met in reading, which then begins again
         try:
-            return _load(path, stand_ins)
+            return _load(path, _READABLE | stand_ins)
         except Exception as error:  # the file is a program for the unpickler, which may raise anything
-            unknown = _unknown_class(error, stand_ins)
+            unknown = _unknown_class(str(error), stand_ins)
             if not unknown:
                 words = str(error).rpartition("WeightsUnpickler error:")[2].strip().partition("\n")[0]
-                classes = ", ".join(stand_ins.keys() - {*_READABLE, *_USUAL})
-                cause = f"{words}; it has objects of {classes}" if classes else words
+                cause = f"{words}; it has objects of {', '.join(stand_ins)}" if stand_ins else words
                 raise DataError(
                     f"{path} cannot be read ({type(error).__name__}: {cause}); expected {expected}, stored by torch.save; "
                     f"{STORE_AGAIN}",
@@ -164,21 +144,16 @@ def read_objects(path: Path, expected: str) -> object:
             stand_ins |= unknown
 
 
-def _load(path: Path, stand_ins: Mapping[str, Any]) -> object:
-    whole_sparse = torch.sparse.check_sparse_tensor_invariants()  # type: ignore[no-untyped-call]
-    with _allowed_alone(stand_ins), whole_sparse, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # sparse layouts in beta, other protocols of pickle
-        return torch.load(path, map_location="cpu", weights_only=True)
-
-
-@contextlib.contextmanager
-def _allowed_alone(stand_ins: Mapping[str, Any]) -> Iterator[None]:
-    """Within the block torch reads these classes and no others, such as those that PyTorch Geometric allows it to read."""
+def _load(path: Path, classes: Mapping[str, Any]) -> object:
+    """Read a file with these classes and no others, such as those that PyTorch Geometric allows torch to read."""
     others = torch.serialization.get_safe_globals()
     torch.serialization.clear_safe_globals()
-    torch.serialization.add_safe_globals([(kind, name) for name, kind in stand_ins.items()])
+    torch.serialization.add_safe_globals([(kind, name) for name, kind in classes.items()])
+    whole_sparse = torch.sparse.check_sparse_tensor_invariants()  # type: ignore[no-untyped-call]
     try:
-        yield
+        with whole_sparse, warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # sparse layouts in beta, other protocols of pickle
+            return torch.load(path, map_location="cpu", weights_only=True)
     finally:
         torch.serialization.clear_safe_globals()
         torch.serialization.add_safe_globals(others)
@@ -187,26 +162,20 @@ def _allowed_alone(stand_ins: Mapping[str, Any]) -> Iterator[None]:
         getattr(state, "sparse_tensors_to_validate", []).clear()
 
 
-def _stand_in(name: str) -> type[StandIn]:
-    return type(name, (StandIn,), {})
-
-
-def _unknown_class(error: Exception, stand_ins: Mapping[str, Any]) -> dict[str, type[StandIn]]:
+def _unknown_class(words: str, stand_ins: Mapping[str, Any]) -> dict[str, Any]:
     """A stand-in for the class that the unpickler met and does not know, or cannot fill; none if it is another error."""
-    if not isinstance(error, pickle.UnpicklingError):
-        return {}
-    if match := _CONTAINER.search(str(error)):
-        return {match[2]: _StoredDict if match[1].startswith("SET") else _StoredList}
-    if match := _NOT_ALLOWED.search(str(error)):
-        name = match[1]
-        name = f"builtins.{name}" if _BUILT_IN.fullmatch(name) else name
-        return {} if name in stand_ins else {name: _stand_in(name)}
+    if match := _CONTAINER.search(words):
+        return {match[2]: OrderedDict if match[1].startswith("SET") else list}
+    if match := _NOT_ALLOWED.search(words):
+        name = match[1] if "." in match[1] else f"builtins.{match[1]}"
+        return {} if name in stand_ins else {name: type(name, (StandIn,), {})}
     return {}
 
 
 def plain(value: object) -> object:
     """Arrays of numbers as tensors on the CPU, other arrays as lists, scalars as Python's; all else as it is."""
-    value = getattr(value, "value", value) if isinstance(value, StoredArray) else value
+    if isinstance(value, StoredArray):
+        value = value.value
     if hasattr(value, "tocsr"):  # a sparse matrix of SciPy
         matrix = value.tocsr()
         crow, columns, entries = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
@@ -217,7 +186,7 @@ def plain(value: object) -> object:
         if value.dtype.kind not in "biuf":
             return value.tolist()
         wide = np.int64 if value.dtype.kind == "u" else value.dtype.newbyteorder("=")
-        return torch.from_numpy(np.ascontiguousarray(value, dtype=wide))
+        return torch.from_numpy(value.astype(wide, order="C"))
     if isinstance(value, Tensor):
         return getattr(value, "_data", value).detach().cpu()
     return value

@@ -1,5 +1,6 @@
 """A user's own `.pt` file: a graph, or a list of graphs, of PyTorch Geometric, stored by `torch.save`."""
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +21,7 @@ _ONE = (
 )
 _MANY = "a list of such graphs with one y each"
 
-_OF_ALL = ("x", "y", "class_names", "num_nodes", "batch", "ptr")
-_WEIGHTS = {"edge_weight", "edge_attr"}
+_OF_ALL = ("x", "edge_index", "y", "class_names", "num_nodes", "batch", "ptr")
 
 
 def read_user_file(path: Path, stand_in: Sequence[str] = ()) -> RawGraph | RawGraphs:
@@ -75,13 +75,12 @@ def _one(where: Path | str, fields: dict[str, object], stand_in: Sequence[str]) 
     x, y, names = (fields.get(name) for name in ("x", "y", "class_names"))
     if stand_in and _is_unknown(y) and isinstance(x, Tensor):
         y, names = torch.full((len(x),), UNKNOWN), list(stand_in)
-    edges = _edges(fields)
-    graph = raw_graph(where, x, edges.get("edge_index"), y, fields, names)
-    weighted_by, weights = edge_weights(where, edges, graph.edge_index.shape[1])
-    split = () if graph.split is None else [name.partition("[")[0] for name in graph.split.names]
-    return replace(
-        graph, edge_weights=weights, notes=_not_used(fields, {weighted_by, *edges.keys() - _WEIGHTS, *split})
-    )
+    graph = raw_graph(where, x, fields.get("edge_index"), y, fields, names)
+    weighted_by, weights = edge_weights(where, fields, graph.edge_index.shape[1])
+    used = {weighted_by}
+    if graph.split is not None:
+        used.update(name.partition("[")[0] for name in graph.split.names)
+    return replace(graph, edge_weights=weights, notes=_not_used(fields, used))
 
 
 def _many(where: Path | str, graphs: list[dict[str, object]], stand_in: Sequence[str]) -> RawGraphs:
@@ -89,21 +88,7 @@ def _many(where: Path | str, graphs: list[dict[str, object]], stand_in: Sequence
     if stand_in and all(_is_unknown(graph.get("y")) for graph in graphs):
         graphs = [graph | {"y": UNKNOWN, "class_names": list(stand_in)} for graph in graphs]
     raw = raw_graphs(where, graphs)
-    return replace(
-        raw, notes=_not_used({name: value for graph in graphs for name, value in graph.items()}, {"edge_index"})
-    )
-
-
-def _edges(fields: Mapping[str, object]) -> dict[str, object]:
-    """The edges and their weights: `edge_index`, or else the entries of an adjacency matrix `adj_t` or `adj`."""
-    for name in ("adj_t", "adj"):
-        matrix = fields.get(name)
-        if fields.get("edge_index") is None and isinstance(matrix, Tensor) and matrix.ndim == 2:
-            entries = matrix.to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
-            edges = {name: matrix, "edge_index": entries.indices()}
-            weights = entries.values()
-            return edges | ({"edge_weight": weights} if bool((weights != 1).any()) else {})
-    return {name: fields[name] for name in ("edge_index", *_WEIGHTS) if name in fields}
+    return replace(raw, notes=_not_used(ChainMap(*graphs), ()))
 
 
 def _not_used(fields: Mapping[str, object], used: Iterable[str]) -> tuple[str, ...]:
@@ -162,9 +147,20 @@ def _fields(where: str, stored: object) -> dict[str, object]:
             )
         raise DataError(f"{where} holds a {kind}; expected {_ONE}, or {_MANY}; {STORE_AGAIN}", kind)
     fields = {str(name).strip("_"): plain(value) for name, value in mapping.items()}
+    for name in ("adj_t", "adj"):
+        if fields.get("edge_index") is None and isinstance(fields.get(name), Tensor):
+            fields |= _edges(fields.pop(name))
     for name in ("x", "edge_index", "y"):
         if isinstance(value := fields.get(name), StandIn):
             raise DataError(
                 f"{where}: {name} is a {type(value).__name__}; allowed is a tensor or an array; {STORE_AGAIN}"
             )
     return fields
+
+
+def _edges(matrix: Any) -> dict[str, object]:
+    """The edges of an adjacency matrix, and their weights where these are not all 1."""
+    entries = matrix.to_sparse_coo().coalesce()
+    weights = entries.values()
+    edges = {"edge_index": entries.indices()}
+    return edges | {"edge_weight": weights} if bool((weights != 1).any()) else edges

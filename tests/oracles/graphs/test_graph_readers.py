@@ -48,7 +48,7 @@ def test_heterophilous(tmp_path, dataset, folder, num_classes, metric):
     assert torch.equal(graph.features, torch.from_numpy(arrays["node_features"]))
     assert torch.equal(graph.labels, torch.from_numpy(arrays["node_labels"]))
     assert graph.edge_index.T.tolist() == arrays["edges"].tolist()
-    for mask, name in zip(graph.masks, ("train_masks", "val_masks", "test_masks"), strict=True):
+    for mask, name in zip(graph.split.masks, ("train_masks", "val_masks", "test_masks"), strict=True):
         assert mask.T.tolist() == arrays[name].tolist()
     assert (graph.class_names, graph.metric) == (tuple(map(str, range(num_classes))), metric)
 
@@ -56,7 +56,7 @@ def test_heterophilous(tmp_path, dataset, folder, num_classes, metric):
     assert torch.equal(graph.features, theirs.x)
     assert torch.equal(graph.labels, theirs.y)
     assert both_ways(graph.edge_index) == both_ways(theirs.edge_index) == known_pairs()
-    for mask, name in zip(graph.masks, MASKS, strict=True):
+    for mask, name in zip(graph.split.masks, MASKS, strict=True):
         assert torch.equal(mask, theirs[name])
 
 
@@ -69,7 +69,7 @@ def test_amazon(tmp_path, name):
     graph = locate(f"amazon-{name.lower()}", tmp_path).read()
     assert graph.features.tolist() == truth.features.tolist()
     assert graph.labels.tolist() == truth.labels.tolist()
-    assert (graph.class_names, graph.metric, graph.masks) == (("0", "1", "2"), "accuracy", None)
+    assert (graph.class_names, graph.metric, graph.split) == (("0", "1", "2"), "accuracy", None)
 
     theirs = by_geometric(lambda: Amazon(str(tmp_path / "amazon"), name))
     assert torch.equal(graph.features, theirs.x)
@@ -84,7 +84,7 @@ def test_ogbn_arxiv(tmp_path):
     assert graph.labels.tolist() == tables["raw/node-label"].tolist()
     assert graph.edge_index.T.tolist() == tables["raw/edge"].tolist()
     assert both_ways(graph.edge_index) == known_pairs()
-    for mask, part in zip(graph.masks, ("train", "valid", "test"), strict=True):
+    for mask, part in zip(graph.split.masks, ("train", "valid", "test"), strict=True):
         assert mask.shape == (PLANTED_NODES, 1)
         assert mask[:, 0].nonzero()[:, 0].tolist() == tables[f"split/time/{part}"].tolist()
     assert (graph.class_names, graph.metric) == (("0", "1", "2"), "accuracy")
