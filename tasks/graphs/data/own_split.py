@@ -78,7 +78,7 @@ def own_split(where: Path | str, fields: Mapping[str, object], num_nodes: int) -
     columns = [_mask(where, name, value, num_nodes) for name, value in parts]
     told = ", ".join(filter(None, names))
     try:
-        masks = torch.stack(torch.broadcast_tensors(*columns))
+        masks = torch.stack(torch.broadcast_tensors(*columns))  # type: ignore[no-untyped-call]
     except RuntimeError:
         splits = [mask.shape[1] for mask in columns]
         raise DataError(f"{where}: {told} must hold equally many splits, or a single one; they hold {splits}") from None
