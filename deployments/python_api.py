@@ -5,7 +5,7 @@ import html
 import json
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -294,6 +294,7 @@ def simulate(
             settings[key] = path_text(value)
         elif value is not None:
             settings[key] = plain(value, defaults().get(key))
+    data = None if data is None else _of_each_client(data)
     default = NUM_SUPERNODES if data is None else len(data)
     number = pop_supernodes({"num-supernodes": default if num_supernodes is None else num_supernodes}, default)
     if data is not None and number != len(data):
@@ -343,6 +344,23 @@ def _noting(directory: Path) -> Iterator[None]:
     except BaseException as error:
         error.add_note(f"run directory: {directory}")
         raise
+
+
+def _of_each_client(data: object) -> list[object]:
+    """The data of each client in a list.
+
+    Raises
+    ------
+    UsageError
+        If it is the data of one client, such as a path or a graph, or there are none.
+    """
+    is_one = isinstance(data, str | bytes | os.PathLike | Mapping) or hasattr(data, "stores")
+    if is_one or not isinstance(data, Iterable) or not (clients := list(data)):
+        raise UsageError(
+            f"data is a {type(data).__name__}{'' if is_one else ' without entries'}; allowed is a list with a path or an "
+            "object for each client, such as data=[a, b]"
+        )
+    return clients
 
 
 def _give(nodes: list[dict[str, Any]], data: Sequence[object], method: str, tasks: Sequence[str]) -> None:

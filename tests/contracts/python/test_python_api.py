@@ -443,3 +443,17 @@ def test_the_page_runs(tmp_path, monkeypatch):
         exec(compile(block, "docs/python.md", "exec"), names)
     assert len(blocks) > 3
     assert (tmp_path / "rounds.png").exists()
+
+
+@pytest.mark.parametrize("data", ["graph.pt", Path("graph.pt"), {"a": "graph.pt"}, [], 3])
+def test_data_are_a_list_of_the_clients(data):
+    with pytest.raises(UsageError, match=f"data is a {type(data).__name__}.* a list with a path or an object for each"):
+        curvfed.simulate("fedavg", data=data)
+
+
+def test_a_graph_alone_is_no_list_of_the_clients_and_an_iterator_is_one(tmp_path):
+    graph = Data(**user_fields())
+    with pytest.raises(UsageError, match="data is a Data;"):
+        curvfed.simulate("fedavg", data=graph)
+    run = curvfed.simulate("fedavg", data=iter([graph, graph]), results_dir=tmp_path, num_rounds=1, quiet=True)
+    assert run.summary["num_clients"] == 2
