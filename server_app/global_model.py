@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.federation import Federation
@@ -26,6 +27,7 @@ from curvfed.tasks.images.client_images import ClientImages, check_test
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.data import load_test, load_test_folder
 from curvfed.tasks.images.models import ImageNet
+from curvfed.tasks.images.sources import source_of
 from curvfed.tasks.metrics import predictions
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ log = logging.getLogger("curvfed")
 
 SHOWN_FEATURES = 2000
 """Test images whose features the report draws."""
+
+SHOWN_CLASSES, THUMBNAIL = 20, 64
+"""Classes of which the report shows an image of the user's own, and the most pixels on a side of it."""
 
 
 def open_global_model(
@@ -71,7 +76,8 @@ def open_global_model(
     if of_points:
         return GlobalPoints(model, test, federation.facts.class_names, device)
     assert isinstance(model, ImageNet)
-    return GlobalModel(model, test, federation.facts.class_names, config.row.head, device)
+    is_own = config.test_data != "auto" or source_of(config.dataset) is None
+    return GlobalModel(model, test, federation.facts.class_names, config.row.head, device, is_own=is_own)
 
 
 class GlobalPoints:
@@ -112,13 +118,22 @@ class GlobalModel:
         The kind of its classifier.
     device : torch.device
         Where the model is.
+    is_own : bool
+        Whether the images are the user's own, so that the report shows some.
     """
 
     def __init__(
-        self, model: ImageNet, test: ClientImages, class_names: tuple[str, ...], head: str, device: torch.device
+        self,
+        model: ImageNet,
+        test: ClientImages,
+        class_names: tuple[str, ...],
+        head: str,
+        device: torch.device,
+        *,
+        is_own: bool,
     ) -> None:
         self._model, self._test, self._class_names = model, test, class_names
-        self._head, self._device = head, device
+        self._head, self._device, self._is_own = head, device, is_own
 
     def score(self, arrays: Arrays) -> float:
         """Share of the test images that the model with these arrays gets right."""
@@ -127,7 +142,7 @@ class GlobalModel:
 
     def write(self, arrays: Arrays, calibrated: Arrays, folder: Path) -> None:
         """`global_test.npz`: labels, predictions (-1 where not finite), features of some images, and the prototypes, which
-        are what the features were trained towards, before any calibration."""
+        are what the features were trained towards, before any calibration; of the user's own images one per class."""
         load_arrays(arrays, named_state(self._model))
         head = self._model.head
         # Another package's network has no classifier apart from it.
@@ -143,6 +158,10 @@ class GlobalModel:
             "prototypes": prototypes.detach().cpu().numpy(),
             "space": np.array("flat" if self._head == "linear" else self._head),
         }
+        if self._is_own:
+            image_labels, first = np.unique(labels, return_index=True)
+            shown = torch.from_numpy(order[first[:SHOWN_CLASSES]])
+            content |= {"images": _thumbnails(self._test.images[shown]), "image_labels": image_labels[:SHOWN_CLASSES]}
         write_npz(folder / "global_test.npz", content)
 
     def _run(self, arrays: Arrays) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -150,6 +169,15 @@ class GlobalModel:
         found = evaluate(self._model, self._test, self._class_names, self._device)
         labels, predicted, features = (tensor.cpu().numpy() for tensor in found)
         return labels, predicted, features
+
+
+def _thumbnails(images: Tensor) -> NDArray[Any]:
+    """Images (n, c, h, w) as (n, height, width, 1 or 3), made smaller where a side has more pixels than `THUMBNAIL`."""
+    channels, *sides = images.shape[1:]
+    scale = min(1.0, THUMBNAIL / max(sides))
+    visible = images[:, : 3 if channels >= 3 else 1]
+    size = [max(1, round(scale * side)) for side in sides]
+    return F.interpolate(visible, size, mode="bilinear", antialias=True).permute(0, 2, 3, 1).numpy()
 
 
 def _test_points(config: RunConfig, federation: Federation) -> "ClientPoints | None":

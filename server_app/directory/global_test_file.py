@@ -1,6 +1,6 @@
 """Predictions and features of the global model on the server's test images, in a file of the run directory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,10 @@ class GlobalTest:
         The class prototypes: unit vectors, or in space "poincare" points of the unit ball.
     space : str
         "flat", "sphere" (only the features' direction matters) or "poincare" (they are tangent vectors at the origin).
+    images : uint8 array (k, h, w, c), c = 1 or 3
+        One image of each of some classes; none of a public data set.
+    image_labels : int array (k,)
+        Their labels.
 
     Raises
     ------
@@ -39,6 +43,8 @@ class GlobalTest:
     features: NDArray[np.float64]
     prototypes: NDArray[np.float64] | None = None
     space: str = "flat"
+    images: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 1, 1, 1), np.uint8))
+    image_labels: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
 
     def __post_init__(self) -> None:
         shapes = {self.labels.shape, self.predicted.shape, (self.labels.size,)}
@@ -52,6 +58,8 @@ class GlobalTest:
             raise ValueError(f"prototypes of shape {self.prototypes.shape} for features of {self.features.shape}")
         if self.space not in SPACES:
             raise ValueError(f'space "{self.space}": allowed is one of {", ".join(SPACES)}')
+        if self.images.shape[:-3] != self.image_labels.shape or not set(self.image_labels) <= set(self.labels):
+            raise ValueError(f"images of shape {self.images.shape} with labels {self.image_labels}")
 
     @classmethod
     def read(cls, path: Path) -> "GlobalTest | None":
@@ -68,6 +76,8 @@ class GlobalTest:
         try:
             prototypes = arrays["prototypes"].astype(np.float64) if "prototypes" in arrays else None
             labels, predicted = (arrays[name].astype(np.intp) for name in ("labels", "predicted"))
-            return cls(labels, predicted, arrays["features"].astype(np.float64), prototypes, str(arrays["space"]))
+            pictures = {name: arrays[name] for name in ("images", "image_labels") if name in arrays}
+            features, space = arrays["features"].astype(np.float64), str(arrays["space"])
+            return cls(labels, predicted, features, prototypes, space, **pictures)
         except (KeyError, TypeError) as error:
             raise ValueError(f"{path} has other content than expected: {error}") from None

@@ -1,5 +1,6 @@
-"""The figures that only runs on images have: accuracies, features, and weights of the clients."""
+"""The figures that only runs on images have: accuracies, images, features, and weights of the clients."""
 
+import math
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -15,6 +16,9 @@ Array = NDArray[np.float64]
 
 _LAYERS = 4
 """Parts in which dots are drawn, so that no class covers all others."""
+
+_COLUMNS = 5
+"""Images in a row."""
 
 
 class Series(NamedTuple):
@@ -66,6 +70,28 @@ def draw_series(axes: Any, series: list[Series]) -> None:
             look = edge | {"marker": one.marker, "markersize": 12 if one.marker == "*" else 6}
         x = one.rounds[at] + (later if one.marker == "*" else 0)
         axes.plot(x, one.values[at], color=one.colour, label=one.label, **look)
+
+
+def examples(run: RunFiles) -> Picture | None:
+    """An image of each of some classes, above the name of its class."""
+    test = run.global_test
+    if test is None or not len(test.images):
+        return None
+    names = class_scores.named(run.class_names, int(test.image_labels.max()) + 1)
+    height, width = test.images.shape[1:3]
+    cell = math.ceil(1.25 * max(height, width))  # with room for a name
+    rows = math.ceil(len(test.images) / _COLUMNS)
+    sheet = np.zeros((rows * cell, _COLUMNS * cell, 4), np.uint8)
+    axes = style.page_axes(style.PAGE_WIDTH / _COLUMNS * rows)
+    for place, (image, label) in enumerate(zip(test.images, test.image_labels, strict=True)):
+        top, left = (cell * step for step in divmod(place, _COLUMNS))
+        sheet[top : top + height, left : left + width, :3] = image
+        sheet[top : top + height, left : left + width, 3] = 255
+        axes.text(left, top + height, units.printable(names[label], 14), va="top", fontsize=7.5)
+    axes.imshow(sheet, interpolation="none")
+    axes.set_axis_off()
+    shown = [names[label] for label in test.image_labels]
+    return Picture(axes, "examples", {"names": shown, "classes": len(np.unique(test.labels))})
 
 
 def features(run: RunFiles) -> Picture | None:

@@ -36,7 +36,7 @@ def figures(run: RunFiles) -> list[Picture]:
     if _has_model_figures(run):
         from curvfed.server_app.report import image_figures as models
 
-        draws = [models.accuracy, *draws[:3], models.features, models.weights, *draws[3:]]
+        draws = [models.accuracy, *draws[:3], models.examples, models.features, models.weights, *draws[3:]]
     with style.applied(style.PAGE_SIZE):
         return _of_hulls(run) + [picture for draw in draws if (picture := draw(run)) is not None]
 

@@ -401,6 +401,23 @@ def test_of_many_rounds_some_are_drawn(tmp_path: Path) -> None:
     assert MOST_POINTS / 2 < max(path.count("L") for path in paths) < MOST_POINTS
 
 
+def test_an_image_per_class_stands_above_its_name(tmp_path: Path) -> None:
+    names = [f"kind {number}" for number in range(7)]
+    folder = small(tmp_path, classes=names)
+    assert image_figures.examples(RunFiles.read(folder)) is None
+    images = np.full((6, 4, 8, 1), 10 * np.arange(6)[:, None, None, None], np.uint8)
+    rewrite(folder, images=images, image_labels=np.arange(6))
+    picture = draw(image_figures.examples, folder)
+    assert picture.texts == names[:6]
+    assert picture.label == f"Test images, one per class: {', '.join(names[:6])}."
+    assert "One test image of each of 6 of 7 classes" in picture.caption
+    assert "black, cut or turned" in picture.caption
+    sheet = pixels(picture.svg)
+    assert sheet.shape == (20, 50, 4)
+    assert [sheet[10 * (place // 5), 10 * (place % 5), 0] for place in range(6)] == [0, 10, 20, 30, 40, 50]
+    assert (sheet[..., 3] == 255).sum() == images.size
+
+
 def test_names_of_classes_stay_text(tmp_path: Path) -> None:
     page = report(small(tmp_path, rounds=1, classes=(HOSTILE, "$x$", "\x00\ud800", "樹" * 500)))
     assert not {"script", "img"} & set(page.tags)
@@ -440,6 +457,8 @@ def test_any_file_may_be_absent(tmp_path: Path, absent: str) -> None:
         lambda path: rewrite(path.parent, features=np.zeros((91, 5))),
         lambda path: rewrite(path.parent, features=np.zeros(90)),
         lambda path: rewrite(path.parent, prototypes=np.zeros((3, 4))),
+        lambda path: rewrite(path.parent, images=np.zeros((2, 4, 4, 1), np.uint8)),
+        lambda path: rewrite(path.parent, images=np.zeros((1, 4, 4, 1), np.uint8), image_labels=np.array([9])),
     ],
 )
 def test_an_unfit_file_of_predictions_is_left_out(tmp_path: Path, spoil: Any) -> None:

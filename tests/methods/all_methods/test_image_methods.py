@@ -9,12 +9,15 @@ import torch
 from app_runs import Fault, Recorder, array_names, forged, partition_of, phase_of, real_nodes, run
 from image_fixtures import write_classes
 from method_page import assert_matched, documented_methods
+from PIL import Image
 from safetensors.numpy import load_file
 
 from curvfed.client_app import clients_in_memory as live
 from curvfed.client_app.client import Client
 from curvfed.client_app.data.load import load_data
 from curvfed.deployments.inprocess import simulated_nodes
+from curvfed.server_app.directory.global_test_file import GlobalTest
+from curvfed.server_app.report.page import write_report
 from curvfed.server_app.rounds import RoundError
 from curvfed.strategies.base import learner as learner_side
 from curvfed.strategies.base.errors import ConfigError
@@ -410,6 +413,45 @@ def test_real_nodes_with_folders_of_their_own(tmp_path):
     write_classes(tmp_path / "more", {"cat": 5, "eel": 5}, seed=9, shape=(16, 16, 3))
     with pytest.raises(ConfigError, match=r"classes \['eel'\]"):
         run(tmp_path, "unfit", **settings | {"test_data": str(tmp_path / "more")})
+
+
+def shown_images(found):
+    """The images of a run's `global_test.npz`, by the name of their class; the report has a picture of them."""
+    test = GlobalTest.read(found.path / "global_test.npz")
+    report = write_report(found.path).read_text()
+    assert ("Test images, one per class" in report) == (len(test.images) > 0)
+    names = found.described["facts"]["class_names"]
+    return {names[label]: image for image, label in zip(test.images, test.image_labels, strict=True)}
+
+
+def test_the_report_shows_an_image_per_class_of_the_users_own_folder(tmp_path):
+    for number, name in enumerate("abc"):
+        for place in range(20):
+            image = np.zeros((40, 80, 3), np.uint8)
+            image[:, :40, number] = 255
+            (tmp_path / "own" / name).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(tmp_path / "own" / name / f"{place}.png")
+    settings = {"method": "fedavg", "local_epochs": 1, "num_rounds": 1, "model": "cnn"}
+    found = run(tmp_path, dataset=str(tmp_path / "own"), **settings)
+    shown = shown_images(found)
+    assert list(shown) == ["a", "b", "c"]
+    for number, image in enumerate(shown.values()):
+        assert image.shape == (32, 64, 3)
+        assert image[:, :30, number].min() == 255
+        assert image[:, 36:].max() == 0
+    assert not shown_images(run(tmp_path, "public", **settings | {"dataset": "digits"}))
+
+
+def test_the_report_shows_no_image_of_a_node(tmp_path):
+    nodes = folders(tmp_path, (16, 16), (16, 16))
+    settings = {"method": "fedavg", "local_epochs": 1, "num_rounds": 1, "nodes": nodes}
+    found = run(tmp_path, **settings)
+    assert not (found.path / "global_test.npz").exists()
+    assert "Test images, one per class" not in write_report(found.path).read_text()
+    own = write_classes(tmp_path / "test", {"cat": 5, "dog": 5}, seed=9, shape=(16, 16))
+    found = run(tmp_path, "tested", **settings | {"test_data": str(tmp_path / "test")})
+    for name, image in shown_images(found).items():
+        assert any((image[..., 0] == one).all() for one in own[name])
 
 
 def test_grey_images_among_colour_are_refused_by_name_or_converted(tmp_path):
