@@ -17,7 +17,6 @@ from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.tu import is_path
 from curvfed.tasks.names import num_sets, tasks_of
-from curvfed.tasks.points.datasets import ENDINGS
 from curvfed.tasks.public_data import find_path
 
 CLIENT_BYTES = 2 * 10**4
@@ -78,6 +77,8 @@ def check_place(settings: dict[str, Value]) -> None:
     ------
     ConfigError
     """
+    from curvfed.tasks.points.datasets import ENDINGS
+
     keys = defaults() | settings
     dataset = str(keys["dataset"])
     is_file = dataset.lower().endswith((".pt", *ENDINGS))

@@ -129,8 +129,18 @@ def find_path(dataset: str, data_dir: Path, is_there: Callable[[Path], bool] = P
     path = next((path for path in (given, data_dir.expanduser() / given) if is_there(path)), None)
     if path is None:
         places = ", nor ".join(dict.fromkeys(map(str, (given, data_dir / given))))
-        raise DataError(f"no {'file' if is_there is Path.is_file else 'folder'} {places}")
+        kind = "file" if is_there is Path.is_file else "folder"
+        raise DataError(f"no {kind} {places}; {reading(dataset)}, looked up in the working folder, then in data-dir")
     return path
+
+
+def reading(dataset: str) -> str:
+    """Which rule makes a run-config's `dataset` a name, a file or a path, in words."""
+    if os.path.dirname(dataset):
+        return "it is taken as a path because it has a /"
+    if ending := Path(dataset).suffix:
+        return f"it is taken as a file because it ends in {ending} and is no data set's name"
+    return "it is taken as a data set's name because it has no / and no ending, as paths have"
 
 
 def brought(name: str, data_dir: Path, *kinds: type) -> Located[Any] | None:

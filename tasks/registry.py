@@ -12,6 +12,7 @@ from curvfed.tasks.images.sources import ALIASES, source_of
 from curvfed.tasks.images.sources import SOURCES as IMAGES
 from curvfed.tasks.points.datasets import ENDINGS, OLSSON, is_points
 from curvfed.tasks.points.datasets import NAMES as POINTS
+from curvfed.tasks.public_data import reading
 
 BUILT_IN = ("trees", *SOURCES, *GROUPS, *NAMES, *IMAGES, *ALIASES, *POINTS)
 """The names of our data sets."""
@@ -44,13 +45,15 @@ def look_up(dataset: str) -> tuple[str, ...]:
         return (own.task,)
     if ending := Path(dataset).suffix:
         raise ValueError(
-            f'no file that ends in "{ending}" is read; allowed is {PATHS}, or a name: `curvfed datasets` lists all'
+            f'no file that ends in "{ending}" is read; allowed is {PATHS}, or a name: `curvfed datasets` lists all; '
+            f"{reading(dataset)}"
         )
     brought = tuple(plugins.found("datasets"))
     known = (*BUILT_IN, *brought)
     here = f". The folder {dataset} that is here is named by ./{dataset}" if path.is_dir() else ""
     raise ValueError(
-        f"no such data set{here}{did_you_mean(name, known, '`curvfed datasets`')}. A path is allowed too: {PATHS}; and the "
+        f"no such data set{here}{did_you_mean(name, known, '`curvfed datasets`')}; {reading(dataset)}. A path "
+        f"is allowed too: {PATHS}; and the "
         "name of a data set of another package, which must be installed wherever server and clients run (here: "
         f"{', '.join(brought) or 'none'})"
     )

@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from curvfed.deployments.request import check_place
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table, value_type
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN, SHARED, FlowerName
@@ -553,6 +554,30 @@ def test_a_file_of_another_kind_says_which_endings_are_read(name, tmp_path, monk
         f'dataset = "{name}": no file that ends in "{ending}" is read; allowed is a .pt file of graphs'
     )
     assert ".npz, .csv, .tsv, .h5ad" in message
+    assert message.endswith(
+        "because it has a /" if "/" in name else f"because it ends in {ending} and is no data set's name"
+    )
+
+
+@pytest.mark.parametrize(
+    ("dataset", "what", "rule"),
+    [
+        ("own/none", "folder", "a path because it has a /"),
+        ("own/none.csv", "file", "a path because it has a /"),
+        ("none.csv", "file", "a file because it ends in .csv"),
+        ("none.PT", "file", "a file because it ends in .PT"),
+    ],
+)
+def test_an_absent_path_says_where_it_was_looked_up_and_why(dataset, what, rule, tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        check_place({"dataset": dataset, "data-dir": str(tmp_path)})
+    message = str(caught.value)
+    assert f"no {what} {dataset}, nor {tmp_path / dataset}; it is taken as {rule}" in message
+    assert "looked up in the working folder, then in data-dir" in message
+
+
+def test_an_unknown_name_says_why_it_is_taken_as_a_name():
+    assert "taken as a data set's name because it has no /" in refused({"dataset": "coral"})
 
 
 def test_a_table_for_a_method_on_graphs_says_how_files_are_read():
