@@ -20,7 +20,7 @@ def torchvision_module(name: str) -> Any:
     """
     try:
         return import_module(f"torchvision.{name}")
-    except RuntimeError as error:
+    except (RuntimeError, ValueError, AttributeError, OSError) as error:  # by version and platform
         raise ImportError(
             f"torch {version('torch')} and torchvision {version('torchvision')} do not fit each other ({error}); install "
             "both from the same index of wheels"

@@ -56,6 +56,13 @@ def test_a_model_that_cannot_be_made_is_refused_before_the_start(tmp_path, monke
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.parametrize("kind", ["ValueError", "AttributeError", "OSError"])
+def test_whatever_a_misfit_raises(tmp_path, kind, misfit):
+    (tmp_path / "torchvision" / "__init__.py").write_text(f"raise {kind}({REASON!r})\n")
+    with pytest.raises(ImportError, match="install both from the same"):
+        torchvision_module("ops")
+
+
 @pytest.mark.usefixtures("misfit")
 def test_a_model_that_is_loaded_is_refused_in_words():
     facts = Facts("images", 0, ("a", "b"), "1x8x8")
