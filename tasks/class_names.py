@@ -66,11 +66,10 @@ def class_name(label: object) -> str:
         return ""
     if not isinstance(label, str | bytes | int | float):
         raise ValueError("neither a name nor a number")
-    if isinstance(label, float):
-        if not label.is_integer():
-            raise ValueError("no whole number")
-        return str(int(label))
-    return str(int(float(name))) if re.fullmatch(r"-?\d{1,15}\.0*", name, re.ASCII) else name
+    is_whole = re.fullmatch(r"-?\d{1,15}\.0*", name, re.ASCII)
+    if isinstance(label, float) and not is_whole:
+        raise ValueError("no whole number")
+    return str(int(float(name))) if is_whole else name
 
 
 def alike(name: str) -> str:

@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import groupby, product
+from operator import itemgetter
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -47,14 +48,11 @@ class Choice:
     c : float
     share : float
         Share of the points that it puts in their group.
-    error : float
-        Standard error, over the clients, of this share minus that of "depth".
     """
 
     kind: Kind
     c: float
     share: float
-    error: float
 
 
 @dataclass(frozen=True)
@@ -123,17 +121,18 @@ def rank(groups: Mapping[Model, Integers], labels: Integers, clients: Integers) 
     """
     right = {model: (predicted == labels).astype(float) for model, predicted in groups.items()}
     shares = {model: float(values.mean()) for model, values in right.items()}
-    choices = []
-    for kind in dict.fromkeys(kind for kind, _ in groups):
-        most = max(share for model, share in shares.items() if model[0] == kind)
-        level = [model for model, share in shares.items() if model[0] == kind and share == most]
-        best = level[(len(level) - 1) // 2]
-        choices.append(Choice(*best, most, _standard_error(right[best] - right[DEPTH], clients)))
-    choices.sort(key=lambda choice: -choice.share)
-    if choices[0].share - shares[DEPTH] <= choices[0].error:
-        choices.sort(key=lambda choice: choice.kind != "depth")
-    answers = np.stack([groups[choice.kind, choice.c] for choice in choices])
-    return Comparison(tuple(choices), float((answers != answers[0]).any(axis=0).mean()))
+    best = []
+    for _, of_kind in groupby(groups, key=itemgetter(0)):
+        models = list(of_kind)
+        most = max(shares[model] for model in models)
+        level = [model for model in models if shares[model] == most]
+        best.append(level[(len(level) - 1) // 2])
+    best.sort(key=lambda model: -shares[model])
+    if shares[best[0]] - shares[DEPTH] <= _standard_error(right[best[0]] - right[DEPTH], clients):
+        best.sort(key=lambda model: model != DEPTH)
+    answers = np.stack([groups[model] for model in best])
+    choices = tuple(Choice(*model, shares[model]) for model in best)
+    return Comparison(choices, float((answers != answers[0]).any(axis=0).mean()))
 
 
 def _standard_error(values: Array, clients: Integers) -> float:

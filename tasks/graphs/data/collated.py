@@ -1,9 +1,9 @@
 """Graphs side by side, with slices, as PyTorch Geometric's `InMemoryDataset` stores them, and its `Batch`."""
 
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 NAMES = ("x", "edge_index", "y", "class_names")
@@ -19,7 +19,7 @@ def is_collated(stored: object) -> bool:
     return slices is None or is_cut or isinstance(stored[-1], type)
 
 
-def separated(fields: Mapping[str, object], slices: Mapping[str, object]) -> list[dict[str, object]]:
+def separated(fields: Mapping[str, Any], slices: Mapping[str, Any]) -> list[dict[str, object]]:
     """The fields of every graph.
 
     Parameters
@@ -32,21 +32,21 @@ def separated(fields: Mapping[str, object], slices: Mapping[str, object]) -> lis
 
     Raises
     ------
-    ValueError, TypeError, KeyError, IndexError
+    ValueError, TypeError, KeyError, RuntimeError
         If the slices do not fit.
     """
-    cut = {name: list(pairwise(map(int, slices[name]))) for name in NAMES if name in slices}  # type: ignore[call-overload]
-    graphs: list[dict[str, object]] = [{} for _ in cut["edge_index"]]
-    for name, ranges in cut.items():
-        whole = fields[name]
-        for graph, (start, stop) in zip(graphs, ranges, strict=True):
-            if isinstance(whole, list):
-                graph[name] = whole[start]
-            else:
-                graph[name] = whole[:, start:stop] if name == "edge_index" else whole[start:stop]  # type: ignore[index]
-    for graph, num_nodes in zip(graphs, fields.get("num_nodes") or (), strict=False):  # type: ignore[call-overload]
-        graph["num_nodes"] = num_nodes
-    return graphs
+    parts = {name: _parts(name, fields[name], slices[name]) for name in NAMES if name in slices}
+    if isinstance(fields.get("num_nodes"), list):
+        parts["num_nodes"] = fields["num_nodes"]
+    return [dict(zip(parts, values, strict=True)) for values in zip(*parts.values(), strict=True)]
+
+
+def _parts(name: str, whole: Any, slices: Any) -> Sequence[object]:
+    """Each graph's part of a field; a list has an entry per graph."""
+    if isinstance(whole, list):
+        return whole
+    parts: Sequence[object] = torch.split(whole, slices.diff().tolist(), dim=1 if name == "edge_index" else 0)
+    return parts
 
 
 def is_batch_of_graphs(fields: Mapping[str, Any]) -> bool:
@@ -55,7 +55,7 @@ def is_batch_of_graphs(fields: Mapping[str, Any]) -> bool:
     return isinstance(starts, Tensor) and isinstance(classes, Tensor) and len(classes) == len(starts) - 1
 
 
-def batched(fields: Mapping[str, Any], slices: Mapping[str, object]) -> list[dict[str, object]]:
+def batched(fields: Mapping[str, Any], slices: Mapping[str, Any]) -> list[dict[str, object]]:
     """The graphs of a `Batch`, as `separated` gives them; its edges are numbered through all graphs."""
     starts = fields["ptr"]
     graphs = separated({**fields, "num_nodes": starts.diff().tolist()}, slices)

@@ -40,6 +40,10 @@ class StandIn:
             vars(self).update(state)
 
 
+def _stand_in(name: str) -> type[StandIn]:
+    return type(name, (StandIn,), {})
+
+
 class _Dtype(StandIn):
     """A dtype of NumPy: NumPy's own takes flags from its state, which a file could set to do harm."""
 
@@ -95,7 +99,16 @@ def _plain_dict(*arguments: object) -> dict[Any, Any]:
     return {}
 
 
+_USUAL = (
+    "torch_geometric.data.data.Data",
+    "torch_geometric.data.data.DataEdgeAttr",
+    "torch_geometric.data.data.DataTensorAttr",
+    "torch_geometric.data.storage.GlobalStorage",
+)
+"""Classes of which a file of graphs has objects; others are met in reading, which then begins again."""
+
 _READABLE: dict[str, Any] = {
+    **{name: _stand_in(name) for name in _USUAL},
     "collections.defaultdict": _plain_dict,
     "numpy.ndarray": StoredArray,
     "numpy.dtype": _Dtype,
@@ -128,7 +141,7 @@ def read_objects(path: Path, expected: str) -> object:
     if not path.stat().st_size:
         raise DataError(f"{path} cannot be read: it is empty, 0 bytes; expected {expected}")
     stand_ins: dict[str, Any] = {}
-    while True:  # a class that is not known is met in reading, which then begins again
+    while True:
         try:
             return _load(path, _READABLE | stand_ins)
         except Exception as error:  # the file is a program for the unpickler, which may raise anything
@@ -168,7 +181,7 @@ def _unknown_class(words: str, stand_ins: Mapping[str, Any]) -> dict[str, Any]:
         return {match[2]: OrderedDict if match[1].startswith("SET") else list}
     if match := _NOT_ALLOWED.search(words):
         name = match[1] if "." in match[1] else f"builtins.{match[1]}"
-        return {} if name in stand_ins else {name: type(name, (StandIn,), {})}
+        return {} if name in stand_ins else {name: _stand_in(name)}
     return {}
 
 

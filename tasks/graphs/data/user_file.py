@@ -112,7 +112,7 @@ def _separated(where: Path | str, stored: Any) -> object:
         return data
     try:
         return separated(_fields(str(where), data), slices)
-    except (ValueError, TypeError, LookupError) as error:
+    except (ValueError, TypeError, LookupError, RuntimeError, AttributeError) as error:
         words = f"{type(error).__name__}: {error}"
         raise DataError(f"{where}: its slices do not fit its graphs ({words}); store it again", words) from None
 
@@ -138,7 +138,8 @@ def _fields(where: str, stored: object) -> dict[str, object]:
     """The fields of a graph: of a dict, of a `Data` or an object derived from it, or of one of PyTorch Geometric 1."""
     _refuse_several_kinds(where, stored)
     attributes = getattr(stored, "__dict__", {})
-    mapping = stored if isinstance(stored, dict) else getattr(attributes.get("_store"), "_mapping", attributes)
+    store: Any = attributes.get("_store")
+    mapping = stored if isinstance(stored, dict) else getattr(store, "_mapping", attributes)
     if not {"x", "edge_index", "adj_t"} & mapping.keys():
         kind = type(stored).__name__
         if _is_model(mapping):
@@ -147,6 +148,8 @@ def _fields(where: str, stored: object) -> dict[str, object]:
             )
         raise DataError(f"{where} holds a {kind}; expected {_ONE}, or {_MANY}; {STORE_AGAIN}", kind)
     fields = {str(name).strip("_"): plain(value) for name, value in mapping.items()}
+    if hasattr(store, "_num_nodes"):  # of each of the graphs that are collated
+        fields["num_nodes"] = store._num_nodes
     for name in ("adj_t", "adj"):
         if fields.get("edge_index") is None and isinstance(fields.get(name), Tensor):
             fields |= _edges(fields.pop(name))
