@@ -31,6 +31,11 @@ def main(data: Path, reference: Path | None, out: Path, layer: str = "") -> int:
         cells = read(data)
         given = expression(cells, data, layer)
         tell(f"{data}: {cells.n_obs} cells, their expression in {given.place}")
+        if given.num_empty:
+            tell(
+                f"warning: in {given.num_empty} cells no gene is expressed; such a cell lies anywhere, and in a reference "
+                "moves the others: leave it out (scanpy.pp.filter_cells)"
+            )
         if reference is None:
             added = make_reference(given, str(data), tell)
         else:

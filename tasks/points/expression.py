@@ -40,6 +40,11 @@ class Expression:
     genes: list[str]
     place: str
 
+    @property
+    def num_empty(self) -> int:
+        """The cells in which no gene is expressed."""
+        return int((np.asarray(self.values.sum(axis=1)) == 0).sum())
+
     def dense(self, genes: list[str]) -> Floats:
         """The columns of these genes, all of which there must be, (n, len(genes))."""
         places = {gene: place for place, gene in enumerate(self.genes)}

@@ -219,6 +219,14 @@ def test_genes_of_one_name_are_numbered_as_scanpy_does(tmp_path, capsys):
     assert {"a", "a-1", "b"} <= {*anndata.read_h5ad(out).uns["curvfed"]["genes"]}
 
 
+def test_cells_without_expression_are_told(tmp_path, capsys):
+    values = LOGS.copy()
+    for empty in (0, 2):
+        values[:empty] = 0
+        assert run(small(tmp_path / "a.h5ad", values), "--make-reference", "--out", tmp_path / "b.h5ad") == 0
+        assert ("in 2 cells no gene is expressed" in capsys.readouterr().err) == bool(empty)
+
+
 def test_values_of_another_scale_than_the_reference_are_warned_of(tmp_path, capsys):
     rng = np.random.default_rng(0)
     means = rng.gamma(0.5, 1.0, (3, 60))
