@@ -250,9 +250,9 @@ def simulate(
     data : sequence, optional
         Instead of a data set, the data of each client, in memory: a graph whose nodes have classes (PyTorch Geometric's
         `Data`, or a dict, of x, edge_index, y and, optionally, train_mask, val_mask, test_mask, class_names), a list of
-        graphs with one y each, (images, labels) with images (n, h, w) or (n, c, h, w) of uint8, or (points, labels) with
-        points (n, 2) in the disc. The data are not written to disk; unlike those of a real node, figures about them are
-        in the run's files. Or the path of each client's own file or folder.
+        graphs with one y each, (images, labels) with images (n, h, w), (n, c, h, w) or (n, h, w, c) of uint8, or
+        (points, labels) with points (n, 2) in the disc. The data are not written to disk; unlike those of a real node,
+        figures about them are in the run's files. Or the path of each client's own file or folder.
     num_supernodes : int, optional
         The number of clients; default: 10, or the length of `data`.
     quiet : bool

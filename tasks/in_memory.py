@@ -20,7 +20,8 @@ KINDS = {"nodes": RawGraph, "graphs": RawGraphs, "images": RawImages, "points": 
 
 ALLOWED = (
     "a graph whose nodes have classes (torch_geometric.data.Data, or a dict, of x, edge_index, y), a list of graphs with "
-    "one y each, (images, labels) with images (n, h, w) or (n, c, h, w) of uint8, or (points, labels) with points (n, 2)"
+    "one y each, (images, labels) with images (n, h, w), (n, c, h, w) or (n, h, w, c) of uint8, or "
+    "(points, labels) with points (n, 2)"
 )
 
 
@@ -63,10 +64,12 @@ def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
 
 def _images(where: str, images: NDArray[np.generic], labels: NDArray[np.generic]) -> RawImages:
     pixels = images[:, None] if images.ndim == 3 else images
+    if pixels.ndim == 4 and pixels.shape[1] not in (1, 3) and pixels.shape[3] in (1, 3):  # channels last
+        pixels = pixels.transpose(0, 3, 1, 2)
     if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[1] not in (1, 3) or 0 in pixels.shape[2:]:
         raise DataError(
-            f"{where}: images are {images.dtype} of shape {images.shape}; allowed are uint8, 0 to 255, of shape (n, h, w) "
-            "or (n, c, h, w) with c of 1 or 3"
+            f"{where}: images are {images.dtype} of shape {images.shape}; allowed are uint8, 0 to 255, of shape (n, h, w), "
+            "(n, c, h, w) or (n, h, w, c) with c of 1 or 3"
         )
     numbers, names = numbered(where, labels, len(pixels), "labels")
     return raw_images(torch.from_numpy(np.ascontiguousarray(pixels)), numbers, names)

@@ -128,7 +128,7 @@ def numbered(
     ----------
     where, what : str
         As in `raw_points`; `what` is the name of the classes.
-    classes : array-like, (count,), of labels as `curvfed.tasks.class_names.class_name` reads them
+    classes : array-like, (count,) or (count, 1), of labels as `curvfed.tasks.class_names.class_name` reads them
     count : int
         The number of examples.
     gaps : bool
@@ -140,6 +140,7 @@ def numbered(
         A wrong shape or type, or a missing label.
     """
     labels = np.asarray(classes)
+    labels = labels[:, 0] if labels.shape == (count, 1) else labels
     if labels.shape != (count,):
         hint = ": of one-hot codes take argmax(axis=1)" if labels.ndim == 2 else ""
         raise DataError(f"{where}: {what} has shape {labels.shape}; allowed is {(count,)}, a class for each{hint}")
