@@ -106,7 +106,7 @@ class Run:
         path = self.path / "report.html"
         return path if path.exists() else write_report(self.path)
 
-    @turn("predict", may_nest=True)
+    @turn("plot", may_nest=True)
     def plot(self) -> "Figure":
         """Draw the accuracy over the rounds as on the report's page, or of a one-shot run the disc.
 
@@ -130,6 +130,7 @@ class Run:
                 return figure
         raise ValueError(f"{self.path} has nothing to plot: allowed is a run with scores of two rounds, or with hulls")
 
+    @turn("predict", may_nest=True)
     def predict(self, data: object, client: int | None = None) -> "DataFrame":
         """Predict the classes of nodes, graphs, images or points.
 

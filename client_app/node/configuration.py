@@ -102,15 +102,18 @@ def public_text(error: Exception, node_config: Mapping[str, Any]) -> str:
     That of a real node contains no paths and no names of its files, and if it is about the data no number: asked often
     enough, counts would tell how the data are distributed.
     """
-    text = str(error)
     if not is_real(node_config):
-        return text
+        return str(error)
     places = {str(absolute(str(node_config[key]))): key for key in PATHS if key in node_config}
-    for place in sorted(places, key=len, reverse=True):
-        text = text.replace(place, places[place])
-    text = text.replace(str(home()), "~/curvfed")
+
+    def by_keys(words: str) -> str:
+        for place in sorted(places, key=len, reverse=True):
+            words = words.replace(place, places[place])
+        return words.replace(str(home()), "~/curvfed")
+
+    text = by_keys(str(error))
     for name in filter(None, getattr(error, "names", ())):
-        text = text.replace(name, "…")
+        text = text.replace(by_keys(name), "…")  # a library's words may hold the path
     if isinstance(error, DataError):
         text = _NUMBER.sub(lambda found: found[1] or "…", text) + "; the node's own log says more"
     return text

@@ -119,10 +119,11 @@ def check_pair(server: tuple[Path, Path], authority: Path) -> str:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*server)
         issuer = x509.load_pem_x509_certificate(authority.read_bytes())
         x509.load_pem_x509_certificate(server[0].read_bytes()).verify_directly_issued_by(issuer)
-    except (OSError, ValueError, TypeError, InvalidSignature):
+    except (OSError, ValueError, TypeError, InvalidSignature) as error:
+        words = f"{type(error).__name__}: {error}".removesuffix(": ")
         raise ClusterError(
-            f"{server[0]}, {server[1].name} and {authority.name} do not belong together; `curvfed cluster renew` makes the "
-            "first two anew"
+            f"{server[0]}, {server[1].name} and {authority.name} do not belong together ({words}); "
+            "`curvfed cluster renew` makes the first two anew"
         ) from None
     return f"{server[0]} is by {authority}, and has its key"
 

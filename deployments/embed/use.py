@@ -100,9 +100,11 @@ class Reference:
                 cells.obsm["X_curvfed_pca"][chosen], cells.obsm["X_poincare"][chosen], float(kept["scale"]),
                 float(kept["misfit"]),
             )  # fmt: skip
-        except (KeyError, TypeError, IndexError):
+        except (KeyError, TypeError, IndexError) as error:
+            words = f"{type(error).__name__}: {error}"
             raise DataError(
-                f"--reference {path} is no reference; one is made by curvfed embed {path} --make-reference --out FILE"
+                f"--reference {path} is no reference ({words}); one is made by "
+                f"curvfed embed {path} --make-reference --out FILE"
             ) from None
 
 

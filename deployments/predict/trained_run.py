@@ -173,9 +173,11 @@ class TrainedRun:
             known = json.loads((path / "clients.json").read_text(encoding="utf-8"))
             # Older runs have one number of parts for all clients.
             clients = {int(entry["partition"]): _description(known | entry) for entry in known["clients"]}
-        except OSError as error:
+        except FileNotFoundError as error:
             raise PredictError(f"{path} is not the directory of a run: no {Path(error.filename).name}") from None
-        except (tomllib.TOMLDecodeError, KeyError, TypeError, json.JSONDecodeError) as error:
+        except OSError as error:
+            raise PredictError(f"{path} cannot be read: {error}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise PredictError(f"{path} is not the directory of a run: {error}") from None
         model = _read_model(path / "model.safetensors", config)
         return cls(path, settled(config, model["facts"].task), clients=clients, **model)

@@ -147,8 +147,10 @@ def file_digest(place: Path) -> str:
     digest = hashlib.sha256()
     try:
         place = place.expanduser()
+        if not place.is_dir() and not place.is_file():  # a pipe would be waited for
+            return str(place)
         for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
-            if file.is_file() or file == place:
+            if file.is_file():
                 digest.update(str(file.relative_to(place)).encode(errors="surrogateescape"))
                 with file.open("rb") as stream:
                     digest.update(hashlib.file_digest(stream, "sha256").digest())

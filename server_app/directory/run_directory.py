@@ -208,6 +208,12 @@ def check_name(config: RunConfig) -> None:
         directory cannot be made or written.
     """
     path = config.results_path / config.run_name
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:  # a folder that this user may not enter, or too long a name
+        raise _not_made(config, path, error.strerror) from None
     if (config.resume or config.run_name) and not _is_new(config, path):
         _check_same_run(config, path)
     place = next(place for place in (path, *path.absolute().parents) if place.exists())
@@ -246,7 +252,7 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
             f"resume = true: there is no run in {path}; allowed is the run-name of an existing run"
         ) from None
     except (OSError, ValueError) as error:  # not TOML, or written by another version
-        reason = error if isinstance(error, ConfigError) else type(error).__name__
+        reason = error if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
         raise ConfigError(
             f"resume = true: {path / 'config.toml'} cannot be read ({reason}): it is damaged, or was written by another "
             "version of the app"

@@ -20,14 +20,15 @@ def own_settings() -> Iterator[None]:
     ...     torch.is_grad_enabled()
     True
     """
-    dtype, precision = torch.get_default_dtype(), torch.get_float32_matmul_precision()
+    dtype = torch.get_default_dtype()
     is_strict = torch.are_deterministic_algorithms_enabled()
     only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
     with contextlib.ExitStack() as stack:
         stack.callback(torch.set_default_dtype, dtype)
-        stack.callback(torch.set_float32_matmul_precision, precision)
+        _keep_precision(stack)
         stack.callback(torch.use_deterministic_algorithms, is_strict, warn_only=only_warns)
         torch.set_default_dtype(torch.float32)
+        torch.backends.fp32_precision = "none"
         torch.set_float32_matmul_precision("highest")
         torch.use_deterministic_algorithms(False)
         if torch.get_default_device().type != "cpu":  # such a block slows every call down
@@ -38,3 +39,17 @@ def own_settings() -> Iterator[None]:
         stack.enter_context(torch.enable_grad())
         stack.enter_context(np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"))
         yield
+
+
+def _keep_precision(stack: contextlib.ExitStack) -> None:
+    """Let the stack restore the precision of products, which programs set by an older or a newer function of torch.
+
+    torch refuses to read by the older one what was set by the newer one.
+    """
+    backends = torch.backends
+    try:
+        stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
+    except RuntimeError:
+        for products in (backends.cuda.matmul, backends.mkldnn.matmul):
+            stack.callback(setattr, products, "fp32_precision", products.fp32_precision)
+    stack.callback(setattr, backends, "fp32_precision", backends.fp32_precision)

@@ -173,7 +173,12 @@ class Link:
                 httpx.Client(verify=context, trust_env=by_proxy, timeout=ANSWER_TIME) as client,
             ):
                 client.get(f"https://{target}/")
-        except httpx.HTTPError as error:
+        except (
+            httpx.HTTPError,
+            httpx.InvalidURL,
+            ImportError,
+            ValueError,
+        ) as error:  # the last three of a proxy's name
             return Answer(grpc.StatusCode.UNAVAILABLE, str(error))
         return Answer(grpc.StatusCode.UNAUTHENTICATED, "")
 

@@ -130,7 +130,11 @@ def killed(site: Site) -> None:
 BROKEN: list[tuple[Callable[[Site], None], str, str]] = [
     (expired, "certificate", r"server\.crt ended \d+ days ago; `curvfed cluster renew`"),
     (ends_soon, "certificate", r"server\.crt ends in 19 days; `curvfed cluster renew`"),
-    (of_another_authority, "certificate", r"server\.key and ca\.crt do not belong together; `curvfed cluster renew`"),
+    (
+        of_another_authority,
+        "certificate",
+        r"server\.key and ca\.crt do not belong together \(InvalidSignature\); `curvfed cluster renew`",
+    ),
     (readable_key, "key", r"others may read or change .*node\.key, mode 0644: chmod 600 .*node\.key"),
     (without_key, "files", r"there is no .*node\.key; bring it from the server's nodes/north"),
     (torn_authority, "certificate", r"north/ca\.crt cannot be read .* a node's ca\.crt is that of the server"),

@@ -153,6 +153,10 @@ def test_by_https_where_flower_asks_so(folder, tmp_path):
             superlink.check_superlink(by_https(plain))
         with pytest.raises(ClusterError, match=f"https_proxy names the proxy 127.0.0.1:{plain}"):
             superlink.check_superlink(by_https(web, https_proxy=f"http://127.0.0.1:{plain}"))
+        for scheme in ("ftp", "socks5"):  # that httpx does not speak, or not without a further package
+            with pytest.raises(ClusterError, match=r"https_proxy names the proxy 127\.0\.0\.1:9") as error:
+                superlink.check_superlink(by_https(web, https_proxy=f"{scheme}://me:secret@127.0.0.1:9"))
+            assert "secret" not in str(error.value)
     with pytest.raises(SilentError):
         superlink.check_superlink(by_https(free_ports(1)[0]))
 

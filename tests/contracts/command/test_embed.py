@@ -120,7 +120,10 @@ def test_faults_of_the_arguments(files, tmp_path, capsys):
     assert run(one, "--reference", one, "--make-reference", "--out", out) == 2
     capsys.readouterr()
     for arguments, message in (
-        ((one, "--reference", one, "--out", out), "is no reference; one is made by curvfed embed"),
+        (
+            (one, "--reference", one, "--out", out),
+            "is no reference (KeyError: 'curvfed'); one is made by curvfed embed",
+        ),
         ((tmp_path / "a.h5ad", "--make-reference", "--out", out), "no file"),
         ((one, "--make-reference", "--layer", "logs", "--out", out), "has no layer logs; there are raw, X (--layer)"),
     ):

@@ -188,3 +188,8 @@ def test_files_without_a_digest_are_refused(tmp_path):
     (tmp_path / "digest.key").write_bytes(bytes(range(32)))
     with pytest.raises(ConfigError, match=r"digest.key"):
         keyed("data", 0, {"state-path": str(tmp_path)})
+
+
+def test_a_folder_whose_name_is_too_long_is_refused_before_the_run(tmp_path):
+    with pytest.raises(ConfigError, match=r"results-dir = .*cannot be made \(File name too long\)"):
+        check_name(parse({"results-dir": str(tmp_path / ("a" * 300))}))

@@ -15,7 +15,9 @@ import pytest
 import torch
 
 import curvfed
+from curvfed.deployments import turns
 from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.predict import predict
 from curvfed.deployments.turns import turn
 from curvfed.strategies.base.process_settings import own_settings
 
@@ -55,6 +57,18 @@ def test_a_run_within_a_run_of_the_thread_is_refused(tmp_path: Path) -> None:
             run.adapt("trees", tmp_path / "b")
         assert len(run.predict("trees", client=0))
     assert simulate(tmp_path).summary["status"] == "completed"
+
+
+def test_a_prediction_has_a_turn_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, are_waiting = simulate(tmp_path), []
+
+    def observed(*arguments: Any) -> Any:
+        are_waiting.append(turns._line.lock.locked())
+        return predict(*arguments)
+
+    monkeypatch.setattr("curvfed.deployments.predict.predict", observed)
+    run.predict("trees", client=0)
+    assert are_waiting == [True]
 
 
 def test_a_forked_process_does_not_wait_for_a_run_of_its_parent() -> None:
@@ -121,6 +135,19 @@ def state() -> tuple[Any, ...]:
         torch.is_autocast_enabled("cpu"), torch.get_default_device(), torch.are_deterministic_algorithms_enabled(),
         np.geterr(), torch.get_float32_matmul_precision(), torch.get_rng_state().tolist(),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("place", [torch.backends, torch.backends.cuda.matmul, torch.backends.mkldnn.matmul])
+def test_precision_that_was_set_by_the_newer_names_of_torch(place: Any) -> None:
+    try:
+        place.fp32_precision = "tf32"
+        with own_settings():
+            assert torch.get_float32_matmul_precision() == "highest"
+            assert torch.backends.cuda.matmul.fp32_precision == torch.backends.mkldnn.matmul.fp32_precision == "ieee"
+        assert place.fp32_precision == "tf32"
+    finally:
+        torch.backends.fp32_precision = "none"
+        torch.set_float32_matmul_precision("highest")
 
 
 def test_the_settings_of_a_fresh_process_stay() -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -21,7 +22,7 @@ from curvfed.deployments.commands.parameters import expanded
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.report.page import check
 from curvfed.deployments.sweep.make import data_places
-from curvfed.deployments.sweep.plan import PLACES, Plan, Planned, read_plan
+from curvfed.deployments.sweep.plan import PLACES, Plan, Planned, file_digest, read_plan
 from curvfed.deployments.sweep.progress import LONGEST, Progress
 from curvfed.deployments.sweep.results import FILE, Results
 from curvfed.deployments.sweep.runner import Ended, held
@@ -516,3 +517,8 @@ def test_the_data_folder_is_absolute(tmp_path, monkeypatch):
     assert expanded("~") == tmp_path
     with pytest.raises(typer.BadParameter):
         expanded("~nobody-of-that-name")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.pt")
+    assert file_digest(tmp_path / "pipe.pt") == str(tmp_path / "pipe.pt")

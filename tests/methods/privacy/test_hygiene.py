@@ -14,9 +14,11 @@ from hull_nodes import QUICK, blobs, nodes_of
 from image_fixtures import write_classes
 
 import curvfed.server_app.app
+from curvfed.client_app.node.configuration import public_text
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.wire.exchange import FederationError
+from curvfed.tasks.errors import unreadable
 
 MARKER = "patient 4711 has diagnosis F32"
 
@@ -188,6 +190,15 @@ def test_the_server_is_told_what_is_wrong_with_a_nodes_data_and_no_name_of_a_fil
     told = written(tmp_path / "results") + b"".join(all_bytes(reply) for reply in recorder.replies())
     assert not [word for word in ("smith", "4711", "4712", "F32", "Mainz", str(folder)) if word.encode() in told]
     assert str(folder) in logged(caplog, "client")
+
+
+def test_the_words_of_a_library_are_left_out_with_the_place_of_the_data_in_them(tmp_path):
+    path = tmp_path / "cells.h5ad"
+    error = unreadable(path, ValueError(f"{path} has the column Mainz"), ".h5ad file")
+    assert "Mainz" in str(error)
+    text = public_text(error, {"partition-id": 0, "data-path": str(path)})
+    assert text.startswith("data-path cannot be read (ValueError)")
+    assert "Mainz" not in text
 
 
 @pytest.mark.parametrize("given", ["x", "~nobody-here"])
