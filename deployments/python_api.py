@@ -30,7 +30,7 @@ from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.settings_file import read_settings
-from curvfed.strategies.run_log import log_to_stdout
+from curvfed.strategies.run_log import log_to_stdout, logged_from
 from curvfed.tasks.names import OWN, path_text
 
 if TYPE_CHECKING:  # pandas takes a second to import
@@ -315,16 +315,13 @@ def simulate(
     if not config.run_name and not config.resume:
         settings["run-name"] = default_name(config)
     log_to_stdout()
-    log = logging.getLogger("curvfed")
-    before = log.level
-    log.setLevel(logging.WARNING if quiet else logging.INFO)
     try:
-        if data is not None:
-            look_at_clients(replace(request, config=parse(defaults() | settings)), nodes)
-        with round_bar(), _noting(config.results_path / settings.get("run-name", "")):
-            return Run(simulate_in_process(settings, node_configs=nodes))
+        with logged_from(logging.WARNING if quiet else logging.INFO):
+            if data is not None:
+                look_at_clients(replace(request, config=parse(defaults() | settings)), nodes)
+            with round_bar(), _noting(config.results_path / settings.get("run-name", "")):
+                return Run(simulate_in_process(settings, node_configs=nodes))
     finally:
-        log.setLevel(before)
         forget_all()  # the caller may make many runs
 
 

@@ -1,8 +1,10 @@
 """The app's own lines, in the process of the server and in that of a client on a machine of its own."""
 
 import codecs
+import contextlib
 import logging
 import sys
+from collections.abc import Iterator
 from typing import TextIO
 
 log = logging.getLogger("curvfed")
@@ -48,6 +50,17 @@ class _Handler(logging.StreamHandler[TextIO]):
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Lose the line."""
+
+
+@contextlib.contextmanager
+def logged_from(level: int) -> Iterator[None]:
+    """Within the block lines of this level and higher ones are logged."""
+    before = log.level
+    log.setLevel(level)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def log_to_stdout() -> None:

@@ -1,5 +1,6 @@
 """Predictions of a trained model, as rows of a table."""
 
+import logging
 from pathlib import Path
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from curvfed.deployments.predict.points import predict_points
 from curvfed.deployments.predict.prediction import Prediction
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.run_log import logged_from
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.store import StoreError
 from curvfed.tasks.errors import DataError
@@ -25,6 +27,7 @@ TASKS = {"nodes": predict_graphs, "graphs": predict_graphs, "images": predict_im
 EXPECTED = (PredictError, ConfigError, DataError, MessageError, StoreError)
 
 
+@logged_from(logging.WARNING)  # predictions go where the log goes
 def predict(
     run: TrainedRun, data: str | Raw, client: int | None = None, state_path: Path | None = None, calibrated: bool = True
 ) -> Prediction:

@@ -464,6 +464,7 @@ def test_a_run_on_a_folder_predicts_on_a_copy_of_it(tmp_path, capsys):
     where = {name: tmp_path / name / "tu" / "MINE" / "raw" for name in ("one", "copy", "other")}
     found = run(tmp_path, "folder", clients=1, dataset=str(where["one"]), method="fedavg", num_rounds=1)
     assert found.described["facts"]["num_features"] == 4
+    capsys.readouterr()
     for name in ("copy", "other"):
         assert main(["predict", str(found.path), str(where[name])]) == 0
         lines = capsys.readouterr().out.splitlines()

@@ -1,5 +1,6 @@
 """One flipped bit in each kind of stored file: it is refused by name, made anew, or what is read is what was written."""
 
+import errno
 import logging
 import random
 from collections.abc import Callable
@@ -190,6 +191,13 @@ def test_files_without_a_digest_are_refused(tmp_path):
         keyed("data", 0, {"state-path": str(tmp_path)})
 
 
-def test_a_folder_whose_name_is_too_long_is_refused_before_the_run(tmp_path):
-    with pytest.raises(ConfigError, match=r"results-dir = .*cannot be made \(File name too long\)"):
-        check_name(parse({"results-dir": str(tmp_path / ("a" * 300))}))
+@pytest.mark.parametrize("settings", [{}, {"run-name": "run"}, {"run-name": "run", "resume": True}])
+def test_a_folder_that_cannot_be_entered_is_refused_before_the_run(settings, tmp_path, monkeypatch):
+    config = parse({"results-dir": str(tmp_path)} | settings)
+
+    def denied(path, **options):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", denied)
+    with pytest.raises(ConfigError, match=r"results-dir = .*cannot be made \(Permission denied\)"):
+        check_name(config)
