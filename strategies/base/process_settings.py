@@ -2,9 +2,12 @@
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
+
+_BACKENDS: Any = torch.backends  # whose types lack the newer names
 
 
 @contextlib.contextmanager
@@ -28,7 +31,7 @@ def own_settings() -> Iterator[None]:
         _keep_precision(stack)
         stack.callback(torch.use_deterministic_algorithms, is_strict, warn_only=only_warns)
         torch.set_default_dtype(torch.float32)
-        torch.backends.fp32_precision = "none"
+        _BACKENDS.fp32_precision = "none"
         torch.set_float32_matmul_precision("highest")
         torch.use_deterministic_algorithms(False)
         if torch.get_default_device().type != "cpu":  # such a block slows every call down
@@ -46,10 +49,9 @@ def _keep_precision(stack: contextlib.ExitStack) -> None:
 
     torch refuses to read by the older one what was set by the newer one.
     """
-    backends = torch.backends
     try:
         stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
     except RuntimeError:
-        for products in (backends.cuda.matmul, backends.mkldnn.matmul):
+        for products in (_BACKENDS.cuda.matmul, _BACKENDS.mkldnn.matmul):
             stack.callback(setattr, products, "fp32_precision", products.fp32_precision)
-    stack.callback(setattr, backends, "fp32_precision", backends.fp32_precision)
+    stack.callback(setattr, _BACKENDS, "fp32_precision", _BACKENDS.fp32_precision)
