@@ -72,44 +72,29 @@ def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
     return edge_index.to(torch.int64)
 
 
-def labels(where: Path | str, y: object, num_nodes: int) -> Tensor:
-    """Labels of the nodes, (nodes,), int64, `UNKNOWN` where they are unknown.
+def labels(where: Path | str, y: object, count: int) -> Tensor:
+    """Labels of nodes or graphs, (count,), int64, `UNKNOWN` where they are unknown.
 
-    In the file they are a row or a column of whole numbers, or a row of one-hot codes for each node.
+    In the file they are a row or a column of whole numbers, or a row of one-hot codes for each; one may be a number.
     """
-    classes = whole_numbers(y)
+    classes = whole_numbers(y[0] if isinstance(y, list) and len(y) == 1 else y)
     if is_integer(classes) and classes.ndim == 2 and classes.shape[1] > 1 and _is_one_hot(classes):
         classes = classes.argmax(dim=1)
-    if not is_integer(classes) or classes.numel() != num_nodes or classes.ndim > 2:
+    if not is_integer(classes) or classes.numel() != count or classes.ndim > 2:
         raise DataError(
-            f"{where}: y must be an integer tensor ({num_nodes},), or one of whole numbers, a class for every node, as "
-            f"regression is not supported; it is {what(y)}"
+            f"{where}: y must be an integer tensor ({count},), or one of whole numbers, each a class, as regression is not "
+            f"supported; it is {what(y)}"
         )
-    return _checked_labels(where, classes.reshape(-1))
-
-
-def label(where: str, y: object) -> Tensor:
-    """The label of a whole graph, (), int64, `UNKNOWN` if it is unknown."""
-    number = whole_numbers(y[0] if isinstance(y, list) and len(y) == 1 else y)
-    if not is_integer(number) or number.numel() != 1:
-        raise DataError(
-            f"{where}: y must be an integer, or an integer tensor () or (1,), its class, as regression is not supported; "
-            f"it is {what(y)}"
-        )
-    return _checked_labels(where, number.reshape(()))
-
-
-def _is_one_hot(codes: Tensor) -> bool:
-    return bool(((codes == 0) | (codes == 1)).all() and (codes.sum(dim=1) == 1).all())
-
-
-def _checked_labels(where: Path | str, labels: Tensor) -> Tensor:
-    if bool((labels < UNKNOWN).any()):
+    if bool((classes < UNKNOWN).any()):
         raise DataError(
             f"{where}: y has labels below {UNKNOWN}; allowed are classes, numbered from 0, and {UNKNOWN}, {IGNORED} or NaN "
             "for unknown ones"
         )
-    return labels
+    return classes.reshape(-1)
+
+
+def _is_one_hot(codes: Tensor) -> bool:
+    return bool(((codes == 0) | (codes == 1)).all() and (codes.sum(dim=1) == 1).all())
 
 
 def edge_weights(where: Path | str, fields: Mapping[str, object], num_edges: int) -> tuple[str, Tensor | None]:

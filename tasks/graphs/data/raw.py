@@ -168,10 +168,10 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
         )
     places = [f"{where}, graph {number}" for number in range(len(graphs))]
     attributes, edges = zip(*map(_nodes_and_edges, places, graphs), strict=True)
-    given = [parts.label(place, graph.get("y")) for place, graph in zip(places, graphs, strict=True)]
+    given = [parts.labels(place, graph.get("y"), 1) for place, graph in zip(places, graphs, strict=True)]
     if len({str(graph.get("class_names")) for graph in graphs}) > 1:
         raise DataError(f"{where}: graphs differ in their class_names; all must have the same")
-    labels, class_names = parts.numbered(where, torch.stack(given), graphs[0].get("class_names"))
+    labels, class_names = parts.numbered(where, torch.cat(given), graphs[0].get("class_names"))
     widths = sorted({own.shape[1] for own in attributes})
     if len(widths) > 1:
         raise DataError(f"{where}: x has {widths} columns; all graphs must have equally many")

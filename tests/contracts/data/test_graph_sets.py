@@ -507,7 +507,7 @@ UNFIT = {
     "a number": ([*user_graphs(), 3], r"own\.pt, graph 12 holds a int; expected a torch_geometric"),
     "a tensor": ([torch.ones(3)], r"own\.pt, graph 0 holds a Tensor; expected"),
     "lists": ([user_graphs()], r"own\.pt, graph 0 holds a list; expected"),
-    "nodes with classes": ([user_fields()], r"own\.pt, graph 0: y must be an integer.*; it is int64 \(60,\)"),
+    "nodes with classes": ([user_fields()], r"own\.pt, graph 0: y must be an integer tensor.*; it is int64 \(60,\)"),
     "x absent in one": (one_changed(x=None), "x is absent in 1 of 12 graphs; give it in all of them, or in none"),
     "x of another width": (
         one_changed(x=torch.ones(9, 2)),
@@ -523,8 +523,11 @@ UNFIT = {
         PLACE + r"1 edges of edge_index leave the graph; node numbers 0\.\.1 are allowed",
     ),
     "edge negative": (one_changed(edge_index=torch.tensor([[0], [-1]])), PLACE + "1 edges of edge_index leave"),
-    "y absent": (one_changed(y=None), PLACE + "y must be an integer, .* it is absent"),
-    "y fractional": (one_changed(y=torch.tensor(1.5)), PLACE + r"y must be an integer, .* it is float32 \(\)"),
+    "y absent": (one_changed(y=None), PLACE + "y must be an integer tensor .* it is absent"),
+    "y fractional": (
+        one_changed(y=torch.tensor(1.5)),
+        PLACE + r"y must .* regression is not supported; it is float32 \(\)",
+    ),
     "y two": (one_changed(y=torch.tensor([1, 0])), PLACE + r"y must .* int64 \(2,\)"),
     "y text": (one_changed(y="red"), PLACE + "y must .* of type str"),
     "y negative": (one_changed(y=-2), PLACE + "y has labels below -1"),

@@ -190,7 +190,9 @@ def test_collated_graphs_without_features_have_the_nodes_that_they_say(tmp_path)
             assert raw.edge_index.shape == (2, 8)
 
 
-@pytest.mark.parametrize("y", [torch.tensor([[2]]), torch.tensor([2.0]), np.int64(2), [2], torch.tensor(2)])
+@pytest.mark.parametrize(
+    "y", [torch.tensor([[2]]), torch.tensor([2.0]), np.int64(2), [2], torch.tensor([[0, 0, 1]]), torch.tensor(2)]
+)
 def test_the_class_of_a_graph_in_every_shape(y):
     graphs = user_graphs()
     graphs[4]["y"] = y
